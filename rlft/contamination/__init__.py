@@ -1,7 +1,6 @@
 """Contamination: finds evaluation tasks whose text is in the train tasks, or in the demonstrations.
 
 - `words`: the words that are compared, and runs of them
-- `lookalikes`: characters that nobody sees, and letters that look like Latin ones
 - `texts`: tasks and conversations as words
 - `common`: what is common to many texts, such as a harness's template, and says nothing of contamination
 - `overlap`: which tasks are found, where, and by which words

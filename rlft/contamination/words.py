@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from rlft.contamination.lookalikes import as_seen
+from rlft.lookalikes import as_seen
 from rlft.nfkc import nfkc
 
 SIGNS = frozenset("+-*/%^=<>")

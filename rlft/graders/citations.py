@@ -6,21 +6,21 @@ import re
 from collections.abc import Collection, Sequence
 
 MOST_CITED = 1000
-"""More sources than so many are not read: a text that cites everything cites nothing."""
+"""The most sources that are read."""
 
 _CITED = re.compile(r"\[([^\[\]\n]{1,200})\]")
 
 
-def cited_ids(text: str) -> tuple[str, ...]:
+def cited_ids(text: str) -> tuple[str, ...] | None:
     """Return the ids that a text cites in square brackets, each once, in order: `[d1]`, `[d1, d2]`, `[d1; d2]`.
 
-    Nothing if there are more than `MOST_CITED`. What stands in brackets and is no id counts as a wrong one.
+    `None` if there are more than `MOST_CITED`. What stands in brackets and is no id counts as a wrong one.
     """
     found: dict[str, None] = {}
     for match in _CITED.finditer(text):
         found |= dict.fromkeys(each.strip() for each in re.split(r"[,;]", match[1]) if each.strip())
         if len(found) > MOST_CITED:
-            return ()
+            return None
     return tuple(found)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rlft.nfkc import nfc
+from rlft.lookalikes import as_seen
+from rlft.nfkc import nfc, nfkc
 
 
 def plain(value: Any) -> str:
@@ -23,3 +24,8 @@ def normal(text: str, *, ignore_case: bool, ignore_space: bool) -> str:
     if ignore_case:
         text = text.casefold()
     return " ".join(text.split()) if ignore_space else text
+
+
+def seen(text: str) -> str:
+    """Return a text as a person reads it: no soft hyphens, full width (NFKC), or letters that look like Latin ones."""
+    return as_seen(nfkc(text))

@@ -17,6 +17,13 @@ class Unread(Exception):
     """What a criterion asks for is not in the attempt; the text says why. The criterion is not met then."""
 
 
+class Unmeasured(Unread):
+    """What an attempt says cannot be measured, such as a text that is too long. It counts as the worst there is.
+
+    That is the lowest score of a criterion, and the highest one of a penalty, so that none is evaded by it.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A grader's score of an attempt, and why, in words."""
@@ -43,6 +50,8 @@ class Attempt:
     helpers: Helpers = field(default_factory=Helpers)
     peers: Sequence[Sequence[Message]] = ()
     """The attempts of the group, this one among them, where a criterion compares them; else nothing."""
+    is_penalised: bool = False
+    """Whether the criterion is a penalty: then texts that only look like what it is about are taken for that."""
 
     @cached_property
     def text(self) -> str:

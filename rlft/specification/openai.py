@@ -12,10 +12,11 @@ from pydantic import Field, field_validator, model_validator
 
 from rlft.errors import TaskError
 from rlft.graders.formulas import check_formula, compute
-from rlft.graders.similarity import LONGEST, Measure, similarity
-from rlft.specification.attempt import Attempt, Unread, Verdict
+from rlft.graders.similarity import Measure
+from rlft.specification.attempt import Attempt, Unmeasured, Unread, Verdict
 from rlft.specification.grader import Grader, met, short
 from rlft.specification.judged import LabelModel, ScoreModel
+from rlft.specification.likeness import likeness
 from rlft.specification.programs import Program
 from rlft.specification.templates import Template, filled, reference_of
 
@@ -85,10 +86,8 @@ class TextSimilarity(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return the likeness, 0 to 1. Raises TaskError where the task has nothing to compare with."""
-        reference = reference_of(self.reference, attempt)
-        found = similarity(self.evaluation_metric, filled(self.input, attempt), reference)
-        if found is None:
-            return Verdict(0.0, f"it is longer than {LONGEST:,} characters")
+        text, reference = filled(self.input, attempt), reference_of(self.reference, attempt)
+        found = likeness(self.evaluation_metric, text, reference, self.reference)
         return Verdict(found, f"{self.evaluation_metric} is {found:.3f}")
 
 
@@ -128,6 +127,8 @@ class Multi(Grader):
         for name, each in self.graders.items():
             try:
                 scores[name] = (await each.grade(attempt)).score
+            except Unmeasured:  # what the formula makes of the worst score of a grader is not known
+                raise
             except Unread:
                 scores[name] = 0.0
         result = compute(self.calculate_output, scores)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlft.graders.plain import plain
-from rlft.specification.attempt import Attempt, Unread, Verdict
+from rlft.specification.attempt import Attempt, Unmeasured, Unread, Verdict
 from rlft.specification.model import GATE, Applies, Criterion, Specification
 from rlft.specification.templates import value_of
 
@@ -60,8 +60,11 @@ def applies(condition: Applies, attempt: Attempt) -> bool:
 async def _score(criterion: Criterion, attempt: Attempt) -> Scored:
     if criterion.applies is not None and not applies(criterion.applies, attempt):
         return Scored(None, None, "it does not apply to this task", None)
+    is_penalty = criterion.weight < 0
     try:
-        verdict = await criterion.grader.grade(attempt)
+        verdict = await criterion.grader.grade(replace(attempt, is_penalised=True) if is_penalty else attempt)
+    except Unmeasured as unknown:
+        verdict = Verdict(criterion.maximum if is_penalty else criterion.minimum, str(unknown))
     except Unread as unread:
         verdict = Verdict(criterion.minimum, str(unread))
     return Scored(verdict.score, verdict.score, verdict.why, criterion.is_met(verdict.score))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from rlft.graders.languages import check_language, language_of
 from rlft.graders.limited import find
-from rlft.graders.plain import normal, plain
-from rlft.graders.similarity import LONGEST, Measure, similarity
+from rlft.graders.plain import normal, plain, seen
+from rlft.graders.similarity import Measure
 from rlft.graders.sizes import Measured, size
 from rlft.specification.attempt import Attempt, Verdict
 from rlft.specification.grader import Grader, met, short
+from rlft.specification.likeness import likeness
 from rlft.specification.reading import Pattern, Read, gold_of, said, text_read
 from rlft.specification.templates import Template, value_of
 
@@ -47,7 +48,11 @@ class Exact(Grader):
         golds = [plain(gold_of(each, self.read, attempt)) for each in self.any_of or [self.gold]]
         given = text_read(self.read, attempt)
         form = {"ignore_case": self.ignore_case, "ignore_space": self.ignore_space}
-        holds = normal(given, **form) in [normal(gold, **form) for gold in golds]
+        holds = any(
+            normal(one, **form) == normal(two, **form)
+            for gold in golds
+            for one, two in _readings(given, gold, as_seen=attempt.is_penalised)
+        )
         right = " or ".join(map(short, golds))
         return met(holds, f"it is {right}", f"{short(given)} is not {right}")
 
@@ -73,9 +78,9 @@ class Similar(Grader):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return the likeness, or whether it is enough."""
         gold = plain(gold_of(self.gold, self.read, attempt))
-        found = similarity(self.measure, text_read(self.read, attempt), gold)
-        if found is None:
-            return Verdict(0.0, f"it is longer than {LONGEST:,} characters")
+        given = text_read(self.read, attempt)
+        pairs = _readings(given, gold, as_seen=attempt.is_penalised)
+        found = max(likeness(self.measure, one, two, self.gold) for one, two in pairs)
         if self.at_least is None:
             return Verdict(found, f"{self.measure} is {found:.3f}")
         return met(found >= self.at_least, f"{self.measure} is {found:.3f}", f"{self.measure} is only {found:.3f}")
@@ -106,7 +111,7 @@ class Contains(Grader):
         for each in self.texts if len(self.texts) == 1 else ():
             gold_of(each, None, attempt)
         wanted = _expanded(self.texts, attempt)
-        there = _found(wanted, text_read(self.read, attempt), self.ignore_case, self.whole_words)
+        there = _found(wanted, text_read(self.read, attempt), self, as_seen=attempt.is_penalised)
         absent = [each for each in wanted if each not in there]
         why = f"{', '.join(map(short, absent))} is absent" if absent else "all is there"
         if self.need == "share":
@@ -116,7 +121,7 @@ class Contains(Grader):
 
 
 class Lacks(Grader):
-    """The text does not hold what it should not."""
+    """The text does not hold what it should not, nor what a person reads as that."""
 
     type: Literal["lacks"]
     read: Read | None = _READ
@@ -131,7 +136,7 @@ class Lacks(Grader):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if none of the texts is there, else 0."""
         unwanted = _expanded(self.texts, attempt)
-        there = _found(unwanted, text_read(self.read, attempt), self.ignore_case, self.whole_words)
+        there = _found(unwanted, text_read(self.read, attempt), self, as_seen=not attempt.is_penalised)
         return met(not there, "nothing of it is there", f"{', '.join(map(short, there))} is there")
 
 
@@ -156,7 +161,10 @@ class Matches(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if the text matches (or must not and does not), else 0. Raises `PatternTooSlow`."""
-        match = find(self.pattern, text_read(self.read, attempt), seconds=self.seconds, whole=self.whole)
+        text = text_read(self.read, attempt)
+        match = find(self.pattern, text, seconds=self.seconds, whole=self.whole)
+        if match is None and self.absent != attempt.is_penalised and seen(text) != text:
+            match = find(self.pattern, seen(text), seconds=self.seconds, whole=self.whole)
         why = "it does not match" if match is None else f"it matches at {short(match)}"
         return met((match is None) == self.absent, why, why)
 
@@ -219,16 +227,30 @@ def _expanded(templates: Sequence[str], attempt: Attempt) -> list[str]:
     return list(dict.fromkeys(filter(str.strip, map(plain, items))))
 
 
-def _found(wanted: Sequence[str], text: str, ignore_case: bool, whole_words: bool) -> list[str]:
-    """Return those of the wanted texts that stand in a text."""
-    form = {"ignore_case": ignore_case, "ignore_space": True}
-    within = normal(text, **form)
-    return [each for each in wanted if _stands(normal(each, **form), within, whole_words)]
+def _found(wanted: Sequence[str], text: str, grader: Contains | Lacks, *, as_seen: bool) -> list[str]:
+    """Return those of the wanted texts that stand in a text, or, `as_seen`, that a person reads there."""
+
+    def within(form: Callable[[str], str]) -> list[str]:
+        known = {"ignore_case": grader.ignore_case, "ignore_space": True}
+        whole = normal(form(text), **known)
+        return [each for each in wanted if _stands(normal(form(each), **known), whole, grader.whole_words)]
+
+    there = within(str)
+    seen_there = within(seen) if as_seen and not (text.isascii() and all(map(str.isascii, wanted))) else []
+    return [each for each in wanted if each in there or each in seen_there]
+
+
+def _readings(text: str, wanted: str, *, as_seen: bool) -> list[tuple[str, str]]:
+    """Return the ways to read two texts that are compared: as they are, and as a person sees them if asked."""
+    pairs = [(text, wanted)]
+    if as_seen and (read := (seen(text), seen(wanted))) != pairs[0] and read[1].strip():
+        pairs.append(read)
+    return pairs
 
 
 def _stands(wanted: str, text: str, whole_words: bool) -> bool:
-    """Return whether a text holds another one; with `whole_words` not within a word."""
-    place = text.find(wanted)
+    """Return whether a text holds another one, which is not empty; with `whole_words` not within a word."""
+    place = text.find(wanted) if wanted else -1
     while place >= 0:
         before, after = text[max(place - 1, 0) : place], text[place + len(wanted) : place + len(wanted) + 1]
         inside = (before.isalnum() and wanted[0].isalnum()) or (after.isalnum() and wanted[-1].isalnum())

@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from rlft.errors import TaskError
-from rlft.graders.citations import citation_score, cited_ids
+from rlft.graders.citations import MOST_CITED, citation_score, cited_ids
 from rlft.graders.dates import Order, read_date
 from rlft.graders.lists import Compared, compare_items, pair, read_items
 from rlft.graders.numbers import LONGEST_NUMBER
 from rlft.graders.plain import normal, plain
 from rlft.graders.quantities import check_unit, read_quantity
 from rlft.graders.schemas import check_schema, schema_problem
-from rlft.specification.attempt import Attempt, Verdict
+from rlft.specification.attempt import Attempt, Unmeasured, Verdict
 from rlft.specification.grader import Grader, met, short
 from rlft.specification.reading import Read, said, text_read, value_read
 from rlft.specification.templates import Template, value_of
@@ -227,6 +227,8 @@ class Citation(Grader):
         if gold is None:
             raise _no_gold(self.gold, "list", attempt)
         cited = cited_ids(text_read(self.read, attempt))
+        if cited is None:
+            raise Unmeasured(f"it cites more than {MOST_CITED:,} sources")
         score = citation_score(cited, gold)
         why = f"it cites {', '.join(map(short, cited[:5]))}" if cited else "it cites nothing"
         return Verdict(float(score == 1.0) if self.exact else score, why)

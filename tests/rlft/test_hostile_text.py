@@ -211,6 +211,7 @@ WRITTEN = {
     "exact": {"type": "exact", "read": {"after": "Answer:"}},
     "a JSON path": {"type": "exact", "read": {"json_path": "$..a"}},
     "contains": {"type": "contains", "texts": ["a", "word"]},
+    "lacks": {"type": "lacks", "texts": ["sorry", "\u0441"]},
     "sentences": {"type": "length", "measured": "sentences", "at_most": 3},
     "paragraphs": {"type": "length", "measured": "paragraphs", "at_most": 3},
     "language": {"type": "language", "language": "en"},
@@ -218,6 +219,21 @@ WRITTEN = {
     "date": {"type": "date", "gold": "2014-03-03"},
     "list": {"type": "list", "ordered": True},
     "a form": {"type": "json_schema", "json_schema": {"properties": {"a": {"uniqueItems": True}}}},
+    "a recursive form": {
+        "type": "json_schema",
+        "json_schema": {
+            "$ref": "#/$defs/e",
+            "$defs": {
+                "e": {
+                    "oneOf": [
+                        {"type": "number"},
+                        {"type": "object", "properties": {"a": {"$ref": "#/$defs/e"}}},
+                        {"type": "array", "items": {"$ref": "#/$defs/e"}},
+                    ]
+                }
+            },
+        },
+    },
     "citation": {"type": "citation", "gold": "d1"},
     **{f"similar, {measure}": {"type": "similar", "measure": measure} for measure in MEASURES},
 }

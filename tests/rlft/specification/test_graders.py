@@ -10,7 +10,8 @@ from rlft.errors import TaskError
 from rlft.graders.limited import PatternTooSlow
 from rlft.specification.attempt import Attempt, Helpers, Unread
 from rlft.specification.judge import Answer
-from rlft.specification.model import AnyGrader
+from rlft.specification.model import AnyGrader, Specification
+from rlft.specification.scoring import score_attempt
 
 ITEM = {"answer": "Lima", "n": 3, "day": "2014-03-03", "names": ["Ann", "Bo"], "sources": ["d1"], "empty": None}
 READ = TypeAdapter(AnyGrader)
@@ -183,3 +184,60 @@ def test_a_judge_is_asked_with_the_attempt_as_data():
 def test_what_cannot_be_graded_is_refused(grader, said):
     with pytest.raises(ValidationError, match=said):
         READ.validate_python(grader)
+
+
+def counted(criterion, text, item=ITEM):
+    """Return what a criterion counts for an attempt."""
+    paid = {"says": "p", "grader": {"type": "length", "at_least": 0}}  # a specification must pay something
+    specification = Specification.model_validate({"criteria": {"c": {"says": "c", **criterion}, "p": paid}})
+    return asyncio.run(score_attempt(specification, Attempt(said(text), item)))["c"].counts
+
+
+SORRY = ["sorry", "sor\u200bry", "s\u00adorry", "\uff53\uff4f\uff52\uff52\uff59", "s\u043errу", "Ѕorry"]  # noqa: RUF001
+
+
+@pytest.mark.parametrize("text", SORRY)
+def test_what_only_looks_like_a_text_counts_against_an_attempt_and_never_for_it(text):
+    lacks, contains = ({"type": kind, "texts": ["sorry"]} for kind in ("lacks", "contains"))
+    pattern = {"type": "pattern", "pattern": "(?i)sorry"}
+    plain = float(text == "sorry")
+    assert counted({"grader": lacks}, f"I am {text}.") == 0
+    assert counted({"grader": lacks, "weight": -1}, f"I am {text}.") == 1 - plain  # it must be there
+    assert counted({"grader": contains}, f"I am {text}.") == plain
+    assert counted({"grader": contains, "weight": -1}, f"I am {text}.") == 1
+    assert counted({"grader": {**pattern, "absent": True}}, f"I am {text}.") == 0
+    assert counted({"grader": pattern}, f"I am {text}.") == plain
+    assert counted({"grader": {"type": "exact", "gold": "sorry"}, "weight": -1}, text) == 1
+    assert counted({"grader": {"type": "exact", "gold": "sorry"}}, text) == plain
+    assert counted({"grader": {"type": "similar", "gold": "sorry"}, "weight": -1}, text) >= 0.8
+    assert counted({"grader": lacks}, "I am not sure, сорри \u200b") == 1
+
+
+def test_whole_words_are_told_where_something_unseen_parts_them():
+    lacks = {"type": "lacks", "texts": ["sorry", "\u200b"]}
+    assert counted({"grader": lacks}, "very\u200bsorry") == 0  # as it stands, not as it is read
+    assert counted({"grader": lacks}, "sorrysorry") == 1
+
+
+def test_a_text_that_is_too_long_to_be_compared_counts_as_the_worst():
+    copy = {"type": "similar", "gold": "{{item.prompt}}"}
+    item = {"prompt": "Say it again. " * 10}
+    text = item["prompt"] * 400
+    assert counted({"grader": copy, "weight": -1}, item["prompt"], item) == 1
+    assert counted({"grader": copy, "weight": -1}, text, item) == 1
+    assert counted({"grader": copy}, text, item) == 0
+    taken = {"type": "text_similarity", "input": "{{sample.output_text}}", "reference": "{{item.prompt}}",
+             "evaluation_metric": "rouge_l"}  # fmt: skip
+    multi = {"type": "multi", "graders": {"a": taken}, "calculate_output": "1 - a"}
+    assert counted({"grader": taken, "weight": -1}, text, item) == 1
+    assert counted({"grader": multi}, text, item) == 0
+    with pytest.raises(TaskError, match="56,000 characters, and at most 20,000 are compared"):
+        counted({"grader": copy, "weight": -1}, "x", {"prompt": text})
+
+
+def test_more_sources_than_are_read_are_no_silence():
+    everything = "".join(f"[d{n}]" for n in range(1001))
+    for sources in ([], ["d1"]):
+        assert counted({"grader": {"type": "citation"}}, everything, {"sources": sources}) == 0
+    assert counted({"grader": {"type": "citation"}}, "Nothing.", {"sources": []}) == 1
+    assert counted({"grader": {"type": "citation"}}, "[d1]", {"sources": []}) == 0
