@@ -11,5 +11,5 @@
 - `dates`, `quantities`, `lists`, `citations`: one date, a number with its unit, a list, and cited sources
 - `json_paths`, `schemas`: a value within a JSON value, and whether one fits a schema
 - `limited`, `patterns`: regular expressions that are cut at a limit of seconds, if need be in a process of their own
-- `formulas`: arithmetic on names
+- `formulas`, `intervals`: arithmetic on names, and between which numbers its result lies
 """

@@ -27,7 +27,7 @@ _WRITE = f"write numbers and names with + - * / ^, parentheses and {', '.join(_F
 
 def check_formula(formula: str, names: Mapping[str, object]) -> str:
     """Return the formula. Raises ValueError for what is none, or uses a name that is not among `names`."""
-    for node in ast.walk(_parsed(formula)):
+    for node in ast.walk(parsed(formula)):
         if isinstance(node, ast.Name) and node.id not in names and node.id not in _FUNCTIONS:
             raise ValueError(f"{formula!r:.80} uses {node.id}, and the graders are {', '.join(names)}")
     return formula
@@ -40,7 +40,7 @@ def compute(formula: str, values: Mapping[str, float]) -> float:
     Raises ValueError where it comes to no finite number.
     """
     try:
-        result = _value(_parsed(formula).body, values)
+        result = _value(parsed(formula).body, values)
     except (ArithmeticError, ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{formula!r:.80} cannot be computed with {dict(values)}: {error}") from None
     if not math.isfinite(result):
@@ -61,7 +61,7 @@ def linear_terms(formula: str) -> dict[str, float] | None:
         terms[name] = sign * factor
         return True
 
-    return terms if add(_parsed(formula).body, 1.0) else None
+    return terms if add(parsed(formula).body, 1.0) else None
 
 
 def _term(node: ast.expr) -> tuple[float, str | None]:
@@ -78,7 +78,8 @@ def _term(node: ast.expr) -> tuple[float, str | None]:
             return 0.0, None
 
 
-def _parsed(formula: str) -> ast.Expression:
+def parsed(formula: str) -> ast.Expression:
+    """Return the tree of a formula, which has nothing in it but what a formula may have. Raises ValueError."""
     if len(formula) > LONGEST_FORMULA:
         raise ValueError(f"a formula has at most {LONGEST_FORMULA} characters, this one {len(formula)}")
     try:

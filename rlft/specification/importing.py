@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from rlft.errors import ConfigError
 from rlft.graders.formulas import linear_terms
+from rlft.graders.intervals import Range, formula_range
 from rlft.specification.judged import LabelModel, ScoreModel
 from rlft.specification.model import Specification
 from rlft.specification.openai import Multi, StringCheck, TextSimilarity
@@ -25,20 +26,30 @@ def import_grader(content: Any, *, where: str) -> Specification:
     """Return the specification of one of OpenAI's graders.
 
     A `multi` whose formula is a sum of graders, each times a number, becomes a criterion for each, whose parts are
-    seen apart and whose total is the same. Any other grader becomes one criterion. Raises ConfigError for what is none
-    of `TYPES`, and for what is refused, with the reason.
+    seen apart and whose total is the same. Any other grader becomes one criterion, whose bounds are those of its
+    formula. Raises ConfigError for what is none of `TYPES`, for a formula without bounds, and for what is refused, with
+    the reason.
     """
     if not isinstance(content, Mapping) or content.get("type") not in TYPES:
         fix = f"give one JSON object whose `type` is {', '.join(TYPES)}"
         raise ConfigError("it is no grader", where=where, fix=fix)
     try:
         grader = _ANY.validate_python(dict(content))
+        criteria = _criteria(grader)
         says = f"Taken over from OpenAI's grader {grader.name or grader.type}."
-        return Specification.model_validate({"says": says, "criteria": _criteria(grader)})
+        if any(isinstance(each, Program) for each in (grader, *grader.inner())):
+            says += " Its programs are taken to score from 0 to 1; where they do not, change `minimum` and `maximum`."
+        return Specification.model_validate({"says": says, "criteria": criteria})
     except ValidationError as error:
         problems = "\n".join(f"  {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:20])
         fix = "docs/guide/reward-specification.md has all fields"
         raise ConfigError(f"it cannot be taken over:\n{problems}", where=where, fix=fix) from None
+    except ValueError as error:  # of `formula_range`
+        raise ConfigError(
+            f"it cannot be taken over: calculate_output: {error}, so that nothing says what a full score is",
+            where=where,
+            fix="bound that part, such as a / max(b, 0.1), or min(x, 1)",
+        ) from None
 
 
 def _criteria(grader: _Any) -> dict[str, Any]:
@@ -52,6 +63,15 @@ def _criteria(grader: _Any) -> dict[str, Any]:
 def _criterion(grader: _Any, weight: float) -> dict[str, Any]:
     said = grader.model_dump(mode="json", exclude_defaults=True)
     made = {"says": sentence(grader.says())[:2000], "weight": weight, "grader": said}
-    if isinstance(grader, ScoreModel) and grader.range is not None:
-        made |= {"minimum": min(0.0, grader.range[0]), "maximum": grader.range[1]}
+    if (bounds := _bounds(grader)) != (0.0, 1.0):
+        made |= {"minimum": min(0.0, bounds[0]), "maximum": bounds[1]}
     return made
+
+
+def _bounds(grader: _Any) -> Range:
+    """Return the lowest and the highest score; a program's are not known, and taken to be 0 and 1."""
+    if isinstance(grader, Multi):
+        return formula_range(grader.calculate_output, {name: _bounds(each) for name, each in grader.graders.items()})
+    if isinstance(grader, ScoreModel) and grader.range is not None:
+        return grader.range[0], grader.range[1]
+    return 0.0, 1.0

@@ -58,6 +58,28 @@ def test_a_sum_becomes_criteria_and_any_other_formula_one():
         assert total({**multi, "calculate_output": formula}, "in Lima") == pytest.approx(value)
 
 
+SCORED = {"type": "score_model", "name": "s", "model": "m", "input": ASK, "range": [0, 10]}
+
+
+@pytest.mark.parametrize(
+    ("formula", "low", "high"),
+    [("max(a, b)", 0, 10), ("a * b", 0, 10), ("max(a, b) / 10", 0, 1), ("a - b * 2 - 1", -3, 9), ("1 + a", 0, 11)],
+)
+def test_a_formula_has_the_bounds_of_its_graders(formula, low, high):
+    multi = {"type": "multi", "name": "m", "graders": {"a": SCORED, "b": {**CHECK, "operation": "eq"}}}
+    criterion = import_grader({**multi, "calculate_output": formula}, where="g.json").criteria["m"]
+    assert (criterion.minimum, criterion.maximum, criterion.weight) == (low, high, 1)
+    with pytest.raises(ConfigError, match=r"(?s)'a / b' has no bound.*bound that part"):
+        import_grader({**multi, "calculate_output": "a / b"}, where="g.json")
+
+
+def test_the_bounds_of_a_program_are_told():
+    multi = {"type": "multi", "name": "m", "graders": {"a": PROGRAM}, "calculate_output": "max(a, 0)"}
+    for grader in (PROGRAM, multi):
+        assert "taken to score from 0 to 1" in import_grader(grader, where="g.json").says
+    assert "taken to score" not in import_grader(LIKE, where="g.json").says
+
+
 def test_a_program_is_run_in_the_sandbox(bubblewrap):
     helpers = Helpers(sandbox=create_sandbox())
     assert total(PROGRAM, "Li", helpers=helpers) == 0.5
