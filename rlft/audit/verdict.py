@@ -39,7 +39,9 @@ def judge(scores: Scores, findings: Findings, max_ratio: float = MAX_RATIO) -> N
 def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float) -> str:
     """Return the sentence by which a kind of attack fails the audit, else nothing; what may be chance is a note."""
     attacks = {task_id: rewards[kind] for task_id, rewards in scores.items() if kind in rewards}
-    against = {task_id: scores[task_id]["gold"] for task_id in attacks if "gold" in scores[task_id]}
+    golds = {task_id: scores[task_id]["gold"] for task_id in attacks if "gold" in scores[task_id]}
+    # A gold that earns nothing is told as such; whatever else earns nothing would be accused of earning as much.
+    against = {task_id: gold for task_id, gold in golds.items() if gold.solved or total_of(gold) > TOLERANCE}
     equal = [attacks[i] for i, gold in against.items() if total_of(attacks[i]) >= total_of(gold) - TOLERANCE]
     full = [reward for task_id, reward in attacks.items() if task_id not in against and reward.solved]
     said = f"{kind} earns as much as gold {on(equal)}: {_earned(equal[0])}" if equal else ""

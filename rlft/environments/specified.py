@@ -17,11 +17,11 @@ from rlft.fingerprints.identity import code_fingerprint
 from rlft.fingerprints.reachable import module_code
 from rlft.specification import Specification
 from rlft.specification.attempt import Attempt, Helpers, item_of
+from rlft.specification.golds import written_gold
 from rlft.specification.judged import no_judge
 from rlft.specification.model import GATE
 from rlft.specification.programs import Program
 from rlft.specification.scoring import parts_of, score_attempt
-from rlft.specification.templates import value_of
 from rlft.types import Task, Trajectory
 
 _HELPERS = "_rlft_helpers"
@@ -136,8 +136,7 @@ def _gold_completion(self: BaseEnv, task: Task) -> str:
     """Return the full answer as the specification writes it."""
     template = _held(self)[0].gold
     assert template is not None
-    gold = value_of(template, Attempt((), item_of(task)))
-    return gold if isinstance(gold, str) else json.dumps(gold, ensure_ascii=False)
+    return written_gold(template, Attempt((), item_of(task)))
 
 
 def _held(environment: BaseEnv) -> tuple[Specification, Helpers]:

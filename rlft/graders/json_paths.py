@@ -27,13 +27,13 @@ def check_path(path: str) -> str:
 def value_at(value: Any, path: str) -> Any:
     """Return what a checked path leads to, `MISSING` if nothing is there.
 
-    Of a path with `*`, `..`, `:` or `,` it is the list of all values, which may be empty.
+    Of a path with `*`, `..`, `:` or `,` outside of quotes it is the list of all values, which may be empty.
     """
     try:
         found = [match.value for match in _parsed(path).find(value)]
     except (RecursionError, TypeError, KeyError, IndexError, AttributeError):  # the value has another form
         return MISSING
-    if any(sign in path for sign in ("*", "..", ":", ",")):
+    if _is_of_many(_parsed(path)):
         return found
     return found[0] if found else MISSING
 
@@ -43,3 +43,16 @@ def _parsed(path: str) -> Any:
     from jsonpath_ng.parser import parse
 
     return parse(path)
+
+
+def _is_of_many(node: Any) -> bool:
+    """Return whether a parsed path may lead to several values by its form."""
+    from jsonpath_ng import jsonpath
+
+    if isinstance(node, jsonpath.Fields):
+        return len(node.fields) > 1 or "*" in node.fields
+    if isinstance(node, jsonpath.Index):
+        return len(node.indices) > 1
+    if isinstance(node, jsonpath.Child):
+        return _is_of_many(node.left) or _is_of_many(node.right)
+    return not isinstance(node, jsonpath.Root | jsonpath.This | jsonpath.Parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,13 @@ _BULLET = re.compile(r"(?:[-*•]|[0-9]{1,4}[.)])\s+")
 def read_items(value: Any, separator: str | None = None) -> list[str] | None:
     """Return the items of a JSON list or object, or of a text that lists them; `None` if it is none or has too many.
 
-    The items of a text stand between `separator`, or commas, semicolons and ends of lines; bullets and numbers before
-    them are dropped, and empty ones too. Those of an object are `key: value`, one for each value of a list. Items that
-    are not text are written as JSON.
+    A text may be a JSON list. The items of any other text stand between `separator`, or commas, semicolons and ends of
+    lines; bullets and numbers before them are dropped, and empty ones too. Those of an object are `key: value`, one for
+    each value of a list. Items that are not text are written as JSON.
     """
-    if isinstance(value, str):
+    if isinstance(value, str) and (listed := _json_list(value)) is not None:
+        items = [plain(each) for each in listed]
+    elif isinstance(value, str):
         parts = value.split(separator) if separator else _ITEMS.split(value)
         items = [_BULLET.sub("", part.strip(), count=1).strip() for part in parts]
         items = [item for item in items if item]
@@ -39,6 +42,17 @@ def read_items(value: Any, separator: str | None = None) -> list[str] | None:
     else:
         items = [plain(value)]
     return items if len(items) <= MOST_ITEMS else None
+
+
+def _json_list(text: str) -> list[Any] | None:
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
 
 
 def pair(name: str, value: Any) -> str:

@@ -16,7 +16,8 @@ from rlft.errors import TaskError
 from rlft.graders.plain import plain
 from rlft.specification.attempt import Attempt, Unread
 
-_PLACE = re.compile(r"\{\{([^{}]*)\}\}")
+PLACE = re.compile(r"\{\{([^{}]*)\}\}")
+"""A place to fill in, of a checked template."""
 _NAME = re.compile(r"\s*(item|sample)((?:\.[^\s.\[\]{}]+|\[[0-9]+\])+)\s*")
 _STEP = re.compile(r"\.([^\s.\[\]]+)|\[([0-9]+)\]")
 _OF_SAMPLE = ("output_text", "output_json", "output_tools")
@@ -24,14 +25,14 @@ _OF_SAMPLE = ("output_text", "output_json", "output_tools")
 
 def check_template(template: str) -> str:
     """Return the template. Raises ValueError for a place that names nothing that could be filled in."""
-    for match in _PLACE.finditer(template):
+    for match in PLACE.finditer(template):
         name = _NAME.fullmatch(match[1])
         if name is None or (name[1] == "sample" and _steps(name[2])[0] not in _OF_SAMPLE):
             raise ValueError(
                 f"{match[0]!r:.60} names nothing; write {{{{item.COLUMN}}}} for a column of the task's row, "
                 f"{{{{item.answer}}}} for its answer, or {{{{sample.X}}}} with X of {', '.join(_OF_SAMPLE)}"
             )
-    if "{{" in _PLACE.sub("", template):
+    if "{{" in PLACE.sub("", template):
         raise ValueError(f"{template!r:.60} has an open {{{{; write {{{{item.COLUMN}}}}")
     return template
 
@@ -45,7 +46,7 @@ def filled(template: str, attempt: Attempt) -> str:
 
     Raises `Unread` if the attempt lacks what is asked of it, and TaskError if the task's row does.
     """
-    return _PLACE.sub(lambda match: plain(_value(match[1], attempt)), template)
+    return PLACE.sub(lambda match: plain(_value(match[1], attempt)), template)
 
 
 def reference_of(template: str, attempt: Attempt) -> str:
@@ -67,7 +68,7 @@ def value_of(template: str, attempt: Attempt) -> Any:
 
     Raises as `filled` does.
     """
-    match = _PLACE.fullmatch(template.strip())
+    match = PLACE.fullmatch(template.strip())
     return filled(template, attempt) if match is None else _value(match[1], attempt)
 
 

@@ -44,6 +44,15 @@ def test_gold_beside_another_answer_fails_by_what_it_earns_above_the_other():
     assert found(gold=1.0, other_gold=0.8, gold_beside_other=0.985).exploits == ["gold_beside_other"]
 
 
+def test_nothing_is_compared_with_a_gold_that_earns_nothing():
+    nothing = found(gold=0.0, filler=0.0, other_gold=0.0, first_item=0.0)
+    assert (nothing.failed, nothing.exploits) == (True, [])
+    assert [each.what.split(" on ")[0] for each in nothing.problems] == ["gold is not full"]
+    assert found(gold=0.0, filler=1.0).exploits == ["filler"]  # which is full
+    half = [0.0] * 4 + [1.0] * 4
+    assert found(gold=half, filler=half).exploits == ["filler"]  # beside the golds that are paid
+
+
 def test_a_piece_of_gold_fails_only_where_it_is_paid_in_full():
     assert not found(gold=1.0, first_item=0.99).failed
     assert found(gold=1.0, first_item=1.0).exploits == ["first_item"]

@@ -93,6 +93,26 @@ def test_the_gold_is_the_answer_or_as_the_specification_writes_it():
     assert load({**CITY, "gold": "It is {{item.answer}}."}).gold_completion(TASK) == "It is Lima."
 
 
+@pytest.mark.parametrize("answer", ['a "b" c', "back\\slash", "two\nlines", "Łódź", 'end"', ["x", "y"], 3])
+def test_an_answer_within_json_leaves_the_json_whole(answer):
+    task = make_task("t", "q", answer, n=[1, 2])
+    gold = load({**CITY, "gold": '{"t": "{{item.answer}}", "n": {{item.n}}}'}).gold_completion
+    said = answer if isinstance(answer, str) else json.dumps(answer)
+    assert json.loads(gold(task)) == {"t": said, "n": [1, 2]}
+    fenced = 'See [1], {not json}:\n```json\n["<{{item.answer}}>"]\n``` "{{item.answer}}"'
+    written = load({**CITY, "gold": fenced}).gold_completion(task)
+    assert json.loads(written.split("json\n")[1].split("\n```")[0]) == [f"<{said}>"]
+    assert written.endswith(f'``` "{said}"')  # in quotes, but not within JSON
+
+
+@pytest.mark.parametrize("grader", [{"type": "list"}, {"type": "list", "separator": "/", "ordered": True}])
+def test_an_answer_that_is_a_list_is_full_as_it_is_written(grader):
+    environment = load({"criteria": {"tags": {"says": "The tags.", "grader": grader}}})
+    task = make_task("t", "q", ["a, b", "c"])
+    attempt = Trajectory([{"role": "assistant", "content": environment.gold_completion(task)}], task=task)
+    assert asyncio.run(environment.compute_reward(attempt, task.answer)) == {"tags": 1.0}
+
+
 def test_what_cannot_be_asked_is_refused_before_anything_is_sampled():
     judge = {"says": "Polite.", "grader": {"type": "judge", "question": "Is it polite?"}}
     with pytest.raises(RewardError, match="asks a judge, and there is none"):

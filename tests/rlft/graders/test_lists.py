@@ -8,7 +8,16 @@ from rlft.graders.lists import compare_items, read_items
 
 
 @pytest.mark.parametrize(
-    "value", [["a", "b c", "1"], "a, b c, 1", "a; b c;; 1", "- a\n- b c\n- 1", "1. a\n2. b c\n3) 1", ["a", "b c", 1]]
+    "value",
+    [
+        ["a", "b c", "1"],
+        "a, b c, 1",
+        "a; b c;; 1",
+        "- a\n- b c\n- 1",
+        "1. a\n2. b c\n3) 1",
+        ["a", "b c", 1],
+        ' ["a", "b c", 1]\n',
+    ],
 )
 def test_a_list_is_read_from_json_and_from_text(value):
     assert read_items(value) == ["a", "b c", "1"]
@@ -22,6 +31,9 @@ def test_what_is_no_list_is_none():
     assert read_items(None) is None
     assert read_items(["a"] * 10_001) is None
     assert read_items("a|b, c", "|") == ["a", "b, c"]
+    assert read_items('["a|b", "c"]', "|") == ["a|b", "c"]
+    assert read_items("[a, b]") == ["[a", "b]"]  # no JSON
+    assert read_items("[" * 100_000 + "]") == ["[" * 100_000 + "]"]
 
 
 @pytest.mark.parametrize(

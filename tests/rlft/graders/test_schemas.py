@@ -99,6 +99,19 @@ def test_a_path_leads_to_a_value_to_several_or_to_nothing():
         check_path("$.[")
 
 
+def test_signs_in_a_quoted_key_are_letters_of_it():
+    value = {"dc:title": "x", "a,b": 1, "c": [1, 2, 3], "d..e": None, "f": {"*": 4}}
+    assert value_at(value, "$['dc:title']") == "x"
+    assert value_at(value, "$['a,b']") == 1
+    assert value_at(value, "$['d..e']") is None
+    assert value_at(value, "$['x:y']") is MISSING
+    assert value_at(value, "$.c[0:2]") == [1, 2]
+    assert value_at(value, "$.c[0,2]") == [1, 3]
+    assert value_at(value, "$['dc:title','a,b']") == ["x", 1]
+    assert value_at(value, "$.c") == [1, 2, 3]
+    assert value_at(value, "$..c") == [[1, 2, 3]]
+
+
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=3),
