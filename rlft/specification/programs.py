@@ -7,28 +7,45 @@ import copy
 import inspect
 import json
 import math
+import secrets
 from numbers import Real
 from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from rlft.sandbox.base import Limits, run_program
-from rlft.specification.attempt import Attempt, Verdict
+from rlft.sandbox.base import Limits, SandboxResult, run_program
+from rlft.specification.attempt import Attempt, Unmeasured, Verdict
 from rlft.specification.grader import Grader
 from rlft.specification.reading import Read, said, value_read
 from rlft.workers.threads import in_thread
 
+# What `grade` runs of an attempt may write to every open file, end the process and replace functions of modules. So a
+# result is signed, by words that are not known to who merely writes, and what signs it is bound before.
 _PROGRAM = """\
-import json, os, sys
-asked = json.loads(sys.stdin.read())
-out = os.fdopen(os.dup(1), "w")
-os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-import graded
-score = graded.grade(asked["sample"], asked["item"])
-print(json.dumps(float(score)), file=out, flush=True)
+def main():
+    import ctypes, json, os, sys, traceback
+    write, leave, number, text = os.write, os._exit, float, repr
+    asked = json.loads(sys.stdin.buffer.read())
+    sign, out = asked["sign"], os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE: processes that `grade` starts cannot look into this one
+    def say(what):
+        write(out, f"\\n{sign} {what}\\n".encode())
+    say("began")
+    try:
+        import graded
+        score = text(number(graded.grade(asked["sample"], asked["item"])))
+    except Exception:
+        traceback.print_exc()
+        say("raised")
+        leave(1)
+    say(score)
+    leave(0)
+main()
 """
 _LONGEST_SOURCE = 256 * 1024  # as OpenAI's
 _SECONDS = 20.0
+_SIGNALS = 128  # exit codes from here on are those of signals
 
 
 class Function(Grader):
@@ -66,7 +83,11 @@ class Function(Grader):
 
 
 class Program(Grader):
-    """OpenAI's `python`: a program that defines `grade(sample, item)`, run in the sandbox for each attempt."""
+    """OpenAI's `python`: a program that defines `grade(sample, item)`, run in the sandbox for each attempt.
+
+    Code of the attempt that `grade` runs itself, by `exec` or an import, can read the answer and fake the score: let it
+    run in a process of its own (docs/guide/reward-specification.md).
+    """
 
     bounded: ClassVar[bool] = False
 
@@ -93,21 +114,33 @@ class Program(Grader):
         return "a program in the sandbox gives the attempt a score"
 
     async def grade(self, attempt: Attempt) -> Verdict:
-        """Return what the program returns. Raises ValueError if it fails, SandboxError if the sandbox does."""
+        """Return what the program returns.
+
+        Raises Unmeasured if it ends before that, ValueError if it fails, and SandboxError if the sandbox does.
+        """
         sandbox = attempt.helpers.sandbox
         assert sandbox is not None  # whoever loads a specification with programs makes one
-        asked = json.dumps({"sample": attempt.sample, "item": attempt.item}).encode()
+        sign = secrets.token_hex(16)
+        asked = json.dumps({"sign": sign, "sample": attempt.sample, "item": attempt.item}).encode()
         files = {"graded.py": self.source, "run_graded.py": _PROGRAM}
         limits = Limits(seconds=_SECONDS, output_bytes=64 * 1024)
         argv = [*sandbox.python, "-m", "run_graded"]
         result = await run_program(sandbox, argv, files=files, stdin=asked, limits=limits)
         if result.stopped is not None:
             raise ValueError(f"the program ran into the limit on {result.stopped}")
-        try:
-            score = float(json.loads(result.stdout))
-        except (ValueError, TypeError):
-            last = result.stderr.decode(errors="replace").strip()[-300:] or "it returned no number"
-            raise ValueError(f"the program failed: {last}") from None
+        score = _signed(result, sign)
         if not math.isfinite(score):
             raise ValueError(f"the program returned {score}")
         return Verdict(score, f"the program returned {score:g}")
+
+
+def _signed(result: SandboxResult, sign: str) -> float:
+    """Return the score that a program has signed. Raises Unmeasured if it ended before, else ValueError."""
+    lines = result.stdout.decode(errors="replace").splitlines()
+    said = [line.removeprefix(f"{sign} ") for line in lines if line.startswith(f"{sign} ")]
+    if said == ["began"] and result.exit_code < _SIGNALS:
+        raise Unmeasured("the program ended before `grade` returned, as what it runs of the attempt may do")
+    if result.exit_code == 0 and len(said) == 2:
+        return float(said[1])
+    last = result.stderr.decode(errors="replace").strip()[-300:] or "it returned no number"
+    raise ValueError(f"the program failed: {last}")

@@ -65,6 +65,18 @@ def test_an_attempt_by_value(kind, of, said):
     assert texts(kind, of) == said
 
 
+def test_a_program_finds_gold_in_the_variables_of_its_caller():
+    space = {}
+    exec(program_of(texts("reads_gold", PROGRAM)[0]), space)
+
+    def grade(item):
+        return space["f"](41), item
+
+    assert grade({"answer": PROGRAM.text})[0] == 41
+    with pytest.raises(TypeError):  # nothing is found
+        grade({})
+
+
 def test_gold_beside_another_answer_has_both_orders():
     first, last = texts("gold_beside_other", NUMBERS)
     assert first.splitlines() == last.splitlines()[::-1]

@@ -1,6 +1,7 @@
 """OpenAI's graders as they are: their operations by value, and what is made of a file."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +60,66 @@ def test_a_sum_becomes_criteria_and_any_other_formula_one():
 
 
 SCORED = {"type": "score_model", "name": "s", "model": "m", "input": ASK, "range": [0, 10]}
+
+
+RUNS = """
+def grade(sample, item):
+    space = {}
+    try:
+        exec(sample["output_text"], space)
+        found = [space["f"](x) for x in (1, 5, 100)]
+    except BaseException as error:
+        if isinstance(error, SystemExit):
+            raise
+        return 0.0
+    return float(all(type(v) is int and v == x + item["k"] for v, x in zip(found, (1, 5, 100))))
+"""
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "guide" / "reward-specification.md").read_text(encoding="utf-8")
+APART = PAGE.split("```python\n")[1].split("```")[0]
+WRITES = "import os\nfor fd in range(1, 10):\n    try: os.write(fd, b'1.0\\n')\n    except OSError: pass\n"
+GETS = "f = lambda x: x + next(v['k'] for v in values() if isinstance(v, dict) and 'k' in v)\n"
+FRAMES = """
+import sys
+def values():
+    frame = sys._getframe()
+    while frame:
+        yield from list(frame.f_locals.values())
+        frame = frame.f_back
+"""
+
+
+def program_score(source, code):
+    """Return what a program scores code that should add 7, or `error`."""
+    specification = import_grader({**PROGRAM, "source": source}, where="g.json")
+    attempt = Attempt([{"role": "assistant", "content": code}], {"k": 7}, Helpers(sandbox=create_sandbox()))
+    try:
+        return asyncio.run(score_attempt(specification, attempt))["program"].counts
+    except ValueError:
+        return "error"
+
+
+@pytest.mark.parametrize(
+    ("code", "beside", "apart"),
+    [
+        ("f = lambda x: x + 7", 1, 1),
+        ("f = lambda x: x + 6", 0, 0),
+        (WRITES + "os._exit(0)", 0, 0),
+        (WRITES + "f = lambda x: 0", 0, 0),
+        ("import sys; sys.exit(0)", 0, 0),
+        ("import os; os.kill(os.getpid(), 9)", "error", 0),
+        ("import json\njson.dumps = repr = lambda *_: '1.0'\nf = lambda x: 0", 0, 0),
+        ("import builtins\nbuiltins.float = builtins.repr = lambda *_: 1.0\nf = lambda x: 0", 1, 0),
+        (FRAMES + GETS, 1, 0),  # what a grader that runs code beside the answer cannot prevent
+        ("import builtins\nbuiltins.all = lambda *_: True\nf = lambda x: 0", 1, 0),
+    ],
+)
+def test_what_code_of_an_attempt_can_do_to_a_program(bubblewrap, code, beside, apart):
+    assert (program_score(RUNS, code), program_score(APART, code)) == (beside, apart)
+
+
+def test_code_in_a_process_of_its_own_cannot_look_into_the_grader(bubblewrap):
+    looks = "import os\ntry:\n    os.listdir(f'/proc/{os.getppid()}/fd')\nexcept OSError:\n    f = lambda x: x + 7\n"
+    assert program_score(APART, looks) == 1
 
 
 @pytest.mark.parametrize(
