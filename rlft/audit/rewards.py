@@ -19,7 +19,7 @@ from rlft.audit.findings import (
 from rlft.audit.golds import ask_attacks, ask_golds
 from rlft.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
 from rlft.audit.verdict import MAX_RATIO, judge, kinds_in, summary
-from rlft.audit.warnings import warn_of_changes, warn_of_half, warn_of_pieces, warn_of_silence
+from rlft.audit.warnings import warn_of_changes, warn_of_constants, warn_of_half, warn_of_pieces, warn_of_silence
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.tools import ToolSpec
@@ -108,6 +108,7 @@ def _judged(
     if is_whole:
         judge(scores, findings, max_ratio)
         warn_of_half(scores, findings, stage.weights)
+        warn_of_constants(scores, findings, stage.weights)
         warn_of_pieces(scores, findings)
         warn_of_silence(scores, findings)
     warn_of_changes(stage)

@@ -86,12 +86,18 @@ def summary(kind: str, scores: Scores, weights: Mapping[str, float]) -> AttackSc
 
 def paid_part(rewards: Sequence[Reward], weights: Mapping[str, float]) -> str:
     """Return the part that paid these attempts most; nothing if none paid them anything."""
-    paid: dict[str, float] = {}
+    parts = paid_parts(rewards, weights)
+    return parts[0][0] if parts else ""
+
+
+def paid_parts(rewards: Sequence[Reward], weights: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return (part, what it paid in the mean) of the parts that paid these attempts, the one that paid most first."""
+    paid: dict[str, list[float]] = {}
     for reward in rewards:
         for name, score in reward.parts.items():
-            paid[name] = paid.get(name, 0.0) + weight_of(name, weights) * (score or 0.0)
-    best = max(paid, key=lambda name: paid[name], default="")
-    return best if paid.get(best, 0.0) > TOLERANCE else ""
+            paid.setdefault(name, []).append(weight_of(name, weights) * (score or 0.0))
+    means = {name: sum(each) / len(rewards) for name, each in paid.items()}
+    return sorted(((name, mean) for name, mean in means.items() if mean > TOLERANCE), key=lambda each: -each[1])
 
 
 def mean_of(rewards: Iterable[Reward]) -> float:

@@ -9,11 +9,12 @@ from rlft.audit.attempts import Stage
 from rlft.audit.findings import REWARD, Findings, Scores, listed, on, total_of
 from rlft.audit.order import in_reverse
 from rlft.audit.report import AttackScores, Problem
-from rlft.audit.verdict import kinds_in, mean_of, summary
+from rlft.audit.verdict import kinds_in, mean_of, paid_parts, summary
 from rlft.rewards.rubric import TOLERANCE
 from rlft.types import Reward
 
 _HALF = 0.5
+_MOST_PARTS = 5
 _CLEARLY = 0.1  # of gold's mean
 _PIECES = (
     ("empty_list", "first_item"), ("first_item", "without_last_item"),
@@ -39,6 +40,31 @@ def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float
     too = f" (so do {listed(rest)})" if rest else ""
     said = f"{best} answers nothing and earns {found[best].mean:g} in the mean, gold {found[best].gold_mean:g}{too}"
     findings.note(Problem(REWARD, said, f"pay less for {found[best].part}, which pays it most, or only a right answer"))
+
+
+def warn_of_constants(scores: Scores, findings: Findings, weights: Mapping[str, float]) -> None:
+    """Add a note if the same attempt at every task earns half of gold, with the parts that pay it.
+
+    An attempt is not counted where it is gold. Kinds that fail the audit are left out.
+    """
+    found: dict[str, AttackScores] = {}
+    for kind in kinds_in(scores):
+        if kind_of(kind).is_constant and kind not in (*findings.exploits, *findings.accepted):
+            earned = summary(kind, scores, weights)
+            if earned.gold_mean > 0 and earned.mean >= _HALF * earned.gold_mean - TOLERANCE:
+                found[kind] = earned
+    if not found:
+        return
+    best = max(found, key=lambda kind: found[kind].ratio or 0.0)
+    parts = paid_parts([rewards[best] for rewards in scores.values() if best in rewards], weights)
+    listed_parts = ", ".join(f"{mean:.3g} from {name}" for name, mean in parts[:_MOST_PARTS])
+    rest = [kind for kind in found if kind != best]
+    too = f" (so do {listed(rest)})" if rest else ""
+    said = f"{best} is the same for every task and earns {found[best].mean:.3g} in the mean, gold "
+    said += f"{found[best].gold_mean:.3g}{too}: {listed_parts}"
+    findings.note(
+        Problem(REWARD, said, "pay less for what is mostly the same, or only an answer that is right as a whole")
+    )
 
 
 def warn_of_pieces(scores: Scores, findings: Findings) -> None:

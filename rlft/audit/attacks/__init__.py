@@ -9,6 +9,7 @@ white space around it, is no attack.
 - `texts`: looks at golds: the form that they share, JSON, programs
 - `silence`: nothing, and texts that are no answer
 - `others`: right answers to other tasks, and pieces of gold
+- `constants`: the same for every task, of what is most frequent in the golds
 - `hedges`: several answers at once, and gold in a text that denies it
 - `forms`: the right form without content, and values that break comparisons
 - `objects`: JSON with empty, listed, doubled and mistyped fields

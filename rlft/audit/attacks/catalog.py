@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rlft.audit.attacks import calling, citing, forms, hedges, judging, objects, others, padding, programs, silence
+from rlft.audit.attacks import (
+    calling,
+    citing,
+    constants,
+    forms,
+    hedges,
+    judging,
+    objects,
+    others,
+    padding,
+    programs,
+    silence,
+)
 from rlft.audit.attacks.kinds import Attack
 from rlft.audit.attacks.known import Known
 from rlft.harness.scripted import Script
@@ -14,6 +26,7 @@ FIRST = (*silence.FIRST, *others.FIRST)
 FAMILIES: dict[str, tuple[Attack, ...]] = {
     "silence": (*silence.FIRST, *silence.ATTACKS),
     "others": (*others.FIRST, *others.ATTACKS),
+    "constants": constants.ATTACKS,
     "hedges": hedges.ATTACKS,
     "forms": forms.ATTACKS,
     "objects": objects.ATTACKS,

@@ -26,7 +26,8 @@ class Attack:
     `why` says why the attempt deserves no full reward. `make` returns one attempt, or a list of variants of which an
     honest reward may pay some but not all (gold before another answer, and behind it): the attack earns what the worst
     paid of them earns. An attack that is not `certain` may be right on some tasks by chance, as another task's gold may
-    be. One that `says_nothing` holds neither gold nor an answer to another task.
+    be. One that `says_nothing` holds neither gold nor an answer to another task. One that `is_constant` is the same for
+    every task, learned from the golds.
 
     `counts` says by what its mean fails a reward, beside earning as much as gold: by its share of gold's (`mean`); by
     its share of what gold earns above another task's gold (`above_other`), for an attempt that holds gold and so
@@ -40,6 +41,7 @@ class Attack:
     applies: Callable[[Known], bool] = always
     certain: bool = True
     says_nothing: bool = False
+    is_constant: bool = False
     counts: Literal["mean", "above_other", "full", "never"] = "mean"
 
     def scripts(self, known: Known) -> list[Script]:

@@ -68,7 +68,8 @@ class Pool:
 
     `golds` are the different scripts and `texts` what they say last, the most frequent first. `form` is what all these
     texts begin and end with, and `answers` are the different answers without their forms. `counted` is the number of
-    tasks with a gold. `lists` has, for each field of `task.info` that is a list of texts, all that stands in it.
+    tasks with a gold, and `frequency` says how many of them have each text. `lists` has, for each field of `task.info`
+    that is a list of texts, all that stands in it.
     """
 
     golds: tuple[Script, ...]
@@ -77,6 +78,7 @@ class Pool:
     answers: tuple[str, ...]
     counted: int
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    frequency: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, golds: Mapping[str, Script], tasks: Sequence[Task]) -> Pool:
@@ -91,7 +93,8 @@ class Pool:
             if text := text_of(gold):
                 begins, ends = form_of(text, form, answer.get(key))
                 answers[text.removeprefix(begins).removesuffix(ends)] = None
-        return cls(tuple(ordered.values()), texts, form, tuple(answers), len(golds), _lists(tasks))
+        frequency = Counter(map(text_of, golds.values()))
+        return cls(tuple(ordered.values()), texts, form, tuple(answers), len(golds), _lists(tasks), frequency)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -69,11 +69,23 @@ def _is_short(known: Known) -> bool:
 
 FIRST = (
     Attack("other_gold", _AGAIN, lambda known: known.other, certain=False),
-    Attack("most_common", "it is the most frequent gold, whatever is asked", _most_common(0), certain=False),
+    Attack(
+        "most_common",
+        "it is the most frequent gold, whatever is asked",
+        _most_common(0),
+        certain=False,
+        is_constant=True,
+    ),
 )
 """These are tried on every task that is audited."""
 ATTACKS = (
-    Attack("second_most_common", "it is a frequent gold, whatever is asked", _most_common(1), certain=False),
+    Attack(
+        "second_most_common",
+        "it is a frequent gold, whatever is asked",
+        _most_common(1),
+        certain=False,
+        is_constant=True,
+    ),
     Attack("certain_and_wrong", f"{_AGAIN}, and says that it is sure", _certain_and_wrong, certain=False),
     Attack("first_character", "a character is not the answer", _first_character, _is_short, certain=False),
     Attack("first_piece", "a piece is not the answer", _piece(0), _is_short, certain=False, counts="full"),

@@ -29,6 +29,14 @@ RECORD = known([json.dumps({"city": city}) for city in ("Lima", "Oslo")])
 COLOURS = known(["red, green, blue", "pink, black"])
 THREE = known(['{"a": 1, "b": 2, "c": 3}', '{"a": 4, "b": 5, "c": 6}'])
 MIXED = known(['{"a": 1, "b": "x", "c": true}', '{"a": 2, "b": "y", "c": false}'])
+# Kind a is the most frequent one; each tag that half of the records have is there; n is in two of four.
+RECORDS = known([
+    '{"kind": "z", "to": {"x": 1}, "tags": ["p", "q"], "n": 5}', '{"kind": "a", "to": {"x": 2}, "tags": ["p"], "n": 5}',
+    '{"kind": "a", "to": {"x": 2}, "tags": ["p", "r"]}', '{"kind": "b", "to": {"x": 3}, "tags": ["q"], "odd": 1}',
+])  # fmt: skip
+LABELS = known(
+    [f"Tags: {each}" for each in ("green, blue", "red, blue", "red", "red, green", "blue, red", "red, blue")]
+)
 LIST = known(["[1, 2, 3]", "[4, 5, 6]"])
 PROGRAM = known(["```python\ndef f(x):\n    return x\n```", "```python\ndef g(x):\n    return 2\n```"])
 
@@ -49,6 +57,11 @@ def test_names_are_known_once_and_every_kind_says_why():
         ("negated", NUMBERS, ["#### not 12"]),
         ("hundreds_of_digits", NUMBERS, ["#### " + "9" * 400]),
         ("huge_numbers", MIXED, ['{"a": 1' + "0" * 400 + ', "b": null, "c": null}']),
+        ("majority_fields", RECORDS, ['{"kind": "a", "to": {"x": 2}, "tags": ["p", "q"], "n": 5}']),
+        ("all_labels", LABELS, ["Tags: green, blue, red"]),
+        ("frequent_labels", LABELS, ["Tags: red, blue"]),
+        ("frequent_labels", known(['["c"]', '["a"]', '["a", "b"]', '["b", "a"]']), ['["a", "b"]']),
+        ("all_labels", COLOURS, []),  # no label recurs
         ("null_fields", RECORD, ['{"city": null}']),
         ("key_twice", RECORD, ['{"city": "Lima", "city": "Oslo"}', '{"city": "Oslo", "city": "Lima"}']),
         ("every_value", RECORD, ['{"city": ["Lima", "Oslo"]}']),

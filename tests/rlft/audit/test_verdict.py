@@ -4,7 +4,7 @@ import pytest
 
 from rlft.audit.findings import Findings
 from rlft.audit.verdict import judge, paid_part
-from rlft.audit.warnings import warn_of_half, warn_of_pieces, warn_of_silence
+from rlft.audit.warnings import warn_of_constants, warn_of_half, warn_of_pieces, warn_of_silence
 from rlft.types import Reward
 
 
@@ -80,6 +80,25 @@ def test_half_of_gold_for_nothing_is_a_warning_that_names_the_part():
     assert problem.what == "nan answers nothing and earns 0.6 in the mean, gold 1 (so do filler)"
     assert problem.fix.startswith("pay less for part, which pays it most")
     assert found(gold=1.0, filler=0.49).problems == []
+
+
+def test_half_of_gold_for_a_constant_is_a_warning_that_names_the_parts():
+    def noted(**parts):
+        scores = {
+            f"t{n}": {"gold": reward(1.0), "majority_fields": reward(sum(parts.values()), **parts)} for n in (0, 1)
+        }
+        findings = Findings()
+        judge(scores, findings)
+        warn_of_constants(scores, findings, {})
+        assert not findings.failed
+        return [str(each) for each in findings.problems]
+
+    [said] = noted(city=0.2, form=0.31, other=0.0)
+    assert (
+        "majority_fields is the same for every task and earns 0.51 in the mean, gold 1: 0.31 from form, 0.2 from"
+        in said
+    )
+    assert noted(city=0.2, form=0.29) == []
 
 
 def test_silence_above_a_wrong_answer_and_nothing_above_a_piece_are_warnings():
