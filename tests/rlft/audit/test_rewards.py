@@ -130,7 +130,7 @@ def test_a_reward_without_any_return_is_said_once_for_all_attempts():
     report = audit_reward(TASKS, Pays(lambda *_: None), weights={}, full=None, timeout_seconds=2.0)
     assert [finding.split(";")[0] for finding in report.findings] == [
         "part part is None on every task",
-        "gold, empty, echo, constant, other_gold, whitespace and 49 more could not be scored on 6 tasks, for example "
+        "gold, empty, echo, constant, other_gold, whitespace and 50 more could not be scored on 6 tasks, for example "
         "t1: compute_reward: no part with a weight applies (parts: {'part': None})",
     ]
     assert "mean" not in report.text()  # nothing was scored, so there is no table
