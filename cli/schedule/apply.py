@@ -46,9 +46,9 @@ def apply(
 
             load_suite(Path(schedule.when.score_below.suite))
         with with_variables(home, schedule.name):
-            unset = check_notify(schedule.notify)
-        for missing in unset:
-            _warn(f"{missing}: nobody is told there unless it is set for the run")
+            unusable = check_notify(schedule.notify)
+        for problem in unusable:
+            _warn(f"{problem}: nobody is told there unless it is set rightly for the run")
         for problem in _missing_files(config.tasks):
             _warn(f"{problem}: a run fails unless it is there when the schedule is due")
         with store.opened(home, make=False) as opened:

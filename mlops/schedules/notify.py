@@ -10,13 +10,14 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from mlops.schedules.firings import Firing
 from mlops.summary.summary import Summary
-from rlft.config.addresses import refuse_metadata
+from rlft.config.addresses import WebhookError, check_webhook
 from rlft.errors import ConfigError, RlftError
 from rlft.schedule.settings import Event, NotifyConfig
 from rlft.secrets import hide, resolve
@@ -70,10 +71,43 @@ def tell(settings: NotifyConfig, told: dict[str, Any], folder: Path) -> list[str
 
 
 def _post(variable: str, told: dict[str, Any]) -> list[str]:
+    """Tell a webhook, and return why it was not told; whatever is raised on the way is such a reason."""
+    name = variable.removeprefix("env:")
+    try:
+        address = str(resolve(variable, "notify.webhook")).strip()
+    except ConfigError as error:
+        return [f"the webhook was not told: {error.what}"]
+    try:
+        check_webhook(address)
+        _post_until_told(address, told)
+    except Exception as error:  # proxies and certificates of the environment raise what no library promises
+        return [f"the webhook in {name} was not told: {_why(error)}"]
+    return []
+
+
+def _why(error: Exception) -> str:
+    """Return why a webhook was not told. Most texts of errors are left out, as they may hold the address."""
+    import httpx
+
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, WebhookError):
+        return str(error)
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"it answered {error.response.status_code}"
+    if isinstance(error, TimeoutError):
+        return f"it took more than {POST_SECONDS:.0f} s to answer"
+    if isinstance(error, ImportError):  # of a proxy that httpx cannot use by itself
+        return f"{type(error).__name__}: {hide(str(error))}"
+    if isinstance(error, FileNotFoundError):  # its text has no path
+        return "a file that the environment names is not there; SSL_CERT_FILE and SSL_CERT_DIR name some"
+    return type(error).__name__
+
+
+def _post_until_told(address: str, told: dict[str, Any]) -> None:
     import httpx
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
-    name = variable.removeprefix("env:")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs the address of every request
 
     def is_passing(error: BaseException) -> bool:
@@ -81,25 +115,13 @@ def _post(variable: str, told: dict[str, Any]) -> list[str]:
             return error.response.status_code >= 500 or error.response.status_code == 429
         return isinstance(error, (httpx.TransportError, TimeoutError))
 
-    try:
-        address = str(resolve(variable, "notify.webhook")).strip()
-        refuse_metadata(address)
-        again = Retrying(
-            stop=stop_after_attempt(TRIES),
-            wait=wait_exponential(0.5, max=5),
-            retry=retry_if_exception(is_passing),
-            reraise=True,
-        )
-        again(_post_once, address, told)
-    except ConfigError as error:
-        return [f"the webhook was not told: {error.what}"]
-    except httpx.HTTPStatusError as error:
-        return [f"the webhook in {name} was not told: it answered {error.response.status_code}"]
-    except TimeoutError:
-        return [f"the webhook in {name} was not told: it took more than {POST_SECONDS:.0f} s to answer"]
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # their texts may hold the address
-        return [f"the webhook in {name} was not told: {type(error).__name__}"]
-    return []
+    again = Retrying(
+        stop=stop_after_attempt(TRIES),
+        wait=wait_exponential(0.5, max=5),
+        retry=retry_if_exception(is_passing),
+        reraise=True,
+    )
+    again(_post_once, address, told)
 
 
 def _post_once(address: str, told: dict[str, Any]) -> None:
@@ -120,30 +142,46 @@ def _post_once(address: str, told: dict[str, Any]) -> None:
 
 
 def _call(command: list[str], told: dict[str, Any], folder: Path) -> list[str]:
+    """Run a command, and return why it does not count as told. Nothing of what it prints is kept.
+
+    It leads a process group of its own, which is ended as a whole. What it leaves running when it has ended goes on.
+    """
     environment = {**os.environ, "RLFT_EVENT": told["event"], "RLFT_SCHEDULE": told["schedule"]}
     try:
-        done = subprocess.run(
+        with subprocess.Popen(
             command,
-            input=json.dumps(told).encode(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             cwd=folder,
             env=environment,
-            capture_output=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return [f"the command {command[0]} of notify took more than {COMMAND_SECONDS:.0f} s, and was ended"]
+            start_new_session=True,
+        ) as process:
+            try:
+                process.communicate(json.dumps(told).encode(), timeout=COMMAND_SECONDS)
+            except subprocess.TimeoutExpired:
+                return [f"the command {command[0]} of notify took more than {COMMAND_SECONDS:.0f} s, and was ended"]
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
     except (OSError, ValueError) as cause:
         return [f"the command {command[0]} of notify cannot be run: {cause}"]
-    if done.returncode:
-        return [f"the command {command[0]} of notify ended with exit code {done.returncode}"]
+    if process.returncode:
+        return [f"the command {command[0]} of notify ended with exit code {process.returncode}"]
     return []
 
 
 def check_notify(settings: NotifyConfig) -> list[str]:
-    """Return a sentence for each variable that a schedule needs to tell somebody, and that is not set here."""
+    """Return a sentence for each variable that a schedule needs to tell somebody, and that is not set or unusable here.
+
+    No sentence holds the value of a variable.
+    """
+    if settings.webhook is None:
+        return []
     try:
-        resolve(settings.webhook, "notify.webhook")
+        check_webhook(str(resolve(settings.webhook, "notify.webhook")).strip())
     except RlftError as missing:
         return [missing.what]
+    except WebhookError as wrong:
+        return [f"the address in {settings.webhook.removeprefix('env:')}, which notify.webhook names: {wrong}"]
     return []

@@ -47,6 +47,29 @@ def check_address(address: str, *, path: str = "") -> str:
     return address.rstrip("/")
 
 
+class WebhookError(ValueError):
+    """Raised for the address of a webhook that cannot be used; the text shows nothing of it, as it may hold a token."""
+
+
+def check_webhook(address: str) -> None:
+    """Raise WebhookError if an address is none of HTTP with a host and a port that exists, or leads to metadata."""
+    try:
+        parts = urlsplit(address)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        fits = fits and address.isprintable() and " " not in address
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # brackets, a port or a host's name that make no sense
+        fits = False
+    if not fits:
+        raise WebhookError("it is no address such as https://HOST/PATH or http://HOST:PORT/PATH")
+    try:
+        refuse_metadata(address)
+    except ValueError:
+        raise WebhookError(
+            "it is a link-local or metadata address, by which a machine hands out its credentials"
+        ) from None
+
+
 def refuse_metadata(address: str) -> None:
     """Raise ValueError if the address is link-local or a cloud's metadata service, in whichever way it is written."""
     hosts = _hosts(address)

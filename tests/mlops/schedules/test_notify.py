@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import resource
 import threading
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 
+import psutil
 import pytest
 
 from mlops.schedules import notify
@@ -16,6 +18,7 @@ from mlops.schedules.notify import check_notify, tell
 from rlft.schedule.settings import NotifyConfig
 from tests.e2e.conftest import free_port
 
+NO_ADDRESS = "it is no address such as https://HOST/PATH or http://HOST:PORT/PATH"
 TOLD = {"event": "promoted", "schedule": "weekly", "version": "3"}
 
 
@@ -79,15 +82,50 @@ def test_what_it_refuses_is_said_without_its_address(hook, asked, code, tmp_path
     ("address", "said"),
     [
         ("http://127.0.0.1:{port}/s3cr3t-token-1234567", "ConnectError"),
-        ("s3cr3t-token-1234567", "UnsupportedProtocol"),
-        ("http://[s3cr3t-token-1234567", "ConnectError"),
-        ("http://169.254.169.254/s3cr3t-token-1234567", "ValueError"),
+        ("s3cr3t-token-1234567", NO_ADDRESS),
+        ("http://[s3cr3t-token-1234567", NO_ADDRESS),
+        ("http://127.0.0.1:99999/s3cr3t-token-1234567", NO_ADDRESS),
+        ("https://127.0.0.1:-1/s3cr3t-token-1234567", NO_ADDRESS),
+        ("https:///s3cr3t-token-1234567", NO_ADDRESS),
+        ("https://hooks.example/s3cr3t token-1234567", NO_ADDRESS),
+        ("http://hooks..example/s3cr3t-token-1234567", NO_ADDRESS),
+        (
+            "http://169.254.169.254/s3cr3t-token-1234567",
+            "it is a link-local or metadata address, by which a machine hands out its credentials",
+        ),
     ],
 )
 def test_an_address_that_cannot_be_used_is_said_without_it(address, said, monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("WEEKLY_HOOK", address.format(port=free_port()))
     assert tell(WEBHOOK, TOLD, tmp_path) == [f"the webhook in WEEKLY_HOOK was not told: {said}"]
     assert "s3cr3t" not in caplog.text
+    warned = [f"the address in WEEKLY_HOOK, which notify.webhook names: {said}"]
+    assert check_notify(WEBHOOK) == ([] if said == "ConnectError" else warned)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:1", "ImportError: Using SOCKS proxy, but the 'socksio' package"),
+        ("SSL_CERT_FILE", "/nowhere/at/all.pem", "a file that the environment names is not there; SSL_CERT_FILE"),
+    ],
+)
+def test_what_the_environment_makes_of_a_webhook_is_said_and_nothing_is_raised(
+    variable, value, said, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("WEEKLY_HOOK", f"http://127.0.0.1:{free_port()}/hook")
+    monkeypatch.setenv(variable, value)
+    [problem] = tell(WEBHOOK, TOLD, tmp_path)
+    assert problem.startswith(f"the webhook in WEEKLY_HOOK was not told: {said}")
+
+
+def test_an_error_that_nobody_foresaw_is_said_by_its_kind(monkeypatch, tmp_path):
+    def fail(*_: object) -> None:
+        raise ExceptionGroup("tasks", [ExceptionGroup("inner", [OverflowError("s3cr3t")])])
+
+    monkeypatch.setenv("WEEKLY_HOOK", "http://127.0.0.1:1/hook")
+    monkeypatch.setattr(notify, "_post_once", fail)
+    assert tell(WEBHOOK, TOLD, tmp_path) == ["the webhook in WEEKLY_HOOK was not told: OverflowError"]
 
 
 def test_a_variable_that_is_not_set_is_said(monkeypatch, tmp_path):
@@ -112,6 +150,29 @@ def test_a_command_that_fails_or_hangs_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr(notify, "COMMAND_SECONDS", 0.2)
     [said] = tell(NotifyConfig(command=["sleep", "30"]), TOLD, tmp_path)
     assert "took more than 0 s" in said
+
+
+def test_all_that_a_command_has_begun_ends_with_it_when_it_hangs(monkeypatch, tmp_path):
+    monkeypatch.setattr(notify, "COMMAND_SECONDS", 1.0)
+    [said] = tell(NotifyConfig(command=["sh", "-c", "sleep 61.5 & echo $! > pid; wait"]), TOLD, tmp_path)
+    assert "took more than 1 s, and was ended" in said
+    inner = int((tmp_path / "pid").read_text())
+    until = time.monotonic() + 10
+    while psutil.pid_exists(inner) and psutil.Process(inner).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < until, "it goes on"
+        time.sleep(0.02)
+
+
+def test_a_command_that_leaves_a_process_with_its_output_has_ended(tmp_path):
+    began = time.monotonic()
+    assert tell(NotifyConfig(command=["sh", "-c", "sleep 8 &"]), TOLD, tmp_path) == []
+    assert time.monotonic() - began < 6
+
+
+def test_what_a_command_writes_is_not_kept(tmp_path):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert tell(NotifyConfig(command=["sh", "-c", "yes | head -c 300000000"]), TOLD, tmp_path) == []
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB: of 300 MB nothing is kept
 
 
 def test_the_webhook_is_told_although_the_command_fails(monkeypatch, tmp_path):
