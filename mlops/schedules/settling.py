@@ -13,7 +13,7 @@ from mlops.schedules.ending import came_to, end
 from mlops.schedules.firings import Firing, Try, change
 from mlops.schedules.judging import Judged, LookFailedError, judge
 from mlops.schedules.outcome import Outcome, outcome_of
-from mlops.schedules.starting import resume_command, run_command, run_name, summary_file
+from mlops.schedules.starting import forget_result, resume_command, run_command, run_name, summary_file
 from mlops.schedules.store import Stored
 from mlops.schedules.watching import ScheduleGoneError, Watch
 from rlft.schedule.tries import Next, after_try
@@ -76,6 +76,7 @@ def _judged(watch: Watch, stored: Stored, firing: Firing, lock: int) -> Judged |
 def _note_beginning(watch: Watch, firing: Firing, judged: Judged) -> Firing:
     """Note the run and what is now in one transaction, so that no other run can have this reason."""
     first = Try(run_name(firing), store.as_text(watch.clock()))
+    forget_result(watch.home, firing, 1)
     with store.opened(watch.home) as opened:
         if judged.facts is not None:
             store.keep_facts(opened, firing.schedule, judged.facts)
@@ -145,4 +146,5 @@ def _wait_for_next(watch: Watch, firing: Firing, follows: Next) -> Firing | Next
     if watch.stored(firing).paused:
         return Next("failed", f"{follows.sentence}, and is not tried again, since the schedule is paused")
     following = Try(firing.tries[-1].run, store.as_text(watch.clock()))
+    forget_result(watch.home, firing, len(firing.tries) + 1)
     return watch.change(firing, state="running", not_before="", tries=[*firing.tries, following])

@@ -55,8 +55,16 @@ def run_name(firing: Firing) -> str:
 
 
 def summary_file(home: Home, firing: Firing, number: int) -> Path:
-    """Return where try `number` (from 1) of a firing leaves its summary, on whatever stack it runs."""
-    return folder_of(home) / "results" / f"{firing.id}-{number}.json"
+    """Return where try `number` (from 1) of a firing leaves its summary, on whatever stack it runs.
+
+    Numbers begin at 1 again in a store that is made anew; so the moment at which it was due is part of the name.
+    """
+    return folder_of(home) / "results" / f"{firing.id}-{firing.due.astimezone(UTC):%Y%m%dT%H%M%S%fZ}-{number}.json"
+
+
+def forget_result(home: Home, firing: Firing, number: int) -> None:
+    """Remove what lies where a try is to leave its summary, before the try is noted: it is that of another one."""
+    summary_file(home, firing, number).unlink(missing_ok=True)
 
 
 def forget_results(home: Home, firing: Firing) -> None:

@@ -255,6 +255,38 @@ def test_a_run_that_nobody_looked_after_any_more_is_found_and_not_begun_again(be
     assert [(each.state, each.status) for each in bench.firings()] == [("finished", "improved")]
 
 
+class Killed(Scripted):
+    """Whose runs are killed before they write anything."""
+
+    def call(self, command, folder, lock):
+        self.commands.append(command)
+        return 137
+
+
+@pytest.mark.parametrize("tries", [1, 2])
+def test_a_result_that_lies_there_from_before_is_never_that_of_a_run(bench, tries):
+    bench.apply(retries={"count": tries - 1})
+    [firing] = bench.look(MONDAY)
+    old = summary_file(bench.home, firing, tries)
+    old.parent.mkdir()
+    old.write_text(summary_text(IMPROVED))
+    done = carry_out(Killed(bench.home), firing.id)
+    assert (done.state, done.status, len(done.tries)) == ("failed", "", tries)
+    assert not old.exists()
+
+
+def test_a_store_that_is_made_again_does_not_take_results_of_the_one_before(bench):
+    bench.apply()
+    bench.at(MONDAY)
+    before = summary_file(bench.home, bench.firings()[0], 1)
+    (bench.home.root / "schedules/schedules.db").unlink()
+    bench.apply(now=MONDAY)
+    [firing] = bench.look(MONDAY + WEEK)
+    assert firing.id == 1
+    assert before.is_file()
+    assert summary_file(bench.home, firing, 1) != before
+
+
 def test_one_that_was_noted_and_never_began_is_begun(bench):
     bench.apply()
     [firing] = bench.look(MONDAY)
