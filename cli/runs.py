@@ -31,7 +31,7 @@ def runs(
         home = find_home()
         check_entries(home)
         listing = list_runs(home)
-        for problem in listing.problems:
+        for problem in (*listing.problems, *listing.damaged):
             errors.print(styled("warning", "yellow"), problem)
         if as_json:
             console.write_json(to_json(listing))

@@ -5,6 +5,7 @@
 - `readable`: whether this rlft reads what it has stored
 - `finding`: finding, ending and choosing runs in ZenML
 - `listing`, `listed`, `registered`: the runs of a home, read without ZenML; one of them; what MLflow says about it
+- `told`: what runs have told of themselves, and which summaries cannot be read
 - `unknown`: what is said of a name that means none of them
 - `labels`, `commits`: its own name, note and tags; the commits of its code
 - `naming`: the name of a run that was given none

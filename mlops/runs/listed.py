@@ -38,7 +38,8 @@ class ListedRun:
     cut short is `interrupted`, and `again` is the command that goes on with it, where it is known. `version` is the
     registered one as (name, version). `aliases` are those of all its versions, and `named` says of each which version
     it names. `marks` says what else the registry holds about its version: `was champion`, or `waits for approval`.
-    `sweep` is the name of the sweep that it is one of, empty without one.
+    `sweep` is the name of the sweep that it is one of, empty without one. `doubt` says why it is not known whether a
+    version that an alias names is of this run; empty where that is known.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ListedRun:
     marks: tuple[str, ...] = ()
     sweep: str = ""
     again: str = ""
+    doubt: str = ""
 
     @property
     def began(self) -> datetime:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
@@ -20,13 +20,10 @@ from mlops.home.processes import goes_on, living_notes
 from mlops.ids import EVALUATE, OTHERS, PIPELINE, RESCORE, RETRAIN, ROLLOUTS, RUN_TAG, name_of_first
 from mlops.runs.listed import Attempt, ListedRun
 from mlops.runs.registered import with_mlflow
+from mlops.runs.told import Told
 from mlops.runs.unknown import SweptRuns
-from mlops.summary.evaluations import mlflow_ids, read_evaluation
-from mlops.summary.file import read_summary
-from mlops.summary.replays import read_replay
-from rlft.errors import FormatVersionError
+from mlops.summary.evaluations import mlflow_ids
 
-Read = TypeVar("Read")
 _UNFINISHED = ("initializing", "running")
 _COMPLETED = "completed"  # ZenML's word
 # Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.
@@ -49,19 +46,23 @@ WHERE step_run.status = 'completed' GROUP BY 1
 
 @dataclass(slots=True)
 class Listing:
-    """The runs of a home, newest first, and sentences about what could not be read."""
+    """The runs of a home, newest first, and sentences about what could not be read.
+
+    With `problems` it is not known what belongs to a run; `damaged` are single summaries, whose runs are known.
+    """
 
     runs: list[ListedRun]
     problems: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
 
 
 def list_runs(home: Home) -> Listing:
     """Return all runs of a home. Without ZenML's database they are those that left a summary, one for each attempt."""
-    listing = Listing([])
+    listing, told = Listing([]), Told(home)
     alive = {note.run_id for note in living_notes(home)}
     try:
         with opened(ZENML.file(home)) as database:
-            groups = _attempts(home, database, listing.problems)
+            groups = _attempts(database, told)
             tokens = dict(database.execute(_TOKENS, (ROLLOUTS.output,)))
     except sqlite3.Error as cause:
         if ZENML.file(home).is_file() or list(_summaries(home)):
@@ -69,8 +70,10 @@ def list_runs(home: Home) -> Listing:
                 f"ZenML's database cannot be read ({cause}): these are the runs that left a summary, and "
                 "`rlft doctor` says what to do"
             )
-        groups, tokens = _from_summaries(home, listing.problems), {}
-    listing.runs = [_run(home, name, attempts, alive, tokens, listing.problems) for name, attempts in groups.items()]
+        groups, tokens = _from_summaries(home, told), {}
+    listing.runs = [_run(told, name, attempts, alive, tokens) for name, attempts in groups.items()]
+    listing.problems += told.others
+    listing.damaged = told.damaged
     try:
         with opened(MLFLOW.file(home)) as database:
             listing.runs = [with_mlflow(database, run) for run in listing.runs]
@@ -81,11 +84,12 @@ def list_runs(home: Home) -> Listing:
     return listing
 
 
-def _attempts(home: Home, database: sqlite3.Connection, problems: list[str]) -> dict[str, list[Attempt]]:
+def _attempts(database: sqlite3.Connection, told: Told) -> dict[str, list[Attempt]]:
     groups: dict[str, list[Attempt]] = {}
     for key, name, status, created, began, ended, pipeline, tag in database.execute(_ATTEMPTS, (PIPELINE, *OTHERS)):
         run_id = f"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}"
-        summary = _told(problems, read_summary, home, run_id)
+        is_due = pipeline == PIPELINE and status == _COMPLETED
+        summary = told.summary(run_id, tag or name_of_first(name), is_due=is_due)
         first = _time(began or created)
         seconds = (_time(ended) - first).total_seconds() if ended else 0.0
         if summary and summary.seconds.total:
@@ -95,10 +99,10 @@ def _attempts(home: Home, database: sqlite3.Connection, problems: list[str]) -> 
     return groups
 
 
-def _from_summaries(home: Home, problems: list[str]) -> dict[str, list[Attempt]]:
+def _from_summaries(home: Home, told: Told) -> dict[str, list[Attempt]]:
     groups: dict[str, list[Attempt]] = {}
     for file in _summaries(home):
-        if summary := _told(problems, read_summary, home, file.stem):
+        if summary := told.summary(file.stem, file.stem):
             began = datetime.fromtimestamp(file.stat().st_mtime - summary.seconds.total, UTC)
             status = {"running": "running", "failed": "failed"}.get(summary.status, _COMPLETED)
             attempt = Attempt(file.stem, file.stem, status, began, summary.seconds.total, summary)
@@ -111,32 +115,22 @@ def _summaries(home: Home) -> list[Path]:
     return [file for file in (home.root / "runs").glob("*.json") if file.name.count(".") == 1]
 
 
-def _told(problems: list[str], read: Callable[[Home, str], Read | None], home: Home, run_id: str) -> Read | None:
-    """Return what is read of a run; of one that another rlft has made nothing, and `problems` says so."""
-    try:
-        return read(home, run_id)
-    except FormatVersionError as other:
-        problems.append(f"{other.where}: {other.what}. Its results are not shown: {other.fix}")
-        return None
-
-
-def _run(
-    home: Home, name: str, attempts: list[Attempt], alive: set[str], tokens: dict[str, int], problems: list[str]
-) -> ListedRun:
-    own = [tokens[attempt.key] for attempt in attempts if attempt.key in tokens]
+def _run(told: Told, name: str, attempts: list[Attempt], alive: set[str], tokens: dict[str, int]) -> ListedRun:
+    own_tokens = [tokens[attempt.key] for attempt in attempts if attempt.key in tokens]
     ids = [a.summary.mlflow_run_id for a in attempts if a.summary and a.summary.mlflow_run_id]
-    evaluations = [_told(problems, read_evaluation, home, a.id) for a in attempts if a.pipeline == EVALUATE]
+    done = {a.id: a.status == _COMPLETED for a in attempts}
+    evaluations = [told.evaluation(a.id, name, is_due=done[a.id]) for a in attempts if a.pipeline == EVALUATE]
     ids += [one for each in evaluations for one in mlflow_ids(each or {})]
-    replays = [_told(problems, read_replay, home, a.id) for a in attempts if a.pipeline in (RESCORE, RETRAIN)]
+    replays = [told.replay(a.id, name, is_due=done[a.id]) for a in attempts if a.pipeline in (RESCORE, RETRAIN)]
     ids += [replay["mlflow_run_id"] for replay in replays if replay and replay["mlflow_run_id"]]
-    told = next((each for each in (*evaluations, *replays) if each), {})  # of the newest attempt
-    status = _status(home, attempts, alive, told)
+    own_words = next((each for each in (*evaluations, *replays) if each), {})  # of the newest attempt
+    status = _status(told.home, attempts, alive, own_words)
     return ListedRun(
         name,
         tuple(attempts),
         status,
-        sum(own) if own else None,
-        again=str(told.get("command") or "") if status == "interrupted" else "",
+        sum(own_tokens) if own_tokens else None,
+        again=str(own_words.get("command") or "") if status == "interrupted" else "",
         mlflow_runs=tuple(dict.fromkeys(ids)),
     )
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from mlops.ids import OLD_ROOT_RUN_TAG, ROOT_RUN_TAG
 from mlops.tracking.missed import Entry, read_missed, write_missed
 from mlops.tracking.patience import STORE, Patience
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
@@ -31,8 +32,6 @@ from rlft.types import TaskSet
 logger = logging.getLogger(__name__)
 
 _SHORT: dict[Shortage | None, str] = {"disk": "the disk is full", "read-only": "nothing can be written there any more"}
-ROOT_RUN_TAG = "mlflow.rlft.root_run"  # MLflow shows nobody what begins with `mlflow.`
-OLD_ROOT_RUN_TAG = "rlft.root_run"
 DESCRIPTION = "mlflow.note.content"  # the tag that MLflow shows as a run's description, and reads as Markdown
 # What MLflow shows as the description of an experiment that rlft has made.
 _NOTE = (

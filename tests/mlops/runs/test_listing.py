@@ -191,6 +191,62 @@ def test_a_version_that_another_client_made_champion_waits_on_until_it_is_approv
     assert not waits({}, "3", by_hand)
 
 
+DAMAGES = {"missing": None, "empty": "", "half": '{"status": "impro', "null": "null", "types": '{"status": 3}'}
+
+
+def mlflow(made, script):
+    with closing(sqlite3.connect(made.home.root / "mlflow.db")) as database:
+        database.executescript(script)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_run_whose_summary_is_damaged_is_known_by_its_tag_in_mlflow_and_the_damage_is_told(made, damage):
+    run_id = made.attempt("two", "completed", 5, status="improved", mlflow_run_id="m2", difference=GAIN)
+    file = made.home.summary_file(run_id)
+    file.unlink() if DAMAGES[damage] is None else file.write_text(DAMAGES[damage])
+    mlflow(made, f"INSERT INTO tags VALUES ('mlflow.rlft.root_run', '{run_id}', 'm2')")
+    listing = list_runs(made.home)
+    [run] = listing.runs
+    assert (run.status, run.version, run.mlflow_runs) == ("finished", ("tiny", "3"), ("m2",))
+    assert why_kept(run, resumable_too=True).startswith("tiny 3 is challenger and tiny 3 is champion")
+    [said] = listing.damaged
+    assert said.startswith(f"{file}: the summary of two is {'gone' if damage == 'missing' else 'damaged'}, and its")
+    assert listing.problems == []
+
+
+def test_all_runs_of_an_evaluation_are_known_by_their_tags_and_no_others(made):
+    made.zenml("INSERT INTO pipeline VALUES ('e', 'evaluate')")
+    run_id = made.attempt("look", "completed", 1, pipeline="e")
+    mlflow(
+        made,
+        f"INSERT INTO tags VALUES ('mlflow.rlft.root_run', '{run_id}', 'm5'), "
+        f"('rlft.root_run', '{run_id}/cell/model', 'm6'), ('mlflow.rlft.root_run', '{run_id}0', 'm7')",
+    )
+    listing = list_runs(made.home)
+    assert listing.runs[0].mlflow_runs == ("m5", "m6")
+    assert ["the summary of look is gone" in said for said in listing.damaged] == [True]
+
+
+def test_a_run_stays_where_it_cannot_be_known_whether_it_made_the_champion(made):
+    made.attempt("lost", "completed", 5)
+    assert why_kept(list_runs(made.home).runs[0], resumable_too=True) is None  # no version there is of rlft's making
+    mlflow(made, "INSERT INTO model_version_tags VALUES ('tiny', 3, 'rlft.weights_hash', 'h')")
+    assert why_kept(list_runs(made.home).runs[0], resumable_too=True).startswith(
+        "its summary cannot be read, MLflow has no run of it, and of which run tiny 3 is made is not known; remove the"
+    )
+    mlflow(made, "INSERT INTO tags VALUES ('mlflow.rlft.root_run', 'another', 'm2')")
+    assert why_kept(list_runs(made.home).runs[0], resumable_too=True) is None
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_run_is_known_by_the_record_of_the_version_that_it_made(made, stays):
+    run_id = made.attempt("lost", "completed", 5)
+    record = json.dumps({"rlft.weights_hash": "h", "zenml.run_id": run_id if stays else "another"})
+    mlflow(made, f"INSERT INTO model_version_tags VALUES ('tiny', 3, 'mlflow.rlft.record', '{record}')")
+    said = why_kept(list_runs(made.home).runs[0], resumable_too=True)
+    assert (said is not None and said.startswith("tiny 3 is of this run, and has an alias; remove the")) == stays
+
+
 def test_an_alias_of_an_older_version_of_a_run_counts_too(made):
     with closing(sqlite3.connect(made.home.root / "mlflow.db")) as database:
         database.executescript(
