@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mlflow import MlflowClient
-from mlflow.entities import Span, TraceInfo, TraceLocation
+from mlflow.entities import LifecycleStage, Span, TraceInfo, TraceLocation
 from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
@@ -21,6 +21,7 @@ from mlops.serving.exchange import Exchange
 from mlops.serving.traces import traces_of
 from mlops.tracking.reach import REFUSALS, check_reachable
 from mlops.tracking.values import reason_of
+from rlft.errors import TrackerError
 from rlft.privacy import PERSONAL, Masker, Personal
 
 logger = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ class Conversations:
             except Exception as cause:  # whatever a store throws: an answer must not depend on it
                 if getattr(cause, "error_code", None) not in REFUSALS:
                     self._quiet_until = time.monotonic() + _PAUSE
+                self._experiment = None  # it may be deleted, and another one of its name made
                 reason = reason_of(cause, self.tracking_uri)
                 self._lose("conversations are not logged, and answers go on", f"MLflow does not take them: {reason}")
 
@@ -115,12 +117,15 @@ class Conversations:
         client = TracingClient(self.tracking_uri)
         for span, info in made:
             info.trace_location = TraceLocation.from_experiment_id(self._experiment)
+            client.start_trace(info)  # first, as it alone is refused where the experiment is deleted
             client.log_spans(self._experiment, [span])
-            client.start_trace(info)
 
 
 def experiment_id(tracking_uri: str, name: str) -> str:
-    """Return the id of an experiment, which is made if it is not there. Raises what MLflow raises."""
+    """Return the id of an experiment, which is made if it is not there.
+
+    Raises TrackerError for one that is deleted, and what MLflow raises.
+    """
     client = MlflowClient(tracking_uri=tracking_uri)
     try:
         return client.create_experiment(name)
@@ -129,4 +134,7 @@ def experiment_id(tracking_uri: str, name: str) -> str:
             raise
     found = client.get_experiment_by_name(name)
     assert found is not None
+    if found.lifecycle_stage != LifecycleStage.ACTIVE:
+        fix = f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`"
+        raise TrackerError(f"the experiment {name} is deleted", where="MLflow", fix=fix)
     return found.experiment_id

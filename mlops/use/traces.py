@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Assessment, AssessmentSourceType, Trace, TraceState
+from mlflow.entities import Assessment, AssessmentSourceType, LifecycleStage, Trace, TraceState
 
 from rlft.errors import TaskError
 from rlft.tasks.use import Record, Said
@@ -21,7 +21,7 @@ def find_traces(
 ) -> tuple[Record, ...]:
     """Return the traces of an experiment that have all these tags, asked from `start` until before `end`.
 
-    Raises TaskError if there is no such experiment, and what MLflow raises.
+    Raises TaskError if there is no such experiment or it is deleted, and what MLflow raises.
     """
     client = MlflowClient(tracking_uri=tracking_uri)
     found = client.get_experiment_by_name(experiment)
@@ -30,6 +30,12 @@ def find_traces(
             f"MLflow has no experiment {experiment!r}",
             where="tasks.use.experiment",
             fix="serve a version with --log-conversations, which makes NAME-served, or correct the name",
+        )
+    if found.lifecycle_stage != LifecycleStage.ACTIVE:
+        raise TaskError(
+            f"the experiment {experiment!r} is deleted in MLflow, and what was asked there is not taken",
+            where="tasks.use.experiment",
+            fix=f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`, or name another",
         )
     records, token = list[Record](), None
     while True:

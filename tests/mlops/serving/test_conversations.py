@@ -3,13 +3,17 @@
 import json
 import random
 import secrets
+import sqlite3
+import time
+from contextlib import closing
 
 import pytest
 from mlflow import MlflowClient
 
-from mlops.serving.conversations import Conversations
+from mlops.serving.conversations import Conversations, experiment_id
 from mlops.serving.exchange import Exchange
 from mlops.serving.version import ServedVersion
+from rlft.errors import TrackerError
 from rlft.privacy import LONGEST
 from tests.e2e.conftest import free_port
 
@@ -177,6 +181,43 @@ def test_a_tracker_that_is_away_is_told_once_and_asked_seldom(caplog):
     assert (logged.written, logged.lost, len(asked)) == (0, 5, 1)
     (said,) = [record.getMessage() for record in caplog.records if record.name == "mlops.serving.conversations"]
     assert said.startswith("conversations are not logged, and answers go on: MLflow does not take them: ")
+
+
+def test_nothing_is_stored_in_an_experiment_that_is_deleted_and_logging_goes_on_in_the_next(uri, monkeypatch):
+    monkeypatch.setattr("mlops.serving.conversations._PAUSE", 0.0)
+    logged, client = Conversations(uri, "small", mask=()), MlflowClient(uri)
+    logged.start()
+
+    def log(text):
+        count = logged.written + logged.lost
+        logged.add(exchange(text))
+        while logged.written + logged.lost == count:
+            time.sleep(0.02)
+
+    log("one")
+    first = client.get_experiment_by_name("small-served").experiment_id
+    client.delete_experiment(first)
+    log("two")
+    log("three")
+    assert (logged.written, logged.lost) == (1, 2)
+    client.restore_experiment(first)
+    client.rename_experiment(first, "old")  # as somebody does who begins anew
+    log("four")
+    client.delete_experiment(client.get_experiment_by_name("small-served").experiment_id)
+    log("five")
+    assert (logged.written, logged.lost) == (2, 3)
+    with closing(sqlite3.connect(uri.removeprefix("sqlite:///"))) as database:
+        stored = "".join(content for (content,) in database.execute("SELECT content FROM spans"))
+    assert [text in stored for text in ("one", "two", "three", "four", "five")] == [True, False, False, True, False]
+
+
+def test_an_experiment_that_is_deleted_from_the_start_is_told_with_the_way_out(uri):
+    client = MlflowClient(uri)
+    number = client.create_experiment("small-served")
+    client.delete_experiment(number)
+    with pytest.raises(TrackerError, match="small-served is deleted") as caught:
+        experiment_id(uri, "small-served")
+    assert f"mlflow experiments restore --experiment-id {number}" in caught.value.fix
 
 
 def test_more_than_can_wait_is_dropped_without_waiting(uri):

@@ -117,6 +117,19 @@ def test_an_experiment_that_is_not_there_and_a_tag_that_cannot_be_asked_for_are_
         found(address, {"kind": "it's"})
 
 
+def test_an_experiment_that_is_deleted_is_not_read(address):
+    client = MlflowClient(address)
+    experiment = client.get_experiment_by_name("small-served").experiment_id
+    client.delete_experiment(experiment)
+    try:
+        with pytest.raises(TaskError, match="the experiment 'small-served' is deleted in MLflow") as caught:
+            found(address)
+    finally:
+        client.restore_experiment(experiment)
+    assert f"mlflow experiments restore --experiment-id {experiment}" in caught.value.fix
+    assert len(found(address)) == 4
+
+
 def test_the_filter_is_mlflows():
     start, end = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)
     assert trace_filter({"a.b": "c d"}, start, end) == (
