@@ -32,6 +32,7 @@ def apply(
     with guarded(verbose, None):
         from cli.schedule.listing import seen_of, to_json
         from mlops.schedules import store
+        from mlops.schedules.firings import forget_damaged
         from mlops.schedules.notify import check_notify
         from mlops.schedules.variables import with_variables
         from rlft.config.file import load_config
@@ -57,8 +58,11 @@ def apply(
         cluster = _keep_in_cluster(home, given)
         store.apply_schedule(home, content, Path.cwd(), now)
         with store.opened(home) as opened:
+            forget_damaged(opened, schedule.name)
             store.set_cluster(opened, schedule.name, cluster)
             stored, seen = store.find(opened, schedule.name), seen_of(opened, schedule.name)
+        if left_out := _left_out(before, stored, now):
+            _warn(left_out)
         if as_json:
             console.write_json(to_json(stored, seen, now))
             return
@@ -67,6 +71,21 @@ def apply(
 
 def _warn(text: str) -> None:
     errors.print(styled("warning", "yellow"), text)
+
+
+def _left_out(before: Stored | None, stored: Stored, now: datetime) -> str:
+    """Return in a sentence that due times of before a change are left out, at which nothing has looked."""
+    from mlops.schedules.store import has_same_times
+    from rlft.schedule.due import find_due
+
+    if before is None or before.paused or before.cluster or has_same_times(before.schedule, stored.schedule):
+        return ""
+    due = find_due(before.schedule, before.looked, now)
+    if due is None:
+        return ""
+    when = f"{due.time.astimezone(before.schedule.zone):%a %Y-%m-%d %H:%M %Z}"
+    fix = f"`rlft schedule run-now {stored.name}` makes a run for it"
+    return f"by its times of before it was due on {when}, at which nothing has looked yet, and is not any more; {fix}"
 
 
 def _missing_files(tasks: TasksConfig) -> list[str]:
@@ -107,7 +126,7 @@ def _tell(home: Home, stored: Stored, now: datetime, *, changed: bool) -> None:
         console.print(f"it is due next {shown_time(stored, following)}")
     if stored.cluster:
         console.print(f"the cluster keeps it, as the ZenML schedule {stored.cluster}")
-    elif (units_folder() / f"{unit_name(home, stored)}.timer").is_file() or installed_in_cron(home, stored.name):
+    elif (units_folder() / f"{unit_name(home, stored.name)}.timer").is_file() or installed_in_cron(home, stored.name):
         console.print(f"to write changed times anew: rlft schedule install {stored.name} --systemd, or --cron")
     else:
         install = f"rlft schedule install {stored.name} --systemd, or --cron, or rlft schedule run"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from cli.options import ResultAsJson, Verbose
 from mlops.display.terminal import console
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
-
-if TYPE_CHECKING:
-    from mlops.schedules.store import Stored
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]
 
@@ -38,14 +35,14 @@ def delete(name: Name, as_json: ResultAsJson = False, verbose: Verbose = False) 
 
         home = _home()
         with store.opened(home) as opened:
-            stored = store.find(opened, name)
-        if stored.cluster:
+            stored = store.find_or_damaged(opened, name)
+        if stored is not None and stored.cluster:
             from mlops.schedules.cluster import drop_from_cluster
 
             drop_from_cluster(home, stored)
         with store.opened(home) as opened:
             store.remove(opened, name)
-        left = _left(home, stored)
+        left = _left(home, name)
         if as_json:
             console.write_json({"name": name, "deleted": True, "left": left})
             return
@@ -82,14 +79,14 @@ def _set_paused(name: str, paused: bool, *, as_json: bool) -> None:
     console.print(f"schedule {name} is {'paused' if paused else 'active'}{due}")
 
 
-def _left(home: Home, stored: Stored) -> list[str]:
+def _left(home: Home, name: str) -> list[str]:
     """Return the commands that remove what `rlft schedule install` has put elsewhere."""
     from mlops.schedules.units import installed_in_cron, unit_name, units_folder
 
-    unit = units_folder() / f"{unit_name(home, stored)}.timer"
+    unit = units_folder() / f"{unit_name(home, name)}.timer"
     found = []
     if unit.is_file():
         found.append(f"systemctl --user disable --now {unit.name} && rm {unit.with_suffix('.*')}")
-    if installed_in_cron(home, stored.name):
-        found.append(f"crontab -e, the lines that end with `rlft schedule {stored.name}`")
+    if installed_in_cron(home, name):
+        found.append(f"crontab -e, the lines that end with `rlft schedule {name}`")
     return found

@@ -75,7 +75,7 @@ def _units(home: Home, stored: Stored, to: Path | None) -> tuple[list[Path], lis
         write_file(folder / name, text)
         files.append(folder / name)
     found = "daemon-reload" if to is None else shlex.join(["link", *map(str, files)])
-    commands = [f"systemctl --user {found}", f"systemctl --user enable --now {unit_name(home, stored)}.timer"]
+    commands = [f"systemctl --user {found}", f"systemctl --user enable --now {unit_name(home, stored.name)}.timer"]
     return files, [*commands, "loginctl enable-linger   # if it is to run while you are not logged in"]
 
 
@@ -90,7 +90,7 @@ def _lines(home: Home, stored: Stored, to: Path | None) -> tuple[list[Path], lis
     if to is None:
         install_cron(home, stored, lines)
         return [Path("crontab")], []
-    file = to.absolute() / f"{unit_name(home, stored)}.cron"
+    file = to.absolute() / f"{unit_name(home, stored.name)}.cron"
     write_file(file, "\n".join(lines) + "\n")
     added = f"(crontab -l; cat {shlex.quote(str(file))}) | crontab -"
     return [file], [f"{added}   # adds its lines to your crontab"]

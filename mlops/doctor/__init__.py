@@ -3,5 +3,6 @@
 - `finding`: one result of a check, and all of them in order
 - `machine`: Python, packages, the GPU, vLLM, the sandbox, the disk
 - `home`: whether the home was moved; removals that were cut short, and what is left in its folders
+- `schedules`: whether the schedules can be read
 - `killed`: runs that were killed, which are marked as failed on the way, and files of runs that are gone
 """

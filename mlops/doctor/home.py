@@ -9,6 +9,7 @@ from shlex import quote
 
 from mlops.doctor.finding import Finding
 from mlops.doctor.killed import check_runs
+from mlops.doctor.schedules import check_schedules
 from mlops.home.entries import find_odd
 from mlops.home.folder import BACKUP, REMOVING, Home
 from mlops.home.last_calls import ends_left
@@ -27,6 +28,7 @@ def check_home(home: Home) -> Iterator[Finding]:
     yield from _missed(home)
     yield from _checkpoints(home)
     yield from _removal(home)
+    yield from check_schedules(home)
 
 
 def _moved(home: Home) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from mlops.tracking.address import HOME, VARIABLE
 from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import ConfigError, RlftError
-from rlft.files import expanded, file_hash
+from rlft.files import expanded, file_hash, why_no_file
 from rlft.gates.identity import canonical_json, digest
 from rlft.schedule.file import overrides_of
 from rlft.schedule.reasons import Facts, Score
@@ -110,12 +110,14 @@ def _info(task: Task) -> dict[str, Any]:
 
 
 def _content_of(path: Path) -> str:
+    fix = "make it a file that this user can read, or take it out of when.changed.files"
     try:
+        if path.exists() and (problem := why_no_file(path)):  # a pipe would be waited for
+            raise ConfigError(problem, where=str(path), fix=fix)
         return file_hash(path)
     except FileNotFoundError:
         return ABSENT
     except OSError as cause:
-        fix = "make it a file that this user can read, or take it out of when.changed.files"
         raise ConfigError(f"cannot be read: {cause.strerror}", where=str(path), fix=fix) from cause
 
 

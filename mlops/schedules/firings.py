@@ -10,6 +10,8 @@ import json
 import logging
 import os
 import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -71,7 +73,10 @@ class Firing:
     def is_watched(self) -> bool:
         """Whether the process that looks after it still exists."""
         pid, _, started = self.watcher.partition(" ")
-        return bool(pid) and is_process(int(pid), float(started))
+        try:
+            return bool(pid) and is_process(int(pid), float(started))
+        except (ValueError, OverflowError):  # damaged
+            return False
 
     @property
     def run(self) -> str | None:
@@ -142,30 +147,28 @@ def _insert(
 
 
 def read_firing(store: sqlite3.Connection, number: int) -> Firing | None:
-    """Return a firing by its id; `None` if there is none any more."""
+    """Return a firing by its id; `None` if there is none any more, or if it is damaged."""
     row = store.execute("SELECT * FROM firings WHERE id = ?", (number,)).fetchone()
-    return None if row is None else _firing(row)
+    return None if row is None else next(_firings([row]), None)
 
 
 def firings_of(store: sqlite3.Connection, name: str, limit: int = 0) -> list[Firing]:
     """Return the firings of a schedule, the newest first; all of them, or at most `limit`."""
     order = "SELECT * FROM firings WHERE schedule = ? ORDER BY id DESC LIMIT ?"
-    return [_firing(row) for row in store.execute(order, (name, limit or -1))]
+    return list(_firings(store.execute(order, (name, limit or -1))))
 
 
 def last_run(store: sqlite3.Connection, name: str) -> Firing | None:
     """Return the newest firing of a schedule that had a run and is over; `None` if there is none."""
     query = "SELECT * FROM firings WHERE schedule = ? AND ended != '' AND tries != '[]' ORDER BY id DESC LIMIT 1"
     row = store.execute(query, (name,)).fetchone()
-    return None if row is None else _firing(row)
+    return None if row is None else next(_firings([row]), None)
 
 
 def unfinished(store: sqlite3.Connection, name: str = "", before: int = 0) -> list[Firing]:
     """Return the firings that are not over, the oldest first: of a schedule if it is named, and `before` an id."""
     rows = store.execute("SELECT * FROM firings WHERE ended = '' ORDER BY id")
-    return [
-        firing for firing in map(_firing, rows) if name in ("", firing.schedule) and (not before or firing.id < before)
-    ]
+    return [firing for firing in _firings(rows) if name in ("", firing.schedule) and (not before or firing.id < before)]
 
 
 def take(store: sqlite3.Connection, number: int) -> Firing | None:
@@ -196,6 +199,33 @@ def change(store: sqlite3.Connection, number: int, **values: Any) -> Firing | No
 
 def _as_list(value: Any) -> Any:
     return [value.run, value.began, value.code] if isinstance(value, Try) else value
+
+
+def forget_damaged(store: sqlite3.Connection, name: str) -> None:
+    """Forget the firings of a schedule that cannot be read."""
+    store.executemany(
+        "DELETE FROM firings WHERE id = ?", [(row["id"],) for row in _damaged(store) if row["schedule"] == name]
+    )
+
+
+def damaged_firings(store: sqlite3.Connection) -> Counter[str]:
+    """Return how many firings cannot be read, by the names of their schedules."""
+    return Counter(str(row["schedule"]) for row in _damaged(store))
+
+
+def _damaged(store: sqlite3.Connection) -> list[sqlite3.Row]:
+    return [row for row in store.execute("SELECT * FROM firings").fetchall() if not list(_firings([row], log=False))]
+
+
+def _firings(rows: Iterable[sqlite3.Row], *, log: bool = True) -> Iterator[Firing]:
+    """Yield rows as firings; one that is damaged is left out and logged: it must cost no other schedule its runs."""
+    for row in rows:
+        try:
+            yield _firing(row)
+        except (ValueError, TypeError) as cause:
+            if log:
+                said = "what came of due time %s of schedule %s is damaged, and is left out: %s\n  apply its file again"
+                logger.error(said, row["id"], row["schedule"], cause)
 
 
 def _firing(row: sqlite3.Row) -> Firing:

@@ -96,12 +96,14 @@ def look(home: Home, now: datetime, names: Sequence[str] = ()) -> list[Firing]:
     `names` are the schedules that are looked at; without any all are.
     """
     with store.opened(home) as opened:
-        for stored in _chosen(store.all_schedules(opened), names):
+        known = store.all_schedules(opened)
+        for stored in _chosen(known, names):
             if (firing := claim_due(opened, stored, now)) is not None:
                 logger.info(
                     "%s is due: %s", stored.name, f"{firing.due.astimezone(stored.schedule.zone):%Y-%m-%d %H:%M}"
                 )
-        left = unfinished(opened)
+        usable = {stored.name for stored in known}
+        left = [firing for firing in unfinished(opened) if firing.schedule in usable]
     return [firing for firing in left if (not names or firing.schedule in names) and not firing.is_watched]
 
 

@@ -24,9 +24,9 @@ _LONGEST_LINE = 998  # characters of a line that cron takes
 _QUARTERS = (0, 15, 30, 45)
 
 
-def unit_name(home: Home, stored: Stored) -> str:
+def unit_name(home: Home, name: str) -> str:
     """Return what the units of a schedule are called; those of another home's schedule of this name are others."""
-    return f"rlft-{stored.name}-{_mark_of(home)}"
+    return f"rlft-{name}-{_mark_of(home)}"
 
 
 def systemd_units(home: Home, stored: Stored) -> dict[str, str]:
@@ -60,7 +60,7 @@ AccuracySec=1s
 [Install]
 WantedBy=timers.target
 """
-    name = unit_name(home, stored)
+    name = unit_name(home, stored.name)
     return {f"{name}.service": service, f"{name}.timer": timer}
 
 

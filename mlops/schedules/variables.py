@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mlops.home.folder import Home
 from mlops.schedules.store import folder_of
+from rlft.files import why_no_file
 
 logger = logging.getLogger(__name__)
 _LINE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)=([^\0]*)")
@@ -31,6 +32,9 @@ def read_variables(file: Path) -> dict[str, str]:
     anything. Empty lines and those that begin with `#` or `;` are left out; so are others that are no variable, and a
     file that cannot be read, with a warning.
     """
+    if file.exists() and (problem := why_no_file(file)):  # a pipe would be waited for
+        logger.warning("the variables in %s cannot be read: %s", file, problem)
+        return {}
     try:
         text = file.read_text(encoding="utf-8", errors="surrogateescape")
     except FileNotFoundError:

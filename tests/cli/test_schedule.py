@@ -177,6 +177,39 @@ def test_a_look_that_finds_no_reason_ends_at_once_and_is_listed(folder):
     assert "no reason to run" in rlft("list").output
 
 
+def test_due_times_that_a_change_leaves_out_are_told(folder):
+    rlft("apply", write(folder, cron="* * * * *"))
+    with store.opened(Home(folder / ".rlft")) as opened:
+        opened.execute("UPDATE schedules SET looked = ?", (store.as_text(datetime.now(UTC) - timedelta(minutes=3)),))
+    again = rlft("apply", write(folder, cron="* * * * *", retries={"count": 0}))
+    assert "nothing has looked" not in again.output
+    changed = rlft("apply", write(folder, cron="0 5 * * tue"))
+    assert "by its times of before it was due on" in changed.output
+    assert "`rlft schedule run-now weekly` makes a run for it" in changed.output
+    assert "nothing has looked" not in rlft("apply", write(folder, cron="0 6 * * tue")).output
+
+
+def test_a_schedule_whose_row_is_damaged_is_named_repaired_and_deleted(folder):
+    rlft("apply", write(folder))
+    (folder / "other.yaml").write_text(yaml.safe_dump(WEEKLY | {"name": "other"}))
+    rlft("apply", "other.yaml")
+    home = Home(folder / ".rlft")
+    with store.opened(home) as opened:
+        fire_now(opened, "weekly", datetime.now(UTC))
+        opened.execute("UPDATE schedules SET content = '{' WHERE name = 'weekly'")
+        opened.execute("UPDATE firings SET tries = '{' WHERE schedule = 'weekly'")
+    listed = rlft("list")
+    assert (listed.exit_code, "other" in listed.output) == (0, True)
+    assert (rlft("run", "--once").exit_code, rlft("pause", "weekly").exit_code) == (0, 2)
+    assert "schedule weekly is" in rlft("apply", write(folder)).output
+    assert [each["name"] for each in read("list")] == ["other", "weekly"]
+    with store.opened(home) as opened:
+        assert not list(opened.execute("SELECT * FROM firings"))
+        opened.execute("UPDATE schedules SET content = '{' WHERE name = 'weekly'")
+    assert "schedule weekly is deleted" in rlft("delete", "weekly").output
+    assert [each["name"] for each in read("list")] == ["other"]
+
+
 def test_what_goes_on_is_listed_with_its_reason(folder):
     rlft("apply", write(folder))
     with store.opened(Home(folder / ".rlft")) as opened:

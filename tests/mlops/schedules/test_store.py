@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from mlops.home.entries import find_odd
 from mlops.home.folder import Home
 from mlops.schedules import store
+from mlops.schedules.firings import forget_damaged
 from rlft.errors import ConfigError, RlftError, StorageError
 from rlft.schedule.reasons import Facts
 from tests.mlops.schedules.conftest import CONTENT, MONDAY
@@ -97,6 +100,127 @@ def test_one_schedule_that_cannot_be_read_does_not_hide_the_others(bench, caplog
         opened.execute("UPDATE schedules SET content = '{}' WHERE name = 'other'")
         assert [each.name for each in store.all_schedules(opened)] == ["weekly"]
     assert "the schedule other, as it was applied" in caplog.text
+
+
+@pytest.mark.parametrize("column", ["content", "applied", "looked"])
+def test_a_row_that_is_damaged_stops_no_other_schedule_and_is_repaired_by_its_file_or_deleted(bench, caplog, column):
+    bench.apply()
+    bench.apply(name="other")
+    with store.opened(bench.home) as opened:
+        opened.execute(f"UPDATE schedules SET {column} = '{{half' WHERE name = 'weekly'")
+    bench.at(MONDAY)
+    assert (bench.states("other"), bench.states()) == (["finished"], [])
+    assert "the schedule weekly, as it was applied" in caplog.text
+    assert "rlft schedule delete weekly" in caplog.text
+    with store.opened(bench.home) as opened, pytest.raises(ConfigError, match="its row is damaged"):
+        store.find(opened, "weekly")
+    bench.apply(now=MONDAY)
+    bench.at(MONDAY + timedelta(days=7))
+    assert bench.states() == ["finished"]
+    with store.opened(bench.home) as opened:
+        opened.execute(f"UPDATE schedules SET {column} = '{{half' WHERE name = 'weekly'")
+        assert store.find_or_damaged(opened, "weekly") is None
+        store.remove(opened, "weekly")
+        assert [each.name for each in store.all_schedules(opened)] == ["other"]
+
+
+def test_what_is_damaged_of_a_firing_or_of_what_was_seen_stops_nothing(bench, caplog):
+    bench.apply()
+    bench.apply(name="other")
+    [one, two] = bench.look(MONDAY)
+    with store.opened(bench.home) as opened:
+        opened.execute("UPDATE firings SET tries = '[[1' WHERE schedule = 'weekly'")
+        opened.execute("UPDATE firings SET watcher = 'x y' WHERE schedule = 'other'")
+        opened.execute("UPDATE schedules SET facts = '{' WHERE name = 'weekly'")
+        assert store.last_facts(opened, "weekly") is None
+    assert {one.schedule, two.schedule} == {"weekly", "other"}
+    bench.at(MONDAY)
+    assert (bench.states("other"), bench.states()) == (["finished"], [])
+    assert "of schedule weekly is damaged, and is left out" in caplog.text
+    with store.opened(bench.home) as opened:
+        forget_damaged(opened, "weekly")
+        forget_damaged(opened, "other")
+        assert [row["schedule"] for row in opened.execute("SELECT * FROM firings")] == ["other"]
+
+
+def test_what_is_due_still_is_when_the_same_times_are_applied_again(bench):
+    bench.apply()
+    again = bench.apply(now=MONDAY + timedelta(days=3), retries={"count": 0})  # nothing looked on Monday
+    assert again.looked == MONDAY - timedelta(days=1)
+    assert [firing.due for firing in bench.look(MONDAY + timedelta(days=3))] == [MONDAY]
+    moved = bench.apply(now=MONDAY + timedelta(days=8), timezone="Europe/Berlin")
+    assert moved.looked == MONDAY + timedelta(days=8)
+
+
+def test_an_empty_file_is_no_empty_store(bench):
+    bench.apply()
+    store.store_file(bench.home).write_bytes(b"")
+    for make in (True, False):
+        with pytest.raises(StorageError, match="it holds no schedules") as caught, store.opened(bench.home, make=make):
+            pass
+        assert "apply the schedules again" in caught.value.fix
+    assert store.store_file(bench.home).stat().st_size == 0
+
+
+def test_two_that_make_the_store_at_once_make_one_and_leave_no_half(bench, monkeypatch):
+    bench.home.make()
+    real = os.link
+
+    def late(*given):
+        monkeypatch.setattr(os, "link", real)
+        bench.apply()  # another process was first
+        real(*given)
+
+    monkeypatch.setattr(os, "link", late)
+    with store.opened(bench.home) as opened:
+        assert [each.name for each in store.all_schedules(opened)] == ["weekly"]
+    assert [path.name for path in (bench.home.root / "schedules").iterdir()] == ["schedules.db"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (sqlite3.OperationalError("database or disk is full"), "make room on its disk"),
+        (OSError(errno.ENOSPC, "No space left on device"), "make room on its disk"),
+        (sqlite3.OperationalError("attempt to write a readonly database"), "let this user write this file"),
+        (sqlite3.OperationalError("unable to open database file"), "let this user write this file"),
+        (PermissionError(errno.EACCES, "Permission denied"), "let this user write this file"),
+        (sqlite3.OperationalError("database is locked"), "end the process that holds it"),
+        (sqlite3.DatabaseError("database disk image is malformed"), "move this file away"),
+        (sqlite3.DatabaseError("file is not a database"), "move this file away"),
+    ],
+)
+def test_the_way_out_is_that_of_what_is_wrong(bench, cause, said):
+    bench.apply()
+
+    def fail() -> None:
+        with store.opened(bench.home):
+            raise cause
+
+    with pytest.raises(StorageError) as caught:
+        fail()
+    assert caught.value.fix.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("weekly.lock", "folder"), ("weekly.env", "pipe"), ("results", "file"), ("logs", "file"), ("logs/a.log", "pipe")],
+)
+def test_what_is_odd_in_the_folder_is_told_with_the_way_out_and_not_waited_for(bench, name, kind):
+    bench.apply()
+    place = bench.home.root / "schedules" / name
+    place.parent.mkdir(exist_ok=True)
+    {"folder": place.mkdir, "pipe": lambda: os.mkfifo(place), "file": place.touch}[kind]()
+    with pytest.raises(StorageError, match=f"this is a {kind}, not a (.|\n)*move it away"), store.opened(bench.home):
+        pass
+    assert place in [Path(problem.where) for problem in find_odd(bench.home)]
+
+
+def test_what_a_person_keeps_there_is_left_alone(bench):
+    bench.apply()
+    (bench.home.root / "schedules" / "notes").mkdir()
+    with store.opened(bench.home) as opened:
+        assert len(store.all_schedules(opened)) == 1
 
 
 def test_the_folder_is_the_owners_and_belongs_to_the_home(bench):

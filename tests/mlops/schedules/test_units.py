@@ -53,7 +53,7 @@ def write_units(stored, place):
 
 
 def unit(stored, kind: str) -> str:
-    return systemd_units(home_of(stored), stored)[f"{unit_name(home_of(stored), stored)}.{kind}"]
+    return systemd_units(home_of(stored), stored)[f"{unit_name(home_of(stored), stored.name)}.{kind}"]
 
 
 def test_the_units_are_those_of_systemd(stored, tmp_path):

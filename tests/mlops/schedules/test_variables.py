@@ -39,7 +39,10 @@ def test_other_lines_are_told_and_left_out(tmp_path, line, caplog):
 def test_a_file_that_is_not_there_says_nothing_and_one_that_cannot_be_read_is_told(tmp_path, caplog):
     assert (read_variables(tmp_path / "a.env"), caplog.text) == ({}, "")
     assert read_variables(tmp_path) == {}
-    assert "cannot be read: Is a directory" in caplog.text
+    assert "cannot be read: this is a folder, not a file" in caplog.text
+    os.mkfifo(tmp_path / "b.env")
+    assert read_variables(tmp_path / "b.env") == {}  # and nobody waits for its writer
+    assert "cannot be read: this is a pipe, not a file" in caplog.text
 
 
 def test_they_are_there_while_a_schedule_runs_and_only_then(bench, monkeypatch):
