@@ -1,7 +1,8 @@
 """The firings of schedules: each due time that something looked at, and what came of it.
 
 A firing is `due`, `queued` behind another one, `looking` for a reason, `running`, or `waiting` for its next try; it has
-ended as `finished`, `failed`, `no_reason`, `skipped` (another run went on) or `missed`.
+ended as `finished`, `failed`, `no_reason`, `skipped` (another run went on, or the schedule was paused), `missed`, or
+`cut_short` (a person asked for it, and that process was gone before a run began).
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from rlft.schedule.due import find_due
 
 logger = logging.getLogger(__name__)
 State = Literal[
-    "due", "queued", "looking", "running", "waiting", "finished", "failed", "no_reason", "skipped", "missed"
-]
-ENDS = ("finished", "failed", "no_reason", "skipped", "missed")
+    "due", "queued", "looking", "running", "waiting",
+    "finished", "failed", "no_reason", "skipped", "missed", "cut_short",
+]  # fmt: skip
 _APART = timedelta(
     minutes=5
 )  # at most so much later may another process have looked, which has not waited for the store
+GIVEN_UP = "the command that asked for it ended before a run began, so that none is made"
 KEPT = 1000  # firings of a schedule; older ones are forgotten, and their runs stay
 
 
@@ -79,6 +81,12 @@ class Firing:
             return False
 
     @property
+    def is_given_up(self) -> bool:
+        """Whether nobody waits for it any more: a person asked for it by a process that was gone before a run began."""
+        is_own = self.watcher == _this_process()
+        return self.origin == "person" and not (self.tries or self.is_over or is_own or self.is_watched)
+
+    @property
     def run(self) -> str | None:
         """The name of its run; `None` if none has begun."""
         return self.tries[-1].run if self.tries else None
@@ -125,10 +133,18 @@ def claim_due(store: sqlite3.Connection, stored: Stored, now: datetime) -> Firin
 
 
 def fire_now(store: sqlite3.Connection, name: str, now: datetime) -> Firing:
-    """Make the firing of a person who does not wait for the clock."""
+    """Make the firing of a person who does not wait for the clock; this process looks after it at once."""
     found = _insert(store, name, now, "person", "due")
-    assert found is not None
-    return found
+    taken = take(store, found.id) if found is not None else None
+    assert taken is not None
+    return taken
+
+
+def end_given_up(store: sqlite3.Connection, name: str, now: datetime) -> None:
+    """Note that firings are cut short which a person has asked for, and nobody waits for: of a schedule if named."""
+    for firing in unfinished(store, name):
+        if firing.is_given_up:
+            change(store, firing.id, state="cut_short", said=GIVEN_UP, ended=now)
 
 
 def _insert(

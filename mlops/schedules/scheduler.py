@@ -25,7 +25,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 from mlops.home.folder import Home
 from mlops.runtime.signals import SIGNALS
 from mlops.schedules import store
-from mlops.schedules.firings import Firing, claim_due, unfinished
+from mlops.schedules.firings import Firing, claim_due, end_given_up, unfinished
 from mlops.schedules.starting import environment, log_file, rlft_command
 from mlops.schedules.store import Stored
 from mlops.schedules.watch import carry_out
@@ -102,6 +102,7 @@ def look(home: Home, now: datetime, names: Sequence[str] = ()) -> list[Firing]:
                 logger.info(
                     "%s is due: %s", stored.name, f"{firing.due.astimezone(stored.schedule.zone):%Y-%m-%d %H:%M}"
                 )
+        end_given_up(opened, "", now)
         usable = {stored.name for stored in known}
         left = [firing for firing in unfinished(opened) if firing.schedule in usable]
     return [firing for firing in left if (not names or firing.schedule in names) and not firing.is_watched]

@@ -10,7 +10,7 @@ from itertools import count
 
 from mlops.schedules import store
 from mlops.schedules.ending import came_to, end
-from mlops.schedules.firings import Firing, Try, change
+from mlops.schedules.firings import GIVEN_UP, Firing, Try, change
 from mlops.schedules.judging import Judged, LookFailedError, judge
 from mlops.schedules.outcome import Outcome, outcome_of
 from mlops.schedules.starting import forget_result, resume_command, run_command, run_name, summary_file
@@ -18,6 +18,7 @@ from mlops.schedules.store import Stored
 from mlops.schedules.watching import ScheduleGoneError, Watch
 from rlft.schedule.tries import Next, after_try
 
+_PAUSED = "the schedule was paused before a run began"
 _NOTHING = Outcome(None, None, has_begun=False)
 
 
@@ -29,6 +30,9 @@ def settle(watch: Watch, firing: Firing, lock: int) -> None:
     stored, is_new = watch.stored(firing), not firing.tries
     if firing.state in ("finished", "failed"):  # it had ended, and not all were told
         end(watch, stored, firing, _outcome(watch, stored, firing))
+        return
+    if is_new and stored.paused and firing.origin == "clock":
+        watch.change(firing, state="skipped", said=_PAUSED, ended=watch.clock())
         return
     if is_new:
         begun = _begin(watch, stored, firing, lock)
@@ -97,6 +101,8 @@ def _try_until_over(watch: Watch, stored: Stored, firing: Firing, lock: int, *, 
                 return
         outcome = _outcome(watch, stored, firing)
         if outcome.code is None:  # it was noted, and killed before it began
+            if _is_held_back(watch, stored, firing):
+                return
             is_due = True
             continue
         follows = after_try(outcome.code, len(firing.tries), stored.schedule.retries, hopeless=outcome.is_hopeless)
@@ -111,6 +117,17 @@ def _try_until_over(watch: Watch, stored: Stored, firing: Firing, lock: int, *, 
         said = came_to(follows.sentence, outcome.summary)
         end(watch, stored, watch.change(firing, state=follows.what, said=said), outcome)
         return
+
+
+def _is_held_back(watch: Watch, stored: Stored, firing: Firing) -> bool:
+    """Note that a run which had not begun does not, if nobody waits for it or its schedule is paused; else `False`."""
+    if firing.origin == "person":
+        watch.change(firing, state="cut_short", said=GIVEN_UP, ended=watch.clock())
+    elif stored.paused:
+        watch.change(firing, state="skipped", said=_PAUSED, ended=watch.clock())
+    else:
+        return False
+    return True
 
 
 def _run(watch: Watch, stored: Stored, firing: Firing, lock: int, *, resume: bool) -> Firing:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mlops.schedules import store
-from mlops.schedules.firings import Firing, read_firing, release, take, unfinished
+from mlops.schedules.firings import Firing, end_given_up, read_firing, release, take, unfinished
 from mlops.schedules.lock import schedule_lock
 from mlops.schedules.settling import settle
 from mlops.schedules.variables import with_variables
@@ -22,6 +22,7 @@ def carry_out(watch: Watch, number: int) -> Firing | None:
     Firings of the schedule that were left before it are brought to their end first.
     """
     with store.opened(watch.home) as opened:
+        end_given_up(opened, "", watch.clock())
         firing = take(opened, number)
     if firing is None:
         return None
@@ -66,6 +67,7 @@ def _wait(watch: Watch, number: int) -> bool:
 def _settle_earlier(watch: Watch, firing: Firing, lock: int) -> bool:
     """Bring to an end what was left before; returns whether nothing is left that another process looks after."""
     with store.opened(watch.home) as opened:
+        end_given_up(opened, firing.schedule, watch.clock())
         earlier = [take(opened, each.id) for each in unfinished(opened, firing.schedule, before=firing.id)]
     for each in earlier:
         if each is None:

@@ -219,6 +219,80 @@ def test_a_person_gets_a_run_also_if_the_reasons_cannot_be_found_out(bench):
     assert carry_out(Scripted(bench.home, looks=None), firing.id).state == "finished"
 
 
+def given_up(bench, **values):
+    """What the process of a `run-now` leaves that was killed."""
+    with store.opened(bench.home) as opened:
+        firing = fire_now(opened, "weekly", MONDAY - HOUR)
+        return change(opened, firing.id, **({"watcher": ""} | values))
+
+
+@pytest.mark.parametrize("watcher", ["", "1 0.0"])
+@pytest.mark.parametrize("state", ["due", "queued", "looking"])
+def test_what_a_person_asked_for_is_not_run_when_the_command_is_gone(bench, state, watcher):
+    bench.apply()
+    given_up(bench, state=state, watcher=watcher)
+    watch = bench.at(MONDAY - HOUR)
+    assert (watch.commands, bench.states()) == ([], ["cut_short"])
+    assert bench.firings()[0].said.startswith("the command that asked for it ended before a run began")
+    assert len(bench.at(MONDAY).commands) == 1  # what is due by the clock is
+
+
+def test_a_later_firing_does_not_begin_what_a_person_gave_up(bench):
+    bench.apply()
+    [firing] = bench.look(MONDAY)
+    with store.opened(bench.home) as opened:
+        left = fire_now(opened, "weekly", MONDAY)
+        change(opened, left.id, watcher="")
+        opened.execute("UPDATE firings SET id = 99 WHERE id = ?", (firing.id,))
+    watch = Scripted(bench.home)
+    carry_out(watch, 99)
+    assert (len(watch.commands), sorted(bench.states())) == (1, ["cut_short", "finished"])
+
+
+def test_a_run_that_a_person_asked_for_and_that_was_killed_before_it_began_is_not_begun(bench):
+    bench.apply()
+    given_up(bench, state="running", tries=[Try("weekly-1", "then")])
+    assert (bench.at(MONDAY - HOUR).commands, bench.states()) == ([], ["cut_short"])
+
+
+def test_a_run_that_a_person_asked_for_and_that_had_begun_goes_on(bench):
+    bench.apply()
+    given_up(bench, state="running", tries=[Try("weekly-1", "then", 137)])
+    file = summary_file(bench.home, bench.firings()[0], 1)
+    file.parent.mkdir(parents=True)
+    file.write_text(summary_text(Summary(status="failed", pipeline_run_id="p")))
+    assert [command[0] for command in bench.at(MONDAY - HOUR).commands] == ["resume"]
+
+
+def test_a_wish_of_a_process_that_is_there_is_left_to_it(bench):
+    bench.apply()
+    with store.opened(bench.home) as opened:
+        firing = fire_now(opened, "weekly", MONDAY - HOUR)
+    assert bench.look(MONDAY - HOUR) == []
+    assert not firing.is_given_up
+    assert bench.states() == ["due"]
+
+
+@pytest.mark.parametrize("tries", [[], [Try("weekly-1", "then")]])
+def test_a_pause_holds_what_had_not_begun(bench, tries):
+    bench.apply()
+    [firing] = bench.look(MONDAY)
+    with store.opened(bench.home) as opened:
+        change(opened, firing.id, tries=tries)
+        store.set_paused(opened, "weekly", True, MONDAY)
+    watch = bench.at(MONDAY + HOUR)
+    assert (watch.commands, bench.states()) == ([], ["skipped"])
+    assert bench.firings()[0].said == "the schedule was paused before a run began"
+
+
+def test_a_person_may_run_a_schedule_that_is_paused(bench):
+    bench.apply()
+    with store.opened(bench.home) as opened:
+        store.set_paused(opened, "weekly", True, MONDAY)
+        firing = fire_now(opened, "weekly", MONDAY)
+    assert carry_out(Scripted(bench.home), firing.id).state == "finished"
+
+
 def test_a_look_that_fails_is_tried_again_and_then_told(bench):
     bench.apply(when="new_tasks", retries={"count": 1, "wait_minutes": 5})
     watch = bench.at(MONDAY, looks=None)
