@@ -60,7 +60,7 @@ def apply(
         with store.opened(home) as opened:
             forget_damaged(opened, schedule.name)
             store.set_cluster(opened, schedule.name, cluster)
-            stored, seen = store.find(opened, schedule.name), seen_of(opened, schedule.name)
+            stored, seen = store.find(opened, schedule.name), seen_of(opened, schedule.name, home)
         if left_out := _left_out(before, stored, now):
             _warn(left_out)
         if as_json:

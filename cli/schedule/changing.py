@@ -70,7 +70,7 @@ def _set_paused(name: str, paused: bool, *, as_json: bool) -> None:
         set_active(home, found, not paused)
     with store.opened(home) as opened:
         stored = store.set_paused(opened, name, paused, now)
-        seen = seen_of(opened, name)
+        seen = seen_of(opened, name, home)
     if as_json:
         console.write_json(to_json(stored, seen, now))
         return

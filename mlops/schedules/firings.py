@@ -99,6 +99,7 @@ class Firing:
             "due": self.due.isoformat(timespec="seconds"),
             "origin": self.origin,
             "state": self.state,
+            "is_watched": self.is_watched and not self.is_over,
             "reason": self.reason,
             "said": self.said,
             "run": self.run,

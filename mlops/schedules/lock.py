@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from mlops.home.folder import Home
 from mlops.schedules.store import folder_of
+
+_GLANCE_SECONDS = 0.05
 
 
 @contextmanager
@@ -25,7 +28,7 @@ def schedule_lock(home: Home, name: str, pause: Callable[[], bool]) -> Iterator[
     """
     descriptor = os.open(_file(home, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        yield descriptor if _taken(descriptor, pause) else None
+        yield descriptor if _taken(descriptor, _after_a_glance(pause)) else None
     finally:
         os.close(descriptor)  # and no unlock, which would release it for the run as well
 
@@ -40,6 +43,19 @@ def is_held(home: Home, name: str) -> bool:
         return not _taken(descriptor, lambda: False)
     finally:
         os.close(descriptor)
+
+
+def _after_a_glance(pause: Callable[[], bool]) -> Callable[[], bool]:
+    """Wait for a moment before `pause` is asked: whoever asks whether the lock is held has it so long."""
+    glances = iter([_GLANCE_SECONDS])
+
+    def wait() -> bool:
+        if (seconds := next(glances, None)) is None:
+            return pause()
+        time.sleep(seconds)
+        return True
+
+    return wait
 
 
 def _taken(descriptor: int, pause: Callable[[], bool]) -> bool:

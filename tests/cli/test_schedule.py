@@ -218,6 +218,32 @@ def test_what_goes_on_is_listed_with_its_reason(folder):
     assert "due" in rlft("list", "weekly").output
 
 
+@pytest.mark.parametrize("state", ["looking", "running", "waiting"])
+def test_what_was_killed_is_not_listed_as_going_on(folder, state):
+    rlft("apply", write(folder))
+    home = Home(folder / ".rlft")
+    with store.opened(home) as opened:
+        firing = fire_now(opened, "weekly", datetime.now(UTC))
+        opened.execute("UPDATE firings SET origin = 'clock'")
+        change(opened, firing.id, state=state, reason="it runs at every due time", watcher="1 0.0")
+    assert read("list")[0]["state"] == "active"
+    [told] = read("list", "weekly")["firings"]
+    assert (told["state"], told["is_watched"]) == (state, False)
+    for listed in (rlft("list").output, rlft("list", "weekly").output):
+        assert f"{state}, and was cut short: it goes on as soon as something looks" in listed
+    with schedule_lock(home, "weekly", lambda: False):  # its run goes on alone
+        assert read("list")[0]["state"] == "running"
+        assert "cut short" not in rlft("list").output
+
+
+def test_what_a_person_asked_for_and_gave_up_is_listed_so(folder):
+    rlft("apply", write(folder))
+    with store.opened(Home(folder / ".rlft")) as opened:
+        change(opened, fire_now(opened, "weekly", datetime.now(UTC)).id, watcher="1 0.0")
+    assert read("list")[0]["state"] == "active"
+    assert "cut short, and is not run" in rlft("list").output
+
+
 def test_the_list_tells_what_goes_on_and_the_last_run_beside_later_looks(folder):
     rlft("apply", write(folder))
     home, now = Home(folder / ".rlft"), datetime.now(UTC)
