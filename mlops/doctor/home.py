@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from shlex import quote
 
 from mlops.doctor.finding import Finding
 from mlops.doctor.killed import check_runs
 from mlops.doctor.schedules import check_schedules
+from mlops.doctor.way_on import way_on
 from mlops.home.entries import find_odd
 from mlops.home.folder import BACKUP, REMOVING, Home
 from mlops.home.last_calls import ends_left
@@ -44,9 +44,10 @@ def _moved(home: Home) -> Iterator[Finding]:
 
 
 def _ends(home: Home) -> Iterator[Finding]:
-    """Say what the environment's code was doing in processes that are gone, until their runs are resumed."""
-    for name, end in ends_left(home).items():
-        yield Finding("warning", f"{name}: {end}", f"rlft resume {quote(name)}")
+    """Say what the environment's code was doing in processes that are gone, until their work is gone on with."""
+    for run_id, name, end in ends_left(home):
+        if goes_on := way_on(home, run_id, name):
+            yield Finding("warning", f"{name}: {end}", goes_on)
 
 
 def _missed(home: Home) -> Iterator[Finding]:

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from shlex import quote
 
 from mlops.doctor.finding import Finding
+from mlops.doctor.way_on import way_on
 from mlops.home.databases import all_runs_ended
 from mlops.home.faults import find_faults
 from mlops.home.folder import Home
 from mlops.home.last_calls import how_it_ended
 from mlops.home.lost import check_artifacts, dangling_aliases, lost_versions
-from mlops.home.processes import dead_notes, forget_process
+from mlops.home.processes import Note, dead_notes, forget_process
 from mlops.registry.dangling import no_version
+from mlops.runs.last_sign import last_sign
 from mlops.stacks.stack import connect
 from mlops.summary.file import end_summary, read_summary
 from mlops.summary.summary import Summary
@@ -31,7 +33,7 @@ def check_runs(home: Home) -> Iterator[Finding]:
     if all_runs_ended(home):
         # ZenML was told that they have ended, and whoever told it may have been killed before it changed the summary.
         dead = dead_notes(home)
-        left = [note for note in dead if end_summary(home, note.run_id, how_it_ended(home, note.run_id))]
+        left = [note for note in dead if _ended(home, note)]
         for note in left:
             forget_process(home, note.run_id)
             what = f"{note.run_name} was killed, and its summary says so now"
@@ -46,12 +48,20 @@ def check_runs(home: Home) -> Iterator[Finding]:
     killed = killed_runs(home)
     for run in killed:
         summary = read_summary(home, str(run.id))
-        mark_failed(home, run)
-        what = f"{run.name} was killed; it is marked as failed now"
-        yield Finding("warning", what, f"rlft resume {quote(run.name)}")
+        last = mark_failed(home, run)
+        until = "" if last is None else f". Its time counts until its last sign of life, {last:%Y-%m-%d %H:%M:%S} UTC"
+        what = f"{run.name} was killed; it is marked as failed now{until}"
+        yield Finding("warning", what, way_on(home, str(run.id), run.name) or "nothing: this was finished since")
         yield from _end_in_mlflow(run.name, uri, summary)
     if not killed:
         yield Finding("ok", "no run was killed midway")
+
+
+def _ended(home: Home, note: Note) -> bool:
+    """Change a summary that still says `running`; returns whether it did."""
+    last = last_sign(home, note.run_id)
+    seconds = None if last is None else max(0.0, last.timestamp() - note.started)
+    return end_summary(home, note.run_id, how_it_ended(home, note.run_id), seconds)
 
 
 def _lost(home: Home) -> Iterator[Finding]:

@@ -55,12 +55,12 @@ def how_it_ended(home: Home, run: str) -> str:
     return next((end for run_id, name, end in _ends(home) if run in (run_id, name)), KILLED)
 
 
-def ends_left(home: Home) -> dict[str, str]:
-    """Return how the processes ended that were doing something for an environment's code then, by the runs' names.
+def ends_left(home: Home) -> list[tuple[str, str, str]]:
+    """Return how the processes ended that were doing something for an environment's code then: (id, run's name, how).
 
     A run is among them until it is resumed or deleted.
     """
-    return {name: end for _, name, end in _ends(home)}
+    return list(_ends(home))
 
 
 def sentence_of(calls: list[Noted]) -> str:

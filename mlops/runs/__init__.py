@@ -6,6 +6,7 @@
 - `finding`: finding, ending and choosing runs in ZenML
 - `listing`, `listed`, `registered`: the runs of a home, read without ZenML; one of them; what MLflow says about it
 - `told`: what runs have told of themselves, and which summaries cannot be read
+- `last_sign`: until when the time of a run that was killed counts
 - `unknown`: what is said of a name that means none of them
 - `labels`, `commits`: its own name, note and tags; the commits of its code
 - `naming`: the name of a run that was given none

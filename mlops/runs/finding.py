@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 
 from zenml.client import Client
 from zenml.enums import ExecutionStatus
@@ -24,6 +24,7 @@ from mlops.ids import (
 )
 from mlops.registry.names import REGISTRATION
 from mlops.runs.labels import labels_of
+from mlops.runs.last_sign import last_sign
 from mlops.runs.lineage import close_model_version
 from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.readable import check_readable
@@ -105,14 +106,23 @@ def killed_runs(home: Home) -> list[PipelineRunResponse]:
     return [run for run in running if not is_alive(home, run)]
 
 
-def mark_failed(home: Home, run: PipelineRunResponse) -> None:
-    """Tell ZenML and the run's summary that a killed run has failed, so that it can be resumed."""
+def mark_failed(home: Home, run: PipelineRunResponse) -> datetime | None:
+    """Tell ZenML and the run's summary that a killed run has failed, so that it can be resumed.
+
+    Its time ends with its last sign of life, which is returned; `None` if there is none here.
+    """
+    last = last_sign(home, str(run.id))
+    end = None if last is None else last.replace(tzinfo=None)
+    failed_step = StepRunUpdate(status=ExecutionStatus.FAILED, end_time=end)
     for step in Client().list_run_steps(pipeline_run_id=run.id, status=ExecutionStatus.RUNNING, size=100):
-        Client().zen_store.update_run_step(step.id, StepRunUpdate(status=ExecutionStatus.FAILED))
+        Client().zen_store.update_run_step(step.id, failed_step)
     Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.FAILED))
     close_model_version(run, Summary(status="failed"))
-    end_summary(home, str(run.id), how_it_ended(home, str(run.id)))
+    began = run.start_time or run.created
+    seconds = None if last is None else max(0.0, (last - began.replace(tzinfo=UTC)).total_seconds())
+    end_summary(home, str(run.id), how_it_ended(home, str(run.id)), seconds)
     forget_process(home, str(run.id))
+    return last
 
 
 def end_run(home: Home, name: str, *, completed: bool) -> None:

@@ -25,8 +25,11 @@ from mlops.runs.unknown import SweptRuns
 from mlops.summary.evaluations import mlflow_ids
 
 _UNFINISHED = ("initializing", "running")
-_COMPLETED = "completed"  # ZenML's word
+_COMPLETED, _FAILED = "completed", "failed"  # ZenML's words
 # Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.
+_LAST_STEPS = """
+SELECT pipeline_run_id, max(coalesce(max(start_time), ''), coalesce(max(end_time), '')) FROM step_run GROUP BY 1
+"""
 _ATTEMPTS = f"""
 SELECT run.id, run.name, run.status, run.created, run.start_time, run.end_time, pipeline.name,
   (SELECT substr(tag.name, {len(RUN_TAG) + 2}) FROM tag_resource JOIN tag ON tag.id = tag_resource.tag_id
@@ -86,12 +89,15 @@ def list_runs(home: Home) -> Listing:
 
 def _attempts(database: sqlite3.Connection, told: Told) -> dict[str, list[Attempt]]:
     groups: dict[str, list[Attempt]] = {}
+    last_steps = dict(database.execute(_LAST_STEPS))
     for key, name, status, created, began, ended, pipeline, tag in database.execute(_ATTEMPTS, (PIPELINE, *OTHERS)):
         run_id = f"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}"
         is_due = pipeline == PIPELINE and status == _COMPLETED
         summary = told.summary(run_id, tag or name_of_first(name), is_due=is_due)
         first = _time(began or created)
-        seconds = (_time(ended) - first).total_seconds() if ended else 0.0
+        if status == _FAILED and (last := last_steps.get(key)):  # it may have been marked so days after a kill
+            ended = min(last, ended or last)
+        seconds = max(0.0, (_time(ended) - first).total_seconds()) if ended else 0.0
         if summary and summary.seconds.total:
             seconds = summary.seconds.total
         attempt = Attempt(run_id, name, status, first, seconds, summary, pipeline)

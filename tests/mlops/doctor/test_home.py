@@ -8,6 +8,6 @@ from mlops.home.folder import Home
 
 def test_what_ran_when_a_process_ended_is_told_until_the_run_is_resumed(tmp_path, monkeypatch):
     assert list(_ends(Home(tmp_path))) == []
-    monkeypatch.setattr(checked, "ends_left", lambda home: {"my run": "the process ended while tool look ran"})
+    monkeypatch.setattr(checked, "ends_left", lambda home: [("a-1", "my run", "the process ended while tool look ran")])
     [finding] = _ends(Home(tmp_path))
     assert finding == Finding("warning", "my run: the process ended while tool look ran", "rlft resume 'my run'")

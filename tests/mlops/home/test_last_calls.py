@@ -41,9 +41,9 @@ def test_it_is_found_by_id_and_name_and_names_what_ran_and_the_way_out(tmp_path)
     assert "tool look ran for rollout train-0-2 of task t2" in said
     assert said.endswith("set harness.isolation and reward.isolation to process, and it costs one rollout")
     assert how_it_ended(home, "second") == KILLED
-    assert ends_left(home) == {"first": said}
+    assert ends_left(home) == [("a", "first", said)]
     forget_calls(home, "a")
-    assert ends_left(home) == {}
+    assert ends_left(home) == []
     assert how_it_ended(home, "first") == KILLED
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict
@@ -21,6 +22,7 @@ from mlops.registry.people import Person
 from mlops.registry.spells import find_moves
 from mlops.registry.verdicts import Verdict, waits
 from mlops.removal.plan import own_files, why_kept
+from mlops.runs.last_sign import last_sign
 from mlops.runs.listing import list_runs, sweeps_of, to_json
 from mlops.summary.file import keep_summary
 from mlops.summary.replays import RetrainSummary, keep_replay
@@ -33,7 +35,7 @@ CREATE TABLE pipeline_run (id TEXT, name TEXT, status TEXT, created TEXT, start_
   pipeline_id TEXT);
 CREATE TABLE tag (id TEXT, name TEXT);
 CREATE TABLE tag_resource (tag_id TEXT, resource_id TEXT);
-CREATE TABLE step_run (id TEXT, status TEXT, pipeline_run_id TEXT);
+CREATE TABLE step_run (id TEXT, status TEXT, pipeline_run_id TEXT, start_time TEXT, end_time TEXT);
 CREATE TABLE step_run_output_artifact (name TEXT, step_id TEXT, artifact_id TEXT);
 CREATE TABLE run_metadata (id TEXT, key TEXT, value TEXT);
 CREATE TABLE run_metadata_resource (resource_id TEXT, run_metadata_id TEXT);
@@ -69,6 +71,10 @@ class Made:
         with closing(sqlite3.connect(self.home.root / ZENML.path, isolation_level=None)) as database:
             database.execute(statement, values)
 
+    def read(self, query):
+        with closing(sqlite3.connect(self.home.root / ZENML.path)) as database:
+            return database.execute(query).fetchall()
+
     def attempt(self, name, state, hours, *, tag=None, pipeline="p", tokens=None, **summary):
         """An attempt that began so many hours ago and took one; returns its id."""
         self.count += 1
@@ -82,7 +88,7 @@ class Made:
             self.zenml("INSERT INTO tag VALUES (?, ?)", key, f"run={tag}")
             self.zenml("INSERT INTO tag_resource VALUES (?, ?)", key, key)
         for step, count in (tokens or {}).items():
-            self.zenml("INSERT INTO step_run VALUES (?, ?, ?)", f"{key}{step}", step, key)
+            self.zenml("INSERT INTO step_run (id, status, pipeline_run_id) VALUES (?, ?, ?)", f"{key}{step}", step, key)
             self.zenml(
                 "INSERT INTO step_run_output_artifact VALUES ('rollouts', ?, ?)", f"{key}{step}", f"a{key}{step}"
             )
@@ -111,6 +117,34 @@ def test_a_run_is_all_attempts_at_it(made):
     assert (run.tokens, run.gpu_hours) == (100, 1.5)
     assert (run.version, run.aliases) == (("tiny", "2"), ())
     assert run.summary.difference == GAIN
+
+
+@pytest.mark.parametrize(("state", "seconds"), [("failed", 600), ("completed", 3600)])
+def test_the_time_of_a_run_that_was_marked_as_failed_later_ends_with_its_last_step(made, state, seconds):
+    made.attempt("sums", state, 9)
+    [(key, began)] = made.read("SELECT id, start_time FROM pipeline_run")
+    last = datetime.fromisoformat(began) + timedelta(seconds=600)
+    made.zenml("INSERT INTO step_run VALUES ('a', 'completed', ?, ?, ?)", key, began, str(last))
+    made.zenml("INSERT INTO step_run VALUES ('b', 'failed', ?, ?, NULL)", key, began)
+    assert list_runs(made.home).runs[0].seconds == seconds
+
+
+def test_the_last_sign_of_life_is_the_newest_of_steps_and_files(made):
+    run_id = made.attempt("sums", "running", 9, status="running")
+    file = made.home.summary_file(run_id)
+    os.utime(file, (1.8e9, 1.8e9))
+    assert last_sign(made.home, run_id) == datetime.fromtimestamp(1.8e9, UTC)
+    made.zenml("ALTER TABLE step_run ADD COLUMN latest_heartbeat TEXT")
+    late = datetime(2030, 1, 1, 12, 0, 0, 5)
+    for column in ("start_time", "end_time", "latest_heartbeat"):
+        late += timedelta(hours=1)
+        made.zenml(
+            f"INSERT INTO step_run (id, status, pipeline_run_id, {column}) VALUES ('a', 'running', ?, ?)",
+            run_id.replace("-", ""),
+            str(late),
+        )
+        assert last_sign(made.home, run_id) == late.replace(tzinfo=UTC)
+    assert last_sign(made.home, "another") is None
 
 
 def test_what_became_of_runs(made):
