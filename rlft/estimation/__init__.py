@@ -12,4 +12,5 @@
 - `busy`: how busy the machine is with other work
 - `peak`: the most memory that this process has held
 - `probe`, `probing`: a few attempts and one update, in a process of their own; that process, held to its time
+- `leash`: lets that process end with the one that asked for it
 """

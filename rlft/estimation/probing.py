@@ -17,7 +17,7 @@ from rlft.errors import EngineError, RlftError
 from rlft.estimation.busy import busy_now
 from rlft.readiness.memory import memory_error
 
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rlft.estimation.probe import main; main()"
+_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rlft.estimation.leash import main; main()"
 _KILLED = -signal.SIGKILL
 
 
@@ -54,7 +54,7 @@ def run_probe(config: Config, seconds: float) -> Probed:
     read, write = os.pipe()
     with open(read, encoding="utf-8") as answers:
         process = subprocess.Popen(
-            [sys.executable, "-c", _START, json.dumps(sys.path), str(write)],
+            [sys.executable, "-c", _START, json.dumps(sys.path), str(os.getpid()), str(write)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rlft.config.file import load_config
@@ -14,6 +17,7 @@ from rlft.estimation.probing import run_probe
 from rlft.estimation.samples import counts_of_probe
 from tests.rlft.estimation.made import make_config
 
+ROOT = Path(__file__).parents[3]
 TINY = Path(__file__).parents[2] / "fixtures" / "configs" / "tiny.yaml"
 
 
@@ -107,3 +111,33 @@ def test_what_it_has_started_ends_with_it(pretend, tmp_path):
     while state.exists() and state.read_text().split()[2] != "Z":  # a busy machine takes a while to end what is killed
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+_ASKS = """
+import sys
+from pathlib import Path
+from rlft.config.file import load_config
+from rlft.estimation.probing import run_probe
+run_probe(load_config(Path(sys.argv[1])), 300)
+"""
+
+
+def test_a_probe_ends_with_a_parent_that_is_killed():
+    with subprocess.Popen([sys.executable, "-c", _ASKS, str(TINY)], cwd=ROOT) as asking:
+        try:
+            parent, until = psutil.Process(asking.pid), time.monotonic() + 120
+            while not (children := parent.children()):
+                assert time.monotonic() < until, "no probe was begun"
+                time.sleep(0.02)
+            time.sleep(3)  # it is importing, or probes
+            assert children[0].is_running()
+        finally:
+            asking.kill()
+    gone, alive = psutil.wait_procs(children, timeout=20)
+    assert (len(gone), alive) == (1, [])
+
+
+def test_a_probe_whose_parent_was_gone_before_it_began_ends_at_once():
+    code = "import sys; from rlft.estimation.leash import end_with_parent; end_with_parent(1); print('went on')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
