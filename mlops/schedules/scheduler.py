@@ -30,7 +30,7 @@ from mlops.schedules.starting import environment, log_file, rlft_command
 from mlops.schedules.store import Stored
 from mlops.schedules.watch import carry_out
 from mlops.schedules.watching import Watch
-from rlft.errors import RlftError
+from rlft.errors import RlftError, StorageError
 from rlft.schedule.cron import read_cron
 from rlft.schedule.times import next_due
 
@@ -95,7 +95,7 @@ def look(home: Home, now: datetime, names: Sequence[str] = ()) -> list[Firing]:
 
     `names` are the schedules that are looked at; without any all are.
     """
-    with store.opened(home) as opened:
+    with store.opened(home, make=False) as opened:
         known = store.all_schedules(opened)
         for stored in _chosen(known, names):
             if (firing := claim_due(opened, stored, now)) is not None:
@@ -121,12 +121,19 @@ def look_once(watch: Watch, names: Sequence[str]) -> list[Firing]:
 def wait_for_times(
     home: Home, names: Sequence[str] = (), *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> int:
-    """Look at what is due at its time, until a signal ends this; returns the signal. The runs go on."""
+    """Look at what is due at its time, until a signal ends this; returns the signal. The runs go on.
+
+    Raises StorageError when the home is there no more, or another one in its place.
+    """
     processes, stop, caught = Processes(home), threading.Event(), list[int]()
+    place = _place(home)
     scheduler = BackgroundScheduler(timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": None})
     logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it tells of every look that takes long
 
     def look_now() -> None:
+        if place is None or _place(home) != place:
+            stop.set()
+            return
         try:
             for firing in look(home, clock(), names):
                 if processes.begin(firing):
@@ -147,7 +154,19 @@ def wait_for_times(
     scheduler.start()
     stop.wait()
     scheduler.shutdown(wait=True)
-    return caught[-1]
+    if caught:
+        return caught[-1]
+    fix = "give `rlft schedule run` again where it is now (RLFT_HOME names it); runs that had begun go on"
+    raise StorageError("this home was moved away or removed, and its schedules with it", where=str(home.root), fix=fix)
+
+
+def _place(home: Home) -> tuple[int, int] | None:
+    """Return what tells a home's folder from another one at its path; `None` if there is none."""
+    try:
+        found = home.root.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _set_jobs(scheduler: Any, job: Callable[[], None], home: Home, names: Sequence[str]) -> None:

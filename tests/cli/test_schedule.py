@@ -286,6 +286,23 @@ def test_the_scheduler_ends_on_sigterm_and_leaves_nothing_behind(folder):
     assert sorted(path.name for path in (folder / ".rlft/schedules").iterdir()) == ["schedules.db"]
 
 
+@pytest.mark.parametrize("another", [False, True])
+def test_the_scheduler_does_not_outlive_its_home(folder, another):
+    rlft("apply", write(folder))
+    code = "from mlops.schedules import scheduler; scheduler.LOOK_SECONDS = 1; from cli.app import app; app()"
+    given = [sys.executable, "-c", code, "schedule", "run"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(given, stdout=-1, stderr=subprocess.STDOUT, text=True, env=environment) as running:
+        assert running.stdout.readline().startswith("waiting for the schedules of ")
+        time.sleep(2)
+        (folder / ".rlft").rename(folder / "moved")
+        if another:
+            rlft("apply", "weekly.yaml")  # which makes a home anew
+        assert running.wait(30) == 1
+        assert "was moved away or removed, and its schedules with it" in running.stdout.read().replace("\n", " ")
+    assert (folder / ".rlft").exists() == another
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["list"], ["list", "--json"], ["pause", "weekly"], ["run", "weekly", "--once"], ["apply", "weekly.yaml"]],
