@@ -17,8 +17,6 @@ OTHERS = (EVALUATE, RESCORE, RETRAIN)  # pipelines whose runs are not resumed: t
 REPLAY_TAG = "replay_of"  # the key of the tag `replay_of=NAME`, and, after `rlft.`, of the tag of the MLflow run
 EXPERIMENT_TAG = "experiment"  # the key of the tag `experiment=NAME` that all runs of an experiment have
 RUN_TAG = "run"  # the key of the tag `run=NAME` that all attempts at a run have
-# Of an MLflow run, with ZenML's id of the run's first attempt. MLflow shows nobody what begins with `mlflow.`
-ROOT_RUN_TAG, OLD_ROOT_RUN_TAG = "mlflow.rlft.root_run", "rlft.root_run"
 PARENT_TAG = "mlflow.parentRunId"  # of an MLflow run, with the id of the one that it is nested in
 SWEEP_TAG = "rlft.sweep"  # of the MLflow run of a sweep
 # When the results of steps that were made again (`rlft resume --redo`) have expired: a mark, as no clock says it.

@@ -6,12 +6,13 @@ import dataclasses
 import sqlite3
 from datetime import UTC, datetime
 
-from mlops.ids import OLD_ROOT_RUN_TAG, PARENT_TAG, ROOT_RUN_TAG, SWEEP_TAG
+from mlops.ids import PARENT_TAG, SWEEP_TAG
 from mlops.registry.changes import read_changes
 from mlops.registry.names import CHAMPION, HASH_TAG, ZENML_TAG, plain_tags
 from mlops.registry.spells import find_moves
 from mlops.registry.verdicts import waits
 from mlops.runs.listed import ListedRun
+from mlops.tracking.root_tags import OLD_ROOT_RUN_TAG, ROOT_RUN_TAG
 
 _ROOT_TAGS = (ROOT_RUN_TAG, OLD_ROOT_RUN_TAG)
 _HAS_ROOT = "SELECT 1 FROM tags WHERE run_uuid = ? AND key IN (?, ?)"

@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
-from mlops.ids import OLD_ROOT_RUN_TAG, ROOT_RUN_TAG
 from mlops.tracking.missed import Entry, read_missed, write_missed
 from mlops.tracking.patience import STORE, Patience
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
+from mlops.tracking.root_tags import OLD_ROOT_RUN_TAG, ROOT_RUN_TAG
 from mlops.tracking.values import MAX_TAG, describe_tasks, flatten, legal_name, redact, short
 from mlops.tracking.writer import RunWriter
 from rlft.secrets import hide, hide_secrets
