@@ -231,6 +231,7 @@ def given_up(bench, **values):
 def test_what_a_person_asked_for_is_not_run_when_the_command_is_gone(bench, state, watcher):
     bench.apply()
     given_up(bench, state=state, watcher=watcher)
+    assert bench.look(MONDAY - HOUR) == []  # so that no process is begun for it
     watch = bench.at(MONDAY - HOUR)
     assert (watch.commands, bench.states()) == ([], ["cut_short"])
     assert bench.firings()[0].said.startswith("the command that asked for it ended before a run began")
