@@ -21,12 +21,14 @@ from typing import Any, ClassVar
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rlft.errors import DamagedError, PolicyError, WeightsRemovedError
 from rlft.formats import KEY, POLICY
 from rlft.policy.live import Policy, PolicyMetadata
 from rlft.policy.origin import DTYPES, LOAD_ERRORS, align, base_folder, first_line, hash_weights, load_base
+from rlft.policy.sharding import whole_copies
 from rlft.seals import Seal
 from rlft.temporary import writing
 
@@ -123,17 +125,37 @@ def save_policy(policy: Policy, folder: Path, **changes: Any) -> PolicyFolder:
     Raises StorageError if the disk does not take it.
     """
     with writing("the policy", str(folder)):
-        return _write(policy, folder, changes)
+        moments = policy.optimizer.tensors() if policy.optimizer is not None else {}
+        return _write(policy, folder, changes, None, moments)
 
 
-def _write(policy: Policy, folder: Path, changes: dict[str, Any]) -> PolicyFolder:
+def save_sharded_policy(policy: Policy, folder: Path, *, writes: bool, **changes: Any) -> PolicyFolder | None:
+    """Write a sharded policy as `save_policy` would write it whole; all its workers must call this together.
+
+    One of them `writes`; the others get `None`, and keep the metadata that they have. It gathers one weight at a time
+    and puts it on the disk beside `folder`, so that no memory ever holds the whole policy.
+
+    Raises StorageError if the disk does not take it.
+    """
+    kept: dict[str, Tensor] = policy.model.state_dict(keep_vars=True)
+    if policy.metadata.kind == "adapter":
+        kept = {name: tensor for name, tensor in kept.items() if tensor.requires_grad}
+    moments = policy.optimizer.tensors() if policy.optimizer is not None else {}
+    with writing("the policy", str(folder)), whole_copies([kept, moments], folder.parent, writes=writes) as copies:
+        return _write(policy, folder, changes, *copies) if copies else None
+
+
+def _write(
+    policy: Policy, folder: Path, changes: dict[str, Any], weights: dict[str, Tensor] | None, moments: dict[str, Tensor]
+) -> PolicyFolder:
     folder.mkdir(parents=True)
-    policy.model.save_pretrained(folder / "model", safe_serialization=True)
+    policy.model.save_pretrained(folder / "model", safe_serialization=True, state_dict=weights)
     (folder / "model" / "README.md").unlink(missing_ok=True)  # peft's empty model card
     if policy.metadata.kind == "adapter":
         policy.model.generation_config.save_pretrained(folder / "model")  # peft leaves it out
     policy.tokenizer.save_pretrained(folder / "tokenizer")
-    if policy.optimizer is not None and (tensors := policy.optimizer.tensors()):
+    if moments:
+        tensors = {name: tensor.cpu().contiguous() for name, tensor in moments.items()}
         save_file(tensors, folder / OPTIMIZER_FILE)
     weights_hash = hash_weights(folder / "model")
     metadata = dataclasses.replace(policy.metadata, weights_hash=weights_hash, **changes)

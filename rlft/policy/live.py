@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 from transformers import PreTrainedTokenizerBase
 
 from rlft.attention.support import shares_prompts
 from rlft.head.split import SplitModel, split_model
 from rlft.policy.fused import Replacement, find_fusible
 from rlft.policy.optimizer import Optimizer
+from rlft.policy.sharding import Sharded, shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Policy:
     metadata: PolicyMetadata
     optimizer: Optimizer | None = None
     changes: int = 0
+    sharded: Sharded | None = None
 
     @property
     def device(self) -> torch.device:
@@ -84,6 +87,15 @@ class Policy:
         Otherwise their first use might be inside `fused` or `attending`, which replace parts of the model.
         """
         _ = self.split, self.shares_prompts, self.fusible
+
+    def shard(self, mesh: DeviceMesh) -> None:
+        """Shard the weights among the workers of `mesh`, each of which has this policy and calls this.
+
+        The optimizer must be made afterwards. From then on only training reads the model.
+        """
+        assert self.optimizer is None, "an optimizer of whole weights would go on with these"
+        self.find_out()
+        self.sharded = shard(self.model, mesh)
 
     @property
     def identity(self) -> str:

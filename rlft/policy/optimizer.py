@@ -9,6 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from rlft.policy.sharding import sharded_as, whole
+
 _HALF = (torch.float16, torch.bfloat16)
 MOMENTS = ("exp_avg", "exp_avg_sq")
 MASTER = "master"
@@ -54,7 +56,7 @@ class Optimizer:
 
     def clip(self, max_norm: float) -> float:
         """Scale the gradients down to a norm of at most `max_norm`; return the norm before."""
-        return float(nn.utils.clip_grad_norm_(list(self.masters.values()), max_norm))
+        return float(whole(nn.utils.clip_grad_norm_(list(self.masters.values()), max_norm)))
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
@@ -68,7 +70,7 @@ class Optimizer:
         self.zero_grad()
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what is to be stored, by parameter name: moments, and masters where they are copies.
+        """Return what is to be stored, by parameter name: moments, and masters where they are copies, all as they are.
 
         AdamW's step counter is not part of it, as it is the policy's `metadata.update`.
         """
@@ -78,17 +80,18 @@ class Optimizer:
                 found |= {f"{name}.{moment}": self.adamw.state[master][moment] for moment in MOMENTS}
                 if master is not self.parameters[name]:
                     found[f"{name}.{MASTER}"] = master
-        return {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
+        return {name: tensor.detach() for name, tensor in found.items()}
 
     def load(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         """Load what `tensors` returned after so many `steps`."""
         for name, master in self.masters.items():
             if f"{name}.{MOMENTS[0]}" not in tensors:
                 continue
-            moments = {moment: tensors[f"{name}.{moment}"].to(master.device) for moment in MOMENTS}
+            moments = {moment: sharded_as(tensors[f"{name}.{moment}"], master) for moment in MOMENTS}
             self.adamw.state[master] = {"step": torch.tensor(float(steps), device=master.device), **moments}
             if f"{name}.{MASTER}" in tensors:
-                master.data.copy_(tensors[f"{name}.{MASTER}"])
+                with torch.no_grad():
+                    master.copy_(sharded_as(tensors[f"{name}.{MASTER}"], master))
 
 
 def _master(parameter: nn.Parameter) -> nn.Parameter:

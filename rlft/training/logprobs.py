@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from torch import Tensor
+
 from rlft.attention.interface import attending
 from rlft.head.selected import SelectedLogprobs, selected_logprobs
 from rlft.policy import Policy
+from rlft.policy.sharding import read_through
 from rlft.training.batching import Batch
 
 
@@ -32,14 +35,19 @@ def token_logprobs(policy: Policy, batch: Batch, temperature: float, *, with_ent
         inputs["attention"] = batch.attention
     else:
         inputs["attention_mask"] = batch.attention_mask
-    with attending(policy.model) if batch.attention is not None else nullcontext():
-        hidden = split.backbone(**inputs)
-    found = selected_logprobs(
-        hidden.flatten(0, 1)[batch.sources],
-        split.head,
-        batch.targets,
-        temperature,
-        with_entropy=with_entropy,
-    )
-    entropy = None if found.entropy is None else batch.spread(found.entropy)
-    return SelectedLogprobs(batch.spread(found.logprobs), entropy)
+
+    def read() -> tuple[Tensor | None, ...]:
+        with attending(policy.model) if batch.attention is not None else nullcontext():
+            hidden = split.backbone(**inputs)
+        found = selected_logprobs(
+            hidden.flatten(0, 1)[batch.sources],
+            split.head,
+            batch.targets,
+            temperature,
+            with_entropy=with_entropy,
+        )
+        return found.logprobs, found.entropy
+
+    logprobs, entropy = read_through(policy.sharded, read)
+    assert logprobs is not None
+    return SelectedLogprobs(batch.spread(logprobs), None if entropy is None else batch.spread(entropy))

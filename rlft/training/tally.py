@@ -12,12 +12,29 @@ from rlft.config.loss import Correction
 from rlft.training.batching import Batch
 from rlft.training.importance import effective_share, mean_weight
 from rlft.training.loss import LossReport
+from rlft.training.team import Team
 
 LOGP_DIFFERENCE = "sampling/sampling_logp_difference"
 RATIO = "sampling/importance_sampling_ratio"
 EFFECTIVE = "sampling/effective_sample_ratio"
 MEAN_WEIGHT = "sampling/mean_weight"
 CAPPED = "sampling/capped_ratio"
+
+
+_SUMS = (
+    "tokens",
+    "ratios",
+    "clipped_low",
+    "clipped_high",
+    "kl",
+    "entropy",
+    "differences",
+    "compared",
+    "engine_ratio",
+    "engine_ratios",
+    "capped",
+    "weighed",
+)
 
 
 class Tally:
@@ -75,6 +92,22 @@ class Tally:
         """Append the numbers of one whole update, by metric name."""
         for name, value in values.items():
             self.per_update[name].append(value)
+
+    def together(self, team: Team) -> Tally:
+        """Return the tally of all workers of a `team`, all of which must call this; numbers of updates are theirs."""
+        if team.size == 1:
+            return self
+        low, high = self.ratio_bounds or (math.inf, -math.inf)
+        numbers = [low, high, self.largest_difference, *(self.sums[name] for name in _SUMS)]
+        lows, highs, differences, *sums = zip(*team.gather(numbers), strict=True)
+        found = Tally()
+        found.per_update = self.per_update
+        found.sums.update(zip(_SUMS, map(sum, sums), strict=True))
+        found.largest_difference = float(np.max(differences))  # it keeps a NaN
+        if found.sums["compared"]:
+            found.ratio_bounds = min(lows), max(highs)
+        found.log_weights = [weight for each in team.gather(self.log_weights) for weight in each]
+        return found
 
     @property
     def mean_difference(self) -> float | None:

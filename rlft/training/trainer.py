@@ -12,6 +12,7 @@ from rlft.policy import Policy
 from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Pair
 from rlft.training.ledger import TrainingPlan, plan_training
+from rlft.training.team import ALONE, Team
 from rlft.training.update import TrainingStopped, Updater
 from rlft.types import Rewards, Rollouts, TrainReport
 
@@ -31,6 +32,7 @@ def train_round(
     max_completion_length: int,
     reference: Policy | None = None,
     progress: Progress = silent,
+    team: Team = ALONE,
 ) -> TrainReport:
     """Change `policy` in place by `settings.updates_per_round` optimizer steps, `settings.num_iterations` times over.
 
@@ -39,6 +41,9 @@ def train_round(
     prompt is encoded once for its rollouts where the model allows it. When `reference` is needed (`beta` above 0) and
     not given, the base weights with the adapter off are the reference. Nothing is random here: there is no dropout and
     no shuffling.
+
+    Workers of a `team`, each with the policy sharded among them (`rlft.policy.sharding`), all call this with the same
+    arguments, and get the same report but for its seconds.
 
     When the loss, a gradient, the KL, or the difference to the engine's log-probabilities goes out of bounds, the
     report's `stopped` says so, and the rollouts that were trained on are `filtered:round_undone`. Then `policy` must be
@@ -62,6 +67,7 @@ def train_round(
         reference=reference,
         max_logp_difference=None if explained is None else _DRIFT * explained / min(temperature, 1.0),
         meter=Meter(progress, sum(len(pairs) for groups in updates for pairs in groups), "rollouts"),
+        team=team,
     )
     stopped = _update(updater, plan, updates, max(len(dealt), 1), progress)
     if stopped:
@@ -96,7 +102,7 @@ def _update(
     silent = {"silent_rollouts": plan.silent_rollouts / share, "silent_tokens": plan.silent_tokens / share}
     try:
         if updater.must_remember(plan.groups, len(updates)):
-            updater.remember(plan.groups, progress)
+            updater.remember(plan.groups, updates, progress)
         for groups in updates:
             updater.step(groups, **silent)
     except TrainingStopped as reason:

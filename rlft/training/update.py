@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from rlft.training.loss import Part, Whole, policy_loss
 from rlft.training.optimizer import learning_rate
 from rlft.training.parts import make_batch, split_parts
 from rlft.training.tally import Tally
+from rlft.training.team import ALONE, Team
 from rlft.types import Rollout
 
 # After each update the KL is estimated on this share of its tokens, which is cheap and enough to see that nothing has
@@ -43,7 +44,8 @@ class Updater:
     """Takes the optimizer steps of one round, and tallies what its metrics are made of.
 
     `max_logp_difference` bounds the mean difference of log-probabilities between sampling and training, in nats; `None`
-    means no bound. `meter` counts the rollouts that are encoded, in every update again.
+    means no bound. `meter` counts the rollouts that are encoded here, in every update again. Every worker of a `team`
+    has an updater of its own, and all call the same methods with the same arguments.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class Updater:
         reference: Policy | None,
         max_logp_difference: float | None = None,
         meter: Meter | None = None,
+        team: Team = ALONE,
     ) -> None:
+        self.team = team
         self.meter = meter or Meter(silent, None, "rollouts")
         self.max_logp_difference = max_logp_difference
         self.policy, self.settings, self.reference = policy, settings, reference
@@ -68,11 +72,23 @@ class Updater:
         self.tally = Tally(settings.importance_sampling_correction, settings.importance_sampling_max)
         self.count = 0
 
-    def remember(self, groups: Sequence[Sequence[Pair]], progress: Progress = silent) -> None:
-        """Note the policy's log-probabilities before the first update, for updates that need them (`must_remember`)."""
+    def remember(
+        self,
+        groups: Sequence[Sequence[Pair]],
+        updates: Sequence[Sequence[Sequence[Pair]]],
+        progress: Progress = silent,
+    ) -> None:
+        """Note the policy's log-probabilities before the first of the `updates`, if they need them (`must_remember`).
+
+        `groups` are those of the round, dealt out to the updates. A worker reads what it is to encode in one of these.
+        """
+        own = {rollout.rollout_id for update in updates for group in self._share(update) for rollout, _ in group}
+        mine = ([pair for pair in group if pair[0].rollout_id in own] for group in groups)
+        groups, everything = [group for group in mine if group], groups
         meter = Meter(progress, sum(map(len, groups)), "rollouts read")
         with torch.no_grad(), fused(self.policy.fusible):  # the same operations as in the updates round the same way
-            for pairs in self._parts(groups):
+            for part in self.team.level(self._parts(groups)):
+                pairs = part or _shortest(everything)
                 found = token_logprobs(
                     self.policy, make_batch(self.policy, pairs), self.temperature, with_entropy=False
                 ).logprobs
@@ -116,7 +132,9 @@ class Updater:
             max_completion_length=self.max_completion_length,
         )
         with policy.optimizer.accumulating():
-            loss = sum(self._backward(part, whole) for part in self._parts(groups))
+            parts = self.team.level(self._parts(self._share(groups)))
+            losses = [self._backward(part, whole) if part else self._pass_idly(groups) for part in parts]
+        (loss,) = self.team.total([sum(losses)])
         self._check_sampling(pairs)
         norm = policy.optimizer.clip(settings.max_grad_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -130,7 +148,10 @@ class Updater:
 
     def metrics(self) -> dict[str, float]:
         """Return means over tokens or updates of this round, by the names in docs/guide/training.md."""
-        return self.tally.metrics(with_kl=bool(self.settings.beta))
+        return self.tally.together(self.team).metrics(with_kl=bool(self.settings.beta))
+
+    def _share(self, groups: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
+        return self.team.share(groups, shares_prompts=self.policy.shares_prompts)
 
     def _parts(self, groups: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
         return split_parts(self.policy, groups, self.settings.per_step_token_budget)
@@ -138,9 +159,9 @@ class Updater:
     def _backward(self, pairs: Sequence[Pair], whole: Whole) -> float:
         """Add this part's gradients and return its loss; the losses of the parts add up to that of the batch."""
         settings, batch = self.settings, make_batch(self.policy, pairs)
-        packed: AbstractContextManager[Any] = attending(self.policy.model) if batch.attention else nullcontext()
-        again = gradient_checkpointing(self.policy.model, settings.gradient_checkpointing)
-        with packed, again, fused(self.policy.fusible):
+        # Before the policy's pass: between that and its backward pass, sharded weights must be left as they are.
+        reference = self._reference_logprobs(pairs, batch) if settings.beta else None
+        with self._differentiating(batch):
             found = token_logprobs(self.policy, batch, self.temperature)
             own = found.logprobs.detach()
             part = Part(
@@ -148,7 +169,7 @@ class Updater:
                 self._old(pairs, batch, own),
                 batch.advantages,
                 batch.mask,
-                ref_logprobs=self._reference_logprobs(pairs, batch) if settings.beta else None,
+                ref_logprobs=reference,
                 sampling_logprobs=batch.logprobs,
             )
             report = policy_loss(part, whole, self.loss, settings)
@@ -159,6 +180,24 @@ class Updater:
             self.tally.note_sampling(own, batch, report.importance_sampling_ratio)
         self.meter.add(len(pairs), tokens=sum(int(rollout.loss_mask.sum()) for rollout, _ in pairs))
         return float(report.loss.detach())
+
+    def _pass_idly(self, groups: Sequence[Sequence[Pair]]) -> float:
+        """Take part in a pass of the other workers, without adding to any gradient; return the loss of that, 0."""
+        pairs = _shortest(groups)
+        batch = make_batch(self.policy, pairs)
+        if self.settings.beta:
+            self._reference_logprobs(pairs, batch)
+        with self._differentiating(batch):
+            (0.0 * token_logprobs(self.policy, batch, self.temperature, with_entropy=False).logprobs.sum()).backward()
+        return 0.0
+
+    @contextmanager
+    def _differentiating(self, batch: Batch) -> Iterator[None]:
+        """Have the model read `batch` as training does: forwards and backwards inside the context."""
+        packed: AbstractContextManager[Any] = attending(self.policy.model) if batch.attention else nullcontext()
+        again = gradient_checkpointing(self.policy.model, self.settings.gradient_checkpointing)
+        with packed, again, fused(self.policy.fusible):
+            yield
 
     def _old(self, pairs: Sequence[Pair], batch: Batch, own: Tensor) -> Tensor:
         """Return log-probabilities [rollouts, tokens] of the policy before the first update.
@@ -194,10 +233,11 @@ class Updater:
 
         Then the engine sampled with other weights. It can be seen at the first update of fresh rollouts only.
         """
-        limit, found = self.max_logp_difference, self.tally.mean_difference
-        if self.count or limit is None or found is None or not all(self._is_fresh(rollout) for rollout, _ in pairs):
+        limit = self.max_logp_difference
+        if self.count or limit is None or not all(self._is_fresh(rollout) for rollout, _ in pairs):
             return
-        if not found <= limit:
+        found = self.tally.together(self.team).mean_difference
+        if found is not None and not found <= limit:
             raise TrainingStopped(
                 f"the engine's log-probabilities of the sampled tokens differ by {found:.3g} from the trainer's in the "
                 f"mean, more than the {limit:.3g} that rounding explains: it did not sample with the policy's weights"
@@ -224,31 +264,37 @@ class Updater:
                 f"{self.settings.max_kl:g}; " + (_LOWER_RATE if own else _TOO_FAR)
             )
 
-    def _distance(self, group: list[Pair]) -> float | None:
+    def _distance(self, groups: list[list[Pair]]) -> float | None:
         """Return KL(sampling policy || this policy) in nats per sampled token, by the k3 estimate."""
-        distances = []
+        own, found, tokens = [pair for group in self._share(groups) for pair in group], 0.0, 0
         with torch.no_grad():
-            for pairs in self._parts([group] if group else []):
-                batch = make_batch(self.policy, pairs)
+            for part in self.team.level(self._parts([own] if own else [])):
+                batch = make_batch(self.policy, part or _shortest(groups))
                 logprobs = token_logprobs(self.policy, batch, self.temperature, with_entropy=False).logprobs
-                distances.append((logprobs - batch.logprobs)[batch.mask])
-        if not distances:
-            return None
-        distance = torch.cat(distances)
-        return (distance.exp() - 1 - distance).mean().item()
+                distance = (logprobs - batch.logprobs)[batch.mask].double()
+                if part:
+                    found += (distance.exp() - 1 - distance).sum().item()
+                    tokens += len(distance)
+        found, tokens = self.team.total([found, tokens])
+        return found / tokens if tokens else None
 
 
-def _some(groups: Sequence[Sequence[Pair]], share: float) -> list[Pair]:
+def _shortest(groups: Sequence[Sequence[Pair]]) -> list[Pair]:
+    """Return the shortest of all rollouts, which is the cheapest to read for nothing."""
+    return [min((pair for group in groups for pair in group), key=lambda pair: len(pair[0].token_ids))]
+
+
+def _some(groups: Sequence[Sequence[Pair]], share: float) -> list[list[Pair]]:
     """Return the first groups that hold at least this share of the sampled tokens.
 
     Groups are taken whole, so that good and bad rollouts are among them alike.
     """
     groups = [[pair for pair in group if pair[0].loss_mask.any()] for group in groups]
     wanted = share * sum(int(rollout.loss_mask.sum()) for group in groups for rollout, _ in group)
-    chosen: list[Pair] = []
+    chosen: list[list[Pair]] = []
     for group in groups:
         if wanted <= 0:
             break
-        chosen += group
+        chosen.append(list(group))
         wanted -= sum(int(rollout.loss_mask.sum()) for rollout, _ in group)
     return chosen

@@ -64,8 +64,11 @@ def make_model(
     return in_dtype(model, dtype).eval()
 
 
-def add_lora(model: Any, *, seed: int = 0, rank: int = 4, **options: Any) -> Any:
-    """With an adapter that is no longer new: both of its halves are random, and both have gradients."""
+def add_lora(model: Any, *, seed: int = 0, rank: int = 4, autocast: bool = False, **options: Any) -> Any:
+    """With an adapter that is no longer new: both of its halves are random, and both have gradients.
+
+    With `autocast` it is float32 over a model of half precision, as peft makes one unless told otherwise.
+    """
     transposed = model.config.model_type == "gpt2"  # its linear layers hold their weights so
     config = LoraConfig(
         r=rank,
@@ -78,7 +81,7 @@ def add_lora(model: Any, *, seed: int = 0, rank: int = 4, **options: Any) -> Any
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        adapted = get_peft_model(model, config, autocast_adapter_dtype=False)
+        adapted = get_peft_model(model, config, autocast_adapter_dtype=autocast)
     return adapted.eval()
 
 

@@ -218,7 +218,7 @@ def ready(policy):
 
 def check_tokens(groups):
     """Tokens that are read after an update to see how far it went."""
-    return pack_groups(update._some(groups, 1 / 16), torch.device("cpu")).token_ids.numel()
+    return pack_groups(flat(update._some(groups, 1 / 16)), torch.device("cpu")).token_ids.numel()
 
 
 def test_fresh_rollouts_are_read_once_and_their_ratio_is_one(monkeypatch):
@@ -418,7 +418,7 @@ def test_old_log_probabilities_find_their_rollouts_in_any_part(monkeypatch):
     policy = make_small_policy("qwen3", sharpness=2.0)
     groups = make_groups(policy, noise=0.2, holes=True)
     updater = make_updater(policy, importance_sampling_correction="token_truncate", per_step_token_budget=20)
-    updater.remember(groups)
+    updater.remember(groups, [groups])
     updater.count = 1  # as if the first update were over
     own = dict(zip([r.rollout_id for r, _ in flat(groups)], own_logprobs(policy, groups), strict=True))
     for part in ([flat(groups)[1], flat(groups)[6]], [flat(groups)[0]]):
@@ -471,7 +471,7 @@ def test_a_part_is_within_the_budget_also_when_it_only_measures():
         [(dataclasses.replace(r, rollout_id=f"{r.rollout_id}-{i}"), a) for r, a in g] for i in range(20) for g in groups
     ]
     read = tokens_read(policy.model)
-    updater.remember(many)
+    updater.remember(many, [many])
     updater.step(many)
     assert max(size for _, size in read) <= 16
     checked = [size for _, size in read[-10:]]
@@ -563,7 +563,7 @@ def test_metrics_are_those_of_plain_code_over_the_stored_rollouts(temperature, b
     assert expected["clip_ratio/high_mean"] > 0
     # how far the update went, on the rollouts that it looks at: e^d - 1 - d with d = new - recorded
     moved = []
-    for rollout, _ in update._some(groups, 1 / 16):
+    for rollout, _ in flat(update._some(groups, 1 / 16)):
         mask = torch.from_numpy(rollout.loss_mask[rollout.prompt_length :])
         with torch.no_grad():
             new = alone(policy.model, rollout, temperature)[0]
@@ -636,9 +636,9 @@ def test_some_groups_are_taken_whole():
     groups = [
         [(make_rollout(f"t{task}", i, prompt=[4] * 4, completion=[5] * 4), 0.0) for i in range(4)] for task in range(3)
     ]
-    assert update._some(groups, 1 / 16) == groups[0]
-    assert update._some(groups, 1 / 2) == groups[0] + groups[1]
-    assert len(update._some(groups, 1.0)) == 12
+    assert update._some(groups, 1 / 16) == groups[:1]
+    assert update._some(groups, 1 / 2) == groups[:2]
+    assert len(flat(update._some(groups, 1.0))) == 12
 
 
 def test_rollouts_without_a_sampled_token_measure_nothing():

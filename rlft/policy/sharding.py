@@ -1,0 +1,108 @@
+"""Shards a live policy among the workers that train it together: torch's FSDP2 (`fully_shard`, arXiv:2304.11277).
+
+Each worker holds its part of every weight, gradient and moment. A pass over the model gathers the weights of one layer
+at a time, and those outside of the layers, embedding and head, for the whole pass.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+Read = Callable[[], tuple[Tensor | None, ...]]
+
+
+class Sharded(nn.Module):
+    """Holds a model whose weights are sharded; all that reads them runs inside a call of this module.
+
+    Reading goes past the model's own `forward`, backbone and head each by itself, which gathers nothing.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, read: Read) -> tuple[Tensor | None, ...]:
+        """Return the tensors that `read` returns, whose backward pass gathers the weights again."""
+        return tuple(None if tensor is None else tensor.clone() for tensor in read())  # hooks get lost on views
+
+
+def shard(model: nn.Module, mesh: DeviceMesh) -> Sharded:
+    """Shard a model's weights in place over the workers of `mesh`; return what reads it from then on.
+
+    Gradients are summed over the workers, in float32 at least, and not averaged. What runs the model to find out about
+    it must have done so before. The model must be the same on all workers.
+    """
+    root = Sharded(model)
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    inner = {id(part) for layer in layers for part in layer.modules() if part is not layer}
+    half = any(parameter.dtype in (torch.float16, torch.bfloat16) for parameter in model.parameters())
+    precision = MixedPrecisionPolicy(reduce_dtype=torch.float32 if half else None, cast_forward_inputs=False)
+    for module in (*(layer for layer in layers if id(layer) not in inner), root):
+        made: FSDPModule = fully_shard(module, mesh=mesh, reshard_after_forward=module is not root, mp_policy=precision)
+        made.set_gradient_divide_factor(1.0)
+        made.set_force_sum_reduction_for_comms(True)  # gloo has no other
+    return root
+
+
+def read_through(sharded: Sharded | None, read: Read) -> tuple[Tensor | None, ...]:
+    """Return the tensors that `read` returns, which runs the model; through `sharded` if its weights are sharded."""
+    if sharded is None:
+        return read()
+    found = sharded(read)
+    if not torch.is_grad_enabled():  # no backward pass will do it, and an optimizer step would leave gathered ones old
+        root: Any = sharded
+        root.reshard()
+    return found
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Return a tensor without gradient, of a sharded one all of it; all workers must call this together."""
+    own = tensor.detach()
+    return own.full_tensor() if isinstance(own, DTensor) else own
+
+
+def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
+    """Return this worker's part of a whole tensor that all workers have, if `like` is sharded; on its device."""
+    if not isinstance(like, DTensor):
+        return tensor.to(like.device)
+    mesh, places = like.device_mesh, like.placements
+    return distribute_tensor(tensor.to(like.device), mesh, places, src_data_rank=None)
+
+
+@contextmanager
+def whole_copies(
+    sharded: Sequence[Mapping[str, Tensor]], place: Path, *, writes: bool
+) -> Iterator[list[dict[str, Tensor]] | None]:
+    """Provide whole copies of tensors in files below `place`, mapped to memory, for the worker that `writes`.
+
+    The others get `None`, and must call this with the same names in the same order: one tensor after the other is
+    gathered from all. A tensor under several names is copied once, so that tied weights stay tied.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place) if writes else nullcontext() as folder:
+        copies: list[dict[str, Tensor]] = []
+        for tensors in sharded:
+            known: dict[int, Tensor] = {}
+            for tensor in tensors.values():
+                if id(tensor) not in known:
+                    found = whole(tensor)
+                    known[id(tensor)] = _mapped(found, Path(folder, str(id(tensor)))) if folder else found.new_empty(0)
+            copies.append({name: known[id(tensor)] for name, tensor in tensors.items()})
+        yield copies if writes else None
+
+
+def _mapped(tensor: Tensor, file: Path) -> Tensor:
+    """Return a copy of a tensor that lies in a file."""
+    flat = torch.from_file(str(file), shared=True, size=tensor.numel(), dtype=tensor.dtype)
+    return flat.copy_(tensor.flatten()).view(tensor.shape)

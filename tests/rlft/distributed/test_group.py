@@ -1,0 +1,158 @@
+"""Several workers train as one does: losses, gradients and weights are the same, however rollouts are divided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.distributed.tensor import DTensor
+
+from rlft.losses import LOSSES
+from rlft.policy.sharding import whole
+from rlft.training.optimizer import prepare_optimizer
+from rlft.training.team import ALONE
+from rlft.training.update import Updater
+from tests.factories import make_rollout, make_training
+from tests.rlft.attention.models import VOCABULARY, add_lora, make_model, policy_of
+from tests.rlft.distributed.together import run_together
+
+STEPS = 10
+LENGTHS = ((1, 9, 4, 4), (6, 2), (5, 5, 3))  # completions of three tasks: of four workers one has no rollout
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy and settings."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    family: str = "llama"
+    lora: bool = False
+    dtype: torch.dtype = torch.float64
+    reference: bool = False
+    shape: dict[str, Any] = field(default_factory=dict)
+
+
+def of_loss(name: str, **options: Any) -> Case:
+    return Case({"loss_type": name, **LOSSES[name].example}, **options)
+
+
+CASES = {
+    **{f"{name} full": of_loss(name) for name in LOSSES},
+    **{f"{name} lora": of_loss(name, lora=True) for name in LOSSES},
+    "sequence": Case({"importance_sampling_level": "sequence"}),
+    "kl by the adapter switched off": Case({"beta": 0.1}, lora=True),
+    "kl by another policy": Case({"beta": 0.1}, reference=True),
+    "engine corrected": Case(
+        {"importance_sampling_correction": "sequence_truncate", "importance_sampling_max": 2.0, "num_iterations": 2}
+    ),
+    "many parts": Case({"per_step_token_budget": 12}),
+    "checkpointing": Case({"gradient_checkpointing": True, "per_step_token_budget": 12}, lora=True),
+    "gpt2": Case(family="gpt2"),
+    "tied": Case(shape={"tie_word_embeddings": True}),
+    "a row per completion": Case(family="mistral"),
+    "float32": Case(dtype=torch.float32),
+    "float32 lora": Case(dtype=torch.float32, lora=True),
+    "bfloat16": Case(dtype=torch.bfloat16),
+    "adapter over bfloat16": Case(dtype=torch.bfloat16, lora=True),
+}
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 0.1}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    losses: list[float]
+    norms: list[float]
+    metrics: dict[str, float]
+    weights: dict[str, np.ndarray]
+    held: int  # numbers of weights and optimizer in this process
+    encoded: int  # rollouts that this worker was given
+
+
+def train(case: Case, team: Any) -> Outcome:
+    model = make_model(case.family, dtype=case.dtype, **case.shape)
+    half = case.dtype == torch.bfloat16  # peft has adapters in float32 over it
+    policy = policy_of(add_lora(model, autocast=half) if case.lora else model)
+    reference = policy_of(make_model(case.family, seed=1, dtype=case.dtype)) if case.reference else None
+    # The clip is one that bites: the norm must be that of all gradients, on all workers.
+    settings = make_training(**({"learning_rate": 1e-3, "max_grad_norm": 0.5, "max_kl": 1e9} | case.settings))
+    if team is not ALONE:
+        policy.shard(team.mesh)
+        if reference is not None:
+            reference.shard(team.mesh)
+    prepare_optimizer(policy, settings, None)
+    updater = Updater(policy, settings, temperature=0.9, max_completion_length=10, reference=reference, team=team)
+    for step in range(STEPS):
+        groups = make_groups(step)
+        if step == 0 and updater.must_remember(groups, STEPS):
+            updater.remember(groups, [groups])
+        updater.step(groups, silent_rollouts=2, silent_tokens=7)
+        updater.old_logprobs.clear()  # the next step has other rollouts
+    assert policy.optimizer is not None
+    weights = {name: whole(parameter).double().numpy() for name, parameter in policy.trainable().items()}
+    held = sum(_own(tensor) for tensor in (*policy.model.parameters(), *policy.optimizer.tensors().values()))
+    encoded = sum(map(len, team.share(make_groups(0), shares_prompts=policy.shares_prompts)))
+    found = updater.tally.per_update
+    return Outcome(found["policy_loss"], found["grad_norm"], updater.metrics(), weights, held, encoded)
+
+
+def make_groups(step: int) -> list[list[tuple[Any, float]]]:
+    """Groups of different sizes, whose log-probabilities were recorded by nobody."""
+    generator = np.random.default_rng(step)
+    return [
+        [
+            (
+                make_rollout(
+                    f"t{task}",
+                    sample,
+                    prompt=[3, 4, 5 + task],
+                    completion=generator.integers(3, VOCABULARY, count).tolist(),
+                    logprobs=generator.normal(-2.7, 0.2, count).tolist(),
+                    policy="older",
+                ),
+                float(generator.normal()),
+            )
+            for sample, count in enumerate(counts)
+        ]
+        for task, counts in enumerate(LENGTHS)
+    ]
+
+
+def _own(tensor: torch.Tensor) -> int:
+    return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).numel()
+
+
+def train_all(team: Any) -> dict[str, Outcome]:
+    return {name: train(case, team) for name, case in CASES.items()}
+
+
+@pytest.fixture(scope="module")
+def by_one() -> dict[str, Outcome]:
+    return train_all(ALONE)
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def by_several(request, tmp_path_factory) -> list[dict[str, Outcome]]:
+    """The outcomes of each of several workers."""
+    return run_together(request.param, tmp_path_factory.mktemp("team"), train_all)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_several_workers_train_as_one(by_one, by_several, name):
+    alone, together = by_one[name], [each[name] for each in by_several]
+    tolerance = TOLERANCE[CASES[name].dtype]
+    for each in together:
+        assert each.losses == pytest.approx(alone.losses, rel=tolerance, abs=tolerance)
+        assert each.norms == pytest.approx(alone.norms, rel=tolerance, abs=tolerance)
+        assert len(each.losses) == STEPS
+        assert each.metrics == together[0].metrics  # all workers decide by the same numbers, bit for bit
+        assert each.metrics == pytest.approx(alone.metrics, rel=10 * tolerance, abs=10 * tolerance)
+        for weight, numbers in alone.weights.items():
+            np.testing.assert_allclose(each.weights[weight], numbers, rtol=0, atol=max(1e-6, 10 * tolerance))
+        # 10 % for what does not divide by four
+        assert each.held <= 1.1 / len(together) * alone.held, "a worker holds more than its part"
+    assert sum(each.encoded for each in together) == alone.encoded == 9
+    if len(together) == 4:  # three groups
+        assert [each.encoded for each in together].count(0) == 1
