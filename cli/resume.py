@@ -27,17 +27,22 @@ from rlft.config import Config
 from rlft.errors import EnvironmentSetupError
 
 logger = logging.getLogger(__name__)
+Redo = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Run this step again, of a finished run too, such as train_grpo_r001, and keep everything before it. "
+        "May be given several times."
+    ),
+]
+Trainers = Annotated[
+    int | None, typer.Option(min=1, help="Train the rest with so many processes, in place of distributed.trainers.")
+]
 
 
 def resume(
     run: Annotated[str, typer.Argument(help="Id or name of a run that failed or was killed.")],
-    redo: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Run this step again, of a finished run too, such as train_grpo_r001, and keep everything before it. "
-            "May be given several times."
-        ),
-    ] = None,
+    redo: Redo = None,
+    trainers: Trainers = None,
     stack: Stack = None,
     summary: Summary = None,
     as_json: SummaryAsJson = False,
@@ -51,8 +56,7 @@ def resume(
         home = find_home()
         check_entries(home)
         check_kept(home)
-        held_name = claim_early(home, run, stack, held)
-        say_start(held_name or run)
+        say_start((held_name := claim_early(home, run, stack, held)) or run)
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
@@ -70,7 +74,9 @@ def resume(
         found = resumable_attempt(home, asked, redo=bool(redo))
         if (end := how_it_ended(home, name)) != KILLED:
             errors.print(end)
-        again = resumed(found, tracking_uri if stack else None)
+        again = resumed(
+            found, tracking_uri if stack else None, [f"distributed.trainers={trainers}"] if trainers else []
+        )
         if stack is not None:
             from mlops.stacks.image import check_image
 

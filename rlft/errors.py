@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from shlex import quote
+from typing import Any
 
 
 class RlftError(Exception):
@@ -24,6 +25,16 @@ class RlftError(Exception):
         place = f"{self.where}: " if self.where else ""
         way_out = f"\n  what to do: {self.fix}" if self.fix else ""
         return f"{place}{self.what}{way_out}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make the error again in another process: `__init__` takes its arguments by name."""
+        return _made_again, (type(self), self.args, self.__dict__)
+
+
+def _made_again(kind: type[RlftError], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> RlftError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error
 
 
 class NotReadyError(RlftError):
@@ -103,6 +114,12 @@ class ServerEndedError(RlftError):
 
 class MemoryShortError(RlftError):
     """A stage that asked for more memory than a machine or its GPU has."""
+
+    exit_code = 1
+
+
+class DistributedError(RlftError):
+    """A process of several that train together that does not start, has died, or hangs."""
 
     exit_code = 1
 

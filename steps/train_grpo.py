@@ -1,6 +1,7 @@
 """The step `train_grpo` trains the policy on one round of rollouts."""
 
 import dataclasses
+from functools import partial
 from typing import Annotated
 
 from zenml import step
@@ -8,11 +9,12 @@ from zenml import step
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
-from mlops.runtime.runtime import current_runtime
+from mlops.runtime.runtime import Runtime, current_runtime
 from mlops.runtime.tags import tag_round
-from rlft.config import TrainingConfig
+from rlft.config import DistributedConfig, TrainingConfig
 from rlft.curriculum.draw import Draw
 from rlft.curriculum.groups import reasons
+from rlft.distributed.job import Job
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
 from rlft.training.optimizer import prepare_optimizer
@@ -36,27 +38,27 @@ def train_grpo(
     round: int,
     device: str,
     draw: Draw | None = None,
+    distributed: DistributedConfig | None = None,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[TrainReport, "train_report"]]:
     """Update the policy on a round's rollouts. If the numbers go wrong, its output is the policy that came in."""
     del loss_fingerprint  # of the loss's code, part of the cache key
     tag_round("policy", "train_report")
     runtime = current_runtime()
-    live = runtime.borrow(policy, device)
-    parent = live.metadata.content_hash
-    prepare_optimizer(live, training, policy)
     # With its adapter switched off a policy is the base model. That is the reference only if training starts from it.
-    needs_copy = training.beta > 0 and (live.metadata.kind == "full" or reference.metadata.stage != "base")
-    report = train_round(
-        live,
+    needs_copy = training.beta > 0 and (policy.metadata.kind == "full" or reference.metadata.stage != "base")
+    job = Job(
+        policy,
+        reference if needs_copy else None,
         rollouts,
         rewards,
         training,
         round=round,
         temperature=temperature,
         max_completion_length=max_completion_length,
-        reference=runtime.policy(reference, device) if needs_copy else None,
-        progress=runtime.lent.progress,
+        target=runtime.new_folder(),
     )
+    train = partial(_train_together, distributed=distributed) if distributed else _train_here
+    report = train(job, runtime, device)
     clocks = {
         "perf/rollout_seconds": rollouts.seconds,
         "perf/score_seconds": rewards.seconds,
@@ -64,8 +66,31 @@ def train_grpo(
     }
     metrics = round_metrics(rollouts, rewards) | report.metrics | clocks
     report = dataclasses.replace(report, metrics=metrics, drawn=reasons(draw, rewards))
-    if report.stopped:  # `live` may have changed: it is not kept, and the next step loads `policy` from its folder
-        return policy, report
-    folder = save_policy(live, runtime.new_folder(), stage="grpo", round=round + 1, parent=parent)
-    runtime.keep(live)
-    return folder, report
+    return policy if report.stopped else PolicyFolder(job.target), report
+
+
+def _train_here(job: Job, runtime: Runtime, device: str) -> TrainReport:
+    """Train in this process, and write the policy to the job's target unless the round is undone."""
+    live = runtime.borrow(job.policy, device)
+    parent = live.metadata.content_hash
+    prepare_optimizer(live, job.training, job.policy)
+    report = train_round(
+        live,
+        job.rollouts,
+        job.rewards,
+        job.training,
+        round=job.round,
+        temperature=job.temperature,
+        max_completion_length=job.max_completion_length,
+        reference=runtime.policy(job.reference, device) if job.reference else None,
+        progress=runtime.lent.progress,
+    )
+    if not report.stopped:  # else `live` may have changed: it is not kept, and the next step loads its folder
+        save_policy(live, job.target, stage="grpo", round=job.round + 1, parent=parent)
+        runtime.keep(live)
+    return report
+
+
+def _train_together(job: Job, runtime: Runtime, device: str, distributed: DistributedConfig) -> TrainReport:
+    """Train in several processes, which write the policy to the job's target unless the round is undone."""
+    return runtime.trainers(distributed, device).train(job, runtime.lent.progress)

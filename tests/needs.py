@@ -27,6 +27,11 @@ def need_vllm() -> None:
     need(importlib.util.find_spec("vllm") is not None, "vLLM", "make setup-vllm")
 
 
+def need_ray() -> None:
+    """For tests that train with several processes."""
+    need(importlib.util.find_spec("ray") is not None, "Ray", "make setup-ray")
+
+
 def need_bubblewrap() -> None:
     """For tests that run programs in the sandbox. Installed is enough: one that does not work is a failure."""
     try:

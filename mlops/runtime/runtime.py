@@ -1,4 +1,4 @@
-"""What stays in memory from step to step in the pipeline's process: live policies, the environment and the engine.
+"""What stays in memory from step to step: live policies, the environment, the engine and the processes that train.
 
 A step asks for the policy of a folder and gets the live one with that content, else one that is loaded from the folder.
 Both have the same bytes, so a step may run in a process of its own.
@@ -18,9 +18,10 @@ from zenml.steps.step_context import StepContext, get_or_create_run_context, get
 
 from mlops.runtime.environment import open_environment
 from mlops.runtime.signals import arm_pod, disarm_pod
-from rlft.config import EngineSettings, EnvironmentConfig
+from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.config.specified import unscored
 from rlft.contract.base import BaseEnv
+from rlft.distributed.trainers import Trainers
 from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.create import choose_engine, create_engine
@@ -56,13 +57,14 @@ class Lent:
 
 
 class Runtime:
-    """Holds live policies, environments and engines, and a scratch folder for the policies that steps write."""
+    """Holds live policies, environments, engines, trainers, and a scratch folder for the policies that steps write."""
 
     def __init__(self) -> None:
         self._policies: dict[str, Policy] = {}  # by content hash, the least recently used first
         self._environments: dict[str, BaseEnv] = {}  # by settings, as JSON
         self._engines: dict[str, Engine] = {}
         self.judges = JudgeServers()
+        self._trainers: dict[str, Trainers] = {}
         self._scratch = _make_scratch()
         self._checkpoints: list[Checkpoints] = []
         self.lent = Lent()
@@ -110,6 +112,13 @@ class Runtime:
             self._engines[key] = create_engine(settings, batch_size=batch_size, device_type=device_type)
         return self._engines[key]
 
+    def trainers(self, settings: DistributedConfig, device: str) -> Trainers:
+        """Return the processes that train together by these settings; they are started by their first round."""
+        key, found = f"{settings.model_dump_json()} {device}", choose_device(device).type
+        if key not in self._trainers:
+            self._trainers[key] = Trainers(settings, found, on_gpu=found == "cuda")
+        return self._trainers[key]
+
     def player(self, policy: PolicyFolder | AskedModel, sampling: SamplingSettings, device: str) -> Player:
         """Return what attempts tasks: the policy in its engine, or the model behind its address."""
         if isinstance(policy, AskedModel):
@@ -145,8 +154,11 @@ class Runtime:
         self._checkpoints.clear()
 
     def close(self) -> None:
-        """End the engines and the judges' servers, and give back memory and the scratch folder."""
+        """End the engines, the judges' servers and the trainers, and give back memory and the scratch folder."""
         self.judges.close()
+        for trainers in self._trainers.values():
+            trainers.close()
+        self._trainers.clear()
         for engine in self._engines.values():
             engine.close()
         self._engines.clear()

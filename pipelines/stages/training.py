@@ -91,6 +91,7 @@ class Training(Calls):
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """Train a policy on a round's rollouts; returns the next policy and the report."""
         config = self.config
+        extra = {"draw": scored.draw, "distributed": config.distributed}
         with self.show(f"updates {round_name(round)}", "updates"):
             return train_grpo(
                 policy,
@@ -103,6 +104,6 @@ class Training(Calls):
                 config.rollout.max_completion_length,
                 round,
                 config.policy.device,
-                **({} if scored.draw is None else {"draw": scored.draw}),
+                **{name: given for name, given in extra.items() if given is not None},
                 id=TRAIN_REPORT.step_id(round_name(round)),
             )

@@ -5,6 +5,7 @@ before anything is loaded. `docs/guide/settings.md` lists all settings and is ma
 """
 
 from rlft.config.controls import ControlName, ModelControl
+from rlft.config.distributed import DistributedConfig
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, TrackingConfig
 from rlft.config.experiment import Config
@@ -23,6 +24,7 @@ __all__ = [
     "Cell",
     "Config",
     "ControlName",
+    "DistributedConfig",
     "EngineSettings",
     "EnvironmentConfig",
     "EvaluationConfig",

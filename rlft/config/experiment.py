@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from rlft.config.bounds import LARGEST_SEED
 from rlft.config.budget import BudgetConfig
 from rlft.config.controls import AnyControl, ControlName, ModelControl, without_sft_control
+from rlft.config.distributed import DistributedConfig
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, TrackingConfig
 from rlft.config.monitors import MonitorsConfig
@@ -65,6 +66,7 @@ class Config(Section):
     rollout: RolloutConfig = RolloutConfig()
     harness: HarnessConfig = HarnessConfig()
     training: TrainingConfig = TrainingConfig()
+    distributed: DistributedConfig | None = None
     budget: BudgetConfig = BudgetConfig()
     monitors: MonitorsConfig = MonitorsConfig()
     evaluation: EvaluationConfig = EvaluationConfig()

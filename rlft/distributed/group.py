@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 
+import psutil
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -24,6 +26,8 @@ class ProcessTeam(Team):
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
         """Return the numbers of every worker, by rank; workers may have differently many."""
         counts = [int(count) for (count,) in self._gather(torch.tensor([float(len(numbers))]))]
+        if not any(counts):
+            return [[] for _ in counts]
         padded = torch.zeros(max(counts), dtype=torch.float64)
         padded[: len(numbers)] = torch.tensor(list(numbers), dtype=torch.float64)
         return [row[:count] for row, count in zip(self._gather(padded), counts, strict=True)]
@@ -36,17 +40,30 @@ class ProcessTeam(Team):
         return [each.tolist() for each in found]
 
 
-@contextmanager
-def joined(address: str, *, rank: int, size: int, device: torch.device, seconds: float) -> Iterator[ProcessTeam]:
-    """Provide the team of `size` processes that all come to `address`, which is `tcp://HOST:PORT` or `file://PATH`.
+def join(place: Path, *, rank: int, size: int, device: torch.device, seconds: float) -> ProcessTeam:
+    """Return this process's place in the team of `size` processes that all meet by the new file `place`.
 
-    A collective in which one of them has not taken part after so many seconds raises RuntimeError in the others.
+    They listen on loopback alone. A collective in which one of them has not taken part after so many seconds raises
+    RuntimeError in the others.
     """
-    backend = "nccl" if device.type == "cuda" else "gloo"
+    # By a file, since torch's store over TCP listens on every address, and asks nobody who it is.
+    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = loopback()
     dist.init_process_group(
-        backend, init_method=address, rank=rank, world_size=size, timeout=timedelta(seconds=seconds)
+        "nccl" if device.type == "cuda" else "gloo",
+        init_method=f"file://{place}",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=seconds),
     )
-    try:
-        yield ProcessTeam(device)
-    finally:
-        dist.destroy_process_group()
+    return ProcessTeam(device)
+
+
+def leave() -> None:
+    """Leave the team that `join` has made."""
+    dist.destroy_process_group()
+
+
+def loopback() -> str:
+    """Return the name of the network interface that has 127.0.0.1."""
+    found = (name for name, has in psutil.net_if_addrs().items() if any(each.address == "127.0.0.1" for each in has))
+    return next(found, "lo")

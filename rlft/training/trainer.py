@@ -55,8 +55,6 @@ def train_round(
         raise ValueError("beta is not 0 and the policy has no adapter to switch off: give a reference policy")
     started = time.perf_counter()
     plan = _plan(rollouts, rewards, settings)
-    fates = {rollout.rollout_id: plan.fates.get(rollout.rollout_id, Fate("trained")) for rollout in rollouts}
-    explained = rollouts.metrics.get(LOGP_LIMIT)  # mean difference that rounding explains, measured at temperature 1
     dealt = _deal(plan.groups, settings.updates_per_round)
     updates = dealt * settings.num_iterations
     updater = Updater(
@@ -65,22 +63,31 @@ def train_round(
         temperature=temperature,
         max_completion_length=max_completion_length,
         reference=reference,
-        max_logp_difference=None if explained is None else _DRIFT * explained / min(temperature, 1.0),
+        max_logp_difference=_logp_limit(rollouts, temperature),
         meter=Meter(progress, sum(len(pairs) for groups in updates for pairs in groups), "rollouts"),
         team=team,
     )
     stopped = _update(updater, plan, updates, max(len(dealt), 1), progress)
-    if stopped:
-        undone = Fate("filtered", "round_undone")
-        fates = {key: undone if fate.kind == "trained" else fate for key, fate in fates.items()}
     return TrainReport(
         round=round,
         metrics=updater.metrics() | {TRAIN_FLOPS: _flops(updater, plan, rollouts, len(dealt))},
-        fates={key: str(fate) for key, fate in fates.items()},
+        fates=_fates(plan, rollouts, undone=stopped is not None),
         updates=0 if stopped else updater.count,
         seconds=time.perf_counter() - started,
         stopped=stopped,
     )
+
+
+def _fates(plan: TrainingPlan, rollouts: Rollouts, *, undone: bool) -> dict[str, str]:
+    fates = {rollout.rollout_id: plan.fates.get(rollout.rollout_id, Fate("trained")) for rollout in rollouts}
+    instead = Fate("filtered", "round_undone")
+    return {key: str(instead if undone and fate.kind == "trained" else fate) for key, fate in fates.items()}
+
+
+def _logp_limit(rollouts: Rollouts, temperature: float) -> float | None:
+    """Return which mean difference of log-probabilities rounding may explain; `None` if that is unknown."""
+    explained = rollouts.metrics.get(LOGP_LIMIT)  # measured at temperature 1
+    return None if explained is None else _DRIFT * explained / min(temperature, 1.0)
 
 
 def _plan(rollouts: Rollouts, rewards: Rewards, settings: TrainingConfig) -> TrainingPlan:

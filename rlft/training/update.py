@@ -85,7 +85,7 @@ class Updater:
         own = {rollout.rollout_id for update in updates for group in self._share(update) for rollout, _ in group}
         mine = ([pair for pair in group if pair[0].rollout_id in own] for group in groups)
         groups, everything = [group for group in mine if group], groups
-        meter = Meter(progress, sum(map(len, groups)), "rollouts read")
+        meter = Meter(progress, sum(map(len, everything)), "rollouts read")
         with torch.no_grad(), fused(self.policy.fusible):  # the same operations as in the updates round the same way
             for part in self.team.level(self._parts(groups)):
                 pairs = part or _shortest(everything)

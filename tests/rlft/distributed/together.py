@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from rlft.distributed.group import ProcessTeam, joined
+from rlft.distributed.group import ProcessTeam, join, leave
 
 
 def run_together(size: int, place: Path, work: Callable[[ProcessTeam], Any], *, seconds: float = 300) -> list[Any]:
@@ -34,7 +34,7 @@ def run_together(size: int, place: Path, work: Callable[[ProcessTeam], Any], *, 
 def _run(rank: int, size: int, place: Path, work: Callable[[ProcessTeam], Any], seconds: float, sender: Any) -> None:
     try:
         device = torch.device("cpu")
-        with joined(f"file://{place}", rank=rank, size=size, device=device, seconds=seconds) as team:
-            sender.send(("value", work(team)))
+        sender.send(("value", work(join(place, rank=rank, size=size, device=device, seconds=seconds))))
+        leave()
     except Exception:  # whatever it is, the test is told
         sender.send(("error", traceback.format_exc()))

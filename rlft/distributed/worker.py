@@ -1,0 +1,100 @@
+"""A process that trains with others: it keeps its part of the policy from round to round."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from rlft.config import TrainingConfig
+from rlft.distributed.group import ProcessTeam, join
+from rlft.distributed.job import Job, Pulse
+from rlft.policy import Policy, PolicyFolder, load_policy
+from rlft.policy.folder import save_sharded_policy
+from rlft.policy.origin import choose_device
+from rlft.training.optimizer import prepare_optimizer
+from rlft.training.trainer import train_round
+from rlft.types import TrainReport
+
+
+class Worker:
+    """One of the processes. All are called with the same arguments; `pulse` may be called at any time."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self._rank, self._size = rank, size
+        self._pulse, self._lock = Pulse(), threading.Lock()
+        self._team: ProcessTeam | None = None
+        self._policy: Policy | None = None
+        self._reference: Policy | None = None
+
+    def pid(self) -> int:
+        """Return the number of the process."""
+        return os.getpid()
+
+    def pulse(self) -> Pulse:
+        """Return what was done so far."""
+        with self._lock:
+            return self._pulse
+
+    def join(self, place: Path, device: str, seconds: float) -> None:
+        """Meet the others by the new file `place`; `device` is `policy.device`."""
+        found = choose_device(device)
+        self._team = join(place, rank=self._rank, size=self._size, device=found, seconds=seconds)
+        self._device = found
+
+    def train(self, job: Job) -> TrainReport:
+        """Train a round, and write the policy that it makes unless the report says that it was stopped."""
+        assert self._team is not None, "join first"
+        policy, reference = self._prepare(job.policy, job.training), self._refer(job.reference)
+        parent = policy.metadata.content_hash
+        self._policy = None  # until it is in a state that is stored
+        report = train_round(
+            policy,
+            job.rollouts,
+            job.rewards,
+            job.training,
+            round=job.round,
+            temperature=job.temperature,
+            max_completion_length=job.max_completion_length,
+            reference=reference,
+            progress=self._note,
+            team=self._team,
+        )
+        if report.stopped:
+            return report
+        writes = self._rank == 0
+        save_sharded_policy(policy, job.target, writes=writes, stage="grpo", round=job.round + 1, parent=parent)
+        self._team.gather([])  # from here on the folder is whole
+        policy.metadata = PolicyFolder(job.target).metadata
+        self._policy = policy
+        return report
+
+    def _prepare(self, folder: PolicyFolder, training: TrainingConfig) -> Policy:
+        """Return the policy of a folder with its optimizer: the one that this worker has, or one that is loaded."""
+        known = self._policy
+        policy = known if known and known.metadata.content_hash == folder.metadata.content_hash else self._load(folder)
+        prepare_optimizer(policy, training, folder)
+        self._note(0, None, "the policy is there")
+        return policy
+
+    def _refer(self, folder: PolicyFolder | None) -> Policy | None:
+        if folder is None:
+            return None
+        known = self._reference
+        if known is None or known.metadata.content_hash != folder.metadata.content_hash:
+            known = self._reference = self._load(folder)
+        return known
+
+    def _load(self, folder: PolicyFolder) -> Policy:
+        assert self._team is not None
+        policy = load_policy(folder, self._device)
+        policy.shard(self._team.mesh)
+        return policy
+
+    def _note(
+        self, done: float, total: float | None, what: str, *, tokens: int | None = None, loss: float | None = None
+    ) -> None:
+        """Take a report of the training (`rlft.progress.Progress`)."""
+        del loss  # a round has none
+        with self._lock:
+            self._pulse = Pulse(self._pulse.beats + 1, done, total, what, tokens)
