@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 import os
@@ -72,10 +73,10 @@ def _variables(token: Path) -> dict[str, str]:
 
 
 def _start(folder: Path, cores: int, gpus: int) -> Any:
-    import ray
-    from ray._raylet import AuthenticationTokenLoader
-
-    AuthenticationTokenLoader.instance().reset_cache()  # an earlier cluster of this process had another token
+    # Imported here, because it need not be installed.
+    ray: Any = importlib.import_module("ray")
+    tokens: Any = importlib.import_module("ray._raylet").AuthenticationTokenLoader
+    tokens.instance().reset_cache()  # an earlier cluster of this process had another one
     ray.init(
         address="local",
         num_cpus=cores,

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+
+import psutil
 
 from rlft.config import DistributedConfig
 from rlft.distributed.cluster import Cluster
@@ -46,14 +49,17 @@ class Trainers:
             given = self._cluster.ray.put(job)
             return self._call(lambda actor: actor.train.remote(given), progress, self._settings.timeout_seconds)[0]
         except BaseException:
+            _kill(self._pids)  # one that is stopped, or waits for another, would keep Ray from ending
             self.close()
             raise
 
     def close(self) -> None:
         """End the trainers."""
-        cluster, self._cluster, self._actors, self._pids = self._cluster, None, [], []
+        cluster, pids = self._cluster, self._pids
+        self._cluster, self._actors, self._pids = None, [], []
         if cluster is not None:
             cluster.close()
+        _kill(pids)
 
     def _start(self) -> None:
         size, seconds = self._settings.trainers, self._settings.timeout_seconds
@@ -129,6 +135,14 @@ class Trainers:
     def _name(self, rank: int) -> str:
         process = f" (process {self._pids[rank]})" if self._pids else ""
         return f"trainer {rank + 1} of {self._settings.trainers}{process}"
+
+
+def _kill(pids: list[int]) -> None:
+    """Kill those of the processes that are still trainers."""
+    for pid in pids:
+        with suppress(psutil.Error):
+            if "ray::" in "".join(psutil.Process(pid).cmdline()):
+                psutil.Process(pid).kill()
 
 
 class _Watch:

@@ -11,7 +11,19 @@ import pytest
 
 from tests.e2e.conftest import ROOT, TINY
 
-HEAVY = ["datasets", "mlflow", "pandas", "peft", "reasoning_gym", "scipy", "torch", "transformers", "vllm", "zenml"]
+HEAVY = [
+    "datasets",
+    "mlflow",
+    "pandas",
+    "peft",
+    "ray",
+    "reasoning_gym",
+    "scipy",
+    "torch",
+    "transformers",
+    "vllm",
+    "zenml",
+]
 PROGRAM = f"""
 import json, sys
 from cli.__main__ import main

@@ -6,6 +6,7 @@ python -m tests.e2e.lost_trainer 2 run config.yaml
 import os
 import signal
 import sys
+from typing import Any
 
 from rlft.distributed.trainers import Trainers
 
@@ -14,14 +15,14 @@ def kill_before(count: int) -> None:
     """Have the second trainer die when the round of this number, from 1, is to be trained."""
     original, calls = Trainers.train, 0
 
-    def train(self, *given):
+    def train(self: Trainers, *given: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == count:
             os.kill(self._pids[1], signal.SIGKILL)
         return original(self, *given)
 
-    Trainers.train = train
+    setattr(Trainers, "train", train)  # noqa: B010  # as a type checker would not have it
 
 
 if __name__ == "__main__":

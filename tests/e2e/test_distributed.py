@@ -21,14 +21,13 @@ def test_a_lost_trainer_costs_its_round_and_another_number_goes_on(make_home):
     need_ray()
     home = make_home("distributed")
     short = ["--set", "training.rounds=2", "--set", "controls=[]", "--set", TWO]
-    done = home.module("tests.e2e.lost_trainer", "2", "run", str(TINY), *short)
+    done = home.module("tests.e2e.lost_trainer", "2", "run", str(TINY), *short, "--name", "lost")
     said = done.stdout + done.stderr
     assert done.returncode == 1, said
     assert "trainer 2 of 2 (process " in said
     assert "has died" in said
     assert "rlft resume" in said
-    (run_id,) = [file.name.split(".")[0] for file in (home.folder / ".rlft" / "runs").glob("*.process.json")]
-    resumed = home.rlft("resume", run_id, "--trainers", "1")
+    resumed = home.rlft("resume", "lost", "--trainers", "1")
     assert resumed.code == 0, resumed.output
     whole = home.rlft("run", str(TINY), *short, "--name", "whole")
     assert whole.code == 0, whole.output

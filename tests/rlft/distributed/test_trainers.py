@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,12 @@ from tests.needs import need_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SETTINGS = make_training(max_kl=1e9, updates_per_round=2)
-TOTALS = {"t0": [1.0, 0.0, 0.5], "t1": [0.0, 1.0], "t2": [1.0, 1.0], "t3": [0.0, 0.5, 1.0, 0.25]}
+TOTALS: dict[str, Sequence[float | None]] = {
+    "t0": [1.0, 0.0, 0.5],
+    "t1": [0.0, 1.0],
+    "t2": [1.0, 1.0],
+    "t3": [0.0, 0.5, 1.0, 0.25],
+}
 
 
 @pytest.fixture(scope="module")
