@@ -67,8 +67,7 @@ def _variables(token: Path) -> dict[str, str]:
         "RAY_USAGE_STATS_ENABLED": "0",
         # As on other systems, where Ray has no cluster: every port is on 127.0.0.1.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        "RAY_DISABLE_IMPORT_WARNING": "1",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_worker_niceness": "0",  # 15 otherwise: anything else on the machine would come before the training
     }
 
 

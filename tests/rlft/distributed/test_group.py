@@ -92,6 +92,8 @@ def train(case: Case, team: Any) -> Outcome:
         updater.old_logprobs.clear()  # the next step has other rollouts
     assert policy.optimizer is not None
     weights = {name: whole(parameter).double().numpy() for name, parameter in policy.trainable().items()}
+    if team is not ALONE:  # what was gathered for the last look at the KL is given up
+        assert all(isinstance(parameter, DTensor) for parameter in policy.model.parameters())
     held = sum(_own(tensor) for tensor in (*policy.model.parameters(), *policy.optimizer.tensors().values()))
     encoded = sum(map(len, team.share(make_groups(0), shares_prompts=policy.shares_prompts)))
     found = updater.tally.per_update
