@@ -289,7 +289,8 @@ def _some(groups: Sequence[Sequence[Pair]], share: float) -> list[list[Pair]]:
 
     Groups are taken whole, so that good and bad rollouts are among them alike.
     """
-    groups = [[pair for pair in group if pair[0].loss_mask.any()] for group in groups]
+    sampled = ([pair for pair in group if pair[0].loss_mask.any()] for group in groups)
+    groups = [group for group in sampled if group]
     wanted = share * sum(int(rollout.loss_mask.sum()) for group in groups for rollout, _ in group)
     chosen: list[list[Pair]] = []
     for group in groups:

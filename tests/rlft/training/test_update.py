@@ -645,7 +645,7 @@ def test_rollouts_without_a_sampled_token_measure_nothing():
     policy = make_small_policy("qwen3", sharpness=2.0)
     groups = make_groups(policy)
     silent = [[(dataclasses.replace(r, loss_mask=np.zeros_like(r.loss_mask)), a) for r, a in g] for g in groups]
-    assert update._some([silent[0], groups[1]], 0.01) == groups[1]
+    assert update._some([silent[0], groups[1]], 0.01) == [groups[1]]
     updater = make_updater(policy)
     updater.step(silent)
     assert "kl_update" not in updater.metrics()
