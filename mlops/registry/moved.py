@@ -11,10 +11,24 @@ from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
 from mlops.registry.gates import noted_look
-from mlops.registry.ledger import Ledger
-from mlops.registry.names import ABSENT, CHAMPION, COMPARED_HASH_TAG, COMPARED_TAG, DECIDED_TAG, HASH_TAG, RUN_NAME_TAG
+from mlops.registry.ledger import Ledger, all_versions
+from mlops.registry.names import (
+    ABSENT,
+    APPROVAL_TAG,
+    CHAMPION,
+    COMPARED_HASH_TAG,
+    COMPARED_TAG,
+    DECIDED_TAG,
+    DONE_TAG,
+    HASH_TAG,
+    PROMOTE_TAG,
+    RUN_NAME_TAG,
+    WITHHELD_TAG,
+)
 from mlops.registry.stored import check_version
 from rlft.errors import DamagedError
+
+_ABOUT_TO_MS = 600_000  # from making a version to setting its aliases takes seconds
 
 
 def decided_with(champion: str, weights_hash: str, look: str) -> dict[str, str]:
@@ -35,16 +49,37 @@ def why_withheld(client: RegistryClient, version: ModelVersion) -> str | None:
     """Return why a version that has passed its gate must not become champion by itself; `None` if it may.
 
     That is where the champion which it was compared with was taken back, by a rollback or by hand: what is wrong with
-    that one may be wrong with this one.
+    that one may be wrong with this one. And where another run has promoted a version meanwhile, which may be better.
     """
-    if not (compared := version.tags.get(COMPARED_TAG)):
+    if (compared := version.tags.get(COMPARED_TAG)) is None:
         return None
     now = client.get_registered_model(version.name).aliases.get(CHAMPION)
-    if now is not None and int(now) >= int(compared):
-        return None
-    instead = "there is none now" if now is None else f"it is version {now} now"
-    gone = f"version {compared}, which was taken back from being the champion: {instead}"
-    return f"it was compared with {gone}; {again(version)}"
+    if compared and (now is None or int(now) < int(compared)):
+        instead = "there is none now" if now is None else f"it is version {now} now"
+        gone = f"version {compared}, which was taken back from being the champion: {instead}"
+        return f"it was compared with {gone}; {again(version)}"
+    if rival := _promoted_meanwhile(client, version, int(compared or 0), int(now or 0)):
+        before = f"version {compared}" if compared else "no champion"
+        return f"it was compared with {before}, and version {rival} has passed its gate meanwhile; {again(version)}"
+    return None
+
+
+def _promoted_meanwhile(client: RegistryClient, version: ModelVersion, compared: int, now: int) -> int | None:
+    """Return a version between the one that another was compared with and that one itself, which is `now` champion or
+    about to be: made, and its aliases not set yet. One whose run was killed then is forgotten after a while.
+    """
+    own = int(version.version)
+    if compared < now < own:
+        return now
+    found = [each for each in all_versions(client, f"name = '{version.name}'") if compared < int(each.version) < own]
+    rivals = [
+        int(each.version)
+        for each in found
+        if each.tags.get(PROMOTE_TAG) == "true"
+        and not {DONE_TAG, APPROVAL_TAG, WITHHELD_TAG} & set(each.tags)
+        and version.creation_timestamp - each.creation_timestamp < _ABOUT_TO_MS
+    ]
+    return max(rivals, default=None)
 
 
 def what_moved(client: RegistryClient, version: ModelVersion, ledger: Ledger) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mlops.registry import moved, versions
 from mlops.registry.approval import approve, reject
 from mlops.registry.client import RegistryClient
 from mlops.registry.finding import find_version
@@ -247,6 +248,31 @@ def test_a_version_whose_rival_was_taken_back_meanwhile_undoes_no_rollback(regis
     assert registry.champion() == "1"
     assert registry.register(tags=decided_with("1", "", LOOK)).withheld == ""
     assert registry.champion() == "4"
+
+
+def test_of_two_that_were_compared_with_the_same_champion_the_second_is_withheld(tmp_path):
+    """Both asked before either was registered; the second may be the worse one, and nobody has compared them."""
+    registry = SmallRegistry(tmp_path)
+    alike = decided_with("", "", LOOK)
+    assert registry.register(tags=alike).aliases == ("challenger", "champion")
+    second = registry.register(tags=alike)
+    assert second.aliases == ("challenger",)
+    assert "compared with no champion, and version 1 has passed its gate meanwhile; `rlft promote" in second.withheld
+    assert registry.champion() == "1"
+    third = registry.register(tags=decided_with("1", "", LOOK))  # compared with the first, as it should be
+    assert (third.withheld, registry.champion()) == ("", "3")
+
+
+def test_a_rival_that_has_not_set_its_aliases_yet_counts_for_a_while(tmp_path, monkeypatch):
+    registry = SmallRegistry(tmp_path)
+    alike = decided_with("", "", LOOK)
+    with monkeypatch.context() as patch:
+        patch.setattr(versions, "move_aliases", lambda *given, **named: None)  # about to, or killed
+        registry.register(tags=alike)
+    assert "version 1 has passed its gate meanwhile" in registry.register(tags=alike).withheld
+    assert registry.champion() is None
+    monkeypatch.setattr(moved, "_ABOUT_TO_MS", -1)
+    assert (registry.register(tags=alike).withheld, registry.champion()) == ("", "3")
 
 
 def test_the_client_that_people_use_searches_for_what_waits(registry):
