@@ -13,6 +13,8 @@ from mlops.home.settings import settings_file
 from rlft.errors import MemoryShortError, RlftError, StorageError
 from rlft.shortage import shortage_of
 
+_STORES = ("aiobotocore", "botocore", "s3fs")  # libraries
+
 
 def shortage_error(error: BaseException, home: Home, resume: str | None) -> RlftError | None:
     """Return the sentence for an error, if it is one of these; `resume` is the command that goes on with the run."""
@@ -37,7 +39,16 @@ def shortage_error(error: BaseException, home: Home, resume: str | None) -> Rlft
             fix = f"free memory, or use a smaller model or smaller batches{then}"
             return MemoryShortError("there is too little memory", fix=fix)
         case None:
-            return None
+            return _store_error(error, then)
+
+
+def _store_error(error: BaseException, then: str) -> RlftError | None:
+    """Return the sentence for what the client of a stack's store says, where ZenML itself has asked it."""
+    said = any(type(each).__module__.split(".")[0] in _STORES for each in (error, error.__cause__))
+    fix = f"see that the store can be reached, has room and lets you in{then}"
+    return (
+        StorageError(f"the artifact store has failed: {str(error) or type(error).__name__}", fix=fix) if said else None
+    )
 
 
 def _is_gone(home: Home) -> bool:

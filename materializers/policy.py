@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from zenml.enums import ArtifactType
 from zenml.io import fileio
 
-from materializers.disk import writing
+from materializers.disk import reading, writing
 from materializers.sealed import SealedMaterializer
 from rlft.files import link_or_copy
 from rlft.policy import PolicyFolder
@@ -60,12 +60,13 @@ class PolicyMaterializer(SealedMaterializer):
             return PolicyFolder(Path(self._folder), seal)
         with self.get_temporary_directory(delete_at_exit=False) as directory:
             target = Path(directory) / _NAME
-            for folder, _, files in self.artifact_store.walk(self._folder):
-                for name in files:
-                    source = os.path.join(str(folder), str(name))
-                    local = target / os.path.relpath(source, self._folder)
-                    local.parent.mkdir(parents=True, exist_ok=True)
-                    fileio.copy(source, str(local))
+            with reading(self._folder):
+                for folder, _, files in self.artifact_store.walk(self._folder):
+                    for name in files:
+                        source = os.path.join(str(folder), str(name))
+                        local = target / os.path.relpath(source, self._folder)
+                        local.parent.mkdir(parents=True, exist_ok=True)
+                        fileio.copy(source, str(local))
             return PolicyFolder(target, seal)
 
     def compute_content_hash(self, data: PolicyFolder) -> str:

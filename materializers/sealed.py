@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from zenml.materializers.base_materializer import BaseMaterializer
 from zenml.steps.step_context import StepContext, get_step_context
 
-from rlft.errors import FormatVersionError, RlftError, StorageError
+from materializers.disk import reading
+from rlft.errors import FormatVersionError, RlftError
 from rlft.seals import SEALED, Seal, lost_seal, make_seal, read_seal, seal_place
 
 
@@ -37,12 +38,14 @@ class SealedMaterializer(BaseMaterializer):
     def stored_seal(self) -> Seal | None:
         """Return the artifact's seal; `None` if it was stored before there were seals. Raises DamagedError."""
         place = self._seal_place()
-        if not self.artifact_store.exists(place):
-            if self.artifact_store.exists(os.path.join(self.uri, SEALED)):
-                raise lost_seal(self.uri)
-            return None
-        with self.artifact_store.open(place, "rb") as file:
-            return read_seal(self.uri, file.read().decode(errors="replace"))
+        with reading(place):
+            if not self.artifact_store.exists(place):
+                if self.artifact_store.exists(os.path.join(self.uri, SEALED)):
+                    raise lost_seal(self.uri)
+                return None
+            with self.artifact_store.open(place, "rb") as file:
+                text = file.read().decode(errors="replace")
+        return read_seal(self.uri, text)
 
     def read_file(self, name: str) -> bytes:
         """Return the content of a file of the artifact. Raises DamagedError if it is not what was stored."""
@@ -61,17 +64,14 @@ class SealedMaterializer(BaseMaterializer):
         """
         known = seal or Seal(self.uri, {})
         try:
-            yield
+            with reading(os.path.join(self.uri, name)):
+                yield
         except FormatVersionError as other:
             raise other.at(os.path.join(self.uri, name)) from other
         except RlftError:
             raise
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as cause:
             raise known.damage(name, "this file is gone") from cause
-        except OSError as cause:
-            fix = "see that the disk or the artifact store can be read, then `rlft resume` this run"
-            where = os.path.join(self.uri, name)
-            raise StorageError(f"the artifact could not be read: {cause}", where=where, fix=fix) from cause
         except Exception as cause:  # whatever pyarrow, json or pydantic make of bytes that are none of theirs
             raise known.damage(name, f"this file cannot be read: {type(cause).__name__}: {cause}") from cause
 

@@ -78,7 +78,7 @@ class _TableMaterializer(SealedMaterializer):
         head = "".join(f"<th>{_escaped(name)}</th>" for name in names)
         body = "".join("<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         path = os.path.join(self.uri, "preview.html").replace("\\", "/")
-        with self.artifact_store.open(path, "w") as file:
+        with writing(path), self.artifact_store.open(path, "w") as file:
             file.write(f"<h3>{_escaped(title)}</h3><table border='1'><tr>{head}</tr>{body}</table>")
         return {path: VisualizationType.HTML}
 

@@ -46,10 +46,15 @@ def writing(what: str, where: str, room: str = "the disk (TMPDIR may name a larg
     try:
         yield
     except (OSError, SafetensorError) as cause:
-        is_read_only = isinstance(cause, OSError) and cause.errno == errno.EROFS
-        remedy = "make it writable" if is_read_only else f"make room on {room}"
-        fix = f"{remedy}, then `rlft resume` this run"
+        fix = f"{_remedy(cause, room)}, then `rlft resume` this run"
         raise StorageError(f"{what} could not be written: {cause}", where=where, fix=fix) from cause
+
+
+def _remedy(cause: Exception, room: str) -> str:
+    if isinstance(cause, PermissionError):
+        return "let this user write there (on a stack: the key in ZenML's secret)"
+    is_read_only = isinstance(cause, OSError) and cause.errno == errno.EROFS
+    return "make it writable" if is_read_only else f"make room on {room}"
 
 
 def _of_this_machine(kind: str) -> str:

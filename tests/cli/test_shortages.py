@@ -77,3 +77,15 @@ def test_a_home_that_has_lost_only_its_database_is_left_to_the_faults(home):
 
 def test_what_is_no_shortage_is_left_to_others(home):
     assert shortage_error(ValueError("a mistake"), home, RESUME) is None
+
+
+def test_what_the_client_of_a_store_says_is_a_sentence(tmp_path):
+    away = type("ConnectionClosedError", (Exception,), {"__module__": "botocore.exceptions"})
+    denied = PermissionError("Access Denied")
+    denied.__cause__ = type("ClientError", (Exception,), {"__module__": "botocore.exceptions"})("403")
+    for error, said in ((away("cut"), "cut"), (away(), "ConnectionClosedError"), (denied, "Access Denied")):
+        found = shortage_error(error, Home(tmp_path), RESUME)
+        assert found is not None
+        assert str(found).startswith(f"the artifact store has failed: {said}\n")
+        assert RESUME in str(found)
+    assert shortage_error(PermissionError("of this machine"), Home(tmp_path), RESUME) is None
