@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,7 +25,7 @@ from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.unknown import unknown_run
 from mlops.runtime.signals import keep_from_zenml
 from rlft.config import Config
-from rlft.errors import EnvironmentSetupError
+from rlft.errors import EnvironmentSetupError, RlftError
 
 logger = logging.getLogger(__name__)
 Redo = Annotated[
@@ -84,12 +85,25 @@ def resume(
         else:
             interrupt.run_name = again.name  # on a stack it may go on elsewhere
             held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
-        pipeline = train.with_options(run_name=again.name, **again.options)
         done = steps_of_same_code(found, again, redo or [], _code_now(again.config, stack))
         done &= steps_to_keep(found, redo) if redo else done
         check_seals(home, found.id, name, done)
-        replay = partial(pipeline.replay, pipeline_run=found.id, skip=done, input_overrides=again.inputs)
+        kept = {"pipeline_run": found.id, "skip": done, "input_overrides": again.inputs}
+        replay = partial(begin_alone, train.with_options(run_name=again.name, **again.options).replay, name, **kept)
         finish(home, run_id_of(replay, home, interrupt.started), summary, stack, as_json=as_json)
+
+
+def begin_alone(replay: Callable[..., Any], name: str, **options: Any) -> Any:
+    """Go on with a run. Raises RlftError if somebody who shares the stack has just begun the same attempt."""
+    from zenml.exceptions import EntityExistsError
+
+    try:
+        return replay(**options)
+    except EntityExistsError as taken:
+        if "run name" not in str(taken):
+            raise
+        fix = "`rlft runs --stack` with the stack's name shows how it goes on"
+        raise RlftError(f"somebody else has just resumed {name}", where="RUN", fix=fix) from taken
 
 
 def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> str | None:

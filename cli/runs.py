@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -13,9 +14,9 @@ from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import Terminal, console, errors, styled
 from mlops.home.entries import check_entries
-from mlops.home.folder import find_home
+from mlops.home.folder import Home, find_home
 from mlops.runs.listed import ListedRun
-from mlops.runs.listing import list_runs, to_json
+from mlops.runs.listing import Listing, list_runs, to_json
 from rlft.visible import visible
 
 _COLOURS = {"improved": "green", "failed": "red", "killed": "red", "interrupted": "red", "running": "cyan"}
@@ -23,41 +24,58 @@ _COLOURS = {"improved": "green", "failed": "red", "killed": "red", "interrupted"
 
 def runs(
     limit: Annotated[int, typer.Option(help="List at most so many runs, the newest first; 0 lists all.", min=0)] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all runs as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print all runs as JSON; of a stack, --limit of them.")
+    ] = False,
+    stack: Annotated[
+        str | None,
+        typer.Option(help="List the runs of everybody on this ZenML stack of yours, and not those in .rlft/."),
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """List the runs in .rlft/: when they began, what became of them, what they gained and cost, and their versions."""
     with guarded(verbose, None):
         home = find_home()
         check_entries(home)
-        listing = list_runs(home)
+        listing = list_runs(home) if stack is None else _on_stack(home, stack, limit)
         for problem in (*listing.problems, *listing.damaged):
             errors.print(styled("warning", "yellow"), problem)
         if as_json:
             console.write_json(to_json(listing))
         else:
-            show_runs(console, listing.runs, limit)
+            show_runs(console, listing.runs, limit, stack)
 
 
-def show_runs(console: Terminal, runs: list[ListedRun], limit: int) -> None:
+def _on_stack(home: Home, stack: str, limit: int) -> Listing:
+    from mlops.stacks.stack import connect
+
+    connect(home, stack)
+    from mlops.stored.stack_runs import list_stack_runs
+
+    return list_stack_runs(home, limit)
+
+
+def show_runs(console: Terminal, runs: list[ListedRun], limit: int, stack: str | None = None) -> None:
     """Print the newest `limit` runs (0: all) as a table that fits the terminal: names have their room first."""
     if not runs:
-        console.print(f"no runs in {find_home().root}; `rlft run configs/demo.yaml` starts one")
+        where, option = (f"on {stack}", f" --stack {quote(stack)}") if stack else (f"in {find_home().root}", "")
+        console.print(f"no runs {where}; `rlft run configs/demo.yaml{option}` starts one")
         return
     shown = runs[:limit] if limit else runs
-    cells = {heading: [cell(run) for run in shown] for heading, cell in _COLUMNS.items()}
+    columns = {heading: cell for heading, cell in _COLUMNS.items() if heading != "by" or stack}
+    cells = {heading: [cell(run) for run in shown] for heading, cell in columns.items()}
     needed = {heading: width_of([heading, *texts]) for heading, texts in cells.items()}
     widths = fitting(needed | {"run": width_of(["run", *(run.name for run in shown)])}, console.width)
     # What stands below a name may be wider where there is room, and is folded where there is none.
     widths["run"] = min(needed["run"], widths["run"] + console.width - sum(widths.values()) - len(widths) + 1)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in (each for each in _COLUMNS if each in widths):
+    for heading in (each for each in columns if each in widths):
         table.add_column(heading, overflow="fold", width=widths[heading])
     for number, run in enumerate(shown):
-        row = {heading: cells[heading][number] for heading in _COLUMNS if heading in widths}
+        row = {heading: cells[heading][number] for heading in columns if heading in widths}
         table.add_row(*(styled(text, _style(run, heading)) for heading, text in row.items()))
     console.print(table)
-    if left_out := [heading for heading in _COLUMNS if heading not in widths]:
+    if left_out := [heading for heading in columns if heading not in widths]:
         console.print(f"no room for: {', '.join(left_out)}; a wider terminal shows it, and --json has it")
     for run in (each for each in shown if each.status == "interrupted"):
         way_on = f"this goes on with it: {run.again}" if run.again else "giving its command again goes on with it"
@@ -79,7 +97,7 @@ def fitting(needed: Mapping[str, int], width: int) -> dict[str, int]:
     name = max(min(needed["run"], width - needed["status"] - 1), _NARROWEST)
     found = {"run": name, "status": needed["status"]}
     left = width - sum(found.values()) - 1
-    for heading in _BY_WORTH:
+    for heading in (each for each in _BY_WORTH if each in needed):
         if needed[heading] < left:
             found[heading] = needed[heading]
             left -= needed[heading] + 1
@@ -139,12 +157,13 @@ def duration(seconds: float) -> str:
 _COLUMNS: dict[str, Callable[[ListedRun], str]] = {
     "run": called,
     "began": began,
+    "by": lambda run: run.by or "-",
     "status": status,
     "before → after": gain,
     "cost": cost,
     "version": version,
 }
-_BY_WORTH = ("before → after", "began", "version", "cost")
+_BY_WORTH = ("before → after", "by", "began", "version", "cost")
 _NARROWEST = 12  # of a name, in a terminal that is narrower than anything
 
 

@@ -76,7 +76,8 @@ def show(
             if as_json:
                 console.write_json(rows)
             else:
-                _show_list(scored.name, rows, limit, f"rlft show {quote(run)} {quote(round)}")
+                there = f" --stack {quote(stack)}" if stack else ""
+                _show_list(scored.name, rows, limit, f"rlft show {quote(run)} {quote(round)}", there)
         else:
             record = scored.record(scored.find(rollout))
             console.write_json(record) if as_json else show_record(record, full=full)
@@ -98,8 +99,11 @@ def _read(run: str, round: str, stack: str | None) -> ScoredRound:
     return load_round(run, round)
 
 
-def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str) -> None:
-    """Print the first `limit` rows (0: all), how many there are, and the `command` that shows one of them."""
+def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str, there: str) -> None:
+    """Print the first `limit` rows (0: all), how many there are, and the `command` that shows one of them.
+
+    `there` are the command's options.
+    """
     shown = rows[:limit] if limit else rows
     is_wide = console.width >= _WIDE
     columns = [
@@ -122,7 +126,7 @@ def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str) 
     kinds = " | ".join(Kind)
     console.print(styled(f"{len(rows)} rollouts of {name}{more}; --only {kinds} lists some of them"))
     if shown:
-        console.print(styled(f"`{command} {shown[0]['index']}` shows the first one's conversation"))
+        console.print(styled(f"`{command} {shown[0]['index']}{there}` shows the first one's conversation"))
 
 
 def _cells(row: dict[str, Any], *, answer: bool) -> Iterator[str]:

@@ -6,6 +6,7 @@ ZenML has stored them with every run so far, which another name would no longer 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -84,6 +85,16 @@ def depends_on_champion(step_id: str) -> bool:
 def resumed_name(name: str) -> str:
     """Return a new name for an attempt that goes on with the run of this name."""
     return f"{name}{_RESUMED}{datetime.now():%H%M%S-%f}"
+
+
+def next_resumed_name(name: str, attempts: Iterable[str]) -> str:
+    """Return the name of the next attempt at a run, by the names of all its attempts.
+
+    Two who resume a run on a stack at the same moment get the same name, of which ZenML lets only one have a run.
+    """
+    beginning = f"{name}{_RESUMED}"
+    numbers = (each.removeprefix(beginning) for each in attempts if each.startswith(beginning))
+    return f"{beginning}{max((int(number) for number in numbers if number.isdecimal()), default=0) + 1}"
 
 
 def again_name(name: str) -> str:

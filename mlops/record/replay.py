@@ -16,6 +16,7 @@ from mlops.home.folder import find_home
 from mlops.home.processes import forget_process, note_process
 from mlops.ids import REPLAY_TAG
 from mlops.registry.names import RUN_NAME_TAG
+from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import identity_facts, identity_tags, typed_command
 from mlops.runs.labels import Labels
 from mlops.stored.artifact_table import keep_artifacts
@@ -73,7 +74,8 @@ def open_replay(
     tracker.log_json("identity/attempt-1.json", identity_facts(fingerprints, labels))
     ended = "FAILED"
     try:
-        yield tracker
+        with seen_on_stack(tracking_uri, home, run.id):
+            yield tracker
         summary.status, ended = "finished", "FINISHED"
     except KeyboardInterrupt:
         ended = "KILLED"

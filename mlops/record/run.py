@@ -27,13 +27,14 @@ from mlops.registry.champion import current_champion
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
 from mlops.runs.finding import attempts_of, root_run
+from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
 from mlops.runs.starting import registry_name
 from mlops.stored.artifact_table import keep_artifacts
 from mlops.stored.report import make_report
-from mlops.summary.file import keep_summary
+from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary
 from mlops.summary.result import description, links_of, result_metrics
 from mlops.summary.sections import JudgeCost, Seconds
 from mlops.summary.summary import Summary
@@ -158,7 +159,8 @@ def open_record(
     status = "FAILED"
     try:
         _open_registry(tracking_uri, registry_name(config), tracker, own_store=own_store)
-        with calls_witnessed(home, str(run.id), name), record.system.measuring():
+        seen = seen_on_stack(tracking_uri, home, run.id)
+        with calls_witnessed(home, str(run.id), name), record.system.measuring(), seen:
             yield record
         status = "FINISHED"
     except KeyboardInterrupt:
@@ -198,7 +200,7 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
         raise StorageError(f"{odd.what}, so nothing is trained", where=odd.where, fix=odd.fix) from odd
     except Exception as cause:  # whatever MLflow, a driver or the network throws
         reason = short(str(cause) or type(cause).__name__, tracking_uri)
-        if not own_store and getattr(cause, "error_code", None) not in REFUSALS:
+        if not own_store and getattr(cause, "error_code", None) not in REFUSALS | {"UNAUTHENTICATED"}:
             logger.warning("the registry does not answer: the model cannot be registered unless it does. %s", reason)
             return
         raise StorageError(
@@ -223,7 +225,7 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
     links = links_of(record.summary, record.tracker.experiment_id, _page_of(run), highest_paid=shown)
     said = description(record.summary, record.name, note, links)
     record.tracker.set_tags({"rlft.status": record.summary.status, DESCRIPTION: said})
-    record.tracker.log_json("summary.json", record.summary.model_dump())
+    record.tracker.log_json(SUMMARY_ARTIFACT, record.summary.model_dump())
     keep_summary(home, record.summary)
     _log_report(record, home, run_id)
     record.tracker.finish(status)

@@ -10,7 +10,7 @@ from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import how_it_ended
-from mlops.home.processes import forget_process, goes_on
+from mlops.home.processes import forget_process, goes_on, read_note
 from mlops.ids import (
     EVALUATE,
     EVALUATION,
@@ -23,6 +23,7 @@ from mlops.ids import (
     name_of_first,
 )
 from mlops.registry.names import REGISTRATION
+from mlops.runs.heartbeat import SILENT_SECONDS, silent_seconds
 from mlops.runs.labels import labels_of
 from mlops.runs.last_sign import last_sign
 from mlops.runs.lineage import close_model_version
@@ -31,6 +32,7 @@ from mlops.runs.readable import check_readable
 from mlops.runs.unknown import unknown_run
 from mlops.summary.file import end_summary
 from mlops.summary.summary import Summary
+from mlops.tracking.address import HOME
 from rlft.errors import RlftError
 
 KINDS = {EVALUATE: "an evaluation", RESCORE: "a rescoring", RETRAIN: "a retraining"}
@@ -91,8 +93,19 @@ def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
 
 
 def is_alive(home: Home, run: PipelineRunResponse) -> bool:
-    """Return whether the process of the run still exists, or may be starting."""
+    """Return whether the process of the run still exists, or may be starting.
+
+    That of a run which another home has begun on a stack cannot be seen from here: it counts as alive until ZenML has
+    had no sign of life for `SILENT_SECONDS`.
+    """
+    if read_note(home, str(run.id)) is None and is_on_stack(run):
+        return silent_seconds(run) < SILENT_SECONDS
     return goes_on(home, str(run.id), run.created.replace(tzinfo=UTC))
+
+
+def is_on_stack(run: PipelineRunResponse) -> bool:
+    """Return whether a run uses the MLflow of a stack and not that of a home."""
+    return (run.config.parameters or {}).get("tracking_uri", HOME) != HOME
 
 
 def killed_runs(home: Home) -> list[PipelineRunResponse]:
@@ -163,13 +176,20 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = Fals
                 f"{attempt.name} has finished", where="RUN", fix="nothing is left to do; `rlft run` starts a new one"
             )
         if attempt.status in UNFINISHED and is_alive(home, attempt):
-            fix = "wait for it, or end its process first"
-            raise RlftError(f"{attempt.name} is still going on", where="RUN", fix=fix)
+            raise _still_going_on(home, attempt)
     check_readable(home, attempts)
     for attempt in attempts:
         if attempt.status in UNFINISHED:
             mark_failed(home, attempt)
     return max(attempts, key=lambda attempt: len(successful_steps(attempt)))  # the newest, if several have as many
+
+
+def _still_going_on(home: Home, attempt: PipelineRunResponse) -> RlftError:
+    fix = "wait for it, or end its process first"
+    if read_note(home, str(attempt.id)) is None and is_on_stack(attempt):
+        seen = f"It was begun elsewhere, and last seen {silent_seconds(attempt):.0f} s ago"
+        fix = f"wait for it. {seen}; if it was killed, it can be resumed {SILENT_SECONDS:.0f} s after that"
+    return RlftError(f"{attempt.name} is still going on", where="RUN", fix=fix)
 
 
 def finished_steps(run: PipelineRunResponse) -> set[str]:

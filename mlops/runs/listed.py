@@ -39,7 +39,8 @@ class ListedRun:
     registered one as (name, version). `aliases` are those of all its versions, and `named` says of each which version
     it names. `marks` says what else the registry holds about its version: `was champion`, or `waits for approval`.
     `sweep` is the name of the sweep that it is one of, empty without one. `doubt` says why it is not known whether a
-    version that an alias names is of this run; empty where that is known.
+    version that an alias names is of this run; empty where that is known. `by` is who began it, as ZenML's server knows
+    them; empty in a home, where that is its owner.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ListedRun:
     sweep: str = ""
     again: str = ""
     doubt: str = ""
+    by: str = ""
 
     @property
     def began(self) -> datetime:
@@ -91,6 +93,7 @@ class ListedRun:
             "kind": self.kind,
             "sweep": self.sweep or None,
             "began": self.began.isoformat(),
+            "by": self.by or None,
             "status": self.status,
             "again": self.again or None,
             "attempts": [attempt.id for attempt in self.attempts],

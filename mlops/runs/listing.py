@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,10 +26,11 @@ from mlops.summary.evaluations import mlflow_ids
 
 _UNFINISHED = ("initializing", "running")
 _COMPLETED, _FAILED = "completed", "failed"  # ZenML's words
-# Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.
+# When the last of the steps of each attempt began or ended.
 _LAST_STEPS = """
 SELECT pipeline_run_id, max(coalesce(max(start_time), ''), coalesce(max(end_time), '')) FROM step_run GROUP BY 1
 """
+# Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.
 _ATTEMPTS = f"""
 SELECT run.id, run.name, run.status, run.created, run.start_time, run.end_time, pipeline.name,
   (SELECT substr(tag.name, {len(RUN_TAG) + 2}) FROM tag_resource JOIN tag ON tag.id = tag_resource.tag_id
@@ -142,13 +143,18 @@ def _run(told: Told, name: str, attempts: list[Attempt], alive: set[str], tokens
 
 
 def _status(home: Home, attempts: list[Attempt], alive: set[str], told: Mapping[str, Any]) -> str:
-    """Return what became of a run: of an attempt that goes on or has finished, else of the newest.
+    """Return what became of a run: of an attempt that goes on or has finished, else of the newest."""
+    goes = {each.id for each in attempts if each.status in _UNFINISHED and goes_on(home, each.id, each.began)}
+    return status_of(attempts, alive | goes, told)
 
-    `told` is the summary of an evaluation or a replay, empty without one.
+
+def status_of(attempts: Sequence[Attempt], alive: Collection[str], told: Mapping[str, Any] | None = None) -> str:
+    """Return what became of a run, of whose attempts (newest first) those go on whose ids are `alive`.
+
+    `told` is the summary of an evaluation or a replay, `None` or empty without one.
     """
-    for attempt in attempts:
-        if attempt.id in alive or (attempt.status in _UNFINISHED and goes_on(home, attempt.id, attempt.began)):
-            return "running"
+    if any(attempt.id in alive for attempt in attempts):
+        return "running"
     for attempt in attempts:
         if attempt.status == _COMPLETED:
             known = attempt.summary and attempt.summary.status

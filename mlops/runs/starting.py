@@ -14,7 +14,8 @@ from zenml import Model
 from zenml.models import PipelineRunResponse
 from zenml.utils.tag_utils import Tag
 
-from mlops.ids import EXPERIMENT_TAG, REPLAY_TAG, RUN_TAG, name_of_first, resumed_name
+from mlops.ids import EXPERIMENT_TAG, REPLAY_TAG, RUN_TAG, name_of_first, next_resumed_name, resumed_name
+from mlops.runs.finding import attempts_of
 from mlops.runs.labels import Labels, labels_of
 from mlops.runs.settings import as_parameter, stored_config
 from mlops.stacks.image import image_settings
@@ -84,4 +85,6 @@ def resumed(
     config = stored_config(parameters["config"], run.name, overrides)
     labels = labels_of(parameters.get("labels"), name_of_first(run.name))
     inputs = pipeline_inputs(config, labels, tracking_uri, anew=anew)
-    return Resumed(resumed_name(labels.name), config, run_options(config, labels), inputs)
+    on_stack = tracking_uri is not None
+    attempt = next_resumed_name(labels.name, (each.name for each in attempts_of(run))) if on_stack else None
+    return Resumed(attempt or resumed_name(labels.name), config, run_options(config, labels), inputs)

@@ -14,6 +14,7 @@ from zenml.enums import StackComponentType
 from zenml.stack.utils import validate_stack_component_config
 
 from mlops.stacks.stack import check_tracking_address, describe_refusal
+from mlops.stacks.team import check_flavors, check_parts, check_secrets, check_server
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
 from rlft.config import Section
 from rlft.config.names import check_name
@@ -35,9 +36,13 @@ class ComponentFile(Section):
 
 
 class StackFile(Section):
-    """A stack and its components, by ZenML's names of their types."""
+    """A stack and its components, by ZenML's names of their types.
+
+    `server` is the address of the ZenML server of the team that shares it: what the file names is then checked.
+    """
 
     name: str
+    server: str | None = None
     orchestrator: ComponentFile
     artifact_store: ComponentFile
     experiment_tracker: ComponentFile
@@ -131,8 +136,14 @@ def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> d
 def apply_stack_file(stack: StackFile) -> str:
     """Register or update the components and the stack in the active ZenML; returns the stack's name.
 
-    Raises StackError before anything is registered if a component's settings are wrong.
+    Raises StackError before anything is registered if a component's settings are wrong. What the file of a team names
+    is asked, too, and StackError says what is missing: the store and MLflow's server once the stack is registered.
     """
+    if stack.server:
+        components = {kind.value: component for kind, component in stack.components().items()}
+        check_flavors({kind: component.flavor for kind, component in components.items()})
+        check_server(stack.server)
+        check_secrets({kind: component.config for kind, component in components.items()})
     validate_components(stack)
     client = Client()
     ids = {kind: _apply_component(client, kind, component) for kind, component in stack.components().items()}
@@ -141,6 +152,8 @@ def apply_stack_file(stack: StackFile) -> str:
         client.update_stack(existing[0].id, component_updates={kind: [str(value)] for kind, value in ids.items()})
     else:
         client.create_stack(stack.name, {kind: str(value) for kind, value in ids.items()})
+    if stack.server:
+        check_parts(stack.name)
     return stack.name
 
 

@@ -10,6 +10,7 @@
 - `past_work`: what the steps of past runs have taken, for an estimate of the next one
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
 - `diagnosis`: what is needed of a run to say why its reward does not rise
+- `stack_runs`: the runs of everybody who shares a stack
 - `report`, `summaries`: what is needed for the page about it; its summary
 - `contrast`, `contrast_start`, `contrast_sampling`, `contrasted`, `contrasted_models`: what is needed of runs to put
   them side by side, where they started, and how their attempts were sampled; all of it together; their models and

@@ -33,6 +33,8 @@ WHERE step_run.pipeline_run_id = ? ORDER BY step_run.rowid
 def keep_artifacts(home: Home, run_id: str, name: str) -> None:
     """Write the folders of all artifacts that an attempt at the run of this name has so far; those of the home as
     relative paths. Nothing is written for a run that is not in the home's ZenML, and nothing raised."""
+    if not ZENML.file(home).is_file():  # all runs of this home are on stacks
+        return
     try:
         with opened(ZENML.file(home), seconds=5) as database:
             rows = database.execute(_OUTPUTS, (run_id.replace("-", ""),)).fetchall()

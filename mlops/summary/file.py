@@ -14,6 +14,7 @@ from rlft.formats import KEY, SUMMARY
 
 # A file's time is that of the kernel's last tick, which lies a few milliseconds before that of the clock.
 _TICK_SECONDS = 0.02
+SUMMARY_ARTIFACT = "summary.json"  # its name among the artifacts of the run in MLflow
 
 
 def summary_text(summary: Summary) -> str:
@@ -34,13 +35,22 @@ def read_summary(home: Home, run_id: str) -> Summary | None:
     """
     file = home.summary_file(run_id)
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        return summary_of_text(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeError):
+        return None
+
+
+def summary_of_text(text: str, where: str) -> Summary | None:
+    """Return the summary in a JSON text that lies at `where`; `None` if that cannot be read.
+
+    Raises FormatVersionError for a format that is not read.
+    """
+    try:
+        stored = json.loads(text)
         if isinstance(stored, dict):
-            stored[KEY] = max(
-                SUMMARY.check(stored.get(KEY), where=str(file)), 1
-            )  # with what it lacks it is of version 1
+            stored[KEY] = max(SUMMARY.check(stored.get(KEY), where=where), 1)  # with what it lacks it is of version 1
         return Summary.model_validate(stored)
-    except (OSError, ValueError):  # pydantic's and json's are both of them
+    except ValueError:  # pydantic's and json's are both of them
         return None
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
+from zenml.exceptions import EntityExistsError
+from zenml.zen_stores.sql_zen_store import SqlZenStore
 
 from cli import resume
-from cli.resume import claim_early
+from cli.resume import begin_alone, claim_early
 from mlops.home.folder import Home
 from mlops.home.processes import claimed
 from mlops.runs.listed import Attempt, ListedRun
@@ -48,3 +51,19 @@ def test_what_is_not_clear_or_lies_on_a_stack_is_left_to_zenml(home, asked, stac
 def test_a_run_that_there_is_not_is_refused_at_once(home):
     with ExitStack() as held, pytest.raises(RlftError, match="no run is called 'unknown'"):
         claim_early(home, "unknown", None, held)
+
+
+def test_of_two_who_resume_at_once_the_second_is_told():
+    assert begin_alone(lambda: "begun", "gcd") == "begun"
+
+    def taken(what):
+        def begin():
+            raise EntityExistsError(what)
+
+        return begin
+
+    message = SqlZenStore._get_duplicate_run_name_error_message(cast(Any, None), "gcd-resumed-1")
+    with pytest.raises(RlftError, match=r"somebody else has just resumed gcd\n.*rlft runs --stack"):
+        begin_alone(taken(message), "gcd")
+    with pytest.raises(EntityExistsError):
+        begin_alone(taken("an artifact of m exists"), "gcd")

@@ -16,6 +16,7 @@ from mlops.ids import (
     again_name,
     is_name_of_attempt,
     name_of_first,
+    next_resumed_name,
     resumed_name,
     round_name,
     round_of,
@@ -81,3 +82,10 @@ def test_names_of_later_attempts_lead_to_the_first():
     assert again_name("lower-rate") == "lower-rate-again"
     attempts = [is_name_of_attempt(name) for name in (resumed, "lower-rate-again", "lower-rate", "again-and-again-2")]
     assert attempts == [True, True, False, False]
+
+
+def test_two_who_resume_at_once_get_the_same_name_and_later_ones_the_next():
+    names = ["lower", "lower-resumed-101112-000001", "lower-resumed-2", "lower-resumed-10", "other-resumed-50"]
+    assert next_resumed_name("lower", names[:1]) == next_resumed_name("lower", names[:2]) == "lower-resumed-1"
+    assert next_resumed_name("lower", names) == "lower-resumed-11"  # by number, and whatever order they are in
+    assert name_of_first("lower-resumed-11") == "lower"

@@ -1,0 +1,123 @@
+"""What is said of a team's stack that lacks something. With real servers: tests/team/test_team.py."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
+
+import pytest
+
+from mlops.stacks import team
+from rlft.errors import StackError
+
+
+@contextmanager
+def answering(status: int, text: str):
+    """A server that gives one answer to all, and its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *arguments):
+            del arguments
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def use(monkeypatch, address: str) -> None:
+    """Let ZenML be one that uses this store."""
+    from zenml.config import global_config
+
+    monkeypatch.setattr(
+        global_config, "GlobalConfiguration", lambda: SimpleNamespace(store_configuration=SimpleNamespace(url=address))
+    )
+
+
+def test_a_user_of_another_server_is_told_to_log_in(monkeypatch):
+    use(monkeypatch, "sqlite:////home/u/zenml.db")
+    with pytest.raises(StackError, match=r"your ZenML uses no server\n.*zenml login http://team:8080"):
+        team.check_server("http://team:8080")
+    use(monkeypatch, "http://other:8080")
+    with pytest.raises(StackError, match="your ZenML uses http://other:8080"):
+        team.check_server("http://team:8080")
+
+
+def test_a_server_of_another_version_is_refused_with_both(monkeypatch):
+    with answering(200, json.dumps({"version": "0.12.3"})) as address:
+        use(monkeypatch, f"{address}/")  # a slash at the end is no other server
+        with pytest.raises(StackError, match=r"ZenML's server is 0\.12\.3, and here is 0\.98\.0"):
+            team.check_server(address)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "said"),
+    [
+        (200, "2.22.0", r"MLflow's server is 2\.22\.0, and here is 3\.17\.2"),
+        (401, "You are not authenticated", "does not let you in as u with this password"),
+        (404, "", "is not MLflow's server, or is broken: HTTP 404"),
+    ],
+)
+def test_an_mlflow_server_that_will_not_do_is_refused(status, text, said):
+    with answering(status, text) as address:
+        config = SimpleNamespace(tracking_uri=address, tracking_username="u", tracking_password="never-said")
+        with pytest.raises(StackError, match=said) as refused:
+            team._check_tracker(config)
+    assert "never-said" not in str(refused.value)
+
+
+def test_an_mlflow_server_of_the_same_series_will_do():
+    with answering(200, "3.17.9") as address:
+        team._check_tracker(SimpleNamespace(tracking_uri=address, tracking_username=None, tracking_password=None))
+
+
+def test_a_server_that_is_not_there_is_named():
+    config = SimpleNamespace(tracking_uri="http://127.0.0.1:9", tracking_username=None, tracking_password=None)
+    with pytest.raises(StackError, match=r"MLflow's server does not answer at http://127\.0\.0\.1:9"):
+        team._check_tracker(config)
+
+
+def test_the_client_of_s3_is_asked_for_by_its_command(monkeypatch):
+    monkeypatch.setattr(team.importlib.util, "find_spec", lambda name: None)
+    team.check_flavors({"artifact_store": "local", "orchestrator": None})
+    with pytest.raises(
+        StackError, match=r"artifact_store\.flavor: the client of S3 is not installed\n.*make setup-team"
+    ):
+        team.check_flavors({"artifact_store": "s3"})
+
+
+class Store:
+    """A store in memory that fails in one way."""
+
+    path = "s3://zenml"
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
+
+    def open(self, place: str, mode: str):
+        del place, mode
+        raise self.cause
+
+    def cleanup(self) -> None:
+        """Nothing is held."""
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (FileNotFoundError("The specified bucket does not exist"), r"there is no bucket or folder s3://zenml\n"),
+        (PermissionError("Access Denied"), "one may not write, read and remove files there: Access Denied"),
+        (RuntimeError("no route\nto host"), "the store does not take a file: no route to host"),
+    ],
+)
+def test_a_store_that_takes_no_file_is_refused(cause, said):
+    with pytest.raises(StackError, match=said):
+        team._check_store(Store(cause))
