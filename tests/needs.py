@@ -3,8 +3,10 @@
 import importlib.util
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +53,15 @@ def need_chromium() -> str:
 def need_systemd() -> str:
     """For tests that have systemd check units; returns the program. It need not be what runs the machine."""
     return _program("systemd-analyze", "systemd")
+
+
+def need_team() -> None:
+    """For tests that run the servers of a team."""
+    servers = Path(sys.prefix) / "servers" / "bin" / "python"
+    there = servers.exists() and importlib.util.find_spec("s3fs") is not None
+    need(there, "a team's servers", "make setup-team-tests")
+    is_installed = shutil.which("initdb") or list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    need(bool(is_installed), "PostgreSQL", "apt-get install postgresql")
 
 
 def need_crontab() -> str:

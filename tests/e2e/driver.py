@@ -2,17 +2,25 @@
 
     python -m tests.e2e.driver steps.train_grpo:train_round:2 run config.yaml
 
-A kill inside a step is what a machine that dies leaves behind: no clean-up code runs.
+A kill inside a step is what a machine that dies leaves behind: no clean-up code runs. With a text and a file after an
+`=`, as in `steps.train_grpo:train_round:2=denied=FILE`, the text is written there in place of a kill.
 """
 
 import importlib
 import os
 import signal
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 
 def kill_at(target: str) -> None:
     """Replace `module:function` (or `module:Class.method`) by one that counts its calls and dies at the n-th."""
+    act_at(target, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def act_at(target: str, act: Callable[[], object]) -> None:
+    """Replace `module:function` by one that counts its calls and does something before the n-th."""
     module_name, function_name, count = target.split(":")
     *parents, function_name = function_name.split(".")
     holder = importlib.import_module(module_name)
@@ -21,14 +29,14 @@ def kill_at(target: str) -> None:
     original = getattr(holder, function_name)
     calls = 0
 
-    def dying(*args, **kwargs):
+    def acting(*args, **kwargs):
         nonlocal calls
         calls += 1
         if calls == int(count):
-            os.kill(os.getpid(), signal.SIGKILL)
+            act()
         return original(*args, **kwargs)
 
-    setattr(holder, function_name, dying)
+    setattr(holder, function_name, acting)
 
 
 if __name__ == "__main__":
@@ -40,6 +48,11 @@ if __name__ == "__main__":
     target, *arguments = sys.argv[1:]
     if target != "-":
         quieten(False)
-        connect(find_home(), None)
-        kill_at(target)
+        connect(find_home(), arguments[arguments.index("--stack") + 1] if "--stack" in arguments else None)
+        place, _, written = target.partition("=")
+        if written:
+            text, _, file = written.partition("=")
+            act_at(place, lambda: Path(file).write_text(text))
+        else:
+            kill_at(place)
     console_script(arguments)

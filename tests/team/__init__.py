@@ -1,0 +1,1 @@
+"""A team of two users and their servers."""

@@ -1,0 +1,51 @@
+"""A team of two: their servers run once for all tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.needs import need_team
+from tests.team import servers as own
+from tests.team.users import Member
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory):
+    need_team()
+    with own.team(tmp_path_factory.mktemp("servers")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def admin(servers, tmp_path_factory) -> Member:
+    """Who sets the stack up, as the guide has it."""
+    who = Member(tmp_path_factory.mktemp("admin"), "admin", servers)
+    who.zenml("login", servers.zenml)
+    for name in ("anna", "ben", "carl"):
+        who.zenml("user", "create", name, typed=f"{own.PASSWORD}\n")
+        who.mlflow_user(name)
+    who.write("s3.json", {"key": own.VALUES["S3_KEY"], "secret": own.VALUES["S3_SECRET"]})
+    who.zenml("secret", "create", "s3", "--values=@s3.json")
+    return who
+
+
+@pytest.fixture(scope="session")
+def anna(admin, tmp_path_factory) -> Member:
+    """A user with the stack."""
+    return joined(Member(tmp_path_factory.mktemp("anna"), "anna", admin.servers))
+
+
+@pytest.fixture(scope="session")
+def ben(anna, tmp_path_factory) -> Member:
+    """A second user with the stack."""
+    return joined(Member(tmp_path_factory.mktemp("ben"), "ben", anna.servers))
+
+
+def joined(who: Member) -> Member:
+    """Log in, make the secret, and apply the stack."""
+    who.zenml("login", who.servers.zenml)
+    who.write("mlflow.json", {"username": who.name, "password": own.PASSWORD})
+    who.zenml("secret", "create", "mlflow", "--private", "--values=@mlflow.json")
+    applied = who.rlft("stack", str(own.ROOT / "configs" / "stacks" / "team.yaml"))
+    assert applied.code == 0, applied.output
+    return who
