@@ -129,6 +129,6 @@ def test_a_change_of_a_format_is_noticed_here():
     )
     assert (formats.CONFIG.newest, " ".join(sorted(Config.model_fields))) == (
         1,
-        "baseline budget controls distributed environment environments evaluation harness monitors name policy promotion "
-        "reward rollout seed suite tasks tracking training warm_start",
+        "baseline budget controls distributed environment environments evaluation harness monitors name policy "
+        "promotion reward rollout seed suite tasks tracking training warm_start",
     )
