@@ -127,7 +127,32 @@ def open_record(
     context = DynamicPipelineRunContext.get()
     assert context is not None, "a record is opened in the body of a pipeline"
     run, home = context.run, find_home()
-    first = root_run(run)
+    own_store = tracking_uri == home.tracking_uri
+    record = _begin(config, fingerprints, tracking_uri, labels, run)
+    status = "FAILED"
+    try:
+        _open_registry(tracking_uri, registry_name(config), record.tracker, own_store=own_store)
+        seen = seen_on_stack(tracking_uri, home, run.id)
+        with calls_witnessed(home, str(run.id), record.name), record.system.measuring(), seen:
+            yield record
+        status = "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    except TrackerError:
+        raise  # all is done but registering, and `promotion` says why not
+    except Exception as cause:
+        _note_failure(record.summary, cause)
+        raise
+    finally:
+        _close(record, home, run, status, labels.note)
+
+
+def _begin(
+    config: Config, fingerprints: EnvironmentFingerprints, tracking_uri: str, labels: Labels, run: PipelineRunResponse
+) -> Record:
+    """Open the run in MLflow, and write down what a kill must leave: the process, a summary, and what exactly runs."""
+    home, first = find_home(), root_run(run)
     root = str(first.id)
     note_process(home, str(run.id), run.name)
     own_store = tracking_uri == home.tracking_uri
@@ -156,23 +181,7 @@ def open_record(
     tracker.log_params(config.model_dump())
     record.code = identity_facts(fingerprints, labels)
     tracker.log_json(f"identity/attempt-{record.attempt}.json", record.code)
-    status = "FAILED"
-    try:
-        _open_registry(tracking_uri, registry_name(config), tracker, own_store=own_store)
-        seen = seen_on_stack(tracking_uri, home, run.id)
-        with calls_witnessed(home, str(run.id), name), record.system.measuring(), seen:
-            yield record
-        status = "FINISHED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
-    except TrackerError:
-        raise  # all is done but registering, and `promotion` says why not
-    except Exception as cause:
-        _note_failure(record.summary, cause)
-        raise
-    finally:
-        _close(record, home, run, status, labels.note)
+    return record
 
 
 def _note_failure(summary: Summary, cause: Exception) -> None:
