@@ -29,7 +29,8 @@ CREATE TABLE tag (id TEXT, name TEXT);
 CREATE TABLE tag_resource (tag_id TEXT, resource_id TEXT);
 CREATE TABLE logs (uri TEXT, pipeline_run_id TEXT, step_run_id TEXT);
 CREATE TABLE step_run (id TEXT, status TEXT, created TEXT, cache_expires_at TEXT, original_step_run_id TEXT,
-  snapshot_id TEXT, pipeline_run_id TEXT REFERENCES pipeline_run (id) ON DELETE CASCADE);
+  snapshot_id TEXT, pipeline_run_id TEXT REFERENCES pipeline_run (id) ON DELETE CASCADE, start_time TEXT,
+  end_time TEXT);
 CREATE UNIQUE INDEX runs ON pipeline_run (id);
 CREATE TABLE step_run_output_artifact (name TEXT, step_id TEXT, artifact_id TEXT);
 CREATE TABLE step_run_input_artifact (name TEXT, step_id TEXT, artifact_id TEXT);
@@ -57,8 +58,8 @@ def home(tmp_path):
             INSERT INTO pipeline_run
               VALUES ('{key}', '{name}', 'completed', '{now}', '{now}', '{now}', 'p', NULL, NULL);
             INSERT INTO step_run VALUES
-              ('{STEPS[f"{name} a"]}', 'completed', '{now}', NULL, NULL, NULL, '{key}'),
-              ('{STEPS[f"{name} b"]}', 'completed', '{now}', '{LATER}', NULL, NULL, '{key}');
+              ('{STEPS[f"{name} a"]}', 'completed', '{now}', NULL, NULL, NULL, '{key}', '{now}', '{now}'),
+              ('{STEPS[f"{name} b"]}', 'completed', '{now}', '{LATER}', NULL, NULL, '{key}', '{now}', '{now}');
         """)  # fmt: skip
     expire(home, "first a")
     change(
