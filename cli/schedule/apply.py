@@ -54,8 +54,7 @@ def apply(
             _warn(f"{problem}: a run fails unless it is there when the schedule is due")
         with store.opened(home, make=False) as opened:
             before = next((each for each in store.all_schedules(opened) if each.name == schedule.name), None)
-        given = store.Stored(schedule, Path.cwd(), now, now, cluster=before.cluster if before is not None else "")
-        cluster = _keep_in_cluster(home, given)
+        cluster = _keep_in_cluster(home, store.Stored(schedule, Path.cwd(), now, now), before)
         store.apply_schedule(home, content, Path.cwd(), now)
         with store.opened(home) as opened:
             forget_damaged(opened, schedule.name)
@@ -100,9 +99,9 @@ def _missing_files(tasks: TasksConfig) -> list[str]:
     return [f"{where}: {path}: {problem}" for where, path in named.items() if (problem := why_no_file(path))]
 
 
-def _keep_in_cluster(home: Home, stored: Stored) -> str:
+def _keep_in_cluster(home: Home, stored: Stored, before: Stored | None) -> str:
     """Make the ZenML schedule of one whose stack keeps schedules itself; return its name, or nothing."""
-    if stored.schedule.stack is None and not stored.cluster:
+    if stored.schedule.stack is None and not (before and before.cluster):
         return ""
     from mlops.schedules.cluster import keep_in_cluster
 
@@ -111,7 +110,7 @@ def _keep_in_cluster(home: Home, stored: Stored) -> str:
 
         train.with_options(**options)(**arguments)
 
-    return keep_in_cluster(home, stored, submit)
+    return keep_in_cluster(home, stored, before, submit)
 
 
 def _tell(home: Home, stored: Stored, now: datetime, *, changed: bool) -> None:

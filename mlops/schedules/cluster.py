@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mlops.home.folder import Home
+from mlops.ids import EXPERIMENT_TAG
+from mlops.runs.settings import as_parameter
 from mlops.schedules.store import Stored
 from rlft.config import Config
 from rlft.config.file import load_config
@@ -22,33 +24,44 @@ Submit = Callable[[dict[str, Any], dict[str, Any]], None]
 _SCHEDULES_DYNAMIC = ("kubernetes",)
 
 
-def keep_in_cluster(home: Home, stored: Stored, submit: Submit) -> str:
-    """Make the ZenML schedule of a schedule, in the place of an earlier one, and return its name.
+def keep_in_cluster(home: Home, stored: Stored, before: Stored | None, submit: Submit) -> str:
+    """Make the ZenML schedule of a schedule, in the place of the one that it had `before`, and return its name.
 
     It is empty where the stack's orchestrator does not schedule such pipelines, and runs are made from this machine.
     `submit` calls the pipeline of runs with options and arguments. Raises RlftError for a stack that cannot run it, and
-    for settings that a cluster cannot keep.
+    for settings that a cluster cannot keep; the earlier ZenML schedule stays then.
     """
-    if stored.cluster:
-        drop_from_cluster(home, stored)
-    if stored.schedule.stack is None:
+    config = _checked(home, stored.schedule)
+    if before is not None and before.cluster:
+        drop_from_cluster(home, before)  # first, as both have one name, and on the stack that it was made on
+    if config is None:
         return ""
     from mlops.stacks.stack import connect
 
     tracking_uri = connect(home, stored.schedule.stack)
+    # Without labels a run has the name that ZenML gives it when its time has come.
+    arguments = {"config": as_parameter(config), "tracking_uri": tracking_uri, "labels": None}
+    submit(cluster_options(stored.schedule, config), arguments)
+    return schedule_name(stored.schedule)
+
+
+def _checked(home: Home, schedule: ScheduleConfig) -> Config | None:
+    """Return the config that a cluster is to run; `None` if the schedule's stack keeps no schedules."""
+    if schedule.stack is None:
+        return None
+    from mlops.stacks.stack import connect
+
+    connect(home, schedule.stack)
     from zenml.client import Client
 
     if Client().active_stack.orchestrator.flavor not in _SCHEDULES_DYNAMIC:
-        return ""
-    check_for_cluster(stored.schedule)
+        return None
+    check_for_cluster(schedule)
     from mlops.stacks.image import check_image
 
-    config = load_config(Path(stored.schedule.config), overrides_of(stored.schedule))
+    config = load_config(Path(schedule.config), overrides_of(schedule))
     check_image(config)
-    # Without labels a run has the name that ZenML gives it when its time has come.
-    arguments = {"config": config.model_dump(mode="json"), "tracking_uri": tracking_uri, "labels": None}
-    submit(cluster_options(stored.schedule, config), arguments)
-    return schedule_name(stored.schedule)
+    return config
 
 
 def check_for_cluster(schedule: ScheduleConfig) -> None:
@@ -84,7 +97,7 @@ def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
         "schedule": Schedule(name=schedule_name(schedule), cron_expression=schedule.cron),
         "settings": {"orchestrator": settings, **image_settings()},
         "tags": [
-            Tag(name=f"experiment={config.tracking.experiment or config.name}", cascade=True),
+            Tag(name=f"{EXPERIMENT_TAG}={config.tracking.experiment or config.name}", cascade=True),
             f"schedule={schedule.name}",
         ],
     }
@@ -96,7 +109,10 @@ def schedule_name(schedule: ScheduleConfig) -> str:
 
 
 def drop_from_cluster(home: Home, stored: Stored) -> None:
-    """Delete the ZenML schedule of a schedule, and with it the CronJob. Raises RlftError for a stack that is gone."""
+    """Delete the ZenML schedule of a schedule from its stack, and with it the CronJob.
+
+    Raises RlftError for a stack that is gone.
+    """
     from mlops.stacks.stack import connect
 
     connect(home, stored.schedule.stack)

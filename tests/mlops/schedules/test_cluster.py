@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from mlops.schedules.cluster import check_for_cluster, cluster_options
+from mlops.schedules.cluster import check_for_cluster, cluster_options, keep_in_cluster
+from mlops.schedules.store import Stored
 from rlft.config.file import load_config
 from rlft.errors import ConfigError
+from rlft.formats import CONFIG, KEY
 from rlft.schedule.settings import ScheduleConfig
 from tests.e2e.conftest import TINY
 
+NOW = datetime(2026, 3, 2, tzinfo=UTC)
 PLAIN = {"name": "weekly", "config": "tiny.yaml", "cron": "0 4 * * mon", "stack": "gpu"}
 
 
@@ -48,3 +55,53 @@ def test_the_schedule_of_zenml_has_its_times_and_the_cron_job_its_limits(missed,
     assert settings.concurrency_policy == "Forbid"
     assert (settings.starting_deadline_seconds, settings.orchestrator_job_backoff_limit) == (deadline, 4)
     assert options["tags"][1] == "schedule=weekly"
+
+
+class Cluster:
+    """ZenML's client of the stack that is connected, which notes what is deleted where."""
+
+    def __init__(self):
+        self.stack, self.done = "", []
+        self.active_stack = SimpleNamespace(orchestrator=SimpleNamespace(flavor="kubernetes"))
+
+    def connect(self, home, stack):
+        self.stack = stack
+        return f"http://mlflow of {stack}"
+
+    def delete_schedule(self, name):
+        self.done.append(("deleted", self.stack, name))
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    made = Cluster()
+    monkeypatch.setattr("mlops.stacks.stack.connect", made.connect)
+    monkeypatch.setattr("zenml.client.Client", lambda: made)
+    monkeypatch.setattr("mlops.stacks.image.check_image", lambda config: None)
+    return made
+
+
+def stored(cluster="", **changes):
+    schedule = ScheduleConfig.model_validate(PLAIN | {"config": str(TINY)} | changes)
+    return Stored(schedule, Path("."), NOW, NOW, cluster=cluster)
+
+
+def test_a_schedule_that_moves_to_another_stack_is_deleted_on_the_one_it_was_on(cluster):
+    def submit(options, arguments):
+        cluster.done.append(("made", cluster.stack, arguments["tracking_uri"]))
+        assert arguments["config"][KEY] == CONFIG.newest  # as any stored config says it
+
+    before = stored("rlft-weekly", stack="old")
+    assert keep_in_cluster(None, stored(stack="new"), before, submit) == "rlft-weekly"
+    assert cluster.done == [("deleted", "old", "rlft-weekly"), ("made", "new", "http://mlflow of new")]
+
+
+def test_a_schedule_that_comes_back_to_this_machine_leaves_none_in_the_cluster(cluster):
+    assert keep_in_cluster(None, stored(stack=None), stored("rlft-weekly", stack="old"), None) == ""
+    assert cluster.done == [("deleted", "old", "rlft-weekly")]
+
+
+def test_what_is_refused_leaves_the_earlier_schedule_as_it_is(cluster):
+    with pytest.raises(ConfigError, match="a cluster cannot keep this schedule"):
+        keep_in_cluster(None, stored(when="new_tasks"), stored("rlft-weekly"), None)
+    assert cluster.done == []
