@@ -10,7 +10,6 @@ What is needed first:
 - `ids`: the names under which pipelines store what they make
 - `serving`: a registered version over HTTP, until it is told to end
 - `use`: what people asked a served model, read for the tasks of a run
-- `doctor`: what is missing or broken on this machine and in its home
 - `stacks`: where steps run and where their artifacts lie, in ZenML's words
 
 Then the life of a run:
@@ -24,4 +23,5 @@ Then the life of a run:
 - `record`: what a run that goes on writes into MLflow and its summary
 - `runtime`: what a step needs beside its artifacts: engines, environments, cache keys and tags
 - `schedules`: what runs are due, why, and the processes that look after them
+- `doctor`: what is missing or broken on this machine and in its home
 """

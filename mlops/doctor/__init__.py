@@ -1,6 +1,6 @@
 """What `rlft doctor` looks at: what is missing or broken on this machine, and how to mend it.
 
-- `finding`: one result of a check, and all of them in order
+- `finding`: one result of a check
 - `machine`: Python, packages, the GPU, vLLM, the sandbox, the disk
 - `home`: whether the home was moved; removals that were cut short, and what is left in its folders
 - `schedules`: whether the schedules can be read

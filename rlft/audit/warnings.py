@@ -88,7 +88,8 @@ def warn_of_silence(scores: Scores, findings: Findings) -> None:
 def warn_of_changes(stage: Stage) -> None:
     """Add a note if attempts that are scored a second time have another score: then, or with the rewards turned round.
 
-    A judge's agreement with itself belongs here, too, once there are judges.
+    It does not see a judge that disagrees with itself, whose votes are known the second time: canaries do
+    (`rlft.rewards.canaries`).
     """
     if warn_of_other_scores(stage.score_again(stage.environment), stage.findings, "in another order"):
         return

@@ -58,7 +58,7 @@ class ChatJudge:
         return agreed(answers)
 
     def ask_anew(self) -> None:
-        """Forget what was answered, in this process and on disk, so that everything is asked once more."""
+        """Ask everything once more, and keep votes in memory alone from here on; those on disk stay as they are."""
         self._answers = Answers(None)
 
     def _vote(self, question: Question, vote: int) -> Answer:

@@ -1,7 +1,7 @@
 """Schedules: when a run is due, whether there is a reason for it, and what follows a run that failed.
 
-Everything here is a pure function of a schedule's file, of the time and of facts; `mlops.schedules` gathers these and
-starts processes.
+But for `file`, which reads one, everything here is a pure function of a schedule, of the time and of facts;
+`mlops.schedules` gathers these and starts processes.
 
 - `settings`: the settings of a schedule's file
 - `file`: reads one, and says what it changes in the config that it runs
