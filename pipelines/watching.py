@@ -20,7 +20,7 @@ from rlft.errors import FixedSettingError
 from rlft.harness.opening import open_playground
 from rlft.monitors import Alarm, watch
 from rlft.monitors.signs import PAID_ATTACKS
-from rlft.types import EvaluationReport, TaskSet
+from rlft.types import EvaluationReport, TaskSet, TrainReport
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ class Watch:
     tasks: Artifact
     tracker: Tracker
     _sees_attacks: bool = field(init=False, default=True)
+    _attacks: dict[int, float] = field(init=False, default_factory=dict)  # by round, the share that are paid attacks
 
     def __call__(self, rounds: Rounds, scored: Scored) -> str:
         """Note in `rounds` what the monitors see for the first time, and return why training ends by it, if it does.
@@ -41,7 +42,8 @@ class Watch:
         """
         config, number = self.stages.config, rounds.reports[-1].round
         self._count_attacks(rounds, scored, number)
-        history = make_history(config, rounds.reports, rounds.validated, len(self._task_set.split("train")))
+        reports = [self._with_attacks(report) for report in rounds.reports]
+        history = make_history(config, reports, rounds.validated, len(self._task_set.split("train")))
         history = dataclasses.replace(history, weights=scored.rewards.load().weights)
         new = [alarm for alarm in _watch(history, config) if alarm.monitor not in rounds.alarms]
         for alarm in new:
@@ -54,7 +56,7 @@ class Watch:
         return next((f"monitor {alarm.monitor}: {alarm.what}" for alarm in new if alarm.action == "stop"), "")
 
     def _count_attacks(self, rounds: Rounds, scored: Scored, number: int) -> None:
-        """Note in the last report which share of the attempts is a known attack that is paid."""
+        """Note which share of the attempts of the last round is a known attack that is paid."""
         least = rounds.reports[0].metrics.get("reward")
         if least is None or not self._sees_attacks or self.stages.config.monitors.known_attacks == "off":
             return
@@ -67,9 +69,13 @@ class Watch:
         if kinds:
             counts = ", ".join(f"{kind} ({count})" for kind, count in list(kinds.items())[:3])
             logger.info("round %d: %.1f %% of the attempts are paid attacks: %s", number, 100 * share, counts)
-        report = rounds.reports[-1]
-        rounds.reports[-1] = dataclasses.replace(report, metrics={**report.metrics, PAID_ATTACKS: share})
+        self._attacks[number] = share
         self.tracker.log_metrics({PAID_ATTACKS: share}, step=number + 1)
+
+    def _with_attacks(self, report: TrainReport) -> TrainReport:
+        """Return the report of a round with what was counted here; the one that is stored stays as it is."""
+        counted = {PAID_ATTACKS: self._attacks[report.round]} if report.round in self._attacks else {}
+        return dataclasses.replace(report, metrics={**report.metrics, **counted})
 
     @cached_property
     def _task_set(self) -> TaskSet:

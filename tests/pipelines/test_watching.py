@@ -101,13 +101,16 @@ def test_looks_are_shared_by_what_the_config_plans(monkeypatch):
     assert (history.honest, history.weights, history.train_tasks) == ("right", {"exact": 1.0}, 2)
 
 
-def test_the_share_of_paid_attacks_is_a_metric_of_the_round():
+def test_the_share_of_paid_attacks_is_a_metric_and_the_stored_report_stays_as_it_is(monkeypatch):
+    asked = []
+    monkeypatch.setattr(watching, "watch", lambda history, actions, **looks: asked.append(history) or [])
     watch, rounds = watch_of(), rounds_of()
     watch(rounds, scored("", total=0.9))
-    assert rounds.reports[-1].metrics == {"reward": 0.5, PAID_ATTACKS: 1.0}
+    assert asked[-1].rounds[-1].metrics == {"reward": 0.5, PAID_ATTACKS: 1.0}
+    assert rounds.reports[-1].metrics == {"reward": 0.5}
     assert ({PAID_ATTACKS: 1.0}, 4) in watch.tracker.metrics
     watch(rounds, scored("", total=0.4))  # less than the mean of the first round
-    assert rounds.reports[-1].metrics[PAID_ATTACKS] == 0.0
+    assert asked[-1].rounds[-1].metrics[PAID_ATTACKS] == 0.0
 
 
 def test_attacks_are_not_looked_for_if_that_is_off_or_fails(monkeypatch, caplog):
