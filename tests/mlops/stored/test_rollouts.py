@@ -207,6 +207,7 @@ def store(monkeypatch):
             pipeline=None,
             created=datetime(2025, 1, 1),
             config=SimpleNamespace(parameters={"config": config}),
+            run_metadata={},
         )
         monkeypatch.setattr("mlops.runs.finding.find_run", lambda run_id: run)
         monkeypatch.setattr("mlops.runs.finding.attempts_of", lambda run: [run])
