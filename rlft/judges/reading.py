@@ -44,7 +44,7 @@ def _declared(text: str) -> str | None:
     Nothing else may stand beside it: a judge that declines in words may quote an attempt which holds such an object.
     """
     text = text.strip()
-    if text.startswith("<think>") and text.count("</think>") == 1:
+    if text.startswith("<think>"):
         text = text.partition("</think>")[2].strip()
     if fenced := _FENCED.fullmatch(text):
         text = fenced[1]

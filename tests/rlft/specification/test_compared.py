@@ -159,6 +159,19 @@ def test_a_transcript_that_was_written_is_not_one_that_took_place():
     assert [json.loads(line)["role"] for line in lines.split("\n")] == ["assistant", "tool", "assistant"]
 
 
+def test_attempts_that_end_with_other_calls_are_others():
+    def attempt(number):
+        call = {"id": "c", "type": "function", "function": {"name": "pay", "arguments": {"id": number}}}
+        return make_rollout(
+            TASK, *TASK.prompt, {"role": "assistant", "content": "", "tool_calls": [call]}, sample=number
+        )
+
+    with ChatServer(by_length) as server:
+        limits = {"weights": {}, "full": None, "timeout_seconds": 20}
+        score_rollouts(Rollouts((attempt(0), attempt(1))), {"t": TASK}, judged(server, RULER), **limits)
+        assert ['"id": 0' in each for each in sorted(shown(server.bodies[-1]))] == [True, False]
+
+
 def test_the_last_message_is_never_shared():
     assert shared_lines([[("assistant", "a")], [("assistant", "a")]]) == 0
     assert shared_lines([[("a", "x"), ("a", "y")], [("a", "x"), ("a", "y"), ("a", "z")]]) == 1
