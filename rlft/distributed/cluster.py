@@ -74,8 +74,7 @@ def _variables(token: Path) -> dict[str, str]:
 def _start(folder: Path, cores: int, gpus: int) -> Any:
     # Imported here, because it need not be installed.
     ray: Any = importlib.import_module("ray")
-    tokens: Any = importlib.import_module("ray._raylet").AuthenticationTokenLoader
-    tokens.instance().reset_cache()  # an earlier cluster of this process had another one
+    _read_variables_again()
     ray.init(
         address="local",
         num_cpus=cores,
@@ -88,6 +87,14 @@ def _start(folder: Path, cores: int, gpus: int) -> Any:
         _temp_dir=str(folder),
     )
     return ray
+
+
+def _read_variables_again() -> None:
+    """Have Ray follow `_variables`, which it has read before if this process has imported it, as vLLM does."""
+    internals: Any = importlib.import_module("ray._raylet")
+    internals.Config.initialize("")
+    internals.AuthenticationTokenLoader.instance().reset_cache()
+    importlib.import_module("ray._private.ray_constants").ENABLE_RAY_CLUSTER = False
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import signal
@@ -37,6 +38,7 @@ TOTALS: dict[str, Sequence[float | None]] = {
 @pytest.fixture(scope="module")
 def trainers():
     need_ray()
+    importlib.import_module("ray")  # as vLLM does before, where it samples in this process
     made = Trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=60.0), "cpu", on_gpu=False)
     yield made
     made.close()
