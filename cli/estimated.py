@@ -48,7 +48,7 @@ def show_schedule(found: Estimate, schedule: ScheduleConfig, price_per_hour: flo
     table = Table(title=styled(f"What the schedule {schedule.name} takes, in the mean"))
     for column in ("", *(f"a {period.name}" for period in periods)):
         table.add_column(column)
-    table.add_row("due times", *(f"{period.due:,.3g}" for period in periods))
+    table.add_row("due times", *(_number(period.due) for period in periods))
     table.add_row("runs", *(_numbers(period.runs) for period in periods))
     table.add_row("time", *(_times(period.seconds) for period in periods))
     table.add_row("tokens", *(_counts(period.tokens) for period in periods))
@@ -63,8 +63,13 @@ def show_schedule(found: Estimate, schedule: ScheduleConfig, price_per_hour: flo
 
 
 def _numbers(span: Span) -> str:
-    low, high = f"{span.low:,.3g}", f"{span.high:,.3g}"
+    low, high = _number(span.low), _number(span.high)
     return low if low == high else f"{low} to {high}"
+
+
+def _number(value: float) -> str:
+    """Return a number with three digits at least, and all of those before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _times(span: Span) -> str:

@@ -13,6 +13,7 @@ from shlex import quote
 from typing import Any
 
 import torch
+from mlflow import MlflowClient
 from zenml import log_metadata
 from zenml.client import Client
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
@@ -38,6 +39,7 @@ from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary
 from mlops.summary.result import description, links_of, result_metrics
 from mlops.summary.sections import JudgeCost, Seconds
 from mlops.summary.summary import Summary
+from mlops.tracking.experiments import active_experiment
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
 from mlops.tracking.run import DESCRIPTION, Tracker
 from mlops.tracking.system import SystemMetrics
@@ -192,20 +194,21 @@ def _note_failure(summary: Summary, cause: Exception) -> None:
 def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store: bool) -> None:
     """Open the model that a version will be added to, so that what cannot work is known before anything is trained.
 
-    Raises StorageError for a store in the home that does not work, for a name that a server refuses, and for a champion
-    that does not exist any more; FormatVersionError for one that another rlft has registered. A server that does not
-    answer may do so later: then this only warns.
+    Raises StorageError for a store in the home that does not work, for an experiment that is deleted, for a name that a
+    server refuses, and for a champion that does not exist any more; FormatVersionError for one that another rlft has
+    registered. A server that does not answer may do so later: then this only warns.
     """
     try:
-        if own_store and tracker.run_id is None:
-            raise ConnectionError("no run could be opened")
         check_reachable(tracking_uri)
         with quick_http():
+            active_experiment(MlflowClient(tracking_uri), tracker.experiment)
+            if own_store and tracker.run_id is None:
+                raise ConnectionError("no run could be opened")
             open_name(tracking_uri, name)
             current_champion(tracking_uri, name)
     except FormatVersionError:  # the champion is one of another rlft
         raise
-    except TrackerError as odd:  # the champion is a version that is not there
+    except TrackerError as odd:  # the experiment is deleted, or the champion is a version that is not there
         raise StorageError(f"{odd.what}, so nothing is trained", where=odd.where, fix=odd.fix) from odd
     except Exception as cause:  # whatever MLflow, a driver or the network throws
         reason = short(str(cause) or type(cause).__name__, tracking_uri)

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mlflow import MlflowClient
-from mlflow.entities import LifecycleStage, Span, TraceInfo, TraceLocation
+from mlflow.entities import Span, TraceInfo, TraceLocation
 from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
 from mlops.serving.exchange import Exchange
 from mlops.serving.traces import traces_of
+from mlops.tracking.experiments import active_experiment
 from mlops.tracking.reach import REFUSALS, check_reachable
 from mlops.tracking.values import reason_of
-from rlft.errors import TrackerError
 from rlft.privacy import PERSONAL, Masker, Personal
 
 logger = logging.getLogger(__name__)
@@ -132,9 +132,6 @@ def experiment_id(tracking_uri: str, name: str) -> str:
     except MlflowException as cause:
         if cause.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    found = client.get_experiment_by_name(name)
+    found = active_experiment(client, name)
     assert found is not None
-    if found.lifecycle_stage != LifecycleStage.ACTIVE:
-        fix = f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`"
-        raise TrackerError(f"the experiment {name} is deleted", where="MLflow", fix=fix)
     return found.experiment_id

@@ -1,6 +1,7 @@
 """What a run logs to MLflow.
 
 - `run`, `writer`: the MLflow run, which never stops training; what writes into it, each thing once
+- `experiments`: finding an experiment, unless it is deleted
 - `root_tags`: the tag by which it is found again
 - `missed`, `patience`: what could not be written, kept in a file; how long a store that is away is left alone
 - `values`: what is logged, in the form that MLflow takes

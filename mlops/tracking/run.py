@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from mlops.tracking.experiments import active_experiment
 from mlops.tracking.missed import Entry, read_missed, write_missed
 from mlops.tracking.patience import STORE, Patience
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
@@ -251,12 +252,12 @@ class Tracker:
 
     def _experiment(self, client: MlflowClient) -> str:
         """Return the id of the experiment, which another run may make at the same moment."""
-        if (found := client.get_experiment_by_name(self.experiment)) is None:
+        if (found := active_experiment(client, self.experiment)) is None:
             try:
                 tags = {"mlflow.note.content": _NOTE}
                 return client.create_experiment(self.experiment, artifact_location=self.artifact_location, tags=tags)
             except MlflowException as cause:
-                if (found := client.get_experiment_by_name(self.experiment)) is None:
+                if (found := active_experiment(client, self.experiment)) is None:
                     raise cause
         return found.experiment_id
 

@@ -71,6 +71,8 @@ def test_a_schedule_is_estimated_by_week_and_month_within_its_budget(ask, tmp_pa
     said = " ".join(ask(file="daily.yaml").output.split())
     assert "What the schedule daily takes, in the mean" in said
     assert "runs │ 7 │ 30.4" in said  # the days of a mean month
+    (tmp_path / "daily.yaml").write_text(yaml.safe_dump(schedule | {"cron": "* * * * *"}))
+    assert "due times │ 10,080 │ 43,830" in " ".join(ask(file="daily.yaml").output.split())  # minutes of a week
     schedule["cron"] = "4 o'clock"
     (tmp_path / "daily.yaml").write_text(yaml.safe_dump(schedule))
     wrong = ask(file="daily.yaml")

@@ -215,7 +215,7 @@ def test_an_experiment_that_is_deleted_from_the_start_is_told_with_the_way_out(u
     client = MlflowClient(uri)
     number = client.create_experiment("small-served")
     client.delete_experiment(number)
-    with pytest.raises(TrackerError, match="small-served is deleted") as caught:
+    with pytest.raises(TrackerError, match="small-served' is deleted") as caught:
         experiment_id(uri, "small-served")
     assert f"mlflow experiments restore --experiment-id {number}" in caught.value.fix
 
