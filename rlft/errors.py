@@ -86,6 +86,12 @@ class RewardError(RlftError):
     """A reward whose totals cannot be compared with each other."""
 
 
+class JudgeGoneError(RewardError):
+    """A judge that has not answered so often in a row that it is not asked any more."""
+
+    exit_code = 1
+
+
 class RewardAuditError(RlftError):
     """A reward that pays something that is no answer as well as it pays the gold answer."""
 

@@ -29,6 +29,7 @@ def controls_that_do(summary: Summary) -> list[str]:
         if change is None or change.is_above_zero:
             continue
         reached = f"{change.before * 100:.1f} %" if change.metric == "accuracy" else f"a reward of {change.before:.3g}"
+        reached += " of the attempts that have a score" if change.errors and change.metric == "accuracy" else ""
         if name == "constant":
             found.append(f"Saying {_constant(summary)} reaches {reached}: the trained model is not better than that.")
             continue

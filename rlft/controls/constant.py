@@ -11,7 +11,7 @@ from rlft.comparison import is_better
 from rlft.config import HarnessConfig, RewardConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.several import Several
-from rlft.errors import RlftError
+from rlft.errors import JudgeGoneError, RlftError
 from rlft.evaluation import evaluate_rollouts
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.progress import Progress, silent
@@ -64,7 +64,8 @@ def best_constant(
     The candidates are no answer at all, "I do not know.", the most common right answers of train tasks, and `said`,
     completions that policies gave often. Of several environments each has a constant answer of its own. Errors count
     against an answer, as in `rlft.comparison.is_better`; of equally good ones the first is taken. What stops the
-    scoring of an answer leaves it out, with a warning, as a policy has been trained by now.
+    scoring of an answer leaves it out, with a warning, as a policy has been trained by now; a judge that is gone raises
+    JudgeGoneError.
     """
     member_of = _member_of(environment)
 
@@ -131,10 +132,15 @@ def _evaluate(
     harness: HarnessConfig,
     progress: Progress,
 ) -> dict[str, EvaluationReport]:
-    """Return {split: report} of a policy that makes these attempts, named by their `text`; nothing if that fails."""
+    """Return {split: report} of a policy that makes these attempts, named by their `text`; nothing if that fails.
+
+    Raises JudgeGoneError.
+    """
     try:
         rollouts = Rollouts(tuple(play_scripts(parts, environment, harness, progress=progress)))
         rewards = score_by(reward, rollouts, tasks.by_id(), environment, progress=progress)
+    except JudgeGoneError:  # it concerns every answer, and a run that is resumed has its policies still
+        raise
     except RlftError as error:
         logger.warning("the constant answer %r is left out of the controls: %s", text[:40], error)
         return {}

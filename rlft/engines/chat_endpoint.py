@@ -103,7 +103,7 @@ class ChatEndpoint:
         Raises ServerGoneError if the endpoint does not answer after all attempts, and ServerRefusedError for a refusal
         and for what is no answer. Neither shows the key.
         """
-        if self._silent >= MOST_SILENT:
+        if self.is_gone:
             raise ServerGoneError(
                 f"{self.model.endpoint} was not asked, as it did not answer {MOST_SILENT} times in a row"
             )
@@ -113,6 +113,11 @@ class ChatEndpoint:
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as cause:
             said = f"{self.model.endpoint} answers as no chat endpoint does: {shown(response)}"
             raise ServerRefusedError(said) from cause
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether so many requests in a row got no answer that the endpoint is not asked any more."""
+        return self._silent >= MOST_SILENT
 
     def close(self) -> None:
         """Close the connections."""

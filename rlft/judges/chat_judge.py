@@ -16,7 +16,7 @@ from rlft.config.addresses import check_address
 from rlft.engines.base import Sampling
 from rlft.engines.chat_endpoint import AskedModel, ChatAnswer, ChatEndpoint
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
-from rlft.errors import ConfigError, RewardError
+from rlft.errors import ConfigError, JudgeGoneError, RewardError
 from rlft.judges.answers import Answers, key_of
 from rlft.judges.asking import messages_for, schema_of
 from rlft.judges.reading import agreed, read_answer
@@ -88,7 +88,7 @@ class ChatJudge:
         if failed is not None:
             if left > 1:
                 self._failed[key] = failed, left - 1
-            raise RewardError(failed.what) from failed
+            raise type(failed)(failed.what) from failed
 
     def _asked(self, request: _Request) -> ChatAnswer:
         """Return what the endpoint says, and put it on the bill. Raises RewardError if it says nothing."""
@@ -106,7 +106,8 @@ class ChatJudge:
                 )
                 return said
             except ServerGoneError as cause:
-                raise RewardError(f"the judge did not answer: {cause}") from cause
+                kind = JudgeGoneError if self._connected().is_gone else RewardError
+                raise kind(f"the judge did not answer: {cause}") from cause
             except ServerRefusedError as cause:
                 raise RewardError(f"the judge refused the request: {cause}") from cause
             finally:

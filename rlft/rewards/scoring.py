@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from rlft.contract.base import BaseEnv
 from rlft.contract.specified import specification_of
-from rlft.errors import EnvironmentSetupError, RewardError, TaskError
+from rlft.errors import EnvironmentSetupError, JudgeGoneError, RewardError, TaskError
 from rlft.progress import Meter, Progress, silent
 from rlft.rewards.one_rollout import Rubric, make_reward
 from rlft.rewards.ranges import score_ranges
@@ -46,13 +46,13 @@ def score_rollouts(
     that a reward sees which compares attempts (`groups_of`).
 
     A reward that raises, takes too long, returns anything but finite numbers or puts a part above its maximum or below
-    the minimum that it declares leaves `total=None` and an `error` that says where and why, and so does a rollout that
-    failed itself.
+    its minimum leaves `total=None` and an `error` that says where and why, and so does a rollout that failed itself.
 
     Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has,
     `EnvironmentSetupError` for weights, maxima or minima of the environment that are none, `RewardError` when two
-    attempts name different parts, so that their totals cannot be compared, and `RewardHangs` (an `RlftError`) when
-    several scores in a row do not return and a harmless answer is not scored in time either.
+    attempts name different parts, so that their totals cannot be compared, `JudgeGoneError` when a judge is not asked
+    any more, and `RewardHangs` (an `RlftError`) when several scores in a row do not return and neither does that of a
+    harmless answer.
     """
     started = time.perf_counter()
     given, weights = weights, {**_weights(environment, "reward_weights"), **weights}
@@ -67,7 +67,7 @@ def score_rollouts(
     charge(add_judging(row.judging for row in rows))
     _check_names(known, stepwise, given)
     _check_comparable(rows, weights)
-    _log_errors(rows)
+    _tell_errors(rows)
     names = sorted(known | (set(weights) - {UNNAMED} - stepwise))
     return Rewards(
         rows=tuple(rows),
@@ -169,8 +169,22 @@ def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:
             )
 
 
-def _log_errors(rows: list[Reward]) -> None:
-    """Log each kind of error once, with how many rollouts and tasks it concerns."""
+def _check_judges(rows: list[Reward]) -> None:
+    """Raise JudgeGoneError if a judge is not asked any more.
+
+    The attempts that have a score all the same are those that it was asked about before, which are no fair sample.
+    """
+    gone = [row for row in rows if row.error and row.error.origin.raised == JudgeGoneError.__name__]
+    if gone:
+        raise JudgeGoneError(
+            f"{len(gone)} of {len(rows)} attempts have no score: {gone[0].error.why if gone[0].error else ''}",
+            where="reward.spec: judge",
+            fix="start it again; what it has said is kept, and `rlft resume` goes on with a run",
+        )
+
+
+def _tell_errors(rows: list[Reward]) -> None:
+    """Log each kind of error once, with how many rollouts and tasks it concerns; raise as `_check_judges` does."""
     failed: dict[tuple[str, ...], list[Reward]] = {}
     for row in rows:
         if row.error:
@@ -179,3 +193,4 @@ def _log_errors(rows: list[Reward]) -> None:
         tasks = len({row.task_id for row in found})
         on = f"{tasks} task{'s' * (tasks > 1)}"
         logger.warning("%d of %d rollouts, on %s, have no score: %s", len(found), len(rows), on, found[0].error)
+    _check_judges(rows)

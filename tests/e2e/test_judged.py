@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import TINY, Result
-from tests.rlft.engines.chat_servers import ChatServer, completion
+from tests.rlft.engines.chat_servers import DROP, ChatServer, completion
 from tests.rlft.judges.judged import says
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
@@ -104,6 +104,31 @@ def test_what_judges_took_is_told_as_it_is_stored_and_nothing_is_paid_for_twice(
     assert "does not score as it did: case 1 (The number alone is right.), criterion 'kind' was 0.0455, between" in said
     assert "and is 0.5 what to do:" in said
     assert "set judge.version" in said
+
+
+def test_a_run_whose_judge_is_gone_stops_and_goes_on_when_it_is_back(make_home):
+    home, asked_before = make_home("gone"), 12
+
+    def answer(body, number):
+        return says(score=length_of(body)) if number <= asked_before else DROP
+
+    content = yaml.safe_load(TINY.read_text()) | {"controls": []}
+    del content["environment"]
+    with ChatServer(answer) as server:
+        judge = spec(server) | {"judge": {"endpoint": server.url, "model": "small", "attempts": 1}}
+        content |= {"reward": {"spec": judge, "audit": False}, "training": content["training"] | {"rounds": 1}}
+        (home.folder / "gone.yaml").write_text(yaml.safe_dump(content))
+        stopped = home.rlft("run", "gone.yaml", "--name", "gone")
+        said = " ".join(stopped.output.split())
+        assert (stopped.code, (stopped.summary or {})["status"]) == (1, "failed"), stopped.output
+        assert "attempts have no score: JudgeGoneError: the judge did not answer" in said
+        server._answer = lambda body, number: says(score=length_of(body))
+        ended = home.rlft("resume", "gone")
+        assert ended.code == 0, ended.output
+    # What was answered is asked again of nobody; a canary is asked anew when a run is resumed.
+    answered = [json.dumps(body, sort_keys=True) for body in server.bodies[:asked_before]]
+    later = [json.dumps(body, sort_keys=True) for body in server.bodies[asked_before:]]
+    assert len(set(answered) & set(later)) <= 1
 
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10}

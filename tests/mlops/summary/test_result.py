@@ -160,7 +160,9 @@ def test_the_constant_answers_of_several_environments_are_told_one_by_one():
         }
     )
     [said] = controls_that_do(told)
-    assert said.startswith("Saying '4' to every task of sums and nothing to every task of words reaches 25.0 %")
+    assert said.startswith("Saying '4' to every task of sums and nothing to every task of words reaches 25.0 %: ")
+    partly = told.model_copy(update={"difference_controls": {"constant": change.model_copy(update={"errors": 3})}})
+    assert "reaches 25.0 % of the attempts that have a score: " in controls_that_do(partly)[0]
 
 
 def test_what_judges_took_is_added_up_over_the_stages_and_money_is_told_only_if_all_of_it_is_known():

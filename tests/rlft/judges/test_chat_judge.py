@@ -13,7 +13,7 @@ from rlft.config.names import SPECIFICATION
 from rlft.config.specified import PLAIN
 from rlft.contract.loading import load_environment
 from rlft.environments.specified import ask_anew
-from rlft.errors import ConfigError, EnvironmentSetupError, RewardError
+from rlft.errors import ConfigError, EnvironmentSetupError, JudgeGoneError, RewardError
 from rlft.fingerprints.identity import environment_fingerprints
 from rlft.judges.answers import VARIABLE
 from rlft.judges.asking import mark_of, messages_for
@@ -94,6 +94,18 @@ def test_what_is_no_answer_is_an_error_of_the_rollout_and_never_a_0(said, told):
 def test_an_answer_may_stand_in_a_fence_and_after_thoughts(said):
     with ChatServer(lambda body, number: said) as server:
         assert scored(judged(server), "Lima")[0].total == 0.5
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_a_judge_that_does_not_answer_any_more_ends_the_scoring(isolation):
+    texts, workers = [f"Lima {number}" for number in range(40)], Workers(isolation=isolation, processes=1)
+    with ChatServer(lambda body, number: says(score=1) if number <= 4 else DROP) as server:
+        few = scored(judged(server, attempts=1, concurrency=1), *texts[:19], workers=workers)  # 15 without an answer
+        assert sum(row.error is None for row in few) == 4
+        server.bodies.clear()
+        with pytest.raises(JudgeGoneError, match=r"of 40 attempts have no score: .*the judge did not answer") as gone:
+            scored(judged(server, attempts=1, concurrency=1), *texts, workers=workers)
+    assert "rlft resume" in gone.value.fix
 
 
 def test_a_busy_judge_is_asked_again():
