@@ -63,6 +63,10 @@ def test_a_stricter_level_needs_more_to_be_seen():
     before, after = {"reward": 40, "rewards/right": 40}, {"reward": 80, "rewards/right": 30}
     assert judged(before, after, level=0.05) is not None
     assert judged(before, after, level=1e-6) is None
+    # Of an interval one end is asked, so level 0.01 is that of 98 %: where 12 of 100 tasks are lost, it ends at -0.006,
+    # and one of 99 % at +0.005.
+    assert judged(before, after | {"rewards/right": 28}, level=0.01) is not None
+    assert judged(before, after | {"rewards/right": 28}, level=0.005) is None
 
 
 def test_one_validation_says_nothing():

@@ -7,10 +7,9 @@ from tests.rlft.monitors.runs import history, rounds
 UP, DOWN, STILL = np.linspace(0.1, 0.9, 12), np.linspace(0.8, 0.2, 12), [0.5, 0.51] * 6
 
 
-def parts(weights=None, **curves):
-    return part_divergence(
-        history(rounds(**{f"rewards__{name}__mean": curve for name, curve in curves.items()}), weights=weights or {})
-    )
+def parts(weights=None, level=0.01, **curves):
+    reports = rounds(**{f"rewards__{name}__mean": curve for name, curve in curves.items()})
+    return part_divergence(history(reports, weights=weights or {}, level=level))
 
 
 def test_parts_that_move_apart():
@@ -22,6 +21,13 @@ def test_parts_that_move_apart():
     assert parts(long=UP, exact=UP) is None
     assert parts(long=DOWN, exact=DOWN) is None
     assert parts(long=UP, exact=np.linspace(0.8, 0.7, 12)) is None  # an eighth is no quarter
+
+
+def test_all_parts_share_the_level():
+    # Seven rounds in perfect order come about in one of 7! = 5040 orders, 0.0002: two parts may have half of the level.
+    curves = {"long": UP[:7], "exact": DOWN[:7]}
+    assert parts(level=0.0005, **curves) is not None
+    assert parts(level=0.0003, **curves) is None
 
 
 def test_a_penalty_that_falls_is_no_loss_and_a_metric_is_not_paid():
