@@ -94,7 +94,8 @@ def _read_variables_again() -> None:
     internals: Any = importlib.import_module("ray._raylet")
     internals.Config.initialize("")
     internals.AuthenticationTokenLoader.instance().reset_cache()
-    importlib.import_module("ray._private.ray_constants").ENABLE_RAY_CLUSTER = False
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    constants.ENABLE_RAY_CLUSTER = False
 
 
 @contextmanager
