@@ -17,7 +17,7 @@ from rlft.errors import StorageError
 from rlft.files import write_file
 from rlft.temporary import folder_prefix, remove_left_behind
 
-_ALWAYS = {  # environment variables of every process of rlft
+ALWAYS = {  # environment variables of every process of rlft
     "ZENML_ANALYTICS_OPT_IN": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "ZENML_PARAMETER_SIZE_THRESHOLD": "65536",  # small settings stay readable parameters instead of artifacts
@@ -85,7 +85,7 @@ def quieten(verbose: bool) -> None:
 
     Call before importing zenml.
     """
-    os.environ.update(_ALWAYS)
+    os.environ.update(ALWAYS)
     os.environ["ZENML_LOGGING_VERBOSITY"] = "INFO" if verbose else "CRITICAL"
     os.environ["TRANSFORMERS_VERBOSITY"] = "info" if verbose else "error"
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "0" if verbose else "1"

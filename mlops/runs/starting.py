@@ -51,7 +51,7 @@ def run_options(config: Config, labels: Labels) -> dict[str, Any]:
     )
     shared = {EXPERIMENT_TAG: experiment, RUN_TAG: labels.name}
     cascading = [Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()]
-    return {"tags": [*cascading, *own], "model": model, "settings": image_settings()}
+    return {"tags": [*cascading, *own], "model": model, "settings": image_settings(config)}
 
 
 def replay_options(source: str, experiment: str, labels: Labels) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
     return {
         "run_name": f"{schedule.name}-{{date}}-{{time}}",
         "schedule": Schedule(name=schedule_name(schedule), cron_expression=schedule.cron),
-        "settings": {"orchestrator": settings, **image_settings()},
+        "settings": {"orchestrator": settings, **image_settings(config)},
         "tags": [
             Tag(name=f"{EXPERIMENT_TAG}={config.tracking.experiment or config.name}", cascade=True),
             f"schedule={schedule.name}",

@@ -2,6 +2,7 @@
 `team` asks whether what a shared one needs is there.
 `readers` keeps ZenML from reading artifacts with classes that are none of rlft's.
 
-`image` is how a stack's image is made, and what it will not hold; `sandbox` and `process` run a model's code in its
-sandbox.
+`image` is how the image of a stack's pods is made, of the `requirements` of a run. `archive` is which files the pods
+get, and `lacking` what a run needs and they will not have, by what its code `imports`. `sandbox` and `process` run a
+model's code in the stack's sandbox.
 """

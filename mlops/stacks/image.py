@@ -1,26 +1,31 @@
-"""The image of a stack: how it is made, and which files a run needs that it will not hold."""
+"""The image of a stack's pods: how it is made, and that a run will find all it needs there before it is submitted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
-from mlops.clone import PINS, PROJECT
+from mlops.clone import PINS
+from mlops.home.variables import ALWAYS
+from mlops.stacks.lacking import lacking_files, lacking_packages
+from mlops.stacks.requirements import image_requirements
 from rlft.config import Config
-from rlft.config.code import code_of
-from rlft.errors import StackError
-from rlft.files import is_installed, named_files
+from rlft.errors import NotReadyError, StackError
 
 if TYPE_CHECKING:
     from zenml.config import DockerSettings
 
+IMAGE = "RLFT_IMAGE"
+"""The variable that names an image with all packages, such as one made of rlft's Dockerfile; then none is made."""
 
-def image_settings() -> dict[str, DockerSettings]:
+
+def image_settings(config: Config | None = None) -> dict[str, DockerSettings]:
     """Return the settings of a pipeline by which the active stack makes its image, if it makes one.
 
     Where it makes none ZenML would look at each step for who called it, to say that they have no use: that took more
-    than a third of a short run.
+    than a third of a short run. The image has what `config` needs beside rlft's own packages, and what the user's own
+    `requirements.txt` asks for. With the variable `RLFT_IMAGE` that image is used, and none is made. Raises StackError
+    for a line of the user's that is no requirement.
     """
     from zenml.client import Client
     from zenml.config import DockerSettings
@@ -29,25 +34,27 @@ def image_settings() -> dict[str, DockerSettings]:
     stack = Client().active_stack
     if stack.orchestrator.flavor == "local" and stack.step_operator is None:
         return {}
-    # ZenML copies the clone into the image. reasoning-gym requires pycosat, which has no wheel: it is compiled.
+    if made := os.environ.get(IMAGE):
+        return {"docker": DockerSettings(parent_image=made, skip_build=True)}
+    # ZenML hands the clone to the pods. reasoning-gym requires pycosat, which has no wheel: it is compiled.
     image = DockerSettings(
-        requirements=str(PINS),
+        requirements=image_requirements(config, flavors={stack.artifact_store.flavor}),
         apt_packages=["gcc", "libc6-dev"],
         python_package_installer=PythonPackageInstaller.UV,
+        environment=ALWAYS,
     )
     return {"docker": image}
 
 
 def check_image(config: Config) -> None:
-    """Raise StackError, which names every file of this machine that the active stack's image will not hold.
+    """Raise NotReadyError, which names every file and package that a run needs and the stack's pods will not have.
 
-    ZenML copies the folder that rlft lies in into the image, and the run begins there. So a path that is not on this
-    machine may well be one of a volume that the stack mounts, and is not refused. A stack whose orchestrator is ZenML's
-    local one builds no image.
+    A stack whose orchestrator is ZenML's local one has no pods. Raises StackError where rlft is no clone.
     """
     from zenml.client import Client
 
-    if Client().active_stack.orchestrator.flavor == "local":
+    stack = Client().active_stack
+    if stack.orchestrator.flavor == "local":
         return
     if not PINS.is_file():
         raise StackError(
@@ -55,44 +62,6 @@ def check_image(config: Config) -> None:
             where="--stack",
             fix="clone rlft, run `make setup` there, and use that rlft (docs/guide/kubernetes.md)",
         )
-    lacking = [f"{setting}: {named}" for setting, named in files_of(config) if not is_held(named)]
-    if lacking:
-        raise StackError(
-            "the stack runs in an image that holds the folder of rlft, and not these files:\n  " + "\n  ".join(lacking),
-            where="--stack",
-            fix=f"copy them into {PROJECT}, name them by paths that begin there, and run the command there "
-            "(docs/guide/kubernetes.md)",
-        )
-
-
-def files_of(config: Config) -> Iterator[tuple[str, Path]]:
-    """Yield each setting that names a file or folder of this machine, with the path as it is named.
-
-    A module in the clone of rlft is left out: it is found by its name in the image, too.
-    """
-    for code in code_of(config):
-        if code.file is not None and code.file.exists() and not (code.is_module and _lies_in_clone(code.file)):
-            yield code.setting, code.file
-    named = {
-        **{f"{section}.path": source.path for section, source in config.tasks.sources().items()},
-        "warm_start.path": config.warm_start and config.warm_start.path,
-        "policy.model": config.policy.model,
-        "policy.chat_template": config.policy.chat_template,
-    }
-    yield from ((setting, Path(name)) for setting, name in named.items() if name and Path(name).exists())
-    yield from (("environment.kwargs", file) for file in named_files(config.environment.kwargs))
-
-
-def is_held(named: Path) -> bool:
-    """Return whether a path leads to the same file where the run begins, which is the image's copy of rlft's folder.
-
-    An absolute path does not: in the image that folder has another place.
-    """
-    if not named.is_absolute():
-        there = PROJECT / named
-        return there.resolve().is_relative_to(PROJECT) and there.exists() and there.samefile(named)
-    return False
-
-
-def _lies_in_clone(file: Path) -> bool:
-    return file.resolve().is_relative_to(PROJECT) and not is_installed(file)  # `.venv` may lie there, too
+    problems = [*lacking_files(config), *lacking_packages(config, image_settings(config)["docker"], stack)]
+    if problems:
+        raise NotReadyError(problems)

@@ -14,6 +14,7 @@ from mlops.home.moved import settle
 from mlops.home.settings import settings_file
 from mlops.home.stores import complete_settings, make_stores
 from mlops.home.variables import use_own_setup
+from mlops.stacks.archive import archive_users_files
 from mlops.stacks.readers import read_with_own_alone
 from mlops.tracking.address import NO_AUTHENTICATION, use_credentials
 from rlft.config.addresses import refuse_metadata
@@ -46,7 +47,10 @@ def connect(home: Home, stack: str | None, *, anew: bool = False) -> str:
     read_with_own_alone()
     if stack is None:
         make_stores(home)
-    uri = home.tracking_uri if stack is None else _use_stack(stack)
+        uri = home.tracking_uri
+    else:
+        archive_users_files()
+        uri = _use_stack(stack)
     os.environ["MLFLOW_TRACKING_URI"] = uri  # without it, fluent calls of libraries write ./mlflow.db
     return uri
 

@@ -62,7 +62,8 @@ class Cluster:
 
     def __init__(self):
         self.stack, self.done = "", []
-        self.active_stack = SimpleNamespace(orchestrator=SimpleNamespace(flavor="kubernetes"))
+        flavors = {"orchestrator": "kubernetes", "artifact_store": "s3"}
+        self.active_stack = SimpleNamespace(**{kind: SimpleNamespace(flavor=name) for kind, name in flavors.items()})
 
     def connect(self, home, stack):
         self.stack = stack

@@ -1,0 +1,58 @@
+"""The packages of a stack's image, and what their requirements say against each other."""
+
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from mlops.clone import PINS
+from mlops.stacks.requirements import contradictions, image_requirements, read_requirements
+from rlft.config.file import load_config
+from rlft.errors import StackError
+from tests.e2e.conftest import TINY
+
+
+def asked(*overrides: str, flavors: set[str] | None = None) -> list[str]:
+    return image_requirements(load_config(TINY, list(overrides)), flavors=flavors)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_an_image_has_the_pins_and_what_the_run_asks_for():
+    base = asked()
+    assert base == [str(each) for each in read_requirements(PINS)]
+    assert asked("rollout.engine=vllm") == [*base, "vllm==0.32.0"]
+    with_ray = asked("distributed={engine: ray, trainers: 2}", "policy.device=cpu")
+    assert "ray==2.60.0" in with_ray
+    assert with_ray[: len(base)] == base
+    assert any(each.startswith("s3fs==") for each in asked(flavors={"s3"}))
+    assert not any(each.startswith("s3fs") for each in base)
+
+
+def test_no_two_of_all_these_contradict_each_other():
+    everything = asked("rollout.engine=vllm", "distributed={engine: ray, trainers: 2}", flavors={"s3"})
+    assert contradictions([[Requirement(each) for each in everything]]) == []
+
+
+def test_the_users_own_are_read_from_the_working_directory():
+    Path("requirements.txt").write_text("# mine\n\nshapely==2.1.2  # maps\nname[extra]>=1; python_version > '3'\n")
+    assert asked()[-2:] == ["shapely==2.1.2", 'name[extra]>=1; python_version > "3"']
+
+
+@pytest.mark.parametrize("line", ["-r other.txt", "--index-url https://example.org", "./here", "a b"])
+def test_a_line_that_is_no_requirement_is_told_with_its_place(line):
+    Path("requirements.txt").write_text(f"shapely\n{line}\n")
+    with pytest.raises(StackError) as refused:
+        asked()
+    assert refused.value.where == "requirements.txt:2"
+    assert line in refused.value.what
+
+
+def test_a_pin_is_compared_with_every_other_requirement_of_its_package():
+    files = [["A.b>2,!=2.5", "c"], ["a-b==2.5", "c==1", "d>1", "e==1.*"], ["d<1", "e==1.2", "c==1"]]
+    assert contradictions([[Requirement(each) for each in file] for file in files]) == [
+        "A.b!=2.5,>2 is asked for, and a-b==2.5 is pinned"
+    ]
