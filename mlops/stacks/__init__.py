@@ -3,6 +3,7 @@
 `readers` keeps ZenML from reading artifacts with classes that are none of rlft's.
 
 `image` is how the image of a stack's pods is made, of the `requirements` of a run. `archive` is which files the pods
-get, and `lacking` what a run needs and they will not have, by what its code `imports`. `sandbox` and `process` run a
+get, and `lacking` what a run needs and they will not have, by what its code `imports`. `rehearsal` begins a run here as
+a pod would, with the packages of the image alone, which `bare` links. `sandbox` and `process` run a
 model's code in the stack's sandbox.
 """

@@ -1,0 +1,53 @@
+"""A process in a bare copy: what it inherits, and what is said when it fails; tests/e2e begins real runs in one."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from mlops.stacks.rehearsal import Rehearsal, pod_variables
+from rlft.errors import StackError
+
+
+@pytest.fixture
+def copy(tmp_path):
+    for name in ("app", "venv/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "venv" / "bin" / "sh").symlink_to("/bin/sh")
+    return Rehearsal(tmp_path, {"PATH": "/usr/bin:/bin", "MINE": "1"}, [])
+
+
+def test_nothing_of_this_process_is_inherited(copy, monkeypatch):
+    monkeypatch.setenv("RLFT_SECRET_OF_TEST", "s")
+    copy.begin(["sh", "-c", "env; pwd; echo fine >&2"], {"ADDRESS": "2"})
+    copy.check()
+    said = set(copy.log.read_text().split()) - {"SHLVL=0", "_=/usr/bin/env"}
+    assert said == {"PATH=/usr/bin:/bin", "MINE=1", "ADDRESS=2", f"PWD={copy.app}", str(copy.app), "fine"}
+
+
+def test_a_failure_is_told_by_the_last_error(copy):
+    copy.absent.append("s3fs")
+    first = "Traceback (most recent call last):\n  File x\nValueError: first\n\n"
+    trace = f"{first}Traceback:\n  File y\na.B: second\n    more\n"
+    copy.begin(["sh", "-c", f"printf '{trace}'; exit 45"], {})
+    with pytest.raises(StackError) as failed:
+        copy.check()
+    said, *shown = failed.value.what.splitlines()
+    assert said == "the rehearsal ended with exit code 45; not installed here, and so not in the copy: s3fs"
+    assert shown == ["  a.B: second", "      more"]
+    assert failed.value.where == str(copy.log)
+
+
+def test_what_was_never_begun_did_not_end_well(copy):
+    with pytest.raises(StackError, match="exit code None"):
+        copy.check()
+
+
+def test_variables_of_pods_come_from_the_stack_and_secrets_from_here(monkeypatch):
+    monkeypatch.setenv("KEY", "from here")
+    monkeypatch.delenv("ABSENT", raising=False)
+    secret = {"valueFrom": {"secretKeyRef": {"name": "n", "key": "k"}}}
+    env = [{"name": "A", "value": "1"}, {"name": "KEY", **secret}, {"name": "ABSENT", **secret}]
+    settings = SimpleNamespace(orchestrator_pod_settings=SimpleNamespace(env=env))
+    assert pod_variables(settings) == {"A": "1", "KEY": "from here"}
+    assert pod_variables(SimpleNamespace(orchestrator_pod_settings=None)) == {}
+    assert pod_variables(SimpleNamespace()) == {}
