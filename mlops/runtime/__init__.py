@@ -4,6 +4,8 @@
 - `cache_policies`: which code a step's cached result depends on
 - `movable_cache`: that it does not depend on where the home lies
 - `signals`, `interrupted`: what Ctrl-C and SIGTERM do, and the program that the process then becomes
+- `kept_warm`: that they stay in memory in a pod, too
+- `taken_over`: what the pod does that takes the place of one which was ended
 - `handed_on`: signals that a process hands on to the run that it has started
 - `last_words`, `leaving`: what a process that ends leaves; how it ends when its work is done
 - `tags`: how artifacts are marked with their round

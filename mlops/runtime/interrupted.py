@@ -28,12 +28,14 @@ from mlops.home.last_calls import forget_calls
 from mlops.home.processes import Note, own_note
 from mlops.runtime.last_words import keep_trace, write_summary
 from mlops.runtime.signals import SIGNALS, Facts
+from mlops.runtime.taken_over import in_kubernetes
 from mlops.summary.file import end_summary, failed, summary_since
 from mlops.summary.result import cut_short
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError, TrackerError
 
 INTERRUPTED = "interrupted"
+_NEXT_POD = "the next pod of this job goes on from here; if there is none, `rlft resume` does in three minutes"
 _CHILDREN_SECONDS = 2.0  # that children have to end after SIGTERM
 
 
@@ -45,12 +47,13 @@ def main(facts: Facts) -> None:
     """
     if facts.limit is not None:
         _end_at(facts.limit, facts.exit_code)
-    home = note = left = None
+    home, note, left, goes_on = None, None, None, False
     try:
         home = find_home()
         note, left = own_note(home), summary_since(home, facts.started)
         ended = note is None and left.pipeline_run_id is not None
-        state = _state(home, note, left if ended else None)
+        goes_on = facts.limit is not None and in_kubernetes() and note is not None
+        state = _NEXT_POD if goes_on else _state(home, note, left if ended else None)
     except RlftError as error:  # a working directory that was removed
         ended, state = False, f"what there is to go on with could not be read: {error}"
     except Exception as error:  # a disk that is gone
@@ -62,7 +65,7 @@ def main(facts: Facts) -> None:
     _end_children()
     for number in SIGNALS:
         signal.signal(number, lambda *_: os._exit(facts.exit_code))
-    if home is not None and left is not None:
+    if home is not None and left is not None and not goes_on:
         _write_down(home, note, left, facts, ended=ended)
     if home is not None and facts.run_name:
         back_up(home)  # as a command does whose run ends by itself

@@ -17,7 +17,9 @@ from pathlib import Path
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
 
 from mlops.runtime.environment import open_environment
+from mlops.runtime.kept_warm import keep_warm
 from mlops.runtime.signals import arm_pod, disarm_pod
+from mlops.runtime.taken_over import take_over
 from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.config.specified import unscored
 from rlft.contract.base import BaseEnv
@@ -179,6 +181,8 @@ def start_runtime() -> Runtime:
     # A remote run's process has no command line, which would do both.
     hide_in_logs()
     arm_pod()
+    keep_warm()
+    take_over()
     return Runtime()
 
 
