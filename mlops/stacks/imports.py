@@ -99,7 +99,7 @@ def wrong_packages(packages: dict[str, str], image: Iterable[Requirement]) -> li
     providers = packages_distributions()
     wrong = []
     for top, file in sorted(packages.items()):
-        names = [canonicalize_name(name) for name in providers.get(top, [])]
+        names = [*dict.fromkeys(canonicalize_name(name) for name in providers.get(top, []))]
         held = [name for name in names or [canonicalize_name(top)] if name in asked]
         if not held:
             here = f"it is of {names[0]}" if names else "it is not installed here, either"

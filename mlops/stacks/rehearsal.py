@@ -103,19 +103,25 @@ def make_copy(folder: Path, config: Config, stack: Stack) -> Rehearsal:
         "ZENML_CONFIG_PATH": str(folder / "app" / ".zenconfig"),
         "ZENML_ENABLE_REPO_INIT_WARNINGS": "False",
         **{name: os.environ[name] for name in (_STORES,) if name in os.environ},
-        **pod_variables(stack.orchestrator.config),
+        **pod_variables(stack.orchestrator.config, folder / "volumes"),
     }
     return Rehearsal(folder, variables, absent)
 
 
-def pod_variables(settings: Any) -> dict[str, str]:
-    """Return the variables that a stack sets for its pods; one that it takes from a secret has its value from here."""
+def pod_variables(settings: Any, volumes: Path) -> dict[str, str]:
+    """Return the variables that a stack sets for its pods; one that it takes from a secret has its value from here.
+
+    One that names a folder of a volume, such as a cache, names a folder in `volumes` instead.
+    """
     pod = getattr(settings, "orchestrator_pod_settings", None)
+    if pod is None:
+        return {}
     found = {}
-    for each in pod.env if pod is not None else ():
+    for each in pod.env:
         value = each.get("value", os.environ.get(each["name"]))
         if value is not None:
-            found[each["name"]] = str(value)
+            is_inside = any(Path(str(value)).is_relative_to(mount["mountPath"]) for mount in pod.volume_mounts)
+            found[each["name"]] = f"{volumes}{value}" if is_inside else str(value)
     return found
 
 

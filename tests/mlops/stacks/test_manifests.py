@@ -1,0 +1,113 @@
+"""What a stack asks of a cluster, checked against the schemas of Kubernetes' API. KubeRay's own are not among them."""
+
+from __future__ import annotations
+
+import kubernetes_validate
+import pytest
+import yaml
+from zenml.client import Client
+
+from mlops.stacks.file import StackFile, read_stack_file
+from mlops.stacks.manifests import write_manifests
+from rlft.errors import StackError
+from tests.e2e.conftest import ROOT
+
+VERSIONS = ("1.30", "1.37")  # ZenML's failure policy is of 1.26 and stable since 1.31
+IMAGE = "registry.example/rlft:1"
+
+
+@pytest.fixture(scope="module")
+def stack() -> StackFile:
+    with pytest.MonkeyPatch.context() as variables:
+        for name in ("KUBERNETES_CONTEXT", "ARTIFACTS_PATH", "IMAGE_REGISTRY", "MLFLOW_URI"):
+            variables.setenv(f"RLFT_{name}", "value")
+        return read_stack_file(ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml")
+
+
+@pytest.fixture(scope="module")
+def made(stack, tmp_path_factory) -> dict[str, dict]:
+    folder = tmp_path_factory.mktemp("manifests") / "made"
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(Client, "active_user", USER)
+        files = write_manifests(stack, folder, IMAGE)
+    return {file.stem: yaml.safe_load(file.read_text()) for file in files}
+
+
+class User:
+    id = "00000000-0000-0000-0000-000000000001"
+    oidc_claims: dict[str, int] = {}  # noqa: RUF012
+
+
+USER = User()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_are_as_the_api_takes_them(made, version):
+    assert set(made) == {"job", "raycluster", "claim-rlft-cache"}
+    for name in ("job", "claim-rlft-cache"):
+        kubernetes_validate.validate(made[name], version, strict=True)
+    for pod in pods_of_ray(made):
+        kubernetes_validate.validate({"apiVersion": "v1", "kind": "Pod", **pod}, version, strict=True)
+
+
+def test_a_setting_that_the_api_does_not_know_is_found(made):
+    wrong = yaml.safe_load(yaml.safe_dump(made["job"]))
+    wrong["spec"]["template"]["spec"]["nodeSelectors"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
+
+
+def pods_of_ray(made) -> list[dict]:
+    spec = made["raycluster"]["spec"]
+    return [spec["headGroupSpec"]["template"], *(group["template"] for group in spec["workerGroupSpecs"])]
+
+
+def test_the_pod_of_a_run_has_the_gpu_its_memory_and_no_secret_but_by_reference(made, stack):
+    pod = made["job"]["spec"]["template"]["spec"]
+    [main] = pod["containers"]
+    assert (main["image"], main["command"]) == (IMAGE, ["python", "-m", "zenml.entrypoints.entrypoint"])
+    assert main["resources"]["limits"] == {"memory": "64Gi", "nvidia.com/gpu": "1"}
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.present": "true"}
+    assert [each["key"] for each in pod["tolerations"]] == ["nvidia.com/gpu"]
+    mounted = {mount["mountPath"]: mount["name"] for mount in main["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert volumes[mounted["/dev/shm"]]["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Gi"}
+    assert volumes[mounted["/cache"]]["persistentVolumeClaim"] == {
+        "claimName": made["claim-rlft-cache"]["metadata"]["name"]
+    }
+    variables = {each["name"]: each for each in main["env"]}
+    assert "secretKeyRef" in variables["ZENML_STORE_API_TOKEN"]["valueFrom"]
+    assert main["envFrom"] == [{"secretRef": {"name": "rlft", "optional": True}}]
+    assert "given to each run" not in yaml.safe_dump(made)
+
+
+def test_a_pod_that_is_taken_away_is_replaced_and_a_run_that_has_failed_is_not(made):
+    spec = made["job"]["spec"]
+    ignore, fail, count = spec["podFailurePolicy"]["rules"]
+    assert (ignore["action"], ignore["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
+    assert (fail["action"], fail["onExitCodes"]["values"]) == ("FailJob", [45])  # ZenML's for a run that has failed
+    assert (count["action"], spec["backoffLimit"]) == ("Count", 3)  # SIGTERM's 143, say
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"  # what such a policy asks for
+    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 60
+
+
+def test_rays_pods_are_like_that_of_a_run_but_for_the_head_which_has_no_gpu(made):
+    head, worker = (pod["spec"] for pod in pods_of_ray(made))
+    job = made["job"]["spec"]["template"]["spec"]
+    assert worker["containers"][0]["resources"] == job["containers"][0]["resources"]
+    assert (worker["nodeSelector"], worker["tolerations"]) == (job["nodeSelector"], job["tolerations"])
+    assert "nvidia.com/gpu" not in yaml.safe_dump(head)
+    for pod in (head, worker):
+        assert [volume["name"] for volume in pod["volumes"]] == ["shared-memory"]
+        assert [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]] == ["/dev/shm"]
+        assert pod["containers"][0]["image"] == IMAGE
+    version = (ROOT / "requirements" / "ray.txt").read_text().partition("ray==")[2].split()[0]
+    assert made["raycluster"]["spec"]["rayVersion"] == version
+    assert made["raycluster"]["spec"]["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "127.0.0.1"
+
+
+def test_a_stack_of_this_machine_has_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    local = read_stack_file(ROOT / "configs" / "stacks" / "local.yaml")
+    with pytest.raises(StackError, match="its orchestrator is registered already, not kubernetes"):
+        write_manifests(local, tmp_path, IMAGE)
