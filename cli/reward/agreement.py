@@ -61,10 +61,11 @@ def agreement(
             judged = asyncio.run(work)
         found = agreements(judged)
         if all(each.problem for each in judged):
+            fixes = Counter(each.fix for each in judged if each.fix).most_common(1)
             raise RewardError(
                 f"none of {len(judged)} pairs could be judged: {_most_frequent(judged)}",
-                where="reward.spec",
-                fix="`rlft reward run` shows what happens with one attempt",
+                where=f"--pairs {pairs}",
+                fix=fixes[0][0] if fixes else "`rlft reward run` shows what happens with one attempt",
             )
         if as_json:
             content = {name or "all": asdict(each) for name, each in found.items()}
@@ -93,11 +94,20 @@ def sentences(found: dict[str, Agreement]) -> list[str]:
     total = found[""]
     said = list[str]()
     if total.alone is not None:
-        better = "" if total.is_better_than_chance else ", which chance would do"
+        chance = "" if total.is_better_than_chance else ", which chance would do"
+        better = ", less than chance would: it prefers the worse attempt" if total.is_worse_than_chance else chance
         said.append(
             f"The reward pays the better attempt more in {_share(total.alone)} of the pairs{better}. "
             f"It pays both the same in {total.ties}, which count one half."
         )
+        if total.follows_length:
+            said.append(
+                f"So would one that pays the longer attempt more, with {total.longer.mean:.0%}: see whether it looks at "
+                "the length."
+            )
+    worse = [name for name, each in found.items() if name and each.is_worse_than_chance]
+    if worse and not total.is_worse_than_chance:
+        said.append(f"It prefers the worse attempt on {', '.join(worse)}.")
     weak = [name for name, each in found.items() if name and not each.is_better_than_chance]
     if weak and total.is_better_than_chance:
         said.append(f"It is not seen to be better than chance on {', '.join(weak)}.")

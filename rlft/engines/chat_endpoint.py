@@ -83,7 +83,7 @@ class ChatEndpoint:
         self._requests = Requests(model.endpoint, model, {"Authorization": f"Bearer {key}"} if key else {})
         self._limit = "max_tokens"
         self._takes_schema = True
-        self._silent = 0
+        self._silent, self._why_silent = 0, ""
         self._lock = threading.Lock()
 
     def ask(
@@ -105,7 +105,8 @@ class ChatEndpoint:
         """
         if self.is_gone:
             raise ServerGoneError(
-                f"{self.model.endpoint} was not asked, as it did not answer {MOST_SILENT} times in a row"
+                f"{self.model.endpoint} was not asked, as it did not answer {MOST_SILENT} times in a row, "
+                f"at last: {self._why_silent}"
             )
         response = self._sent(self._body(messages, tools, sampling, seed), schema, tried)
         try:
@@ -154,14 +155,14 @@ class ChatEndpoint:
 
     def _send(self, body: dict[str, Any], tried: Callable[[], None]) -> httpx.Response:
         """Send a request, and note whether anybody answers."""
-        silent = False
+        silence = ""
         try:
             return self._requests.send("POST", "/chat/completions", body, tried=tried)
         except ServerGoneError as gone:
-            silent = gone.status == 0
+            silence = str(gone) if gone.status == 0 else ""
             raise
         finally:
-            self._note(silent=silent)
+            self._note(silence)
 
     def _body(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], sampling: Sampling, seed: int
@@ -178,9 +179,11 @@ class ChatEndpoint:
             **{name: value for name, (value, off) in cut.items() if value != off},
         }
 
-    def _note(self, *, silent: bool) -> None:
+    def _note(self, silence: str) -> None:
+        """Count what got no answer, for the reason given; an empty one means that there was an answer."""
         with self._lock:
-            self._silent = self._silent + 1 if silent else 0
+            self._silent = self._silent + 1 if silence else 0
+            self._why_silent = silence
 
 
 def _format(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -28,7 +28,7 @@ _FIX = 'write JSON Lines such as {"id": "a", "input": "...", "output_1": "...", 
 
 
 class Pair(BaseModel):
-    """Two attempts at one task, and which of them is the better one. Other fields of a row are its columns."""
+    """Two attempts at one task, and which of them is the better one. Other fields are columns of the task's row."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
@@ -39,6 +39,7 @@ class Pair(BaseModel):
     label: int = Field(ge=1, le=2, description="Which of them is the better one.")
     subset: str = ""
     group: str = Field(default="", description="Pairs of one group are not independent. Empty: a group of its own.")
+    item: dict[str, Any] = Field(default={}, description="The task's row, whose columns may have any name.")
 
     @property
     def outputs(self) -> tuple[str, str]:
@@ -46,9 +47,9 @@ class Pair(BaseModel):
         return self.output_1, self.output_2
 
     def task(self) -> Task:
-        """Return what both attempts answer, as a task with the row's other fields as its columns."""
+        """Return what both attempts answer, as a task with `item` and the other fields as its columns."""
         prompt = (Message(role="user", content=self.input),)
-        info = {**(self.model_extra or {}), "input": self.input, "subset": self.subset}
+        info = {**(self.model_extra or {}), "input": self.input, "subset": self.subset, **self.item}
         return Task(self.id, "", prompt, info.get("answer"), info, "test", self.group or self.id)
 
 

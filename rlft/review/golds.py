@@ -12,7 +12,7 @@ from rlft.review.opinions import Opinion
 def golds(opinions: Iterable[Opinion]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a row for each task whose answer people gave: `id`, `prompt`, `answer`, and `was`, what it is in the data.
 
-    Of several answers the most frequent one counts. Also returns the ids of tasks without a row, since as many people
+    Of several answers the most frequent one counts; where it is the one in the data there is no row. Also returns the ids of tasks without a row, since as many people
     gave one answer as another.
     """
     said, tasks = dict[str, Counter[str]](), {}
@@ -27,5 +27,7 @@ def golds(opinions: Iterable[Opinion]) -> tuple[list[dict[str, Any]], list[str]]
             split.append(task_id)
             continue
         task = tasks[task_id]
+        if answer == str(task.answer).strip():
+            continue
         rows.append({"id": task_id, "prompt": task.text, "answer": answer, "was": task.answer, "people": most})
     return rows, split

@@ -7,13 +7,17 @@ from itertools import combinations
 from typing import Any
 
 from rlft.review.opinions import Opinion, deserving
+from rlft.specification.attempt import item_of
 
 APART = 0.2
 """Attempts that deserve less than this share of the reward more than one another are no pair."""
 
 
 def preferences(opinions: Iterable[Opinion]) -> list[dict[str, Any]]:
-    """Return pairs in the form that `rlft reward agreement` reads: two attempts at one task, and the better one."""
+    """Return pairs in the form that `rlft reward agreement` reads: two attempts at one task, and the better one.
+
+    The task's row is their `item`, as a specification may name its answer and its columns.
+    """
     means = [(found[0], mean) for found, mean in deserving(opinions)]
     return [
         _pair(one, other, 1 if more > less else 2)
@@ -30,4 +34,5 @@ def _pair(one: Opinion, other: Opinion, label: int) -> dict[str, Any]:
         "output_2": other.text,
         "label": label,
         "group": one.task.group,
+        "item": item_of(one.task),
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from rlft.contract.base import BaseEnv
+from rlft.errors import RlftError
 from rlft.judges.pairs import Pair, better_of, questions_of
 from rlft.rewards.rubric import TOLERANCE, beyond_bounds, check_parts, combine
 from rlft.specification import Specification
@@ -24,7 +25,8 @@ class Judged:
     """What was said of one pair: the totals of its attempts, each judged alone, and the winners, shown side by side.
 
     `winners` are 1 or 2 by the pair's own numbers: when output_1 was shown first, and when output_2 was. A measure that
-    failed is `None`, and `problem` says why. `again` are the totals of a second time, `None` if there was none.
+    failed is `None`, `problem` says why, and `fix` what to do about it, where that is known. `again` are the totals of a
+    second time, `None` if there was none.
     """
 
     pair: Pair
@@ -32,6 +34,7 @@ class Judged:
     again: tuple[float, float] | None = None
     winners: tuple[int, int] | None = None
     problem: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,18 @@ class Agreement:
         """Whether the whole interval of `alone` is above one half."""
         return self.alone is not None and self.alone.low > 0.5
 
+    @property
+    def is_worse_than_chance(self) -> bool:
+        """Whether the whole interval of `alone` is below one half: the reward prefers what people do not."""
+        return self.alone is not None and self.alone.high < 0.5
+
+    @property
+    def follows_length(self) -> bool:
+        """Whether the longer attempts are as often the better ones, and that is told apart from chance."""
+        if self.alone is None or self.longer.low <= 0.5 <= self.longer.high:
+            return False
+        return self.alone.low <= self.longer.mean <= self.alone.high
+
 
 async def judge_pairs(
     environment: BaseEnv,
@@ -87,7 +102,7 @@ async def judge_pairs(
                 more = await _totals(again, pair, given) if again is not None and number < repeated else None
                 winners = None if judge is None else await _winners(judge, specification, pair)
             except Exception as error:  # whatever a grader or a judge raises
-                return Judged(pair, problem=f"{type(error).__name__}: {error}")
+                return _failed(pair, error)
             return Judged(pair, totals, more, winners)
 
     return list(await asyncio.gather(*(one(number, pair) for number, pair in enumerate(pairs))))
@@ -125,6 +140,13 @@ def agreement(judged: Sequence[Judged]) -> Agreement:
         ties=sum(value == 0.5 for value in alone.values()),
         failed=sum(bool(each.problem) for each in judged),
     )
+
+
+def _failed(pair: Pair, error: Exception) -> Judged:
+    kind = type(error).__name__
+    if isinstance(error, RlftError):
+        return Judged(pair, problem=f"{kind}: {error.where}{': ' * bool(error.where)}{error.what}", fix=error.fix)
+    return Judged(pair, problem=f"{kind}: {error}")
 
 
 async def _totals(environment: BaseEnv, pair: Pair, weights: Mapping[str, float]) -> tuple[float, float]:

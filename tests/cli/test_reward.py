@@ -179,6 +179,36 @@ def test_agreement_of_a_reward_without_a_judge_is_that_of_its_totals(reward):
     assert (total["ties"], total["side_by_side"]) == (1, None)
 
 
+def test_agreement_says_where_a_reward_prefers_the_worse_attempt(reward):
+    pairs = [{"id": str(n), "input": "?", "output_1": "Lima is it", "output_2": "Lima", "label": 1} for n in range(20)]
+    (reward.folder / "pairs.jsonl").write_text(
+        "".join(json.dumps({**each, "answer": "Lima", "subset": "talk"}) + "\n" for each in pairs)
+    )
+    said = reward("agreement", "try.yaml", "--pairs", "pairs.jsonl")
+    assert "The reward pays the better attempt more in 0%" in said
+    assert "of the pairs, less than chance would: it prefers the worse attempt." in said
+    assert "which chance would do" not in said
+    assert "looks at the length" not in said  # the longer one is always the better one
+    short = [{**each, "label": 2, "answer": "Lima is it"} for each in pairs]
+    (reward.folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in short))
+    said = reward("agreement", "try.yaml", "--pairs", "pairs.jsonl")
+    assert "So would one that pays the longer attempt more, with 0%" in said
+    more = [{**each, "id": f"more {each['id']}", "answer": "Lima"} for each in short]
+    more += [{**each, "id": f"most {each['id']}"} for each in more]
+    mixed = [{**each, "subset": "talk"} for each in short] + [{**each, "subset": "word"} for each in more]
+    (reward.folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in mixed))
+    assert "It prefers the worse attempt on talk." in reward("agreement", "try.yaml", "--pairs", "pairs.jsonl")
+
+
+def test_agreement_tells_once_what_to_do_where_pairs_lack_a_column(reward):
+    (reward.folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in PAIRS))
+    result = CliRunner().invoke(cli.app, ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl"])
+    assert result.exit_code == 2
+    assert "TaskError: reward.spec: the task's row has no item.answer (2 times)" in result.output
+    assert result.output.count("what to do:") == 1
+    assert "name a column that every row has" in result.output
+
+
 def test_agreement_that_nothing_comes_of_is_an_error(reward):
     with ChatServer(lambda body, number: "a lovely answer") as server:
         judged_config(reward.folder, server.url)

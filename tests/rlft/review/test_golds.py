@@ -16,6 +16,12 @@ def test_the_most_frequent_answer_counts_and_what_the_data_has_stands_beside_it(
     assert split == []
 
 
+def test_an_answer_that_people_confirm_is_no_correction():
+    rows, split = golds([opinion(0, answer=" Limma"), opinion(0, task=CHILE, answer="Santiago")])
+    assert [row["id"] for row in rows] == ["chile"]
+    assert split == []
+
+
 def test_a_task_that_people_are_split_over_has_no_row():
     said = [opinion(0, answer="Lima"), opinion(1, answer="Cusco"), opinion(0, task=CHILE, answer="Santiago")]
     rows, split = golds(said)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from rlft.judges.pairs import read_pairs
 from rlft.review.preferences import preferences
+from rlft.specification.attempt import item_of
 from tests.rlft.attempts import make_task
 from tests.rlft.review.said import opinion
 
@@ -34,3 +36,16 @@ def test_pairs_are_of_one_task_of_other_words_and_far_enough_apart(tmp_path):
     read = read_pairs(path)
     assert {pair.group for pair in read} == {"peru"}
     assert read[0].input == "The capital of Peru?"
+
+
+def test_a_specification_sees_the_task_of_a_pair_as_it_did_in_the_run(tmp_path):
+    # `label` and `input` are columns of many data sets, and something else in a pair.
+    columns = {"label": "south", "input": "x", "desk": "e", "answer": "Lima"}
+    task = replace(make_task("peru", "The capital of Peru?", "Lima"), info=columns)
+    said = [opinion(0, "Lima", deserved=1.0, task=task), opinion(1, "Cusco", deserved=0.0, task=task)]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(pair) + "\n" for pair in preferences(said)))
+    [pair] = read_pairs(path)
+    assert item_of(pair.task()).items() >= item_of(task).items()
+    assert pair.task().answer == "Lima"
+    assert pair.label == 1

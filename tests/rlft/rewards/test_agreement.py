@@ -83,6 +83,18 @@ def test_pairs_of_one_group_are_not_independent():
     assert agreement(apart).side_by_side is None
 
 
+def test_a_reward_that_prefers_the_worse_attempt_is_told_apart_from_chance():
+    # All 40 pairs are paid the wrong way round, and the longer attempt is the worse one in each of them.
+    wrong = agreement([Judged(pair(n, 1, "x", "yy"), (0.0, 1.0)) for n in range(40)])
+    chance = agreement([Judged(pair(n, 1, "x", "yy"), (n % 2, 0.5)) for n in range(40)])
+    right = agreement([Judged(pair(n, 1, "x", "yy"), (1.0, 0.0)) for n in range(40)])
+    assert [each.is_worse_than_chance for each in (wrong, chance, right)] == [True, False, False]
+    assert [each.follows_length for each in (wrong, chance, right)] == [True, False, False]
+    # Pairs of the same length: the longer one is the better one by half, as of any reward that is no better than chance.
+    even = agreement([Judged(pair(n, 1), (n % 2, 0.5)) for n in range(40)])
+    assert not even.follows_length
+
+
 def test_subsets_are_told_apart():
     judged = [Judged(pair(1, 1, subset="b"), (1.0, 0.0)), Judged(pair(2, 1, subset="a"), (0.0, 1.0))]
     found = agreements(judged)
@@ -108,6 +120,7 @@ def test_what_fails_is_the_problem_of_its_pair():
     wrong, right = judged_by(answer, [pair(1, 1, "bad"), pair(2, 1)])[0]
     assert wrong.totals is None
     assert "RewardError: the judge gave 2.0" in wrong.problem
+    assert "what to do" not in wrong.problem
     assert right.problem == ""
 
 
