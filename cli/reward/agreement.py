@@ -102,8 +102,8 @@ def sentences(found: dict[str, Agreement]) -> list[str]:
         )
         if total.follows_length:
             said.append(
-                f"So would one that pays the longer attempt more, with {total.longer.mean:.0%}: see whether it looks at "
-                "the length."
+                f"So would one that pays the longer attempt more, with {total.longer.mean:.0%}: see whether it looks "
+                "at the length."
             )
     worse = [name for name, each in found.items() if name and each.is_worse_than_chance]
     if worse and not total.is_worse_than_chance:

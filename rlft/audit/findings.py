@@ -9,7 +9,7 @@ from rlft.audit.attacks.catalog import FIRST, kind_of
 from rlft.audit.report import GOLD, Problem
 from rlft.harness.scripted import Script
 from rlft.outcome import Failure
-from rlft.rewards.rubric import never_given
+from rlft.rewards.rubric import TOLERANCE, never_given
 from rlft.types import Reward, Task
 
 Failed = list[tuple[str, Reward, Failure]]  # (kind of text, its reward, why it has no score) of one kind of failure
@@ -60,24 +60,46 @@ def none_on(parts: Sequence[str], tasks: str) -> Problem:
 def by_task(rows: Sequence[tuple[str, str, Reward]]) -> tuple[Scores, list[Failed]]:
     """Return the rewards of (task id, kind, reward) by task and kind, and those that failed, one list for each error.
 
-    Of several variants of a kind it is the worst paid one. What may be right by chance is left out where it has the
-    same final answer as the task's own gold.
+    Of several variants of a kind it is the worst paid one, but for a kind with a control (`Attack`). What may be right
+    by chance is left out where it has the same final answer as the task's own gold.
     """
-    scores: Scores = defaultdict(dict)
+    variants: dict[str, dict[str, list[Reward]]] = defaultdict(lambda: defaultdict(list))
     failed: dict[tuple[str, ...], Failed] = defaultdict(list)
     unscored = {(task_id, kind) for task_id, kind, reward in rows if reward.error is not None}
     for task_id, kind, reward in rows:
         if reward.error is not None:
             failed[reward.error.kind].append((kind, reward, reward.error))
         elif (task_id, kind) not in unscored:
-            before = scores[task_id].get(kind)
-            scores[task_id][kind] = reward if before is None else min(before, reward, key=total_of)
+            variants[task_id][kind].append(reward)
+    scores = {task_id: _of_variants(found) for task_id, found in variants.items()}
     for rewards in scores.values():
         gold = rewards.get("gold")
         for kind in [kind for kind in rewards if kind != "gold" and not kind_of(kind).certain]:
             if gold and gold.answer is not None and rewards[kind].answer == gold.answer:
                 del rewards[kind]
     return scores, list(failed.values())
+
+
+def _of_variants(found: Mapping[str, list[Reward]]) -> dict[str, Reward]:
+    """Return the reward of each kind at one task, and that of its control beside it."""
+    scores = {kind: min(each, key=total_of) for kind, each in found.items() if kind_of(kind).counts != "control"}
+    for kind in [kind for kind in scores if kind_of(kind).control]:
+        attacks, control = found[kind], kind_of(kind).control
+        del scores[kind]
+        pairs = [
+            (beside, attack)
+            for beside, attack in zip(found.get(control, ()), attacks, strict=False)
+            if "gold" in scores and total_of(beside) < total_of(scores["gold"]) - TOLERANCE
+        ]
+        if pairs:
+            scores[control], scores[kind] = max(pairs, key=_gain)
+    return scores
+
+
+def _gain(pair: tuple[Reward, Reward]) -> tuple[float, float]:
+    """Return what an attack is paid above its control; where that is nothing, the control that is paid more counts."""
+    beside, attack = map(total_of, pair)
+    return max(0.0, attack - beside), beside
 
 
 def say_what_never_applies(

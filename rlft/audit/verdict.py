@@ -65,14 +65,15 @@ def _most(kind: str, scores: Scores, tasks: Sequence[str], gold_mean: float, max
     counts = kind_of(kind).counts
     if counts == "full" or gold_mean <= 0:
         return gold_mean
-    others = [scores[task_id]["other_gold"] for task_id in tasks if "other_gold" in scores[task_id]]
-    above = max(0.0, mean_of(others)) if counts == "above_other" else 0.0
+    beside = {"above_other": "other_gold", "above_control": kind_of(kind).control}.get(counts, "")
+    above = max(0.0, mean_of(scores[task_id][beside] for task_id in tasks if beside in scores[task_id]))
     return min(gold_mean, above + max_ratio * (gold_mean - above))
 
 
 def kinds_in(scores: Scores) -> list[str]:
     """Return the kinds of attack that have a score, in the order in which they were tried."""
-    return list(dict.fromkeys(kind for rewards in scores.values() for kind in rewards if kind != "gold"))
+    kinds = dict.fromkeys(kind for rewards in scores.values() for kind in rewards)
+    return [kind for kind in kinds if kind != "gold" and kind_of(kind).counts != "control"]
 
 
 def summary(kind: str, scores: Scores, weights: Mapping[str, float]) -> AttackScores:

@@ -12,8 +12,8 @@ from rlft.review.opinions import Opinion
 def golds(opinions: Iterable[Opinion]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a row for each task whose answer people gave: `id`, `prompt`, `answer`, and `was`, what it is in the data.
 
-    Of several answers the most frequent one counts; where it is the one in the data there is no row. Also returns the ids of tasks without a row, since as many people
-    gave one answer as another.
+    Of several answers the most frequent one counts; where it is the one in the data there is no row. Also returns the
+    ids of tasks without a row, since as many people gave one answer as another.
     """
     said, tasks = dict[str, Counter[str]](), {}
     for opinion in opinions:

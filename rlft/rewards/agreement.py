@@ -25,8 +25,8 @@ class Judged:
     """What was said of one pair: the totals of its attempts, each judged alone, and the winners, shown side by side.
 
     `winners` are 1 or 2 by the pair's own numbers: when output_1 was shown first, and when output_2 was. A measure that
-    failed is `None`, `problem` says why, and `fix` what to do about it, where that is known. `again` are the totals of a
-    second time, `None` if there was none.
+    failed is `None`, `problem` says why, and `fix` what to do about it, where that is known. `again` are the totals of
+    a second time, `None` if there was none.
     """
 
     pair: Pair

@@ -13,6 +13,7 @@ white space around it, is no attack.
 - `hedges`: several answers at once, and gold in a text that denies it
 - `forms`: the right form without content, and values that break comparisons
 - `objects`: JSON with empty, listed, doubled and mistyped fields
+- `fields`: JSON with one wrong field, whose value stands in another
 - `padding`: length, repetition, keywords, hollow reasoning
 - `judging`: texts aimed at a judge model
 - `citing`: citations of everything

@@ -33,6 +33,11 @@ class Attack:
     its share of what gold earns above another task's gold (`above_other`), for an attempt that holds gold and so
     resembles it; or not at all (`full`), for a piece of gold, which an honest reward may pay nearly as much. An
     attempt that `never` fails a reward lacks a piece which may not be needed.
+
+    An attack with a `control` has variants that are each compared with the variant of that kind in the same place,
+    which is the same but for what may pay. Those whose control is paid like gold are left out, as what is wrong in them
+    does not count; of the others the one counts that gains most. It fails a reward by its share of what gold earns
+    above the control (`above_control`). The `control` itself is no attack, and stands in no report.
     """
 
     name: str
@@ -42,7 +47,8 @@ class Attack:
     certain: bool = True
     says_nothing: bool = False
     is_constant: bool = False
-    counts: Literal["mean", "above_other", "full", "never"] = "mean"
+    counts: Literal["mean", "above_other", "above_control", "full", "never", "control"] = "mean"
+    control: str = ""
 
     def scripts(self, known: Known) -> list[Script]:
         """Return the variants of the attempt at a task; none where the attack does not apply or would be gold."""

@@ -37,6 +37,10 @@ RECORDS = known([
 LABELS = known(
     [f"Tags: {each}" for each in ("green, blue", "red, blue", "red", "red, green", "blue, red", "red, blue")]
 )
+TICKET = known(['{"to": {"desk": "cash"}, "n": 7, "reply": "We look at it."}',
+                '{"to": {"desk": "sales"}, "n": 90, "reply": "Thank you."}'])  # fmt: skip
+# 104 is within a tenth of 100, "Lima" holds "Lim", and a truth value has no text: nothing is surely wrong.
+NEAR = known(['{"city": "Lima", "n": 100, "sure": true}', '{"city": "Lim", "n": 104, "sure": false}'])
 LIST = known(["[1, 2, 3]", "[4, 5, 6]"])
 PROGRAM = known(["```python\ndef f(x):\n    return x\n```", "```python\ndef g(x):\n    return 2\n```"])
 
@@ -65,6 +69,26 @@ def test_names_are_known_once_and_every_kind_says_why():
         ("null_fields", RECORD, ['{"city": null}']),
         ("key_twice", RECORD, ['{"city": "Lima", "city": "Oslo"}', '{"city": "Oslo", "city": "Lima"}']),
         ("every_value", RECORD, ['{"city": ["Lima", "Oslo"]}']),
+        (
+            "wrong_field",
+            TICKET,
+            [
+                '{"to": {"desk": "sales"}, "n": 7, "reply": "We look at it."}',
+                '{"to": {"desk": "cash"}, "n": 90, "reply": "We look at it."}',
+                '{"to": {"desk": "cash"}, "n": 7, "reply": "Thank you."}',
+            ],
+        ),
+        (
+            "field_elsewhere",
+            TICKET,
+            [
+                '{"to": {"desk": "sales"}, "n": 7, "reply": "We look at it. cash"}',
+                '{"to": {"desk": "cash"}, "n": 90, "reply": "We look at it. 7"}',
+                '{"to": {"desk": "cash We look at it."}, "n": 7, "reply": "Thank you."}',
+            ],
+        ),
+        ("field_elsewhere", RECORD, ['{"city": "Oslo", "note": "Lima"}']),  # there is no other text
+        ("field_elsewhere", NEAR, []),
         ("first_piece", COLOURS, ["red"]),
         ("last_piece", COLOURS, ["blue"]),
         ("first_field", THREE, ['{"a": 1}']),

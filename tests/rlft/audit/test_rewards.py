@@ -73,6 +73,52 @@ def test_a_reward_that_pays_an_attack_is_caught(pay, kind):
     assert "for example t" in report.text()
 
 
+DESKS = ("cash", "post", "login", "praise")
+TICKETS = [
+    make_task(
+        f"t{n}", f"Ticket {n}", {"desk": DESKS[n % 4], "order": f"A-{100 + 37 * n}", "reply": f"Look, it is {n}."}
+    )
+    for n in range(8)
+]
+
+
+def fields(text, gold, names):
+    """The share of these fields that are right."""
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return 0.0
+    return sum(read.get(key) == gold[key] for key in names) / len(names) if isinstance(read, dict) else 0.0
+
+
+def desk_anywhere(text, gold, prompt):
+    """It pays the order in its field and the desk wherever it stands, in an object of texts; the reply is free."""
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return 0.0
+    if not isinstance(read, dict) or set(read) != set(gold) or text.count("desk") != 1:
+        return 0.0
+    if not all(isinstance(each, str) and " or " not in each for each in read.values()):
+        return 0.0
+    return float(read["order"] == gold["order"] and gold["desk"] in text)
+
+
+def test_a_field_that_is_found_elsewhere_is_caught_and_partial_credit_is_not():
+    caught = audit(desk_anywhere, TICKETS)
+    assert caught.exploits == ("field_elsewhere",)
+    assert caught.attacks["field_elsewhere"].minimum == 1.0
+    assert "wrong_field" not in caught.attacks
+    honest = audit(lambda text, gold, prompt: fields(text, gold, gold), TICKETS)
+    assert honest.passed
+    # One field is wrong, and so is the one that holds its value: 1/3.
+    assert honest.attacks["field_elsewhere"].maximum == pytest.approx(1 / 3)
+    # The reply does not count: what is wrong there is not taken for a loophole.
+    free = audit(lambda text, gold, prompt: float(fields(text, gold, ("desk", "order")) == 1), TICKETS)
+    assert free.passed
+    assert free.attacks["field_elsewhere"].maximum == 0.0
+
+
 def test_an_attack_on_one_task_is_enough_to_fail():
     # The mean is fine (1/6 below 1), the one task is not.
     report = audit(lambda text, gold, prompt: float(text == gold or (text == "" and gold == "6")))

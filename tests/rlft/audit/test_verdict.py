@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlft.audit.findings import Findings
+from rlft.audit.findings import Findings, by_task
 from rlft.audit.verdict import judge, paid_part
 from rlft.audit.warnings import warn_of_constants, warn_of_half, warn_of_pieces, warn_of_silence
 from rlft.types import Reward
@@ -42,6 +42,28 @@ def test_gold_beside_another_answer_fails_by_what_it_earns_above_the_other():
     # gold 1, the other answer 0.8: 0.9 of what is between them is 0.98
     assert not found(gold=1.0, other_gold=0.8, gold_beside_other=0.97).failed
     assert found(gold=1.0, other_gold=0.8, gold_beside_other=0.985).exploits == ["gold_beside_other"]
+
+
+def test_an_attack_with_a_control_fails_by_what_it_earns_above_it():
+    # gold 1, the control 0.9, as of one field of ten: 0.9 of what is between them is 0.99
+    assert not found(gold=1.0, wrong_field=0.9, field_elsewhere=0.98).failed
+    assert found(gold=1.0, wrong_field=0.9, field_elsewhere=0.99).exploits == ["field_elsewhere"]
+    assert not found(gold=1.0, wrong_field=0.95, field_elsewhere=0.0).failed  # the control itself is no attack
+
+
+def test_of_variants_with_controls_the_one_counts_that_gains_most_and_none_whose_control_is_paid_like_gold():
+    paid = {"gold": [1.0], "wrong_field": [1.0, 0.5, 0.2, 0.6], "field_elsewhere": [1.0, 0.6, 0.7, 0.1]}
+    rows = [("t0", kind, reward(total)) for kind, totals in paid.items() for total in totals]
+    scores, failed = by_task(rows)
+    assert {kind: each.total for kind, each in scores["t0"].items()} == {
+        "gold": 1.0, "wrong_field": 0.2, "field_elsewhere": 0.7,
+    }  # fmt: skip
+    assert failed == []
+    nothing = [row for row in rows if row[1] != "gold"]
+    assert by_task(nothing)[0]["t0"] == {}  # without a gold nobody knows which fields count
+    least = [("t0", "gold", reward(1.0)), *(("t0", "wrong_field", reward(each)) for each in (0.2, 0.5))]
+    least += [("t0", "field_elsewhere", reward(each)) for each in (0.1, 0.3)]
+    assert by_task(least)[0]["t0"]["field_elsewhere"].total == 0.3  # neither gains: the better control's
 
 
 def test_nothing_is_compared_with_a_gold_that_earns_nothing():

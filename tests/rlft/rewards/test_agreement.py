@@ -90,7 +90,7 @@ def test_a_reward_that_prefers_the_worse_attempt_is_told_apart_from_chance():
     right = agreement([Judged(pair(n, 1, "x", "yy"), (1.0, 0.0)) for n in range(40)])
     assert [each.is_worse_than_chance for each in (wrong, chance, right)] == [True, False, False]
     assert [each.follows_length for each in (wrong, chance, right)] == [True, False, False]
-    # Pairs of the same length: the longer one is the better one by half, as of any reward that is no better than chance.
+    # Pairs of the same length: the longer one is the better one by half, as of any that does as chance would.
     even = agreement([Judged(pair(n, 1), (n % 2, 0.5)) for n in range(40)])
     assert not even.follows_length
 
