@@ -17,6 +17,7 @@ from rlft.config.file import load_config
 from rlft.errors import RlftError
 
 _LONGEST_NAME, _LARGEST_FILE = 1000, 16 << 20  # characters, bytes
+_SUFFIXES = (".json", ".jsonl", ".txt", ".md")
 
 
 def run(
@@ -49,11 +50,25 @@ def run(
         tried.show()
 
 
+def _looks_like_a_file(given: str) -> bool:
+    """Return whether a text without white space is a path by its suffix, or by how it begins."""
+    is_one = bool(given) and not any(map(str.isspace, given)) and not given.startswith(("{", "[", "<"))
+    return is_one and (given.startswith(("/", "./", "../", "~/")) or Path(given).suffix.lower() in _SUFFIXES)
+
+
 def _attempt(given: str) -> str | list[object]:
     """Return the text or the messages that `--attempt` means. Raises RlftError for a file that cannot be read."""
-    if len(given) > _LONGEST_NAME or "\0" in given or not Path(given).is_file():
+    if len(given) > _LONGEST_NAME or "\0" in given:
         return given
     path = Path(given)
+    if not path.is_file():
+        if _looks_like_a_file(given):
+            raise RlftError(
+                f"there is no file {given}",
+                where="--attempt",
+                fix="name a file that is there; for an attempt that says just this, put it into one",
+            )
+        return given
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise ValueError("it has more than 16 MiB")

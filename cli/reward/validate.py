@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 def validate(
     config: ConfigPath,
     with_tasks: Annotated[
-        bool, typer.Option("--tasks", help="Also read the tasks, and run the cases that name one by its id.")
+        bool,
+        typer.Option(
+            "--tasks", help="Also read the tasks: check the columns that are named, and run the cases with ids."
+        ),
     ] = False,
     overrides: Overrides = None,
     as_json: ResultAsJson = False,
@@ -27,14 +30,17 @@ def validate(
 ) -> None:
     """Check a written reward and run its cases, without data.
 
-    The exit code is 2 if the specification cannot be used or a case does not hold, and 0 otherwise.
+    The exit code is 2 if the specification cannot be used, a column that it names is missing, or a case does not hold,
+    and 0 otherwise.
     """
     with guarded(verbose, None):
         settings = load_config(config, overrides)
         specification = specification_in(settings)
         from rlft.rewards.cases import run_cases
+        from rlft.specification.columns import check_columns
 
         tasks, reward = tasks_of(settings) if with_tasks else (), settings.reward
+        check_columns(specification, tasks)
         with judged_reward(settings) as environment:
             results = run_cases(environment, tasks, reward.weights, timeout_seconds=reward.timeout_seconds)
         failed = [each for each in results if each.failed]

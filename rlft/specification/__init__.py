@@ -9,6 +9,7 @@
 - `billing`: what judges were asked for a score
 - `openai`: OpenAI's graders that compute
 - `templates`, `reading`, `attempt`: places to fill in, where a value stands, and what an attempt is
+- `columns`: the columns that a specification asks the tasks' rows for
 - `golds`: how a specification writes a full answer
 - `scoring`: one attempt scored, criterion by criterion
 - `words`: a specification in words

@@ -37,7 +37,9 @@ def check_template(template: str) -> str:
     return template
 
 
-Template = Annotated[str, AfterValidator(check_template)]
+TEMPLATE = AfterValidator(check_template)
+"""What marks a field as a template."""
+Template = Annotated[str, TEMPLATE]
 """A text with places to fill in."""
 
 

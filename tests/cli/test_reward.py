@@ -86,6 +86,21 @@ def test_run_scores_an_attempt_and_says_why(reward):
     reward("run", "try.yaml", "--attempt", "Lima", "--task", "chile", code=2)
 
 
+@pytest.mark.parametrize("name", ["/tmp/nofile.json", "nofile.JSON", "./Lima", "../tries/Lima", "~/lima", "a/b.txt"])
+def test_a_file_that_is_not_there_is_no_attempt(reward, name):
+    result = CliRunner().invoke(cli.app, ["reward", "run", "try.yaml", "--attempt", name])
+    assert result.exit_code == 2
+    assert f"--attempt: there is no file {name}" in result.output
+    assert "put it into one" in result.output
+
+
+@pytest.mark.parametrize(
+    "text", ["see /tmp/nofile.json", "1/2", "and/or", '{"a":"b.json', "x = 1\ny.txt", "", "12.5", "</s>"]
+)
+def test_what_may_be_a_text_is_an_attempt(reward, text):
+    assert "The total is" in reward("run", "try.yaml", "--attempt", text)
+
+
 def test_validate_runs_the_cases(reward):
     said = reward("validate", "try.yaml")
     assert "2 criteria can be used, and 1 of 2 cases hold." in said
@@ -95,6 +110,19 @@ def test_validate_runs_the_cases(reward):
     assert told["passed"] is False
     assert told["cases"][0]["problem"] == "earns 1.1, not at least 1.5"
     assert told["cases"][1]["holds"] is None
+
+
+def test_a_misspelt_column_is_told_where_the_tasks_are_read(reward):
+    criteria = {"right": {"says": "So.", "grader": {"type": "exact", "gold": "{{item.answr}}"}}}
+    (reward.folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": criteria}))
+    assert "0 of 0 cases" in reward("validate", "try.yaml")  # no data are read
+    result = CliRunner().invoke(cli.app, ["reward", "validate", "try.yaml", "--tasks"])
+    assert result.exit_code == 2
+    assert "{{item.answr}} is not in the rows of 31 of 31 tasks; did you mean {{item.answer}}?" in result.output
+    result = CliRunner().invoke(cli.app, ["reward", "explain", "try.yaml"])
+    assert result.exit_code == 2
+    assert "It is checked whether the answer is {{item.answr}}" in result.output
+    assert "did you mean {{item.answer}}?" in result.output
 
 
 def test_import_prints_a_specification_that_validates(reward):
