@@ -30,7 +30,7 @@ def audit(
         for named in (settings.environment.members() or {"": settings.environment}).values():
             check_syntax(named.name, "environment.name", "Class")
         from mlops.display.bars import Display
-        from rlft.audit.by_settings import audit_by
+        from rlft.audit.by_settings import audit_by, way_out
         from rlft.contract.loading import load_environment
         from rlft.judges.servers import judging
         from rlft.tasks import ingest_tasks
@@ -59,4 +59,7 @@ def audit(
             )
             console.print(styled(f"The audit passes: no wrong answer is paid like a right one{accepted}."))
         if not report.passed:
+            if not as_json:
+                console.print(styled("The audit fails, and `rlft run` would stop here.", "red"))
+                console.print(f"  what to do: {way_out(settings)}")
             raise typer.Exit(2)

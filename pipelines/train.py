@@ -37,6 +37,7 @@ from pipelines.result import conclude
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
 from pipelines.watching import Watch, check_honest
+from rlft.audit.by_settings import way_out
 from rlft.budget import Account
 from rlft.config import Config
 from rlft.errors import RewardAuditError
@@ -174,8 +175,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime, tracking_uri: str
             raise RewardAuditError(
                 "the reward pays wrong answers:\n" + audit.text(),
                 where=stages.config.environment_name,
-                fix="mend compute_reward until gold is full and beats every attack, name in reward.accept_exploits the "
-                "attacks that may be paid, or set reward.audit: false",
+                fix=f"{way_out(stages.config)}, or set reward.audit: false",
             )
     other = stages.initialize_other(tasks)
     base, prompts = stages.initialize(tasks)

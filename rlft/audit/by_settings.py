@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rlft.audit.report import AuditReport
 from rlft.audit.rewards import audit_reward
-from rlft.config import HarnessConfig, RewardConfig
+from rlft.config import Config, HarnessConfig, RewardConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.several import Several, places_of
 from rlft.progress import Progress, silent
@@ -56,6 +56,16 @@ def audit_by(
             for name, places in places_of(environment, tasks).items()
         }
     )
+
+
+def way_out(config: Config) -> str:
+    """Return what to do about a reward that fails its audit, by what it is written in."""
+    mend = "mend compute_reward until gold is full and beats every attack"
+    if config.environments:
+        mend = "mend the rewards until gold is full and beats every attack"
+    elif config.reward.spec is not None:
+        mend = "mend the criteria of reward.spec until gold is full and beats every attack, and the cases hold"
+    return f"{mend}, or name in reward.accept_exploits the attacks that may be paid"
 
 
 def _joined(reports: Mapping[str, AuditReport]) -> AuditReport:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 from rlft.audit.attacks.catalog import FIRST, KINDS
 from rlft.audit.attacks.known import Known, Pool, other_gold
@@ -119,7 +120,10 @@ def _judged(
 def _report(scores: Scores, stage: Stage, num_tasks: int, attacked: int) -> AuditReport:
     findings = stage.findings
     for name in sorted(set(findings.accept) - set(findings.accepted)):
-        findings.note(Problem("reward.accept_exploits", f"{name} is accepted, and nothing was found of that name"))
+        near = get_close_matches(name, [*findings.exploits, *KINDS], n=1)
+        meant = f"; did you mean {near[0]}?" if near and name not in KINDS else ""
+        said = f"{name} is accepted, and nothing was found of that name{meant}"
+        findings.note(Problem("reward.accept_exploits", said))
     kinds = list(dict.fromkeys([GOLD_KIND, *(attack.name for attack in FIRST), *kinds_in(scores)]))
     return AuditReport(
         attacks={kind: summary(kind, scores, stage.weights) for kind in kinds},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,14 +10,18 @@ from pydantic import BaseModel, ValidationError
 
 from rlft.config import Config
 from rlft.config.content import wrong_values
+from rlft.config.explained import explained, is_in_specification
 from rlft.config.specified import read_named_specifications
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
-from rlft.secrets import find_secrets, hide_secrets, redact, require
+from rlft.secrets import find_secrets, redact, require
+from rlft.specification import FIELDS
 
 LARGEST_FILE = 1_000_000  # bytes
 MOST_PROBLEMS = 20  # so many of them are shown
+_OF_CONFIG = {"tasks", "environment", "environments", "reward", "policy", "scenarios"}  # none is in a specification
+_NO_FILES: Mapping[str, Path] = {}
 Checked = TypeVar("Checked", bound=BaseModel)
 
 
@@ -26,7 +30,25 @@ def load_config(path: Path, overrides: list[str] | None = None) -> Config:
 
     Raises ConfigError, which names the file, the key and what to do.
     """
-    return check_config(read_settings(path, overrides), where=str(path))
+    content, files = read_with_files(path, overrides)
+    return check_config(content, where=str(path), files=files)
+
+
+def read_with_files(
+    path: Path, overrides: list[str] | None = None, *, example: str = "configs/demo.yaml"
+) -> tuple[dict[str, Any], dict[str, Path]]:
+    """Return what `read_settings` does, and the files of specifications as {setting: file}.
+
+    Raises ConfigError as that does, and for a file that is a specification itself.
+    """
+    content = _read(path, overrides, example)
+    if "criteria" in content and not _OF_CONFIG & content.keys():
+        raise ConfigError(
+            "this is the specification of a reward, and no config",
+            where=str(path),
+            fix=f"give a config that names it: reward: {{spec: {path.name}}}",
+        )
+    return content, read_named_specifications(content, path.parent)
 
 
 def read_settings(
@@ -36,6 +58,12 @@ def read_settings(
 
     What the files of specifications hold stands in place of their names. Raises ConfigError.
     """
+    content = _read(path, overrides, example)
+    read_named_specifications(content, path.parent)
+    return content
+
+
+def _read(path: Path, overrides: list[str] | None, example: str) -> dict[str, Any]:
     if problem := why_no_file(path):
         raise ConfigError(problem, where=str(path), fix=f"name a YAML file such as {example}")
     try:
@@ -54,34 +82,49 @@ def read_settings(
         raise ConfigError("not a mapping of sections", where=str(path), fix=f"start from {example}")
     for override in overrides or []:
         apply_override(content, override)
-    read_named_specifications(content, path.parent)
     return content
 
 
-def check_config(content: dict[str, Any], *, where: str) -> Config:
-    """Validate a mapping as a config. Raises ConfigError, which names `where` and lists every problem with its key."""
-    return check_settings(Config, content, where=where)
+def check_config(content: dict[str, Any], *, where: str, files: Mapping[str, Path] = _NO_FILES) -> Config:
+    """Validate a mapping as a config. Raises ConfigError, which names `where` and lists every problem with its key.
+
+    `files` are those that hold specifications, as {setting: file}.
+    """
+    return check_settings(Config, content, where=where, files=files)
 
 
 def check_settings(
-    kind: type[Checked], content: dict[str, Any], *, where: str, page: str = "docs/guide/settings.md"
+    kind: type[Checked],
+    content: dict[str, Any],
+    *,
+    where: str,
+    page: str = "docs/guide/settings.md",
+    files: Mapping[str, Path] = _NO_FILES,
 ) -> Checked:
-    """Validate a mapping as settings of this kind, which are described on `page`. Raises ConfigError."""
+    """Validate a mapping as settings of this kind, which are described on `page`. Raises ConfigError.
+
+    `files` are those that hold specifications, as {setting: file}.
+    """
+    every = f"every setting, with its unit and default, is in {page}"
     if wrong := list(wrong_values(content)):
-        raise _refused(wrong, where, page)
+        raise _refused(wrong, where, every)
     try:
         return kind.model_validate(content)
     except ValidationError as cause:
-        raise _refused([_explain(error, kind) for error in cause.errors()], where, page) from None
+        errors = cause.errors()
+        inside = sum(map(is_in_specification, errors))
+        fields = f"every field of a specification is in {FIELDS}"
+        fix = fields if inside == len(errors) else f"{every}; {fields}" if inside else every
+        raise _refused([explained(each, kind, files) for each in errors], where, fix) from None
 
 
-def _refused(problems: list[str], where: str, page: str) -> ConfigError:
+def _refused(problems: list[str], where: str, fix: str) -> ConfigError:
     shown = "\n".join(f"  {problem}" for problem in problems[:MOST_PROBLEMS])
     more = len(problems) - MOST_PROBLEMS
     return ConfigError(
         f"{len(problems)} setting(s) cannot be used:\n{shown}" + (f"\n  and {more} more" if more > 0 else ""),
         where=where,
-        fix=f"every setting, with its unit and default, is in {page}",
+        fix=fix,
     )
 
 
@@ -131,46 +174,3 @@ def holds_secret(override: str) -> bool:
     except ConfigError:  # it is no override, so only its form can tell
         return redact(override) != override
     return bool(find_secrets(content))
-
-
-_PLAIN = {"missing": "it is missing and has no default", "model_type": "a section of settings belongs here"}
-
-
-def _explain(error: Any, kind: type[BaseModel]) -> str:
-    """Return one line for one of pydantic's errors.
-
-    It has the key, what is wrong, and for an unknown name the nearest known one.
-    """
-    location = [f"{part:.80}" if isinstance(part, str) else str(part) for part in error["loc"]]
-    key = ".".join(location) or "the whole config"
-    message = _PLAIN.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        message = "unknown setting"
-        if near := difflib.get_close_matches(location[-1], _fields(location[:-1], kind), n=1):
-            message += f"; did you mean {'.'.join([*location[:-1], near[0]])}?"
-    elif error["type"] not in ("value_error", "missing") and not isinstance(error.get("input"), dict):
-        message += f", not {hide_secrets(error.get('input'))!r:.80}"
-        if isinstance(error.get("input"), bool) and error["type"] in ("literal_error", "string_type"):
-            message += f" (which YAML makes of {'yes, on and true' if error['input'] else 'no, off and false'})"
-    return f"{key}: {message}"
-
-
-def _fields(location: list[str], kind: type[BaseModel]) -> list[str]:
-    """Return the names of the settings of the section at a path of keys; none if there is no such section.
-
-    A key within a map of sections, or a place in a list of them, stays in that section.
-    """
-    section, inside = kind, False
-    for part in location:
-        if part not in section.model_fields:
-            if inside:
-                inside = False
-                continue
-            return []
-        annotation = section.model_fields[part].annotation
-        candidates = [annotation, *getattr(annotation, "__args__", ())]
-        models = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
-        if not models:
-            return []
-        section, inside = models[0], models[0] is not annotation
-    return list(section.model_fields)

@@ -40,14 +40,18 @@ def read_specification(path: Path, setting: str) -> dict[str, Any]:
     return content
 
 
-def read_named_specifications(content: MutableMapping[str, Any], folder: Path) -> None:
+def read_named_specifications(content: MutableMapping[str, Any], folder: Path) -> dict[str, Path]:
     """Replace the names of files in all settings `reward.spec` of a config or suite by what the files hold.
 
-    Names are relative to `folder`, the config's own. Raises ConfigError as `read_specification` does.
+    Names are relative to `folder`, the config's own. Returns {setting: file}. Raises ConfigError as
+    `read_specification` does.
     """
+    files = dict[str, Path]()
     for path, reward in _rewards(content):
         if isinstance(reward.get("spec"), str):
+            files[f"{path}.spec"] = folder / reward["spec"]
             reward["spec"] = read_specification(folder / reward["spec"], f"{path}.spec")
+    return files
 
 
 def with_specification(environment: EnvironmentConfig, reward: RewardConfig) -> EnvironmentConfig:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlft.config.evaluation import AttemptsConfig
 from rlft.config.experiment import Config
-from rlft.config.file import check_config, check_settings, read_settings
+from rlft.config.file import check_config, check_settings, read_with_files
 from rlft.config.suite import ScenarioConfig, SuiteConfig, SuitePolicy, SuiteRollout, SuiteSampling, SuiteSection
 from rlft.errors import ConfigError
 from rlft.secrets import require
@@ -23,9 +23,10 @@ def load_suite(path: Path, overrides: list[str] | None = None) -> SuiteConfig:
     A file with `scenarios` is a suite of its own, one with tasks or an environment a config. Raises ConfigError, which
     names the file, the key and what to do.
     """
-    content = read_settings(path, overrides, example="configs/suites/demo.yaml")
+    content, files = read_with_files(path, overrides, example="configs/suites/demo.yaml")
     if "scenarios" in content:
-        return check_settings(SuiteConfig, content, where=str(path), page="docs/guide/evaluation.md")
+        page = "docs/guide/evaluation.md"
+        return check_settings(SuiteConfig, content, where=str(path), page=page, files=files)
     if not _OF_CONFIG & content.keys():
         near = difflib.get_close_matches("scenarios", map(str, content), n=1)
         raise ConfigError(
@@ -33,7 +34,7 @@ def load_suite(path: Path, overrides: list[str] | None = None) -> SuiteConfig:
             where=str(path),
             fix=f"did you mean scenarios? the file has {near[0]}" if near else "start from configs/suites/demo.yaml",
         )
-    return suite_of(check_config(content, where=str(path)), where=str(path))
+    return suite_of(check_config(content, where=str(path), files=files), where=str(path))
 
 
 def suite_of(config: Config, *, where: str = "") -> SuiteConfig:

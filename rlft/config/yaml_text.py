@@ -27,7 +27,7 @@ class _Loader(yaml.SafeLoader):
         for key in written:
             text = repr(self.construct_object(key, deep=True))  # type: ignore[reportUnknownMemberType]
             if text in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key given twice: {text:.80}", node.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"key given twice: {text:.80}", key.start_mark)
             seen.add(text)
         return super().construct_mapping(node, deep)
 

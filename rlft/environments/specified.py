@@ -18,6 +18,7 @@ from rlft.fingerprints.reachable import module_code
 from rlft.specification import Specification
 from rlft.specification.attempt import Attempt, Helpers, item_of
 from rlft.specification.golds import written_gold
+from rlft.specification.grader import FIELDS
 from rlft.specification.judged import no_judge
 from rlft.specification.model import GATE
 from rlft.specification.programs import Program
@@ -150,9 +151,9 @@ def _read(content: str) -> Specification:
     except ValidationError as error:
         first = error.errors()[0]
         raise EnvironmentSetupError(
-            f"{'.'.join(map(str, first['loc']))}: {first['msg']}",
+            f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}",
             where="reward.spec",
-            fix="docs/guide/reward-specification.md has all fields",
+            fix=f"{FIELDS} has all fields",
         ) from None
 
 

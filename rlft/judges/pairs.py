@@ -69,7 +69,7 @@ def read_pairs(path: Path) -> list[Pair]:
             pair = Pair.model_validate(json.loads(line))
         except ValidationError as wrong:
             first = wrong.errors()[0]
-            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
             raise ConfigError(problem, where=f"--pairs {path}, line {number}", fix=_FIX) from None
         except (ValueError, RecursionError) as cause:
             raise ConfigError(f"it is no JSON: {cause}", where=f"--pairs {path}, line {number}", fix=_FIX) from None

@@ -16,6 +16,7 @@
 - `importing`: OpenAI's graders as a specification
 """
 
+from rlft.specification.grader import FIELDS
 from rlft.specification.model import Case, Criterion, Specification
 
-__all__ = ["Case", "Criterion", "Specification"]
+__all__ = ["FIELDS", "Case", "Criterion", "Specification"]

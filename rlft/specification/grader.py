@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 from rlft.specification.attempt import Attempt, Verdict
 from rlft.specification.piece import Piece
 
+FIELDS = "docs/guide/graders.md"
+"""The page with all fields of specifications and graders."""
+
 
 class Grader(Piece):
     """Decides about one attempt. Scores lie in [0, 1] unless a grader says otherwise."""

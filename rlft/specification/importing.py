@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from rlft.errors import ConfigError
 from rlft.graders.formulas import linear_terms
 from rlft.graders.intervals import Range, formula_range
+from rlft.specification.grader import FIELDS
 from rlft.specification.judged import LabelModel, ScoreModel
 from rlft.specification.model import Specification
 from rlft.specification.openai import Multi, StringCheck, TextSimilarity
@@ -41,8 +42,11 @@ def import_grader(content: Any, *, where: str) -> Specification:
             says += " Its programs are taken to score from 0 to 1; where they do not, change `minimum` and `maximum`."
         return Specification.model_validate({"says": says, "criteria": criteria})
     except ValidationError as error:
-        problems = "\n".join(f"  {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:20])
-        fix = "docs/guide/reward-specification.md has all fields"
+        problems = "\n".join(
+            f"  {'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}"
+            for each in error.errors()[:20]
+        )
+        fix = f"{FIELDS} has all fields"
         raise ConfigError(f"it cannot be taken over:\n{problems}", where=where, fix=fix) from None
     except ValueError as error:  # of `formula_range`
         raise ConfigError(

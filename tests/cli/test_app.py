@@ -105,6 +105,11 @@ def test_an_audit_that_fails_shows_the_table_and_its_own_exit(rlft, tmp_path):
     assert result.exit_code == 2
     assert "empty" in result.output
     assert "gold" in result.output
+    assert "The audit fails, and `rlft run` would stop here." in result.output
+    said = " ".join(result.output.split())
+    assert "what to do: mend compute_reward until gold is full and beats every attack, or name in" in said
+    told = rlft("audit", TINY, "--set", "environment.name=generous.py:Generous", "--json")
+    assert json.loads(told.output)["passed"] is False
 
 
 def test_a_weight_of_no_part_is_answered_with_the_nearest_before_anything_is_shown(rlft, tmp_path):

@@ -312,8 +312,8 @@ def test_config_needs_no_torch():
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("rlft.config")
     }
     assert imported == {
-        "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib.machinery", "pathlib",
-        "typing", "urllib.parse", "pydantic", "pydantic.fields", "rlft.errors", "rlft.files", "rlft.losses",
+        "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib.machinery",
+        "itertools", "pathlib", "typing", "urllib.parse", "pydantic", "pydantic.fields", "rlft.errors", "rlft.files", "rlft.losses",
         "rlft.privacy", "rlft.specification",
         "rlft.secrets", "rlft.types", "rlft.visible", "rlft.workers.settings",
     }  # fmt: skip

@@ -3,9 +3,10 @@
 import json
 from dataclasses import replace
 
-from rlft.audit.by_settings import audit_by
+from rlft.audit.by_settings import audit_by, way_out
 from rlft.audit.rewards import audit_reward
 from rlft.config import HarnessConfig, RewardConfig
+from rlft.config.file import check_config
 from rlft.contract.several import Several
 from tests.rlft.audit.test_rewards import Pays, exact
 from tests.rlft.several import of
@@ -21,6 +22,29 @@ def audit(one, other, **settings):
 
 def pays_anything(text, gold, prompt):
     return 1.0
+
+
+def test_the_way_out_names_what_the_reward_is_written_in():
+    spec = {"criteria": {"right": {"says": "So.", "grader": {"type": "exact"}}}}
+    tasks = {"source": "jsonl", "path": "rows.jsonl"}
+    base = {"name": "x", "policy": {"model": "m"}}
+    own = {"name": "own.py:Own"}
+    one = {**base, "tasks": tasks}
+    coded = check_config({**one, "environment": own}, where="")
+    written = check_config({**one, "reward": {"spec": spec}}, where="")
+    several = check_config(
+        {
+            **base,
+            "environments": {
+                "a": {"tasks": tasks, "environment": own},
+                "b": {"tasks": tasks, "reward": {"spec": spec}},
+            },
+        },
+        where="",
+    )
+    assert way_out(coded).startswith("mend compute_reward until")
+    assert way_out(written).startswith("mend the criteria of reward.spec until")
+    assert way_out(several).startswith("mend the rewards until")
 
 
 def test_all_have_to_pass():

@@ -352,6 +352,9 @@ def test_accepted_exploits_pass_and_names_without_a_finding_are_told():
     assert (report.passed, report.accepted, report.exploits) == (True, ("empty",), ())
     assert report.findings[0].startswith("accepted: empty earns as much as gold on 6 tasks")
     assert report.findings[-1] == "echo is accepted, and nothing was found of that name"
+    near = audit(pays, accept=["emty"])
+    assert not near.passed
+    assert near.findings[-1] == "emty is accepted, and nothing was found of that name; did you mean empty?"
 
 
 def test_an_attack_that_would_be_paid_more_than_full_fails_and_one_that_breaks_the_reward_is_a_note():

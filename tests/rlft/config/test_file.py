@@ -126,7 +126,9 @@ def test_a_key_given_twice(tmp_path, extra, key):
 
 
 def test_a_nested_key_given_twice(tmp_path):
-    assert "rounds" in refused(tmp_path, YAML + "  rounds: 3\n  rounds: 3\n").what
+    what = refused(tmp_path, YAML + "  rounds: 3\n  seed: 1\n  rounds: 3\n").what
+    last = len((YAML + "  rounds: 3\n  seed: 1\n").splitlines()) + 1
+    assert f"key given twice: 'rounds', line {last}, column 3" in what  # the second of them
 
 
 def test_anchors_and_merge_keys(tmp_path):
