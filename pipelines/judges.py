@@ -91,10 +91,12 @@ def _warn_of_comparing(specification: Specification, reward: RewardConfig, metri
     rulers = [name for name, each in specification.criteria.items() if isinstance(each.grader, Ruler)]
     paid = [name for name in rulers if reward.weights.get(name, specification.criteria[name].weight) > 0]
     if paid and (metric == "reward" or reward.full is None):
+        choose = "Set" if metric == "accuracy" else "Choose accuracy, and set"
         logger.warning(
             "policies are compared by evaluation.metric: %s, of which %s is a part: it compares attempts of one policy "
-            "with each other, so that its mean says nothing about the policy. Choose accuracy, and set reward.full to "
-            "what the other criteria earn",
+            "with each other, so that its mean says nothing about the policy. %s reward.full to what the other "
+            "criteria earn",
             metric,
             paid[0],
+            choose,
         )

@@ -10,10 +10,12 @@ import typer
 
 from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
-from mlops.display.terminal import console
+from mlops.display.terminal import console, errors
 from rlft.config.yaml_text import write_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
+
+_JUDGE = "judge: {endpoint: ADDRESS, model: NAME}; without it the specification cannot be used."
 
 
 def import_grader(
@@ -31,7 +33,12 @@ def import_grader(
             content = json.loads(file.read_text(encoding="utf-8"))
         except (ValueError, RecursionError, OSError) as error:
             raise ConfigError(f"it is not readable as JSON: {error}", where=str(file), fix="mend the file") from error
-        specification = taken_over(content, where=str(file)).model_dump(mode="json", exclude_defaults=True)
+        taken = taken_over(content, where=str(file))
+        specification = taken.model_dump(mode="json", exclude_defaults=True)
+        if any(grader.needs_judge() for grader in taken.graders()):
+            errors.print(f"It asks a judge, which you have to name: add {_JUDGE}")
+            if not as_json:
+                console.print(f"# Add {_JUDGE}", soft_wrap=True)
         if as_json:
             console.write_json(specification)
         else:

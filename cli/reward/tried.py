@@ -58,7 +58,10 @@ class Tried:
             score = "-" if each.counts is None else f"{each.counts:g}"
             if each.counts != each.found:
                 score = f"{each.found:g}, counts {score}"
-            cells = (styled(name), score, f"{self.maxima[name]:g}", f"{self.weights[name]:g}", styled(each.why))
+            why = each.why
+            if self.weights[name] < 0 and each.counts is not None:
+                why = f"it costs {'something' if each.counts > 0 else 'nothing'}: {why}"
+            cells = (styled(name), score, f"{self.maxima[name]:g}", f"{self.weights[name]:g}", styled(why))
             table.add_row(*cells)
         console.print(table)
         console.print(f"The total is {self.total:g} of {self.full:g}.")

@@ -57,10 +57,14 @@ def _show(criteria: int, results: list[CaseResult], failed: list[CaseResult]) ->
     for each in failed:
         console.print(styled(str(each), "red"))
     waiting = sum(each.problem is None for each in results)
-    held = len(results) - len(failed) - waiting
-    console.print(f"{criteria} criteria can be used, and {held} of {len(results)} cases hold.")
+    ran = len(results) - waiting
+    usable = "1 criterion" if criteria == 1 else f"{criteria} criteria"
+    held = f"{ran - len(failed)} of {ran} cases that were run hold" if ran else "no case was run"
+    console.print(f"{usable} can be used, and {held}.")
     if waiting:
-        console.print(f"{waiting} of the cases name tasks that were not read; --tasks reads all of the config.")
+        name = "1 more case names a task" if waiting == 1 else f"{waiting} more cases name tasks"
+        unread = "that was not read; --tasks reads all" if waiting == 1 else "that were not read; --tasks reads all"
+        console.print(styled(f"{name} {unread} of the config.", "yellow"))
 
 
 def _to_json(result: CaseResult) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel
+from typing_extensions import TypeIs
 
 from rlft.secrets import hide_secrets
 
@@ -17,6 +18,7 @@ _PLAIN = {
     "model_type": "a section of settings belongs here",
     "union_tag_not_found": "its `type` is missing, which says what it is",
 }
+_WITHOUT_VALUE = ("value_error", "missing", "union_tag_not_found")
 Location = Sequence[str]
 
 
@@ -35,9 +37,7 @@ def explained(error: Any, kind: type[BaseModel], files: Mapping[str, Path]) -> s
             message += f"; did you mean {'.'.join([*location[depth:-1], near[0]])}?"
     elif error["type"] == "union_tag_invalid":
         message = _no_type(error["ctx"])
-    elif error["type"] not in ("value_error", "missing", "union_tag_not_found") and not isinstance(
-        error.get("input"), dict
-    ):
+    elif error["type"] not in _WITHOUT_VALUE and not isinstance(error.get("input"), dict):
         message += f", not {hide_secrets(error.get('input'))!r:.80}"
         if isinstance(error.get("input"), bool) and error["type"] in ("literal_error", "string_type"):
             message += f" (which YAML makes of {'yes, on and true' if error['input'] else 'no, off and false'})"
@@ -80,7 +80,8 @@ def _fields(location: Location, kind: type[BaseModel]) -> list[str]:
     A key within a map of sections, or a place in a list of them, stays in that section. The `type` of one of several
     kinds of section, which pydantic adds to the path, leads to that kind.
     """
-    section, kinds, inside = kind, [kind], False
+    section, inside = kind, False
+    kinds: list[type[BaseModel]] = [kind]
     for part in location:
         if typed := next((each for each in kinds if part in _types(each)), None):
             section, kinds, inside = typed, [typed], False
@@ -104,7 +105,7 @@ def _within(annotation: Any) -> list[Any]:
     return [*inner, *(each for one in inner if not _is_section(one) for each in _within(one))]
 
 
-def _is_section(kind: Any) -> bool:
+def _is_section(kind: Any) -> TypeIs[type[BaseModel]]:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 

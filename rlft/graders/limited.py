@@ -31,6 +31,11 @@ def check_pattern(pattern: str) -> str:
     try:
         compiled(pattern)
     except regex.error as error:  # its text names the place
+        if "{{" in pattern:
+            raise ValueError(
+                f"{pattern!r:.80} is a pattern, in which nothing is filled in: use a grader that takes templates, such "
+                "as exact or contains, or write \\{\\{ for two braces"
+            ) from None
         raise ValueError(f"{pattern!r:.80} is no regular expression: {error}") from None
     except RecursionError:
         raise ValueError(f"{pattern!r:.80} is nested too deeply") from None

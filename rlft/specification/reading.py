@@ -33,7 +33,8 @@ class Read(Piece):
     )
     pattern: Pattern | None = Field(
         default=None,
-        description="A regular expression that must match exactly once; its first group, if it has one, is the value.",
+        description="A regular expression, and no template, that must match exactly once; its first group, if it has "
+        "one, is the value.",
     )
     call: JsonPath | None = Field(
         default=None,

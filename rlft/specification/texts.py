@@ -147,7 +147,7 @@ class Matches(Grader):
 
     type: Literal["pattern"]
     read: Read | None = _READ
-    pattern: Pattern = Field(description="A regular expression of Python's package `regex`.")
+    pattern: Pattern = Field(description="A regular expression of Python's package `regex`, and no template.")
     whole: bool = Field(default=False, description="Whether the whole text must match, not only a part of it.")
     absent: bool = Field(default=False, description="Whether it must not match.")
     seconds: float = Field(

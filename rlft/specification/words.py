@@ -35,8 +35,13 @@ def sentence(text: str) -> str:
 
 def _sentences(criterion: Criterion, weight: float) -> Iterator[str]:
     yield sentence(criterion.says)
-    yield sentence(f"It is checked whether {criterion.grader.says()}")
-    yield _worth(criterion, weight)
+    if weight < 0:
+        # What a penalty is about may be said as what is wanted or as what is not; what costs is said apart.
+        cost = f"It is a penalty. It costs up to {-weight * criterion.maximum:g} if this is so"
+        yield sentence(f"{cost}: {criterion.grader.says()}")
+    else:
+        yield sentence(f"It is checked whether {criterion.grader.says()}")
+        yield _worth(criterion, weight)
     if criterion.essential:
         yield "It is essential: an attempt that does not meet it is paid for no other criterion."
     if criterion.applies is not None:
@@ -46,8 +51,6 @@ def _sentences(criterion: Criterion, weight: float) -> Iterator[str]:
 def _worth(criterion: Criterion, weight: float) -> str:
     if weight == 0:
         return "It is a metric, and pays nothing."
-    if weight < 0:
-        return f"It is a penalty: it costs up to {-weight * criterion.maximum:g}."
     least = f", and costs {-weight * criterion.minimum:g} at worst" if criterion.minimum < 0 else ""
     return f"It pays up to {weight * criterion.maximum:g}{least}."
 

@@ -103,9 +103,9 @@ def test_what_may_be_a_text_is_an_attempt(reward, text):
 
 def test_validate_runs_the_cases(reward):
     said = reward("validate", "try.yaml")
-    assert "2 criteria can be used, and 1 of 2 cases hold." in said
-    assert "1 of the cases name tasks" in said
-    assert "2 of 2 cases hold" in reward("validate", "try.yaml", "--tasks")
+    assert "2 criteria can be used, and 1 of 1 cases that were run hold." in said
+    assert "1 more case names a task that was not read; --tasks reads all of the config." in said
+    assert "2 of 2 cases that were run hold" in reward("validate", "try.yaml", "--tasks")
     told = json.loads(reward("validate", "try.yaml", "--json", "--set", "reward.weights={short: 0.1}", code=2))
     assert told["passed"] is False
     assert told["cases"][0]["problem"] == "earns 1.1, not at least 1.5"
@@ -115,7 +115,7 @@ def test_validate_runs_the_cases(reward):
 def test_a_misspelt_column_is_told_where_the_tasks_are_read(reward):
     criteria = {"right": {"says": "So.", "grader": {"type": "exact", "gold": "{{item.answr}}"}}}
     (reward.folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": criteria}))
-    assert "0 of 0 cases" in reward("validate", "try.yaml")  # no data are read
+    assert "no case was run" in reward("validate", "try.yaml")  # no data are read
     result = CliRunner().invoke(cli.app, ["reward", "validate", "try.yaml", "--tasks"])
     assert result.exit_code == 2
     assert "{{item.answr}} is not in the rows of 31 of 31 tasks; did you mean {{item.answer}}?" in result.output
@@ -135,9 +135,39 @@ def test_import_prints_a_specification_that_validates(reward):
     }
     (reward.folder / "grader.json").write_text(json.dumps(grader))
     (reward.folder / "spec.yaml").write_text(reward("import", "grader.json"))
-    assert "1 criteria can be used" in reward("validate", "try.yaml")
+    assert "1 criterion can be used, and no case was run." in reward("validate", "try.yaml")
     (reward.folder / "grader.json").write_text("{}")
     reward("import", "grader.json", code=2)
+
+
+def test_import_says_that_a_judge_is_to_be_named(reward):
+    grader = {
+        "type": "score_model",
+        "name": "kind",
+        "model": "m",
+        "input": [{"role": "user", "content": "Is it kind?"}],
+    }
+    (reward.folder / "grader.json").write_text(json.dumps(grader))
+    said = reward("import", "grader.json")
+    assert "# Add judge: {endpoint: ADDRESS, model: NAME}" in said
+    (reward.folder / "spec.yaml").write_text(said)
+    result = CliRunner().invoke(cli.app, ["reward", "validate", "try.yaml"])
+    assert result.exit_code == 2
+    judge = {"endpoint": "http://127.0.0.1:9/v1", "model": "m"}
+    (reward.folder / "spec.yaml").write_text(said + yaml.safe_dump({"judge": judge}))
+    assert "1 criterion can be used" in reward("validate", "try.yaml")
+    result = CliRunner().invoke(cli.app, ["reward", "import", "grader.json", "--json"])
+    assert "It asks a judge, which you have to name" in result.stderr
+    assert list(json.loads(result.stdout)["criteria"]) == ["kind"]
+
+
+def test_a_penalty_says_what_costs(reward):
+    sorry = {"says": "It does not apologise.", "weight": -0.5, "grader": {"type": "contains", "texts": ["sorry"]}}
+    (reward.folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": {**SPEC["criteria"], "sorry": sorry}}))
+    said = " ".join(reward("explain", "try.yaml").split())
+    assert "It does not apologise. It is a penalty. It costs up to 0.5 if this is so: the answer holds sorry." in said
+    assert "it costs nothing: " in reward("run", "try.yaml", "--attempt", "Lima")
+    assert "it costs something: " in reward("run", "try.yaml", "--attempt", "sorry, Lima")
 
 
 def test_a_reward_that_is_code_has_nothing_to_explain(reward):

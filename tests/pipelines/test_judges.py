@@ -84,6 +84,8 @@ def test_policies_that_would_be_chosen_by_comparing_their_own_attempts_are_told(
         given = reward_of(server, RULER, **reward)
         meet_judges(config_of(given, evaluation={"metric": metric}), unshown)
     assert ("its mean says nothing about the policy" in caplog.text) == is_warned
+    assert ("Choose accuracy" in caplog.text) == (is_warned and metric == "reward")
+    assert ("reward.full to what the other criteria earn" in caplog.text) == is_warned
 
 
 def test_a_suite_meets_each_judge_once_and_stops_for_one_that_has_changed():

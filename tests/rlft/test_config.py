@@ -313,8 +313,8 @@ def test_config_needs_no_torch():
     }
     assert imported == {
         "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib.machinery",
-        "itertools", "pathlib", "typing", "urllib.parse", "pydantic", "pydantic.fields", "rlft.errors", "rlft.files", "rlft.losses",
-        "rlft.privacy", "rlft.specification",
+        "itertools", "pathlib", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
+        "rlft.errors", "rlft.files", "rlft.losses", "rlft.privacy", "rlft.specification",
         "rlft.secrets", "rlft.types", "rlft.visible", "rlft.workers.settings",
     }  # fmt: skip
 

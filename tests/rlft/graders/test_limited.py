@@ -84,7 +84,14 @@ def test_the_first_group_or_the_whole_match_is_found():
     assert find(r"\d+", "a 1", seconds=1, whole=True) is None
 
 
-@pytest.mark.parametrize(("pattern", "said"), [("(a", "no regular expression"), ("a" * 2001, "at most 2000")])
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("(a", "no regular expression"),
+        ("a" * 2001, "at most 2000"),
+        ("(?i)queue:.*{{item.queue}}", "in which nothing is filled in: use a grader that takes templates"),
+    ],
+)
 def test_what_is_no_pattern_is_refused(pattern, said):
     with pytest.raises(ValueError, match=said):
         check_pattern(pattern)

@@ -89,8 +89,8 @@ def test_it_is_read_aloud():
         "A full attempt earns 1.\n\n"
         "1. right: The city is right. It is checked whether the answer is {{item.answer}}, whatever its case. It pays "
         "up to 1. It is essential: an attempt that does not meet it is paid for no other criterion.\n\n"
-        "2. sorry: It apologises. It is checked whether the answer is {{item.answer}}, whatever its case. It is a "
-        "penalty: it costs up to 0.5."
+        "2. sorry: It apologises. It is a penalty. It costs up to 0.5 if this is so: the answer is {{item.answer}}, "
+        "whatever its case."
     )
     assert "earns 2." in in_words(specification, {"right": 2.0})
 
