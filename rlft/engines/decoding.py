@@ -137,7 +137,7 @@ class RecordedDecoder(SharedDecoder):
         recording = torch.cuda.CUDAGraph()
         self._next_logits()  # what is made at the first call only, such as the cache of the rows, must not be recorded
         try:
-            with torch.cuda.graph(recording):
+            with torch.cuda.graph(recording, capture_error_mode="thread_local"):  # others may train meanwhile
                 self.logits = self._next_logits()
         except RuntimeError as cause:
             self.possible = False

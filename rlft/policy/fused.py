@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ _TOLERANCE = {
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Names an attribute of `holder` (a layer, or the Python module of a model's code) and its faster `function`."""
+    """Names an attribute of the layer `holder`, and its faster `function`."""
 
     holder: Any
     name: str
@@ -106,7 +107,7 @@ def _mlp(module: nn.Module) -> list[Replacement]:
 
 
 def _rotary(model: nn.Module) -> list[Replacement]:
-    """Return replacements of the rotary function in the Python modules that the model's attention layers are from."""
+    """Return replacements of the attention layers whose rotary function computes what ours does."""
     like = next(model.parameters())
     found: list[Replacement] = []
     for code in {type(module).__module__ for module in model.modules() if hasattr(module, "layer_idx")}:
@@ -120,7 +121,25 @@ def _rotary(model: nn.Module) -> list[Replacement]:
             _numbers(like, 1, 3, 8),
         )
         if _same(own, _apply_rotary, *tensors):
-            found.append(Replacement(sys.modules[code], _ROTARY, _apply_rotary))
+            found += _rotating(model, own)
+    return found
+
+
+def _rotating(model: nn.Module, own: Callable[..., Any]) -> list[Replacement]:
+    """Return replacements of the layers that call `own`, with which each calls the faster function.
+
+    The name in the Python module of their code is left alone: other models with that code may be read at the same time.
+    """
+    found: list[Replacement] = []
+    for module in model.modules():
+        given = type(module).forward
+        if "forward" in vars(module) or not isinstance(given, FunctionType):
+            continue
+        if _ROTARY in given.__code__.co_names and given.__globals__.get(_ROTARY) is own:
+            known = {**given.__globals__, _ROTARY: _apply_rotary}
+            ours = FunctionType(given.__code__, known, given.__name__, given.__defaults__, given.__closure__)
+            ours.__kwdefaults__ = given.__kwdefaults__
+            found.append(Replacement(module, "forward", MethodType(ours, module)))
     return found
 
 

@@ -1,9 +1,12 @@
+import sys
+from unittest import mock
+
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
-from rlft.policy.fused import _RmsNorm, _Rotary, _SwiGlu, find_fusible, fused
+from rlft.policy.fused import _apply_rotary, _RmsNorm, _Rotary, _SwiGlu, find_fusible, fused
 from tests.rlft.attention.models import add_lora, make_model
 
 ids = torch.arange(24).view(2, 12) % 13 + 2
@@ -20,7 +23,7 @@ def gradients(model, replacements=()):
 
 
 def kinds(replacements):
-    return {place.name if place.name != "forward" else type(place.holder).__name__ for place in replacements}
+    return {type(place.holder).__name__ for place in replacements}
 
 
 @pytest.mark.parametrize("family", ["qwen3", "llama", "gemma", "gemma2", "mistral"])
@@ -41,9 +44,9 @@ def test_gradients_are_those_of_the_model(family, lora):
 
 
 def test_what_is_found_depends_on_what_is_computed():
-    assert kinds(find_fusible(make_model("qwen3"))) == {"Qwen3RMSNorm", "Qwen3MLP", "apply_rotary_pos_emb"}
+    assert kinds(find_fusible(make_model("qwen3"))) == {"Qwen3RMSNorm", "Qwen3MLP", "Qwen3Attention"}
     # Gemma's MLP has another activation than SiLU; gpt2 has none of the three.
-    assert kinds(find_fusible(make_model("gemma"))) == {"GemmaRMSNorm", "apply_rotary_pos_emb"}
+    assert kinds(find_fusible(make_model("gemma"))) == {"GemmaRMSNorm", "GemmaAttention"}
     assert find_fusible(make_model("gpt2")) == []
 
 
@@ -121,3 +124,17 @@ def test_the_model_is_as_before_also_after_an_error():
         fail()
     assert [getattr(place.holder, place.name) for place in replacements] == before
     assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_another_model_of_the_same_code_is_left_alone():
+    # It may be sampling in another thread, and would round otherwise there while this one trains.
+    model, other = make_model("qwen3", sharpness=1.5), make_model("qwen3", sharpness=1.5)
+    rotating = [place for place in find_fusible(model) if type(place.holder).__name__ == "Qwen3Attention"]
+    assert [place.holder for place in rotating] == [layer.self_attn for layer in model.model.layers]
+    alone = other(input_ids=ids).logits
+    with fused(find_fusible(model)):
+        assert sys.modules[type(model).__module__].apply_rotary_pos_emb is not _apply_rotary
+        assert torch.equal(other(input_ids=ids).logits, alone)
+        with mock.patch.object(_Rotary, "forward", side_effect=_Rotary.forward) as called:
+            model(input_ids=ids)
+    assert called.call_count == 2 * len(rotating)  # of queries and of keys
