@@ -155,6 +155,7 @@ def show_record(record: dict[str, Any], *, full: bool) -> None:
         "tokens": _tokens(record["tokens"]),
         "answer": reward and reward["answer"],
         "fate": record["fate"],
+        "age": record["age"] and f"sampled by the policy of {record['age']} round of training before",
         "drawn": record["drawn"],
         "policy": record["policy"],
         "sampling": record["sampling"],

@@ -42,6 +42,7 @@ class Stored:
 ROLLOUTS = Stored("generate_rollouts", "rollouts", "rollouts.parquet")
 REWARDS = Stored("score_rewards", "rewards", "rewards.parquet")
 TRAIN_REPORT = Stored("train_grpo", "train_report", "report.json")
+UNUSED = Stored("report_unused", "train_report", "report.json")  # of a round that was sampled and not trained on
 AUDIT = Stored("audit_rewards", "reward_audit", "report.json")
 TRAINED = "trained"  # the name of the evaluation of the trained policy
 EVALUATION = Stored("evaluate_policy", "evaluation", "report.json")
@@ -49,7 +50,7 @@ TASKS = Stored("ingest_tasks", "tasks", "tasks.parquet")
 FITTING_TASKS = Stored("leave_out_tasks", TASKS.output, TASKS.file)  # where the model cannot read all of them
 DRAW = Stored("draw_tasks", "draw", "report.json")
 PASS_RATES = Stored("note_pass_rates", "pass_rates", "report.json")
-_OF_A_ROUND = "|".join(stored.step for stored in (DRAW, ROLLOUTS, REWARDS, TRAIN_REPORT, PASS_RATES))
+_OF_A_ROUND = "|".join(stored.step for stored in (DRAW, ROLLOUTS, REWARDS, TRAIN_REPORT, UNUSED, PASS_RATES))
 
 
 def step_id(step: str, name: str) -> str:

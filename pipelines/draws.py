@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipelines.stages import Artifact, Scored, Stages
 
@@ -23,8 +23,14 @@ class Draws:
             return cls(stages, tasks)
         return cls(stages, tasks, *stages.collect_rates(tasks, start))
 
-    def sample(self, policy: Artifact, number: int) -> Scored:
-        """Sample and score a round; the next one is drawn by what has come of it."""
+    def sample(self, policy: Artifact, number: int, age: int = 0) -> Scored:
+        """Sample and score a round; the next one is drawn by what has come of it.
+
+        `age` is how many rounds of training the policy will be behind the one that is trained on them.
+        """
+        return replace(self._sample(policy, number), age=age)
+
+    def _sample(self, policy: Artifact, number: int) -> Scored:
         if not self.stages.draws:
             return self.stages.sample_round(policy, self.tasks, number)
         draw = self.stages.draw(self.tasks, number, self.rates, self.kept)

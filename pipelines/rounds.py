@@ -43,6 +43,7 @@ class Rounds:
     best_round: int = 0
     best_report: EvaluationReport | None = None
     reports: list[TrainReport] = field(default_factory=list)
+    unused: TrainReport | None = None  # of a round that was sampled ahead when training ended
     stopped: str = ""
     validations: list[float] = field(default_factory=list)  # the FLOPs of each
     validations_judging: list[Judging | None] = field(default_factory=list)
@@ -88,23 +89,35 @@ class Rounds:
     def counts(self) -> dict[str, int]:
         """Return how many rollouts of all rounds were sampled, trained on, filtered and errored."""
         totals: dict[str, int] = dict.fromkeys(("sampled", *FATES), 0)
-        for report in self.reports:
+        for report in self._sampled:
             for key, value in report.counts().items():
                 totals[key] += value
         return totals
 
+    def ages(self) -> dict[int, int]:
+        """Return how many rollouts of the rounds that were trained were of each age (`TrainReport.age`)."""
+        totals = Counter[int]()
+        for report in self.reports:
+            totals[report.age] += len(report.fates)
+        return dict(sorted(totals.items()))
+
+    @property
+    def _sampled(self) -> list[TrainReport]:
+        """The reports of all rounds that were sampled."""
+        return self.reports + ([] if self.unused is None else [self.unused])
+
     def tokens(self) -> int:
         """Return how many tokens all rounds have sampled."""
-        return int(sum(report.metrics.get(TOKENS, 0.0) for report in self.reports))
+        return int(sum(report.metrics.get(TOKENS, 0.0) for report in self._sampled))
 
     def judging(self) -> Judging | None:
         """Return what judges were asked for the rewards of all rounds; `None` if none was."""
-        return add_judging(judging_in(report.metrics) for report in self.reports)
+        return add_judging(judging_in(report.metrics) for report in self._sampled)
 
     def resampling(self) -> dict[str, int]:
         """Return what groups without variance have cost in all rounds; empty if none was to be replaced."""
         totals = Counter[str]()
-        for report in self.reports:
+        for report in self._sampled:
             totals.update(
                 {
                     each.removeprefix(RESAMPLING): int(report.metrics[each])
@@ -117,7 +130,7 @@ class Rounds:
     def flops(self) -> float:
         """Return the FLOPs of all rounds: sampling, training and validation."""
         kinds = (ROLLOUT_FLOPS, TRAIN_FLOPS)
-        return sum(self.validations) + sum(report.metrics.get(kind, 0.0) for report in self.reports for kind in kinds)
+        return sum(self.validations) + sum(report.metrics.get(kind, 0.0) for report in self._sampled for kind in kinds)
 
     def validation_flops(self) -> float:
         """Return the most FLOPs that a validation took."""
@@ -129,7 +142,7 @@ class Rounds:
 
     def seconds(self) -> dict[str, float]:
         """Return the wall seconds of `rollout`, `score` and `train`, over all rounds."""
-        return _seconds(self.reports)
+        return _seconds(self._sampled)
 
 
 Watch = Callable[[Rounds, Scored], str]
@@ -152,6 +165,8 @@ def run_rounds(
     """Train from `start`, which is the reference policy too if there is no other. `keep` is called after each round.
 
     `numbers` are those of the rounds that are done: all by default, while a replay's begin later. `shown` names them.
+    With `training.lag` 1 the next round is sampled while one is trained; when training ends it is left as `unused`.
+
     Ends after the last round, before one that would pass the budget of the `account`, at a plateau of validation
     (`evaluation.patience`), where `watch` says why, or at a round that had to be undone because its numbers went wrong
     (`TrainReport.stopped`). Whatever ends it, the last policy is validated.
@@ -164,17 +179,24 @@ def run_rounds(
     before = _validate(stages, tasks, start, numbers.start, tracker, account)
     rounds.start_report = rounds.validated[numbers.start] = before.splits["validation"]
     rounds.note_cost(before)
+    ahead: Scored | None = None  # the next round, if it was sampled already
     for number in _numbers(numbers, stages.show, shown):
-        started = time.perf_counter()
-        scored = draws.sample(policy, number)
-        policy, report_artifact = stages.train(policy, reference, scored, number)
+        started, last = time.perf_counter(), number + 1 == numbers.stop
+        scored = ahead or draws.sample(policy, number)
+        enough = account.reason_to_end(more=2) if config.training.lag and not last else ""
+        if config.training.lag and not last and not enough:
+            sample = partial(draws.sample, policy, number + 1, age=1)
+            policy, report_artifact, ahead = stages.train_beside(policy, reference, scored, number, sample)
+        else:
+            policy, report_artifact = stages.train(policy, reference, scored, number)
+            ahead = None
         report: TrainReport = report_artifact.load()
         rounds.reports.append(report)
-        _log_round(tracker, report, number, time.perf_counter() - started)
+        worked = _worked(report, ahead)
+        _log_round(tracker, report, number, time.perf_counter() - started, worked)
         show_attempts(tracker, scored, number, tasks, config)
-        account.add_round(report, time.perf_counter() - started)
-        last = number + 1 == numbers.stop
-        rounds.stopped = _why_to_end(report, number, "" if last else account.reason_to_end())
+        account.add_round(report, time.perf_counter() - started, worked)
+        rounds.stopped = _why_to_end(report, number, "" if last else enough or account.reason_to_end())
         last = last or bool(rounds.stopped)
         validates = last or (number + 1) % config.evaluation.validate_every == 0
         if validates:
@@ -190,6 +212,8 @@ def run_rounds(
             keep()
         if last:
             break
+    if ahead is not None:
+        rounds.unused = stages.report_unused(ahead, numbers.start + len(rounds.reports)).load()
     return rounds
 
 
@@ -209,12 +233,21 @@ def _seconds(reports: Sequence[TrainReport]) -> dict[str, float]:
     return {kind: sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for report in reports) for kind in kinds}
 
 
-def _log_round(tracker: Tracker, report: TrainReport, number: int, seconds: float) -> None:
-    """Log a round that has taken so many wall seconds with its steps."""
+def _worked(report: TrainReport, ahead: Scored | None) -> float:
+    """Return the wall seconds of the work in a round: its own sampling if that was not done ahead, then the update and,
+    at the same time, the sampling of the next round, if it was done."""
+    seconds = _seconds([report])
+    own = 0.0 if report.age else seconds["rollout"] + seconds["score"]
+    beside = 0.0 if ahead is None else ahead.rollouts.load().seconds + ahead.rewards.load().seconds
+    return own + max(seconds["train"], beside)
+
+
+def _log_round(tracker: Tracker, report: TrainReport, number: int, seconds: float, worked: float) -> None:
+    """Log a round that has taken so many wall seconds with its steps, of which those `worked` are their own."""
     counts = {f"ledger/{key}": float(value) for key, value in report.counts().items()}
     # Negative for a round from the cache: what it has spent are the seconds of the run that did the work.
-    overhead = {"perf/orchestration_seconds": seconds - sum(_seconds([report]).values())}
-    tracker.log_metrics({**report.metrics, **counts, **overhead}, step=number + 1)  # step 0 is before training
+    rest = {"ledger/age": float(report.age), "perf/orchestration_seconds": seconds - worked}
+    tracker.log_metrics({**report.metrics, **counts, **rest}, step=number + 1)  # step 0 is before training
 
 
 def _validate_round(

@@ -62,6 +62,7 @@ from steps.leave_out_tasks import leave_out_tasks
 from steps.measure_forgetting import measure_forgetting
 from steps.note_pass_rates import note_pass_rates
 from steps.register_policy import register_policy
+from steps.report_unused import report_unused
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
 from steps.train_rejection_control import train_rejection_control
@@ -93,6 +94,7 @@ STEPS = [
     find_contamination,
     measure_forgetting,
     train_grpo,
+    report_unused,
     fetch_champion,
     decide_promotion,
     register_policy,
@@ -232,7 +234,7 @@ def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Re
 
 
 def _note_rounds(rounds: Rounds, record: Record) -> None:
-    record.summary.ledger = Ledger(**rounds.counts())
+    record.summary.ledger = Ledger(**rounds.counts(), ages={str(age): count for age, count in rounds.ages().items()})
     if resampling := rounds.resampling():
         record.summary.dynamic_sampling = DynamicSampling(**resampling)
     record.summary.rounds = len(rounds.reports)

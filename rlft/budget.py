@@ -8,7 +8,7 @@ from rlft.config.budget import BudgetConfig
 from rlft.types import TrainReport
 
 TOKENS = "completions/sampled_tokens"  # of a round's metrics
-_WORK = ("perf/rollout_seconds", "perf/score_seconds", "perf/train_seconds")
+_ROUNDS = {1: "one more round", 2: "two more rounds"}
 
 
 @dataclass
@@ -27,13 +27,13 @@ class Account:
     dearest_tokens: float = 0.0
     validation_seconds: float = 0.0
 
-    def add_round(self, report: TrainReport, seconds: float) -> None:
+    def add_round(self, report: TrainReport, seconds: float, worked: float) -> None:
         """Count a round that has taken so many wall seconds now, without its validation.
 
-        A round from the cache takes next to none; then those of the run that did its work are counted, so that a run
-        that is resumed ends where it would have ended.
+        A round from the cache takes next to none; then those that its work took in the run that `worked` are counted,
+        so that a run that is resumed ends where it would have ended.
         """
-        seconds = max(seconds, sum(report.metrics.get(kind, 0.0) for kind in _WORK))
+        seconds = max(seconds, worked)
         tokens = report.metrics.get(TOKENS, 0.0)
         self.seconds += seconds
         self.tokens += tokens
@@ -45,20 +45,20 @@ class Account:
         self.seconds += seconds
         self.validation_seconds = max(self.validation_seconds, seconds)
 
-    def reason_to_end(self) -> str:
-        """Return which bound one more round would pass, in a sentence; empty if none, or if there is no bound.
+    def reason_to_end(self, more: int = 1) -> str:
+        """Return which bound so many `more` rounds would pass, in a sentence; empty if none, or without a bound.
 
-        Such a round comes with the validation that has to follow the last one, whether or not it would be the last.
+        They come with the validation that has to follow the last one, whether or not it would be the last.
         """
-        hours, seconds = self.gpus / 3600, self.dearest_seconds + self.validation_seconds
+        hours, seconds = self.gpus / 3600, more * self.dearest_seconds + self.validation_seconds
         for bound, spent, dearest, what in (
             (self.budget.minutes, self.seconds / 60, seconds / 60, "minutes"),
             (self.budget.gpu_hours, self.seconds * hours, seconds * hours, "GPU-hours"),
-            (self.budget.tokens, self.tokens, self.dearest_tokens, "tokens"),
+            (self.budget.tokens, self.tokens, more * self.dearest_tokens, "tokens"),
         ):
             if bound is not None and spent + dearest > bound:
                 return (
-                    f"budget: {spent:,.4g} of {bound:,.4g} {what} are spent, and one more round would take up to "
+                    f"budget: {spent:,.4g} of {bound:,.4g} {what} are spent, and {_ROUNDS[more]} would take up to "
                     f"{dearest:,.4g}"
                 )
         return ""

@@ -39,8 +39,12 @@ def train_grpo(
     device: str,
     draw: Draw | None = None,
     distributed: DistributedConfig | None = None,
+    age: int = 0,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[TrainReport, "train_report"]]:
-    """Update the policy on a round's rollouts. If the numbers go wrong, its output is the policy that came in."""
+    """Update the policy on a round's rollouts, which one from `age` rounds before has sampled.
+
+    If the numbers go wrong, its output is the policy that came in.
+    """
     del loss_fingerprint  # of the loss's code, part of the cache key
     tag_round("policy", "train_report")
     runtime = current_runtime()
@@ -65,7 +69,7 @@ def train_grpo(
         "perf/train_seconds": report.seconds,
     }
     metrics = round_metrics(rollouts, rewards) | report.metrics | clocks
-    report = dataclasses.replace(report, metrics=metrics, drawn=reasons(draw, rewards))
+    report = dataclasses.replace(report, metrics=metrics, drawn=reasons(draw, rewards), age=age)
     return policy if report.stopped else PolicyFolder(job.target), report
 
 
@@ -83,7 +87,7 @@ def _train_here(job: Job, runtime: Runtime, device: str) -> TrainReport:
         temperature=job.temperature,
         max_completion_length=job.max_completion_length,
         reference=runtime.policy(job.reference, device) if job.reference else None,
-        progress=runtime.lent.progress,
+        progress=runtime.training_progress,
     )
     if not report.stopped:  # else `live` may have changed: it is not kept, and the next step loads its folder
         save_policy(live, job.target, stage="grpo", round=job.round + 1, parent=parent)
@@ -93,4 +97,4 @@ def _train_here(job: Job, runtime: Runtime, device: str) -> TrainReport:
 
 def _train_together(job: Job, runtime: Runtime, device: str, distributed: DistributedConfig) -> TrainReport:
     """Train in several processes, which write the policy to the job's target unless the round is undone."""
-    return runtime.trainers(distributed, device).train(job, runtime.lent.progress)
+    return runtime.trainers(distributed, device).train(job, runtime.training_progress)

@@ -67,6 +67,12 @@ def training_code() -> str:
 
 
 @cache
+def unused_code() -> str:
+    """Return the fingerprint of the code behind `report_unused`."""
+    return code_fingerprint("rlft.training.unused")
+
+
+@cache
 def evaluation_code() -> str:
     """Return the fingerprint of the code behind `evaluate_policy` and `decide_promotion`."""
     return code_fingerprint("rlft.evaluation", "rlft.promotion")
@@ -122,6 +128,7 @@ DRAW = _policy("draw_code")
 GROUPS = _policy("groups_code")
 REWARD = _policy("reward_code")
 TRAINING = _policy("training_code")
+UNUSED = _policy("unused_code")
 EVALUATION = _policy("evaluation_code")
 SCENARIO = _policy("scenario_code")
 CONSTANT = _policy("constant_code")

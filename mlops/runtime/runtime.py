@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.judges.servers import JudgeServers
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.origin import choose_device
+from rlft.policy.twin import twin_of
 from rlft.progress import Progress, silent
 from rlft.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.secrets import hide_in_logs
@@ -58,6 +61,21 @@ class Lent:
     note_training: Callable[[str, SftState], None] | None = None
 
 
+@dataclass(slots=True)
+class Beside:
+    """One round is trained in a thread of its own while the next is sampled in that of the pipeline's body.
+
+    `progress` takes the reports of the training, which changes a `twin` of the policy that is sampled from; where
+    training `needs_twin` is false, it has its weights in other processes. Until `may_train` is set training waits:
+    nothing may be loaded while it computes, as libraries then change torch's settings for all threads.
+    """
+
+    progress: Progress
+    needs_twin: bool = True
+    twin: Policy | None = None
+    may_train: threading.Event = field(default_factory=threading.Event)
+
+
 class Runtime:
     """Holds live policies, environments, engines, trainers, and a scratch folder for the policies that steps write."""
 
@@ -70,16 +88,43 @@ class Runtime:
         self._scratch = _make_scratch()
         self._checkpoints: list[Checkpoints] = []
         self.lent = Lent()
+        self._beside: Beside | None = None
 
     def policy(self, folder: PolicyFolder, device: str) -> Policy:
         """Return the live policy with the content of `folder`, loaded if need be; it must not be changed."""
-        policy = self.borrow(folder, device)
+        policy = self._take(folder, device)
         self.keep(policy)
         return policy
 
     def borrow(self, folder: PolicyFolder, device: str) -> Policy:
-        """Return it like `policy`, for a step that changes it: it is not kept here until `keep` brings it back."""
+        """Return it like `policy`, for a step that changes it: it is not kept here until `keep` brings it back.
+
+        While the next round is sampled it is a twin, and whoever samples goes on with the policy itself.
+        """
+        if self._beside is not None:
+            self._beside.may_train.wait()
+            if (twin := self._beside.twin) is not None:
+                self._beside.twin = None
+                return twin
+        return self._take(folder, device)
+
+    def _take(self, folder: PolicyFolder, device: str) -> Policy:
         return self._policies.pop(folder.metadata.content_hash, None) or load_policy(folder, choose_device(device))
+
+    @contextmanager
+    def beside(self, progress: Progress, *, needs_twin: bool) -> Iterator[Beside]:
+        """Expect a round to be trained and the next one to be sampled at the same time, while the context is open."""
+        self._beside = Beside(progress, needs_twin)
+        try:
+            yield self._beside
+        finally:
+            self._beside.may_train.set()
+            self._beside = None
+
+    @property
+    def training_progress(self) -> Progress:
+        """What takes the reports of a training step."""
+        return self.lent.progress if self._beside is None else self._beside.progress
 
     def keep(self, policy: Policy) -> None:
         """Keep a policy for later steps. It must be in the state that was last saved or loaded."""
@@ -128,6 +173,11 @@ class Runtime:
         live = self.policy(policy, device)
         engine = self.engine(sampling.engine, sampling.batch_size, live.device.type)
         engine.load_policy(live)
+        if self._beside is not None:
+            if self._beside.needs_twin:  # before anything is sampled, for which a model is set up otherwise
+                self._beside.twin = twin_of(live)
+                self._policies.pop(live.metadata.content_hash, None)
+            self._beside.may_train.set()
         return PolicyPlayer(live, engine)
 
     def new_folder(self) -> Path:

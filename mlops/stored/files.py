@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from mlops.home.databases import ZENML, opened
 from mlops.home.folder import Home
-from mlops.ids import REWARDS, ROLLOUTS, RUN_TAG, TASKS, TRAIN_REPORT, Stored, round_name
+from mlops.ids import REWARDS, ROLLOUTS, RUN_TAG, TASKS, TRAIN_REPORT, UNUSED, Stored, round_name
 from mlops.stored.artifact_table import stored_file, tables_of
 from mlops.stored.rollouts import ScoredRound
 from mlops.stored.verification import stored_seal
@@ -27,6 +27,7 @@ from rlft.errors import DamagedError, FormatVersionError
 from rlft.formats import KEY, REPORT
 from rlft.seals import Seal
 
+_OF_A_ROUND = (ROLLOUTS, REWARDS, TRAIN_REPORT, UNUSED)
 _EXACT = "SELECT id FROM pipeline_run WHERE id = ? OR name = ?"
 _BEGINS = "SELECT id FROM pipeline_run WHERE substr(id, 1, length(?1)) = ?1 OR substr(name, 1, length(?2)) = ?2"
 # All attempts at a run share its tag; the one that is asked for comes first, then the newest of the others.
@@ -65,15 +66,15 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
     try:
         with opened(ZENML.file(home), seconds=1) as database:
             attempts = _attempts(database, run)
-            files = [_file(home, database, attempts, stored, name) for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT)]
+            files = [_file(home, database, attempts, stored, name) for stored in _OF_A_ROUND]
             files.append(_file(home, database, attempts, TASKS, ""))
     except (sqlite3.DatabaseError, _UnknownError):  # the run may be older than ZenML's database, and have its own table
         tables = tables_of(home, run)
-        files = [stored_file(home, tables, stored, name) for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT)]
+        files = [stored_file(home, tables, stored, name) for stored in _OF_A_ROUND]
         files.append(stored_file(home, tables, TASKS, ""))
     except _UnclearError:
         return None
-    rollouts, rewards, report, tasks = files
+    rollouts, rewards, report, unused, tasks = files
     if rollouts is None:
         return None
 
@@ -83,7 +84,9 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
         except DamagedError as damage:
             raise damage.of(run, stored.step_id(name)) from damage
 
-    fates, drawn = ({}, {}) if report is None else read(report, TRAIN_REPORT, _fates_and_reasons)
+    reports = [(report, TRAIN_REPORT), (unused, UNUSED)]
+    found = next((read(file, stored, _fates) for file, stored in reports if file is not None), ({}, {}, None))
+    fates, drawn, age = found
     return ScoredRound(
         name,
         read(rollouts, ROLLOUTS, lambda content: storage.rollouts_from_table(_table(content))),
@@ -93,14 +96,15 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
         fates,
         {} if tasks is None else _splits(home, tasks),
         drawn,
+        age,
     )
 
 
-def _fates_and_reasons(content: bytes) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the fates of rollouts, and why tasks were drawn, which reports of older versions do not say."""
+def _fates(content: bytes) -> tuple[dict[str, str], dict[str, str], int]:
+    """Return the fates of rollouts, why tasks were drawn, and their age; older versions do not tell the last two."""
     report = json.loads(content)
     REPORT.check(report.get(KEY))
-    return dict(report["fates"]), dict(report.get("drawn", {}))
+    return dict(report["fates"]), dict(report.get("drawn", {})), int(report.get("age", 0))
 
 
 def _splits(home: Home, file: Path) -> dict[str, str]:

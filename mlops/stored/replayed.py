@@ -11,7 +11,7 @@ from typing import Any
 from zenml.io import fileio
 
 from mlops.home.folder import Home
-from mlops.ids import FITTING_TASKS, OTHERS, REWARDS, ROLLOUTS, TASKS, Stored, round_name
+from mlops.ids import FITTING_TASKS, OTHERS, REWARDS, ROLLOUTS, TASKS, UNUSED, Stored, round_name
 from mlops.runs.finding import KINDS, UNFINISHED, attempts_of, find_run, is_alive, name_of, pipeline_of
 from mlops.stored.contrast import settings_of_run
 from mlops.stored.policies import kept_rounds, stored_policy
@@ -82,6 +82,8 @@ def find_source(home: Home, asked: str) -> Source:
 
 def _round(run: Any, name: str, number: int) -> StoredRound | None:
     found = []
+    if stored_artifact(run, UNUSED, round_name(number)) is not None:
+        return None
     for stored in (ROLLOUTS, REWARDS):
         artifact = stored_artifact(run, stored, round_name(number))
         if artifact is None:

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import Any
 
 from mlops.home.folder import Home
-from mlops.ids import AUDIT, REWARDS, ROLLOUTS
+from mlops.ids import AUDIT, REWARDS, ROLLOUTS, UNUSED, round_name
 from mlops.stored.contrast import code_of_run, settings_of_run
 from mlops.stored.diagnosis import stored_curves
 from mlops.stored.rollouts import stored_output, stored_tasks
@@ -52,7 +52,7 @@ def report_facts(home: Home, run: str, summary: Summary | None = None) -> Report
         rounds=rounds,
         validations=validations,
         best_round=summary.best_round,
-        ledger=_fates(rounds),
+        ledger=_fates([*rounds, *_unused(found, len(rounds))]),
         seconds=_stages(summary.seconds),
         best=best,
         worst=worst,
@@ -106,6 +106,12 @@ def _stages(seconds: Seconds) -> dict[str, float]:
         "evaluate": seconds.evaluate,
         "rest of the run": max(0.0, seconds.total - outside),
     }
+
+
+def _unused(run: Any, number: int) -> list[TrainReport]:
+    """Return the report of a round that was sampled ahead when training ended, if there is one."""
+    found = stored_output(run, UNUSED, round_name(number))
+    return [] if found is None else [found]
 
 
 def _fates(rounds: list[TrainReport]) -> dict[str, int]:

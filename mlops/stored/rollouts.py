@@ -18,6 +18,7 @@ from mlops.ids import (
     TASKS,
     TRAIN_REPORT,
     TRAINED,
+    UNUSED,
     Stored,
     round_name,
     step_id,
@@ -40,7 +41,8 @@ class ScoredRound:
     """The rollouts of one round of a run, their rewards, and the fates that training gave them (none elsewhere).
 
     `splits` has the split of each task by its id, where the run's tasks can be read. `drawn` says of each task why it
-    was drawn for training, where tasks are not drawn uniformly.
+    was drawn for training, where tasks are not drawn uniformly. `age` is how many rounds of training the policy that
+    sampled them was behind the one that was trained on them; `None` outside training.
     """
 
     name: str
@@ -49,6 +51,7 @@ class ScoredRound:
     fates: Mapping[str, str]
     splits: Mapping[str, str] = field(default_factory=dict)
     drawn: Mapping[str, str] = field(default_factory=dict)
+    age: int | None = None
 
     def reward_of(self, rollout: Rollout) -> Reward | None:
         """Return the reward of a rollout; `None` if the round was not scored."""
@@ -88,7 +91,8 @@ class ScoredRound:
         """Return all that is stored of a rollout, as JSON; its tokens are only counted.
 
         `tokens` says how many stand in the `prompt`, were `sampled`, and were `told` (by tools and the environment).
-        `reward` holds the parts with their weights, `fate` what training made of it (`None` outside training),
+        `reward` holds the parts with their weights, `fate` what training made of it (`None` outside training), `age`
+        by how many rounds of training the policy that sampled it was older than the one that was trained on it,
         and `drawn` why its task was drawn (`None` if every task is drawn as often as any other).
         """
         known = {each.name: getattr(rollout, each.name) for each in fields(Rollout) if each.name not in _ARRAYS}
@@ -107,6 +111,7 @@ class ScoredRound:
             "tokens": tokens,
             "reward": None if reward is None or self.rewards is None else reward_record(reward, self.rewards.weights),
             "fate": self.fates.get(rollout.rollout_id),
+            "age": self.age,
             "drawn": self.drawn.get(rollout.task_id),
         }
 
@@ -138,9 +143,9 @@ def load_round(run: str, round: str) -> ScoredRound:
         names = ", ".join(known) or "none yet"
         raise RlftError(f"{found.name} has no rollouts of {name!r}", where="ROUND", fix=f"there are: {names}")
     rewards = stored_output(found, REWARDS, name)
-    report = stored_output(found, TRAIN_REPORT, name)
-    fates, drawn = ({}, {}) if report is None else (report.fates, report.drawn)
-    return ScoredRound(name, rollouts, rewards, fates, _splits(found), drawn)
+    report = stored_output(found, TRAIN_REPORT, name) or stored_output(found, UNUSED, name)
+    fates, drawn, age = ({}, {}, None) if report is None else (report.fates, report.drawn, report.age)
+    return ScoredRound(name, rollouts, rewards, fates, _splits(found), drawn, age)
 
 
 def _splits(run: Any) -> dict[str, str]:

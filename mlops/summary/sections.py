@@ -199,10 +199,16 @@ class Ledger(Section):
     filtered: int = Field(
         default=0,
         description="Number of rollouts that were left out: the attempts at their task did not differ in reward, they "
-        "were cut off (`training.mask_truncated_completions`), or their round was undone.",
+        "were cut off (`training.mask_truncated_completions`), their round was undone, or training had ended when they "
+        "had been sampled ahead (`training.lag`).",
     )
     errored: int = Field(
         default=0, description="Number of rollouts that were left out because they or their score failed."
+    )
+    ages: dict[str, int] = Field(
+        default={},
+        description="Number of rollouts of the rounds that were trained, by how many rounds of training the policy "
+        "that sampled them was behind the one that was trained on them: `0`, or `1` with `training.lag: 1`.",
     )
 
 

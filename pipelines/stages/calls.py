@@ -21,11 +21,15 @@ Artifact = Any  # an output of a ZenML step; `.load()` gives the value
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Holds the artifacts of one sampling: rollouts, and their rewards, and the `draw` of its tasks if there is one."""
+    """Holds the artifacts of one sampling: rollouts, and their rewards, and the `draw` of its tasks if there is one.
+
+    `age` is how many rounds of training the policy that sampled them is behind the one that is trained on them.
+    """
 
     rollouts: Artifact
     rewards: Artifact
     draw: Artifact | None = None
+    age: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from mlops.ids import DRAW, PASS_RATES, REWARDS, ROLLOUTS, TRAIN_REPORT, round_name
+from mlops.ids import DRAW, PASS_RATES, REWARDS, ROLLOUTS, TRAIN_REPORT, UNUSED, round_name
+from mlops.runtime.runtime import shared_runtime
 from pipelines.stages.calls import Artifact, Calls, Scored
 from rlft.curriculum.draw import is_plain
 from rlft.rollout import Selection
 from rlft.training.chosen_loss import loss_fingerprint
+from rlft.training.off_policy import CORRECTION, corrected
 from steps.collect_pass_rates import collect_pass_rates
 from steps.draw_tasks import draw_tasks
 from steps.generate_groups import generate_groups
 from steps.note_pass_rates import note_pass_rates
+from steps.report_unused import report_unused
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
 
@@ -56,7 +61,8 @@ class Training(Calls):
         """Draw the tasks of a round, and those that may replace them."""
         name, known = round_name(round), {} if rates is None else {"rates": rates, "kept": kept}
         with self.show(f"draw {name}"):
-            return draw_tasks(tasks, self.config.training, round, self.config.seed, id=DRAW.step_id(name), **known)
+            training = self.config.training.without_lag()
+            return draw_tasks(tasks, training, round, self.config.seed, id=DRAW.step_id(name), **known)
 
     def sample_draw(self, policy: Artifact, tasks: Artifact, draw: Artifact, round: int) -> Scored:
         """Sample and score groups of attempts at the tasks of a draw, and replace those without variance."""
@@ -90,20 +96,53 @@ class Training(Calls):
 
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """Train a policy on a round's rollouts; returns the next policy and the report."""
-        config = self.config
-        extra = {"draw": scored.draw, "distributed": config.distributed}
+        given, named = self._training(policy, reference, scored, round)
         with self.show(f"updates {round_name(round)}", "updates"):
-            return train_grpo(
-                policy,
-                reference,
-                scored.rollouts,
-                scored.rewards,
-                config.training,
-                loss_fingerprint(config.training),
-                config.rollout.temperature,
-                config.rollout.max_completion_length,
-                round,
-                config.policy.device,
-                **{name: given for name, given in extra.items() if given is not None},
-                id=TRAIN_REPORT.step_id(round_name(round)),
-            )
+            return train_grpo(*given, **named)
+
+    def train_beside(
+        self, policy: Artifact, reference: Artifact, scored: Scored, round: int, sample: Callable[[], Scored]
+    ) -> tuple[Artifact, Artifact, Scored]:
+        """Train like `train` in a thread of its own, while `sample` samples; returns what that does, too."""
+        given, named = self._training(policy, reference, scored, round)
+        with (
+            self.show(f"updates {round_name(round)}", "updates") as progress,
+            shared_runtime().beside(progress, needs_twin=self.config.distributed is None) as beside,
+        ):
+            training = train_grpo.submit(*given, **named)
+            try:
+                sampled = sample()
+            finally:
+                beside.may_train.set()  # nothing was sampled if it was in the cache
+            outputs: Any = training.result()
+        trained, report = outputs
+        return trained, report, sampled
+
+    def _training(
+        self, policy: Artifact, reference: Artifact, scored: Scored, round: int
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return what `train_grpo` is given. Rollouts of an earlier policy are corrected for (`training.lag`)."""
+        config, training = self.config, self.config.training.without_lag()
+        if scored.age:
+            training = corrected(training, CORRECTION)
+        given = (
+            policy,
+            reference,
+            scored.rollouts,
+            scored.rewards,
+            training,
+            loss_fingerprint(training),
+            config.rollout.temperature,
+            config.rollout.max_completion_length,
+            round,
+            config.policy.device,
+        )
+        extra = {"draw": scored.draw, "distributed": config.distributed, "age": scored.age or None}
+        named = {name: value for name, value in extra.items() if value is not None}
+        return given, {**named, "id": TRAIN_REPORT.step_id(round_name(round))}
+
+    def report_unused(self, scored: Scored, round: int) -> Artifact:
+        """Report the rollouts of a round that was sampled, and is not trained on as training has ended."""
+        name = round_name(round)
+        with self.show(f"attempts {name}, which are not used"):
+            return report_unused(scored.rollouts, scored.rewards, round, scored.age, id=UNUSED.step_id(name))

@@ -47,6 +47,12 @@ class RoundsConfig(Section):
     rounds: int = Field(
         default=20, ge=1, le=MOST, description="Number of rounds. A round samples, scores and trains once."
     )
+    lag: Literal[0, 1] = Field(
+        default=0,
+        description="How many rounds of training the policy that samples a round is behind the one that is trained on "
+        "it. With 1 each round is sampled while the one before it is trained on, and the loss is corrected for the "
+        "difference; see docs/guide/lag.md.",
+    )
     tasks_per_round: int = Field(default=32, ge=1, le=MOST, description="Tasks that are attempted in each round.")
     curriculum: Curriculum = Field(
         default="uniform",
@@ -161,3 +167,7 @@ class RoundsConfig(Section):
 
 class TrainingConfig(LossConfig, RoundsConfig):
     """Settings of the training rounds (GRPO): the optimizer, the advantages, the loss."""
+
+    def without_lag(self) -> TrainingConfig:
+        """Return the settings of a round by itself, which does not depend on when it was sampled."""
+        return self.model_copy(update={"lag": 0})

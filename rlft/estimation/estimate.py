@@ -10,8 +10,8 @@ from rlft.config import Config
 from rlft.estimation.endings import endings, rounds_within
 from rlft.estimation.rates import Rates
 from rlft.estimation.room import Room, room_for
-from rlft.estimation.span import Span, total
-from rlft.estimation.stages import Stage, stages_of
+from rlft.estimation.span import Span
+from rlft.estimation.stages import Stage, stages_of, together
 from rlft.estimation.work import Work
 
 
@@ -58,7 +58,7 @@ def estimate_run(config: Config, work: Work, rates: Rates, gpus: int, basis: Seq
     stages = stages_of(work, rates, rounds)
     return Estimate(
         stages=stages,
-        seconds=total(stage.seconds for stage in stages),
+        seconds=together(stages, work.lag),
         rounds=rounds,
         sampled=_capped(rates.tokens.times(rounds.times(work.sampled)), config.budget.tokens),
         evaluated=rates.evaluated,

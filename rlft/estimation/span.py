@@ -47,6 +47,11 @@ def around(values: Iterable[float | Span]) -> Span:
     return Span(min(each.low for each in found), max(each.high for each in found)) if found else Span()
 
 
+def longer(one: Span, other: Span) -> Span:
+    """Return the range of the larger of two quantities."""
+    return Span(max(one.low, other.low), max(one.high, other.high))
+
+
 def total(spans: Iterable[Span]) -> Span:
     """Return the range of a sum."""
     return sum(spans, Span())

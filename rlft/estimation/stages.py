@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlft.estimation.rates import Rates
-from rlft.estimation.span import Span, exactly, total
+from rlft.estimation.span import Span, exactly, longer, total
 from rlft.estimation.work import Work
 
 SAMPLING, SCORING, TRAINING, EVALUATION = "sampling", "scoring", "training", "evaluation"
@@ -28,7 +29,8 @@ def before_rounds(work: Work, rates: Rates) -> Span:
 
 def one_round(work: Work, rates: Rates) -> Span:
     """Return the seconds of one round, with its share of the validations that follow rounds."""
-    each = (rates.sample + rates.score).times(work.sampled) + rates.train.times(work.attempts)
+    sampling, training = (rates.sample + rates.score).times(work.sampled), rates.train.times(work.attempts)
+    each = longer(sampling, training) if work.lag else sampling + training
     validating = rates.validation.times((work.validations - 1) / work.rounds)
     return total([each, validating, rates.between.times(work.per_round)])
 
@@ -51,6 +53,16 @@ def stages_of(work: Work, rates: Rates, rounds: Span) -> list[Stage]:
         Stage("conclusion", rates.closing, "constant answers, contamination, decision, registration, report"),
         Stage("storing", rates.between.times(work.steps.times(share)), f"{_counted(work.steps)} steps of the pipeline"),
     ]
+
+
+def together(stages: Sequence[Stage], lag: int) -> Span:
+    """Return the wall seconds of all stages. With a `lag` those of the rounds are gone through side by side."""
+    if not lag:
+        return total(stage.seconds for stage in stages)
+    sampling = total(stage.seconds for stage in stages if stage.name in (SAMPLING, SCORING))
+    training = total(stage.seconds for stage in stages if stage.name == TRAINING)
+    others = (stage.seconds for stage in stages if stage.name not in (SAMPLING, SCORING, TRAINING))
+    return total([longer(sampling, training), *others])
 
 
 def _counted(span: Span) -> str:

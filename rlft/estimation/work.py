@@ -25,7 +25,8 @@ class Work:
 
     `rounds` that train on up to `attempts` each, of the `sampled` ones; one `baseline`, `validations` and `arms` of so
     many attempts (`arms` evaluations with `arm` attempts each); `often` are attempts for pass@k. `controls` says
-    whether any is trained. `steps` of the pipeline are stored, `per_round` of them in each round.
+    whether any is trained. `steps` of the pipeline are stored, `per_round` of them in each round. With a `lag` the
+    next round is sampled while one is trained.
     """
 
     rounds: int
@@ -41,6 +42,7 @@ class Work:
     warm_start: bool
     steps: Span
     per_round: int = 3
+    lag: int = 0
 
 
 def work_of(config: Config, tasks: TaskCounts) -> Work:
@@ -68,6 +70,7 @@ def work_of(config: Config, tasks: TaskCounts) -> Work:
         controls=trained,
         warm_start=warm,
         steps=evaluations.times(3) + exactly(fixed) + Span(0, 2 if trained else 0),
+        lag=training.lag,
     )
 
 

@@ -73,7 +73,7 @@ def plan_training(
     fates: dict[str, Fate] = {}
     members: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
     for rollout, reward in zip(rollouts, rewards, strict=True):
-        if (place := _failed_at(rollout, reward, rewards)) is not None:
+        if (place := failed_at(rollout, reward, rewards)) is not None:
             fates[rollout.rollout_id] = Fate("errored", place)
         else:
             members[rollout.task_id].append((rollout, reward))
@@ -95,7 +95,7 @@ def plan_training(
     return TrainingPlan([group for group in groups if group], fates, len(silent), tokens)
 
 
-def _failed_at(rollout: Rollout, reward: Reward, rewards: Rewards) -> str | None:
+def failed_at(rollout: Rollout, reward: Reward, rewards: Rewards) -> str | None:
     """Return where an attempt failed, `None` if it can be trained on."""
     if rollout.error is not None:
         return rollout.error.where or "rollout"

@@ -100,16 +100,16 @@ class Updater:
         """Return whether `remember` is needed before the first update.
 
         At a first update of fresh rollouts, those that this policy sampled, the log-probabilities of that same pass are
-        the old ones. Otherwise those recorded when the tokens were sampled are used, unless the engine is corrected
-        for, or fresh rollouts are trained on in half precision: there rounding in a batch of another shape is enough to
-        move the ratio of a sequence out of its bounds (docs/LOG.md, "rounding and clipping in bfloat16").
+        the old ones, and so they are with a correction. Otherwise those recorded when the tokens were sampled are used,
+        unless what sampled is corrected for, or fresh rollouts are trained on in half precision: there rounding in a
+        batch of another shape is enough to move the ratio of a sequence out of its bounds (docs/LOG.md, "rounding and
+        clipping in bfloat16").
         """
         fresh = all(self._is_fresh(rollout) for group in groups for rollout, _ in group)
         half = next(iter(self.policy.model.parameters())).dtype in (torch.float16, torch.bfloat16)
         corrected = self.settings.importance_sampling_correction is not None
-        if not fresh:  # without a correction the loss's ratio is all that tells them from the policy's own
-            return corrected
-        return updates > 1 and (corrected or half)
+        # Without a correction the loss's ratio is all that tells other rollouts from the policy's own.
+        return updates > 1 and (corrected or (fresh and half))
 
     def step(
         self, groups: Sequence[Sequence[Pair]], *, silent_rollouts: float = 0.0, silent_tokens: float = 0.0
@@ -202,10 +202,12 @@ class Updater:
     def _old(self, pairs: Sequence[Pair], batch: Batch, own: Tensor) -> Tensor:
         """Return log-probabilities [rollouts, tokens] of the policy before the first update.
 
-        For fresh rollouts at the first update these are the part's `own`, so that every ratio is exactly 1 and no
-        second pass is needed. Otherwise they are those that `remember` noted, or else those recorded at sampling.
+        At the first update these are the part's `own`, so that every ratio is exactly 1 and no second pass is needed:
+        for fresh rollouts, and for those of another policy that a correction weighs. Otherwise they are those that
+        `remember` noted, or else those recorded at sampling.
         """
-        if self.count == 0 and all(self._is_fresh(rollout) for rollout, _ in pairs):
+        corrected = self.settings.importance_sampling_correction is not None
+        if self.count == 0 and (corrected or all(self._is_fresh(rollout) for rollout, _ in pairs)):
             return own
         if not self.old_logprobs:
             return batch.logprobs

@@ -28,7 +28,8 @@ class TrainReport(Report):
     `fates` maps each rollout id to the text of its `Fate`. `updates` counts optimizer steps. `stopped` is the reason if
     the round was undone and the step returned the policy that it was given (loss not finite, KL too large). `drawn`
     says of each task why it was drawn, and of those that others replaced that they were thrown away; it is empty where
-    every task is drawn as often as any other and none is replaced.
+    every task is drawn as often as any other and none is replaced. `age` is how many rounds of training the policy that
+    sampled these rollouts was behind the one that was trained on them (`training.lag`).
     """
 
     round: int
@@ -38,6 +39,7 @@ class TrainReport(Report):
     seconds: float
     stopped: str | None = None
     drawn: dict[str, str] = field(default_factory=dict)
+    age: int = 0
 
     def counts(self) -> dict[str, int]:
         """Return how many rollouts were sampled, and how many of them had each kind of fate."""

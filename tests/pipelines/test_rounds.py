@@ -34,13 +34,15 @@ class FakeStages:
     errors_at: tuple[float, ...] = ()
     trained: list[Any] = field(default_factory=list)
     shown: list[Any] = field(default_factory=list)
+    lag: int = 0
+    told: list[Any] = field(default_factory=list)
 
     draws = False
 
     @property
     def config(self):
         return SimpleNamespace(
-            training=SimpleNamespace(rounds=self.rounds, curriculum="uniform", max_num_gen_batches=1),
+            training=SimpleNamespace(rounds=self.rounds, curriculum="uniform", max_num_gen_batches=1, lag=self.lag),
             evaluation=SimpleNamespace(metric="accuracy", validate_every=self.validate_every, patience=self.patience),
             tracking=SimpleNamespace(trace_every=0, trace_rollouts=1, highest_paid=0),
             policy=SimpleNamespace(keep=None),
@@ -53,6 +55,7 @@ class FakeStages:
         yield lambda *report: self.shown.append(report)
 
     def sample_round(self, policy, tasks, number):
+        self.told.append(("sample", number, policy.name))
         return Scored(artifact("rollouts"), artifact("rewards"))
 
     def train(self, policy, reference, scored, number):
@@ -60,6 +63,7 @@ class FakeStages:
         fates = {f"{number}-a": "trained", f"{number}-b": "filtered:no_variance", f"{number}-c": "errored:reward"}
         report = TrainReport(number, {"reward": 0.5, "perf/train_seconds": 2.0, TOKENS: 100.0}, fates, 1, 2.0, stopped)
         self.trained.append(policy)
+        self.told.append(("train", number, policy.name, scored.age))
         return (policy if stopped else artifact(f"policy {number + 1}")), artifact(report)
 
     def evaluate(self, policy, tasks, splits, name):

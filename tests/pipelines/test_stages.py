@@ -112,3 +112,34 @@ def test_a_draw_is_sampled_again_after_a_change_of_the_reward_or_of_the_groups_a
     for other in ("training.num_generations=8", "training.max_num_gen_batches=2", "reward.full=0.5"):
         assert sampled(other) != before
     assert sampled(prints=EnvironmentFingerprints("a", "c")) != before
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [("null", {0: None, 1: "sequence_truncate"}), ("token_mask", {0: "token_mask", 1: "token_mask"})],
+)
+def test_rollouts_of_an_earlier_policy_are_corrected_for(monkeypatch, chosen, told):
+    given = {}
+    monkeypatch.setattr(training, "train_grpo", lambda *args, id, age=0: given.update({age: args[4]}))
+    settings = [f"training.importance_sampling_correction={chosen}", "training.lag=1"]
+    stages = Stages(load_config(ROOT / "configs" / "demo.yaml", settings), EnvironmentFingerprints("a", "b"))
+    for age in (0, 1):
+        stages.train(None, None, Scored(None, None, age=age), 0)
+    assert {age: each.importance_sampling_correction for age, each in given.items()} == told
+    assert given[1].importance_sampling_max == 3.0
+
+
+def test_a_round_that_is_sampled_and_trained_alike_with_and_without_lag_is_in_the_cache_for_both(monkeypatch):
+    told = []
+    monkeypatch.setattr(training, "train_grpo", lambda *given, id: told.append((id, given)))
+    monkeypatch.setattr(training, "draw_tasks", lambda *given, id, **known: told.append((id, given, known)))
+    monkeypatch.setattr(calls, "generate_rollouts", lambda *given, id: told.append((id, given)))
+    monkeypatch.setattr(calls, "score_rewards", lambda *given, id: told.append((id, given)))
+    for lag in (0, 1):
+        config = load_config(ROOT / "configs" / "demo.yaml", [f"training.lag={lag}"])
+        stages = Stages(config, EnvironmentFingerprints("a", "b"))
+        stages.sample_round("policy", "tasks", 0)
+        stages.draw("tasks", 0, None, None)
+        stages.train("policy", "start", Scored("rollouts", "rewards"), 0)
+    assert len(told) == 8
+    assert told[:4] == told[4:]

@@ -32,7 +32,7 @@ def test_training_ends_before_the_round_that_would_pass_a_bound(budget, rounds, 
     account = Account(BudgetConfig(**budget), gpus=2, seconds=60.0)
     number = 0
     while not account.reason_to_end() and number < 20:
-        account.add_round(report(), 120.0)
+        account.add_round(report(), 120.0, 0.0)
         number += 1
     assert (number, account.reason_to_end()) == (rounds, said)
 
@@ -40,12 +40,30 @@ def test_training_ends_before_the_round_that_would_pass_a_bound(budget, rounds, 
 def test_the_validation_after_the_last_round_has_its_place_in_the_budget():
     account = Account(BudgetConfig(minutes=10))
     account.add_validation(150.0)
-    account.add_round(report(), 240.0)
+    account.add_round(report(), 240.0, 240.0)
     # 390 s are 6.5 minutes; a round of 4 and a validation of 2.5 would pass 10
     assert account.reason_to_end() == "budget: 6.5 of 10 minutes are spent, and one more round would take up to 6.5"
 
 
 def test_a_round_from_the_cache_counts_as_what_it_once_took():
     account = Account(BudgetConfig(minutes=10))
-    account.add_round(report(**{"perf/rollout_seconds": 200.0, "perf/train_seconds": 100.0}), 0.5)
+    account.add_round(report(), 0.5, worked=300.0)
     assert (account.seconds, account.dearest_seconds) == (300.0, 300.0)
+
+
+def test_a_round_that_is_sampled_ahead_is_asked_for_together_with_the_one_before_it():
+    account = Account(BudgetConfig(tokens=3500))
+    account.add_round(report(), 1.0, 1.0)
+    assert account.reason_to_end(more=2) == ""  # 1,000 + 2 * 1,000
+    account.add_round(report(), 1.0, 1.0)
+    assert account.reason_to_end() == ""
+    assert account.reason_to_end(more=2) == (
+        "budget: 2,000 of 3,500 tokens are spent, and two more rounds would take up to 2,000"
+    )
+
+
+def test_a_validation_follows_two_rounds_once():
+    account = Account(BudgetConfig(minutes=10))
+    account.add_validation(60.0)
+    account.add_round(report(), 180.0, 0.0)
+    assert account.reason_to_end(more=2).endswith("4 of 10 minutes are spent, and two more rounds would take up to 7")

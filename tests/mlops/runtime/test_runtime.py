@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
+import pytest
 import torch
 
 from mlops.runtime.runtime import Lent, Runtime
 from rlft.config import EnvironmentConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.policy import load_policy, save_policy
+from rlft.progress import silent
 from rlft.rollout import AskedPlayer, SamplingSettings
 from rlft.temporary import folder_prefix
 from tests.factories import make_policy
@@ -75,3 +79,51 @@ def test_scratch_of_a_killed_process_is_removed_and_that_of_a_living_one_stays(t
     assert runtime.new_folder().is_relative_to(tmp_path)
     runtime.close()
     assert [folder.name for folder in tmp_path.iterdir()] == [living.name]
+
+
+def test_while_a_policy_samples_its_twin_is_trained(tmp_path):
+    runtime, policy = Runtime(), make_policy()
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=8, seed=0)
+    folder = save_policy(policy, tmp_path / "policy")
+    runtime.keep(policy)
+    with ThreadPoolExecutor() as pool, runtime.beside(silent, needs_twin=True) as beside:
+        trained = pool.submit(runtime.borrow, folder, "cpu")
+        with pytest.raises(TimeoutError):
+            trained.result(0.2)  # it waits until whoever samples has the policy
+        player = runtime.player(folder, sampling, "cpu")
+        assert beside.may_train.is_set()
+        twin = trained.result(10)
+        assert player.policy is policy
+        assert twin is not policy
+        assert twin.metadata == policy.metadata
+        next(iter(twin.model.parameters())).data.add_(1.0)  # as training does
+        again = runtime.policy(folder, "cpu")  # from the folder: the live one is not that of a step any more
+        assert again is not policy
+        assert torch.equal(next(iter(policy.model.parameters())), next(iter(again.model.parameters())))
+    assert runtime.borrow(folder, "cpu") is again  # as ever, when both are over
+    runtime.close()
+
+
+def test_training_goes_on_with_the_policy_itself_where_nothing_is_sampled_or_other_processes_train(tmp_path):
+    runtime, policy = Runtime(), make_policy()
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=8, seed=0)
+    folder = save_policy(policy, tmp_path / "policy")
+    runtime.keep(policy)
+    with runtime.beside(silent, needs_twin=True) as beside:
+        beside.may_train.set()  # the attempts were in the cache
+        assert runtime.borrow(folder, "cpu") is policy
+    runtime.keep(policy)
+    with runtime.beside(silent, needs_twin=False):
+        runtime.player(folder, sampling, "cpu")
+        assert runtime.policy(folder, "cpu") is policy
+    runtime.close()
+
+
+def test_reports_of_training_go_to_its_own_stage_while_another_is_sampled():
+    runtime, inner, training = Runtime(), [], []
+    runtime.lent = Lent(progress=lambda *told: inner.append(told))
+    runtime.training_progress(1, 2, "rollouts")
+    with runtime.beside(lambda *told: training.append(told), needs_twin=True):
+        runtime.training_progress(2, 2, "rollouts")
+    assert (inner, training) == ([(1, 2, "rollouts")], [(2, 2, "rollouts")])
+    runtime.close()

@@ -57,6 +57,16 @@ def test_dynamic_sampling_widens_what_is_sampled_and_scored_but_not_what_is_trai
     assert "4 rounds of 10 to 30 attempts" in found.stages[1].what
 
 
+def test_rounds_that_are_sampled_ahead_take_as_long_as_the_longer_half():
+    config = make_config(training={"lag": 1})
+    work = work_of(config, TaskCounts(10, 10, 20))
+    for train, low, high in ((0.05, 4 + 2, 8 + 2), (0.2, 8, 10), (0.5, 20, 20)):  # 4 to 8 s of sampling, 2 of scoring
+        found = estimate_run(config, work, replace(RATES, train=exactly(train)), 0, [], 10**10)
+        assert near(found.seconds, 5 + low + 16 + 1, 5 + high + 19 + 1)
+        # of one round, with its share of two validations of 2 s
+        assert near(one_round(work, replace(RATES, train=exactly(train))), low / 4 + 1, high / 4 + 1)
+
+
 def test_what_it_costs():
     found = estimate_run(CONFIG, WORK, RATES, 2, [], 10**10)
     assert near(found.cost(120.0), 1.0, 37 / 30)  # 30 to 37 s at 2 a minute

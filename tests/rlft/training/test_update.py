@@ -313,7 +313,8 @@ CORRECTED = {"importance_sampling_correction": "token_truncate"}
         ({"updates_per_round": 2}, {}, 1, 0),
         ({}, {"fresh": False}, 1, 0),
         (CORRECTED, {}, 1, 0),  # one update: its own pass tells
-        (CORRECTED, {"fresh": False}, 1, 1),
+        (CORRECTED, {"fresh": False}, 1, 0),
+        ({**CORRECTED, "num_iterations": 2}, {"fresh": False}, 2, 1),
         ({**CORRECTED, "num_iterations": 2}, {}, 2, 1),
         ({"importance_sampling_correction": "sequence_mask", "updates_per_round": 2}, {}, 1, 1),
         ({}, {"dtype": torch.bfloat16}, 1, 0),

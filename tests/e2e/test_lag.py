@@ -1,0 +1,107 @@
+"""`training.lag: 1` in whole runs: who sampled what, what the ledger says, and the same bytes after a kill."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.conftest import TINY
+
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+
+LAGGED = ("run", str(TINY), "--set", "training.lag=1", "--set", "controls=[]")
+# Of each round: the weights that its rollouts and its report tell of, and those that it was trained from and to.
+ROUNDS = """
+run = client.get_pipeline_run("{run_id}")
+def weights(name):
+    step = client.get_run_step(run.steps[name].id)
+    return step.outputs["policy"][0].run_metadata["weights_hash"]
+rounds = []
+for number in range(3):
+    rollouts = run.steps[f"generate_rollouts_r{{number:03d}}"].outputs["rollouts"][0].load()
+    report = run.steps[f"train_grpo_r{{number:03d}}"].outputs["train_report"][0].load()
+    rounds.append([sorted({{row.policy for row in rollouts}}), weights(f"train_grpo_r{{number:03d}}"), report.age,
+        report.metrics["sampling/mean_weight"], len(report.fates)])
+print(json.dumps([weights("warm_start"), rounds]))
+"""
+
+
+def rounds_of(home, run_id):
+    return home.query(ROUNDS.format(run_id=run_id))
+
+
+@pytest.fixture(scope="module")
+def lagged(make_home):
+    home = make_home("lagged")
+    result = home.rlft(*LAGGED)
+    assert result.code == 0, result.output
+    return home, result
+
+
+def test_every_round_but_the_first_is_sampled_by_the_policy_of_one_round_before(lagged, finished):
+    home, result = lagged
+    start, rounds = rounds_of(home, result.summary["pipeline_run_id"])
+    first, second, _ = (trained for _, trained, *_ in rounds)
+    assert [sampled for sampled, *_ in rounds] == [[start], [start], [first]]
+    assert len({start, first, second}) == 3
+    assert [age for _, _, age, *_ in rounds] == [0, 1, 1]
+    on, *off = (weight for *_, weight, _ in rounds)
+    assert on == pytest.approx(1, abs=1e-6)
+    assert all(abs(weight - 1) > 1e-4 for weight in off)
+    assert result.summary["ledger"]["ages"] == {"0": 32, "1": 64}
+    shown = home.rlft("show", result.summary["pipeline_run_id"], "2", "0", "--json")
+    assert json.loads(shown.output[shown.output.index("{") :])["age"] == 1
+    # The first round is that of a run without lag, to the last byte.
+    whole_home, whole = finished
+    assert first == whole_home.steps(whole.summary["pipeline_run_id"])["train_grpo_r000"]["weights"]
+
+
+@pytest.mark.parametrize("kill", ["steps.train_grpo:train_round:2", "steps.score_rewards:score_rollouts:5"])
+def test_a_run_that_is_killed_while_it_trains_and_samples_ends_with_the_same_bytes(lagged, make_home, kill):
+    whole_home, whole = lagged
+    home = make_home(f"lagged_{kill.rpartition(':')[0].rpartition(':')[2]}")
+    killed = home.rlft(*LAGGED, kill_at=kill)
+    assert killed.code == -9, killed.output
+    (run_id,) = [file.name.split(".")[0] for file in (home.folder / ".rlft" / "runs").glob("*.process.json")]
+    resumed = home.rlft("resume", run_id)
+    assert resumed.code == 0, resumed.output
+    expected, found = whole_home.steps(whole.summary["pipeline_run_id"]), home.steps(resumed.summary["pipeline_run_id"])
+    for number in range(3):
+        name = f"train_grpo_r{number:03d}"
+        assert found[name]["outputs"]["policy"] == expected[name]["outputs"]["policy"]  # weights, optimizer, tokenizer
+    assert rounds_of(home, resumed.summary["pipeline_run_id"]) == rounds_of(
+        whole_home, whole.summary["pipeline_run_id"]
+    )
+    for key in ("final", "ledger"):
+        assert resumed.summary[key] == whole.summary[key]
+
+
+def test_training_again_on_its_rounds_comes_to_the_same_weights(lagged):
+    home, result = lagged
+    again = home.rlft("retrain", result.summary["pipeline_run_id"])
+    assert again.code == 0, again.output
+    weights = home.query(f"""
+runs = client.list_pipeline_runs(sort_by="desc:created")
+step = client.get_run_step(runs[0].steps["train_grpo_r002"].id)
+print(json.dumps(step.outputs["policy"][0].run_metadata["weights_hash"]))
+""")
+    assert weights == rounds_of(home, result.summary["pipeline_run_id"])[1][2][1]
+
+
+def test_rollouts_that_nobody_trained_on_stay_on_record(lagged):
+    home, _ = lagged
+    # A round samples at least 32 tokens, so that no third fits; round 1 is sampled before anybody knows that.
+    ended = home.rlft(*LAGGED, "--set", "budget.tokens=40")
+    assert ended.code == 0, ended.output
+    assert ended.summary["stopped"].startswith("budget")
+    assert ended.summary["rounds"] == 1
+    ledger = ended.summary["ledger"]
+    assert ledger["sampled"] == 64 == ledger["trained"] + ledger["filtered"] + ledger["errored"]
+    assert ledger["ages"] == {"0": 32}
+    shown = home.rlft("show", ended.summary["pipeline_run_id"], "1", "0", "--json")
+    record = json.loads(shown.output[shown.output.index("{") :])
+    assert (record["fate"], record["age"]) == ("filtered:training_ended", 1)
+    again = home.rlft("retrain", ended.summary["pipeline_run_id"], "--from-round", "1")
+    assert again.code == 2, again.output
+    assert "has no round 1" in again.output
