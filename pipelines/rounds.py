@@ -172,30 +172,19 @@ def run_rounds(
     (`TrainReport.stopped`). Whatever ends it, the last policy is validated.
     """
     config, validate = stages.config, partial(_validate_round, stages, tasks, tracker, account)
-    rounds, policy, draws = Rounds(best=start), start, Draws.begin(stages, tasks, start)
-    retention = Retention(config.policy.keep)
-    # For the curve, and to see when answers collapse: only trained policies can be the best one.
+    policy, draws, retention = start, Draws.begin(stages, tasks, start), Retention(config.policy.keep)
     numbers, reference = numbers or range(config.training.rounds), start if reference is None else reference
-    before = _validate(stages, tasks, start, numbers.start, tracker, account)
-    rounds.start_report = rounds.validated[numbers.start] = before.splits["validation"]
-    rounds.note_cost(before)
+    rounds = _begin(start, _validate(stages, tasks, start, numbers.start, tracker, account), numbers.start)
     ahead: Scored | None = None  # the next round, if it was sampled already
     for number in _numbers(numbers, stages.show, shown):
         started, last = time.perf_counter(), number + 1 == numbers.stop
         scored = ahead or draws.sample(policy, number)
         enough = account.reason_to_end(more=2) if config.training.lag and not last else ""
-        if config.training.lag and not last and not enough:
-            sample = partial(draws.sample, policy, number + 1, age=1)
-            policy, report_artifact, ahead = stages.train_beside(policy, reference, scored, number, sample)
-        else:
-            policy, report_artifact = stages.train(policy, reference, scored, number)
-            ahead = None
-        report: TrainReport = report_artifact.load()
+        goes_on = bool(config.training.lag) and not last and not enough
+        policy, report, ahead = _train(stages, draws, policy, reference, scored, number, ahead=goes_on)
         rounds.reports.append(report)
-        worked = _worked(report, ahead)
-        _log_round(tracker, report, number, time.perf_counter() - started, worked)
+        _record(tracker, account, report, time.perf_counter() - started, _worked(report, ahead))
         show_attempts(tracker, scored, number, tasks, config)
-        account.add_round(report, time.perf_counter() - started, worked)
         rounds.stopped = _why_to_end(report, number, "" if last else enough or account.reason_to_end())
         last = last or bool(rounds.stopped)
         validates = last or (number + 1) % config.evaluation.validate_every == 0
@@ -215,6 +204,35 @@ def run_rounds(
     if ahead is not None:
         rounds.unused = stages.report_unused(ahead, numbers.start + len(rounds.reports)).load()
     return rounds
+
+
+def _begin(start: Artifact, before: Evaluation, number: int) -> Rounds:
+    """Begin with the validation of the policy that training starts from.
+
+    It is for the curve, and to see when answers collapse: only trained policies can be the best one.
+    """
+    rounds = Rounds(best=start)
+    rounds.start_report = rounds.validated[number] = before.splits["validation"]
+    rounds.note_cost(before)
+    return rounds
+
+
+def _train(
+    stages: Stages, draws: Draws, policy: Artifact, reference: Artifact, scored: Scored, number: int, *, ahead: bool
+) -> tuple[Artifact, TrainReport, Scored | None]:
+    """Train a round, and sample the next one meanwhile if `ahead`; returns policy, report and what was sampled."""
+    if ahead:
+        sample = partial(draws.sample, policy, number + 1, age=1)
+        trained, report, sampled = stages.train_beside(policy, reference, scored, number, sample)
+        return trained, report.load(), sampled
+    trained, report = stages.train(policy, reference, scored, number)
+    return trained, report.load(), None
+
+
+def _record(tracker: Tracker, account: Account, report: TrainReport, seconds: float, worked: float) -> None:
+    """Log a round that has taken so many wall seconds, of which those `worked` are its own, and count them."""
+    _log_round(tracker, report, report.round, seconds, worked)
+    account.add_round(report, seconds, worked)
 
 
 def _why_to_end(report: TrainReport, number: int, spent: str) -> str:

@@ -61,7 +61,7 @@ def train_grpo(
         max_completion_length=max_completion_length,
         target=runtime.new_folder(),
     )
-    train = partial(_train_together, distributed=distributed) if distributed else _train_here
+    train = partial(_train_together, distributed=distributed) if distributed else partial(_train_here, age=age)
     report = train(job, runtime, device)
     clocks = {
         "perf/rollout_seconds": rollouts.seconds,
@@ -69,11 +69,11 @@ def train_grpo(
         "perf/train_seconds": report.seconds,
     }
     metrics = round_metrics(rollouts, rewards) | report.metrics | clocks
-    report = dataclasses.replace(report, metrics=metrics, drawn=reasons(draw, rewards), age=age)
+    report = dataclasses.replace(report, metrics=metrics, drawn=reasons(draw, rewards))
     return policy if report.stopped else PolicyFolder(job.target), report
 
 
-def _train_here(job: Job, runtime: Runtime, device: str) -> TrainReport:
+def _train_here(job: Job, runtime: Runtime, device: str, *, age: int) -> TrainReport:
     """Train in this process, and write the policy to the job's target unless the round is undone."""
     live = runtime.borrow(job.policy, device)
     parent = live.metadata.content_hash
@@ -88,6 +88,7 @@ def _train_here(job: Job, runtime: Runtime, device: str) -> TrainReport:
         max_completion_length=job.max_completion_length,
         reference=runtime.policy(job.reference, device) if job.reference else None,
         progress=runtime.training_progress,
+        age=age,
     )
     if not report.stopped:  # else `live` may have changed: it is not kept, and the next step loads its folder
         save_policy(live, job.target, stage="grpo", round=job.round + 1, parent=parent)

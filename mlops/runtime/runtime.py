@@ -65,13 +65,12 @@ class Lent:
 class Beside:
     """One round is trained in a thread of its own while the next is sampled in that of the pipeline's body.
 
-    `progress` takes the reports of the training, which changes a `twin` of the policy that is sampled from; where
-    training `needs_twin` is false, it has its weights in other processes. Until `may_train` is set training waits:
-    nothing may be loaded while it computes, as libraries then change torch's settings for all threads.
+    `progress` takes the reports of the training, which changes a `twin` of the policy that is sampled from. Until
+    `may_train` is set training waits: nothing may be loaded while it computes, as libraries then change torch's
+    settings for all threads.
     """
 
     progress: Progress
-    needs_twin: bool = True
     twin: Policy | None = None
     may_train: threading.Event = field(default_factory=threading.Event)
 
@@ -112,9 +111,9 @@ class Runtime:
         return self._policies.pop(folder.metadata.content_hash, None) or load_policy(folder, choose_device(device))
 
     @contextmanager
-    def beside(self, progress: Progress, *, needs_twin: bool) -> Iterator[Beside]:
+    def beside(self, progress: Progress) -> Iterator[Beside]:
         """Expect a round to be trained and the next one to be sampled at the same time, while the context is open."""
-        self._beside = Beside(progress, needs_twin)
+        self._beside = Beside(progress)
         try:
             yield self._beside
         finally:
@@ -174,9 +173,9 @@ class Runtime:
         engine = self.engine(sampling.engine, sampling.batch_size, live.device.type)
         engine.load_policy(live)
         if self._beside is not None:
-            if self._beside.needs_twin:  # before anything is sampled, for which a model is set up otherwise
-                self._beside.twin = twin_of(live)
-                self._policies.pop(live.metadata.content_hash, None)
+            # Before anything is sampled, for which a model is set up otherwise.
+            self._beside.twin = twin_of(live)
+            self._policies.pop(live.metadata.content_hash, None)
             self._beside.may_train.set()
         return PolicyPlayer(live, engine)
 

@@ -107,7 +107,7 @@ class Training(Calls):
         given, named = self._training(policy, reference, scored, round)
         with (
             self.show(f"updates {round_name(round)}", "updates") as progress,
-            shared_runtime().beside(progress, needs_twin=self.config.distributed is None) as beside,
+            shared_runtime().beside(progress) as beside,
         ):
             training = train_grpo.submit(*given, **named)
             try:

@@ -129,6 +129,15 @@ class Config(Section):
         return with_places(content) if isinstance(content, Mapping) else content
 
     @model_validator(mode="after")
+    def _samples_ahead_in_one_process(self) -> Self:
+        if self.training.lag and self.distributed is not None:
+            raise ValueError(
+                f"training.lag={self.training.lag} is not supported with several trainers (`distributed`) "
+                "yet; remove one of the two"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _is_made_of_several(self) -> Self:
         if not self.environments:
             if self.tasks.members is not None or self.reward.members is not None:

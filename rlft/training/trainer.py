@@ -33,6 +33,7 @@ def train_round(
     reference: Policy | None = None,
     progress: Progress = silent,
     team: Team = ALONE,
+    age: int = 0,
 ) -> TrainReport:
     """Change `policy` in place by `settings.updates_per_round` optimizer steps, `settings.num_iterations` times over.
 
@@ -44,6 +45,9 @@ def train_round(
 
     Workers of a `team`, each with the policy sharded among them (`rlft.policy.sharding`), all call this with the same
     arguments, and get the same report but for its seconds.
+
+    `age` is how many rounds of training the policy that sampled was behind this one. Above 0 and with a correction, how
+    far an update moved the policy is measured from the policy before the round: the one that sampled is further away.
 
     When the loss, a gradient, the KL, or the difference to the engine's log-probabilities goes out of bounds, the
     report's `stopped` says so, and the rollouts that were trained on are `filtered:round_undone`. Then `policy` must be
@@ -66,6 +70,7 @@ def train_round(
         max_logp_difference=_logp_limit(rollouts, temperature),
         meter=Meter(progress, sum(len(pairs) for groups in updates for pairs in groups), "rollouts"),
         team=team,
+        lagged=age > 0 and settings.importance_sampling_correction is not None,
     )
     stopped = _update(updater, plan, updates, max(len(dealt), 1), progress)
     return TrainReport(
@@ -75,6 +80,7 @@ def train_round(
         updates=0 if stopped else updater.count,
         seconds=time.perf_counter() - started,
         stopped=stopped,
+        age=age,
     )
 
 

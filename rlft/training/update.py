@@ -44,8 +44,10 @@ class Updater:
     """Takes the optimizer steps of one round, and tallies what its metrics are made of.
 
     `max_logp_difference` bounds the mean difference of log-probabilities between sampling and training, in nats; `None`
-    means no bound. `meter` counts the rollouts that are encoded here, in every update again. Every worker of a `team`
-    has an updater of its own, and all call the same methods with the same arguments.
+    means no bound. Of `lagged` rollouts, which the policy of an earlier round has sampled, the change by an update is
+    measured from the policy before this round; they need a correction for what sampled. `meter` counts the rollouts
+    that are encoded here, in every update again. Every worker of a `team` has an updater of its own, and all call the
+    same methods with the same arguments.
     """
 
     def __init__(
@@ -59,8 +61,9 @@ class Updater:
         max_logp_difference: float | None = None,
         meter: Meter | None = None,
         team: Team = ALONE,
+        lagged: bool = False,
     ) -> None:
-        self.team = team
+        self.team, self.lagged = team, lagged
         self.meter = meter or Meter(silent, None, "rollouts")
         self.max_logp_difference = max_logp_difference
         self.policy, self.settings, self.reference = policy, settings, reference
@@ -208,9 +211,14 @@ class Updater:
         """
         corrected = self.settings.importance_sampling_correction is not None
         if self.count == 0 and (corrected or all(self._is_fresh(rollout) for rollout, _ in pairs)):
+            if self.lagged:
+                noted = ((rollout.rollout_id, row) for (rollout, _), row in zip(pairs, own, strict=True))
+                self.old_logprobs = dict(noted) | self.old_logprobs
             return own
-        if not self.old_logprobs:
-            return batch.logprobs
+        return self._noted(pairs, own) if self.old_logprobs else batch.logprobs
+
+    def _noted(self, pairs: Sequence[Pair], own: Tensor) -> Tensor:
+        """Return log-probabilities [rollouts, tokens] of the policy before the first update, in the shape of `own`."""
         old = torch.zeros_like(own)
         for row, (rollout, _) in zip(old, pairs, strict=True):
             # The width of a part is that of its longest completion, so it may differ from that in `remember`.
@@ -260,20 +268,25 @@ class Updater:
             assert kl is not None
         self.tally.note_update(kl_update=kl)
         if not kl <= self.settings.max_kl:
-            own = all(self._is_fresh(rollout) for group in groups for rollout, _ in group)
+            own = self.lagged or all(self._is_fresh(rollout) for group in groups for rollout, _ in group)
+            before = "policy before the round" if self.lagged else "sampling policy"
             raise TrainingStopped(
-                f"KL {kl:g} to the sampling policy after update {self.count} exceeds training.max_kl "
+                f"KL {kl:g} to the {before} after update {self.count} exceeds training.max_kl "
                 f"{self.settings.max_kl:g}; " + (_LOWER_RATE if own else _TOO_FAR)
             )
 
     def _distance(self, groups: list[list[Pair]]) -> float | None:
-        """Return KL(sampling policy || this policy) in nats per sampled token, by the k3 estimate."""
+        """Return KL(sampling policy || this policy) in nats per sampled token, by the k3 estimate.
+
+        Of lagged rollouts it is that to the policy before the round, estimated on their tokens as they are.
+        """
         own, found, tokens = [pair for group in self._share(groups) for pair in group], 0.0, 0
         with torch.no_grad():
             for part in self.team.level(self._parts([own] if own else [])):
                 batch = make_batch(self.policy, part or _shortest(groups))
                 logprobs = token_logprobs(self.policy, batch, self.temperature, with_entropy=False).logprobs
-                distance = (logprobs - batch.logprobs)[batch.mask].double()
+                before = self._noted(part or _shortest(groups), logprobs) if self.lagged else batch.logprobs
+                distance = (logprobs - before)[batch.mask].double()
                 if part:
                     found += (distance.exp() - 1 - distance).sum().item()
                     tokens += len(distance)

@@ -79,9 +79,9 @@ def test_a_run_that_is_killed_while_it_trains_and_samples_ends_with_the_same_byt
 
 def test_training_again_on_its_rounds_comes_to_the_same_weights(lagged):
     home, result = lagged
-    again = home.rlft("retrain", result.summary["pipeline_run_id"])
+    again = home.rlft("retrain", result.summary["pipeline_run_id"], "--from-round", "0")
     assert again.code == 0, again.output
-    weights = home.query(f"""
+    weights = home.query("""
 runs = client.list_pipeline_runs(sort_by="desc:created")
 step = client.get_run_step(runs[0].steps["train_grpo_r002"].id)
 print(json.dumps(step.outputs["policy"][0].run_metadata["weights_hash"]))

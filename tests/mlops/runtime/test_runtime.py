@@ -86,7 +86,7 @@ def test_while_a_policy_samples_its_twin_is_trained(tmp_path):
     sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=8, seed=0)
     folder = save_policy(policy, tmp_path / "policy")
     runtime.keep(policy)
-    with ThreadPoolExecutor() as pool, runtime.beside(silent, needs_twin=True) as beside:
+    with ThreadPoolExecutor() as pool, runtime.beside(silent) as beside:
         trained = pool.submit(runtime.borrow, folder, "cpu")
         with pytest.raises(TimeoutError):
             trained.result(0.2)  # it waits until whoever samples has the policy
@@ -104,18 +104,13 @@ def test_while_a_policy_samples_its_twin_is_trained(tmp_path):
     runtime.close()
 
 
-def test_training_goes_on_with_the_policy_itself_where_nothing_is_sampled_or_other_processes_train(tmp_path):
+def test_training_goes_on_with_the_policy_itself_where_nothing_is_sampled(tmp_path):
     runtime, policy = Runtime(), make_policy()
-    sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=8, seed=0)
     folder = save_policy(policy, tmp_path / "policy")
     runtime.keep(policy)
-    with runtime.beside(silent, needs_twin=True) as beside:
+    with runtime.beside(silent) as beside:
         beside.may_train.set()  # the attempts were in the cache
         assert runtime.borrow(folder, "cpu") is policy
-    runtime.keep(policy)
-    with runtime.beside(silent, needs_twin=False):
-        runtime.player(folder, sampling, "cpu")
-        assert runtime.policy(folder, "cpu") is policy
     runtime.close()
 
 
@@ -123,7 +118,7 @@ def test_reports_of_training_go_to_its_own_stage_while_another_is_sampled():
     runtime, inner, training = Runtime(), [], []
     runtime.lent = Lent(progress=lambda *told: inner.append(told))
     runtime.training_progress(1, 2, "rollouts")
-    with runtime.beside(lambda *told: training.append(told), needs_twin=True):
+    with runtime.beside(lambda *told: training.append(told)):
         runtime.training_progress(2, 2, "rollouts")
     assert (inner, training) == ([(1, 2, "rollouts")], [(2, 2, "rollouts")])
     runtime.close()

@@ -73,7 +73,7 @@ def test_what_counts_is_the_kl_of_all_rollouts(monkeypatch, of_few, of_all, stop
     monkeypatch.setattr(update.Updater, "_distance", distance)
     updater = object.__new__(update.Updater)
     updater.settings, updater.count = load_config(SUMS, []).training, 1
-    updater.tally, updater.identity = update.Tally(), "policy-hash"
+    updater.tally, updater.identity, updater.lagged = update.Tally(), "policy-hash", False
     groups = [[(make_rollout(f"t{task}", sample), 1.0) for sample in range(8)] for task in range(16)]
     if stops:
         with pytest.raises(update.TrainingStopped):

@@ -242,7 +242,7 @@ def test_fresh_rollouts_are_read_once_and_their_ratio_is_one(monkeypatch):
     assert [updater.metrics()[f"clip_ratio/{name}_mean"] for name in ("low", "high", "region")] == [0, 0, 0]
 
 
-def run(policy, groups, reference=None, **settings):
+def run(policy, groups, reference=None, age=0, **settings):
     """A round over groups, whose advantages are handed in as rewards."""
     training = make_training(**({"max_kl": 1e9, "scale_rewards": "none"} | settings))
     prepare_optimizer(policy, training, None)
@@ -257,6 +257,7 @@ def run(policy, groups, reference=None, **settings):
         temperature=1.0,
         max_completion_length=10,
         reference=reference,
+        age=age,
     )
 
 
@@ -651,3 +652,24 @@ def test_rollouts_without_a_sampled_token_measure_nothing():
     updater.step(silent)
     assert "kl_update" not in updater.metrics()
     assert updater.metrics()["grad_norm"] == 0
+
+
+@pytest.mark.parametrize("updates", [1, 2])
+def test_how_far_an_update_went_from_lagged_rollouts_is_measured_from_the_policy_before_the_round(updates):
+    # What sampled is off by a noise of 0.5, which is much further than one update goes.
+    policy = ready(make_small_policy("qwen3", sharpness=2.0))
+    groups = one_order(make_groups(policy, noise=0.5, fresh=False))
+    before, mask = own_logprobs(policy, groups), pad_rows(flat(groups), policy.device).mask
+    settings = {"updates_per_round": updates, "learning_rate": 1e-3, "max_kl": 1e-9, **CORRECTED}
+    report = run(policy, groups, age=1, **settings)  # so small a bound has all tokens looked at
+    assert report.stopped is not None
+    assert "to the policy before the round after update 1 exceeds" in report.stopped
+    assert "lower training.learning_rate" in report.stopped
+    assert report.age == 1
+    moved = (own_logprobs(policy, groups) - before)[mask].double()
+    if updates == 1:  # of two, the first has half of the rollouts to look at
+        assert report.metrics["kl_update"] == pytest.approx((moved.exp() - 1 - moved).mean().item(), rel=1e-3)
+    other = ready(make_small_policy("qwen3", sharpness=2.0))
+    stopped = run(other, one_order(make_groups(other, noise=0.5, fresh=False)), **settings)
+    assert "to the sampling policy" in stopped.stopped
+    assert stopped.metrics["kl_update"] > 4 * report.metrics["kl_update"]

@@ -1,0 +1,189 @@
+"""What `training.lag: 1` costs in learning, and what it saves in time.
+
+    python -m tests.benchmarks.lag --json [--part learning|overlap] [--seeds 0,1,2]
+
+`learning`: runs of `configs/demo.yaml` with lag 0 and 1, one after the other, without controls, and the accuracy of the
+trained model on the splits `gate` and `test`, which it has not seen. `difference` is the mean over the seeds of lag 1
+minus lag 0, in points.
+
+`overlap`: runs of `tests/fixtures/configs/tiny.yaml` with larger rounds, whose reward asks a server on loopback. The
+server lets the attempts of a round wait for as long as a round is trained, as a first run without waiting has shown.
+`wall` are the seconds from the beginning of the first sampling to the end of the last update, with what ZenML takes,
+and `ratio` is that of lag 1 over that of lag 0. `least` is what R rounds can come to: (R + 1) / 2R, as the first
+sampling and the last update have nothing beside them.
+
+Each run is a process with a home of its own. Progress goes to stderr; the last line of stdout is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from mlops.home.databases import ZENML
+from mlops.home.folder import Home
+from mlops.ids import AS_STORED
+from rlft.environments.reasoning_gym import ReasoningGym
+from rlft.types import Trajectory
+from tests.benchmarks.machine import describe
+from tests.rlft.engines.chat_servers import ChatServer
+
+ROOT = Path(__file__).resolve().parents[2]
+ADDRESS = "RLFT_BENCHMARK_SERVER"
+ROUNDS = 10
+OVERLAP = (
+    f"training.rounds={ROUNDS}",
+    f"evaluation.validate_every={ROUNDS}",
+    "training.tasks_per_round=32",
+    "training.num_generations=8",
+    "training.num_iterations=12",
+    "environment.name=tests.benchmarks.lag:Waiting",
+    "reward.audit=false",
+    "reward.timeout_seconds=60",
+    "tracking.trace_every=0",
+)
+LEARNING = ("evaluation.pass_at_k=false", "tracking.trace_every=0", "tracking.highest_paid=0")
+log = Console(stderr=True, soft_wrap=True)
+_GAP = 0.08  # seconds without a request after which the next one is of another round
+
+
+class Waiting(ReasoningGym):
+    """Asks a server before it scores, as an environment with a judge does."""
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """Return the score of the generator's verifier, once the server has answered."""
+        await asyncio.to_thread(_ask, os.environ[ADDRESS])
+        return await super().compute_reward(completion, ground_truth)
+
+
+def _ask(address: str) -> None:
+    request = urllib.request.Request(f"{address}/chat/completions", b'{"messages": []}')
+    with urllib.request.urlopen(request, timeout=60) as response:
+        response.read()
+
+
+class Waits:
+    """Answers requests that follow each other closely `seconds` after the first of them."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._lock, self._began, self._last, self._open = threading.Lock(), 0.0, 0.0, 0
+
+    def __call__(self, body: dict[str, Any], number: int) -> str:
+        with self._lock:
+            now = time.monotonic()
+            if not self._open and now - self._last > _GAP:
+                self._began = now
+            self._open += 1
+        time.sleep(max(0.0, self._began + self.seconds - now))
+        with self._lock:
+            self._open -= 1
+            self._last = time.monotonic()
+        return "1"
+
+
+def run(config: Path, settings: Sequence[str], home: Path, address: str = "") -> dict[str, Any]:
+    """Return the summary of a run in a new home. Raises RuntimeError if it fails."""
+    home.mkdir(parents=True)
+    (home / "configs").symlink_to(ROOT / "configs")  # paths in shipped configs are those of the repository
+    words = [word for setting in settings for word in ("--set", setting)]
+    summary = home / "summary.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", "run", str(config), *words, "--set", "controls=[]", "--summary", str(summary)],
+        cwd=home,
+        env={**os.environ, "PYTHONPATH": str(ROOT), ADDRESS: address},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{config} {' '.join(settings)}: {done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return json.loads(summary.read_text())
+
+
+def wall_of_rounds(home: Path) -> float:
+    """Return the seconds from the beginning of the first round to the end of the last update, by ZenML's database."""
+    with closing(sqlite3.connect(ZENML.file(Home(home / ".rlft")))) as database:
+        (began,) = database.execute("SELECT start_time FROM step_run WHERE name = 'generate_rollouts_r000'").fetchone()
+        (ended,) = database.execute("SELECT max(end_time) FROM step_run WHERE name LIKE 'train_grpo_r%'").fetchone()
+    return (datetime.strptime(ended, AS_STORED) - datetime.strptime(began, AS_STORED)).total_seconds()
+
+
+def held_out(summary: Mapping[str, Any]) -> dict[str, float]:
+    """Return the accuracy of the trained model on the splits that training and the choice of a round have not seen."""
+    return {split: summary["final"][split]["accuracy"] for split in ("gate", "test")}
+
+
+def learning(seeds: Sequence[int], folder: Path) -> dict[str, Any]:
+    """Return the accuracies of each seed and lag, and how far they differ in points."""
+    found: list[dict[str, Any]] = []
+    for seed in seeds:
+        for lag in (0, 1):
+            settings = (f"training.lag={lag}", f"seed={seed}", *LEARNING)
+            summary = run(ROOT / "configs" / "demo.yaml", settings, folder / f"demo-{seed}-{lag}")
+            found.append({"seed": seed, "lag": lag, **held_out(summary), "ledger": summary["ledger"]})
+            log.print(found[-1])
+    return {"runs": found, "difference": difference(found)}
+
+
+def difference(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return lag 1 minus lag 0 in points, by split, in the mean over the seeds."""
+    return {split: round(100 * (_mean(found, split, 1) - _mean(found, split, 0)), 2) for split in ("gate", "test")}
+
+
+def _mean(found: Sequence[Mapping[str, Any]], split: str, lag: int) -> float:
+    scores = [each[split] for each in found if each["lag"] == lag]
+    return sum(scores) / len(scores)
+
+
+def overlap(folder: Path) -> dict[str, Any]:
+    """Return the wall seconds of rounds with lag 0 and 1 beside a server that takes as long as training."""
+    config = ROOT / "tests" / "fixtures" / "configs" / "tiny.yaml"
+    with ChatServer(Waits(0.0)) as server:
+        alone = run(config, OVERLAP, folder / "alone", server.url)["seconds"]
+    seconds = alone["train"] / ROUNDS
+    log.print(f"a round is trained for {seconds:.2f} s")
+    found: dict[str, Any] = {"rounds": ROUNDS, "waits": round(seconds, 3), "least": (ROUNDS + 1) / (2 * ROUNDS)}
+    for lag in (0, 1):
+        home = folder / f"lag-{lag}"
+        with ChatServer(Waits(seconds)) as server:
+            summary = run(config, [*OVERLAP, f"training.lag={lag}"], home, server.url)
+        work = {name: round(summary["seconds"][name], 2) for name in ("rollout", "score", "train")}
+        found[f"lag_{lag}"] = {"wall": round(wall_of_rounds(home), 2), **work}
+        log.print(found[f"lag_{lag}"])
+    return {**found, "ratio": round(found["lag_1"]["wall"] / found["lag_0"]["wall"], 3)}
+
+
+def main() -> None:
+    """Run what is asked for, and print it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object, which is the default too")
+    parser.add_argument("--part", choices=("learning", "overlap"), help="one of the two alone")
+    parser.add_argument("--seeds", default="0,1,2", help="seeds of the runs of the demo")
+    options = parser.parse_args()
+    result: dict[str, Any] = {"machine": describe("cpu", ["torch", "transformers", "zenml"])}
+    with tempfile.TemporaryDirectory(prefix="rlft-lag-") as folder:
+        if options.part != "learning":
+            result["overlap"] = overlap(Path(folder))
+        if options.part != "overlap":
+            result["learning"] = learning([int(each) for each in options.seeds.split(",")], Path(folder))
+    Console(soft_wrap=True).print_json(json.dumps(result), indent=None)
+
+
+if __name__ == "__main__":
+    main()
