@@ -37,17 +37,12 @@ def train_round(
 ) -> TrainReport:
     """Change `policy` in place by `settings.updates_per_round` optimizer steps, `settings.num_iterations` times over.
 
-    `temperature` and `max_completion_length` (tokens) are those of the sampling. Groups without variance are not
-    encoded, but counted in the means of the loss; with `beta` above 0 they are trained on for their KL. In each step a
-    prompt is encoded once for its rollouts where the model allows it. When `reference` is needed (`beta` above 0) and
-    not given, the base weights with the adapter off are the reference. Nothing is random here: there is no dropout and
-    no shuffling.
-
-    Workers of a `team`, each with the policy sharded among them (`rlft.policy.sharding`), all call this with the same
-    arguments, and get the same report but for its seconds.
-
-    `age` is how many rounds of training the policy that sampled was behind this one. Above 0 and with a correction, how
-    far an update moved the policy is measured from the policy before the round: the one that sampled is further away.
+    `temperature` and `max_completion_length` (tokens) are those of the sampling. Groups without variance are counted
+    in the means of the loss alone; with `beta` above 0 they are trained on for their KL, and without a `reference` the
+    base weights with the adapter off are that. Nothing is random: there is no dropout and no shuffling. Workers of a
+    `team` all call this with the same arguments, each with its shard of the policy, and get the same report but for its
+    seconds. `age` is how many rounds of training the policy that sampled was behind this one: above 0 and with a
+    correction, how far an update moved the policy is measured from the policy before the round.
 
     When the loss, a gradient, the KL, or the difference to the engine's log-probabilities goes out of bounds, the
     report's `stopped` says so, and the rollouts that were trained on are `filtered:round_undone`. Then `policy` must be
@@ -59,8 +54,7 @@ def train_round(
         raise ValueError("beta is not 0 and the policy has no adapter to switch off: give a reference policy")
     started = time.perf_counter()
     plan = _plan(rollouts, rewards, settings)
-    dealt = _deal(plan.groups, settings.updates_per_round)
-    updates = dealt * settings.num_iterations
+    updates = (dealt := _deal(plan.groups, settings.updates_per_round)) * settings.num_iterations
     updater = Updater(
         policy,
         settings,
