@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from zenml import log_metadata, pipeline
+from zenml import pipeline
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 
 from mlops.display.bars import Display
-from mlops.home.folder import find_home
-from mlops.home.processes import forget_process, note_process
-from mlops.runs.identity import typed_command
+from mlops.record.evaluation import open_evaluation
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, shared_runtime, start_runtime, stop_runtime
-from mlops.stored.artifact_table import keep_artifacts
-from mlops.summary.evaluations import EvaluationSummary, keep_evaluation, measures_as_json, pairs_as_json
+from mlops.summary.evaluations import EvaluationSummary, measures_as_json, pairs_as_json
 from mlops.tracking.address import tracking_address
 from mlops.tracking.scorers import load_scorers
 from pipelines import models as opening
@@ -28,7 +27,6 @@ from pipelines.showing import watched
 from pipelines.suite_caveats import forgetting_as_json, suite_contamination, suite_forgetting
 from rlft.config import SuiteConfig
 from rlft.errors import EngineError
-from rlft.secrets import hide
 from rlft.suites.differences import compare_models
 from rlft.suites.models import parse_model
 from rlft.types import add_judging
@@ -49,13 +47,10 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
     runtime.lent = Lent(progress=display.report)
     context = DynamicPipelineRunContext.get()
     assert context is not None
-    run, home, started = context.run, find_home(), time.perf_counter()
-    summary = EvaluationSummary(settings.name, settings.main_metric, settings.seed, pipeline_run_id=str(run.id))
-    summary.command = typed_command()
-    note_process(home, str(run.id), run.name, resumes=False)
-    keep_evaluation(home, summary)  # all that a kill leaves
+    address, started = tracking_address(tracking_uri), time.perf_counter()
+    summary = EvaluationSummary(settings.name, settings.main_metric, settings.seed)
     show = watched(display.stage)
-    try:
+    with open_evaluation(summary, address, context.run), _explained():
         if settings.scorers:
             load_scorers(settings.scorers)  # before anything is attempted: one may not be there
         tasks = ingest_suite(settings, show)
@@ -69,25 +64,19 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
         bits = suite_forgetting(settings, policies, asked, show)
         summary.forgetting = forgetting_as_json(bits, settings.forgetting_margin)
         summary.contamination = suite_contamination(settings, tasks, results, show)
-        address = tracking_address(tracking_uri)
         with show("MLflow"):
-            parent = report_evaluation(settings, opened, results, summary, address, run)
+            parent = report_evaluation(settings, opened, results, summary, address, context.run)
             summary.status, summary.seconds = "finished", time.perf_counter() - started
             end_report(parent, summary)
-        if summary.mlflow_run_id is not None:
-            log_metadata(metadata={"mlflow_run_id": summary.mlflow_run_id}, run_id_name_or_prefix=str(run.id))
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Let the error of an endpoint say what to do about an evaluation, and not about a run that trains."""
+    try:
+        yield
     except EngineError as cause:
-        summary.status, summary.error = "failed", hide(str(cause))
         raise EngineError(cause.what, where=cause.where.replace("controls: ", ""), fix=_AGAIN) from cause
-    except Exception as cause:
-        summary.status, summary.error = "failed", hide(str(cause))
-        raise
-    finally:
-        if summary.status != "finished":
-            summary.seconds = time.perf_counter() - started
-        keep_artifacts(home, str(run.id), run.name)
-        keep_evaluation(home, summary)
-        forget_process(home, str(run.id))
 
 
 _AGAIN = "mend the model's address, key or settings, and give the command again: what was evaluated is in the cache"

@@ -3,8 +3,8 @@
     python s3.py PORT KEY FAULT
 
 FAULT is a file that is read at each request: empty, or `denied`, `full`, `broken`, `gone` (the connection is cut) or
-`slow` (a tenth of a second each), and after it, where only some requests fail, the methods that do (`denied PUT POST`).
-Other keys than KEY are unknown, as they are to any store. All is kept in memory.
+`slow` (a tenth of a second each), and after it, where only some requests fail, the methods that do (`denied PUT POST`),
+and how many of them pass before (`full PUT 2`). Other keys than KEY are unknown, as they are to any store. All is kept in memory.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -33,14 +34,15 @@ class Faulty:
     def __init__(self, key: str, fault: Path) -> None:
         self._app = DomainDispatcherApplication(create_backend_app)
         self._key, self._fault = key, fault
+        self._text, self._passed, self._lock = "", 0, threading.Lock()
 
     def __call__(self, environ, start_response):
         """Answer a request, or refuse it."""
-        fault, *methods = self._fault.read_text().split() or [""]
+        fault, *methods = self._read()
         used = re.search(r"Credential=([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
         if used is not None and used[1] != self._key:
             fault, methods = "unknown", []
-        if fault == "" or (methods and environ["REQUEST_METHOD"] not in methods):
+        if fault == "" or (methods and not self._fails(environ["REQUEST_METHOD"], methods)):
             return self._app(environ, start_response)
         if fault == "slow":
             time.sleep(0.1)
@@ -52,6 +54,21 @@ class Faulty:
         status, code, message = FAULTS[fault]
         start_response(status, [("Content-Type", "application/xml")])
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [_ERROR.format(code, message).encode()]
+
+    def _read(self) -> list[str]:
+        """Return the words of the file; what has passed counts from when it was written."""
+        with self._lock:
+            if (text := self._fault.read_text()) != self._text:
+                self._text, self._passed = text, 0
+            return text.split() or [""]
+
+    def _fails(self, method: str, words: list[str]) -> bool:
+        """Return whether a request of this method fails, after those that pass."""
+        if method not in words:
+            return False
+        with self._lock:
+            self._passed += 1
+            return self._passed > sum(int(word) for word in words if word.isdigit())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,78 @@
+"""What an evaluation leaves, and whether others who share its stack see that it goes on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from mlops.home.folder import Home
+from mlops.home.processes import read_note
+from mlops.record import evaluation
+from mlops.runs import heartbeat
+from mlops.summary.evaluations import EvaluationSummary, read_evaluation
+
+RUN = SimpleNamespace(id="run", name="suite-evaluate")
+TEAM = "http://team:5000"
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    own = Home(tmp_path)
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setattr(evaluation, "find_home", lambda: own)
+    monkeypatch.setattr(evaluation, "keep_artifacts", lambda *_: None)  # it asks ZenML
+    return own
+
+
+def summary() -> EvaluationSummary:
+    return EvaluationSummary("suite", "accuracy", 0)
+
+
+def test_others_see_that_an_evaluation_on_a_stack_goes_on(home, monkeypatch):
+    beaten, seen = threading.Event(), []
+
+    def beat(run_id):
+        seen.append(run_id)
+        beaten.set()
+
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat, "_beat", beat)
+    with evaluation.open_evaluation(summary(), TEAM, RUN):
+        assert beaten.wait(60)
+    assert set(seen) == {"run"}
+    assert not [each for each in threading.enumerate() if each.name == "heartbeat" and _goes_on(each)]
+
+
+def _goes_on(thread: threading.Thread) -> bool:
+    thread.join(60)
+    return thread.is_alive()
+
+
+def test_one_that_is_killed_says_how_to_go_on_and_one_that_fails_says_why(home):
+    with pytest.raises(ValueError, match="no such cell"):
+        _failing(home)
+    found = read_evaluation(home, "run")
+    assert (found["status"], found["error"]) == ("failed", "no such cell")
+    assert found["seconds"] > 0
+    assert read_note(home, "run") is None
+
+
+def _failing(home: Home) -> None:
+    with evaluation.open_evaluation(summary(), home.tracking_uri, RUN):
+        inside = json.loads((home.root / "runs" / "run.evaluation.json").read_text())
+        assert (inside["status"], inside["pipeline_run_id"]) == ("interrupted", "run")  # all that a kill leaves
+        assert read_note(home, "run") is not None
+        raise ValueError("no such cell")
+
+
+def test_one_that_has_finished_is_linked_to_its_mlflow_run(home, monkeypatch):
+    linked = []
+    monkeypatch.setattr(evaluation, "log_metadata", lambda **link: linked.append(link))
+    with evaluation.open_evaluation(own := summary(), home.tracking_uri, RUN):
+        own.status, own.seconds, own.mlflow_run_id = "finished", 7.0, "abc"
+    assert linked == [{"metadata": {"mlflow_run_id": "abc"}, "run_id_name_or_prefix": "run"}]
+    found = read_evaluation(home, "run")
+    assert (found["status"], found["seconds"]) == ("finished", 7.0)
