@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from tests.e2e.conftest import Result
+from tests.e2e.test_promotion import CONFIG as LEARNS
+from tests.e2e.test_promotion import learning_home
 from tests.needs import need_team
 from tests.team import servers as own
-from tests.team.users import Member
+from tests.team.users import ON, Member, at_once
 
 
 @pytest.fixture(scope="session")
@@ -49,3 +54,18 @@ def joined(who: Member) -> Member:
     applied = who.rlft("stack", str(own.ROOT / "configs" / "stacks" / "team.yaml"))
     assert applied.code == 0, applied.output
     return who
+
+
+@pytest.fixture(scope="session")
+def trained(anna, ben) -> Sequence[Result]:
+    """A run of each that learns, begun at the same moment, of one experiment and one registered model."""
+    learning_home(anna)
+    learning_home(ben)
+    settings = ["--set", "promotion.approval=none", "--set", "tracking={trace_rollouts: 1}"]
+    runs = at_once(
+        lambda: anna.rlft("run", str(LEARNS), *ON, *settings, "--name", "annas"),
+        lambda: ben.rlft("run", str(LEARNS), *ON, *settings, "--name", "bens", "--set", "seed=1"),
+    )
+    for run in runs:
+        assert run.code == 0, run.output
+    return runs

@@ -4,7 +4,8 @@
 
 FAULT is a file that is read at each request: empty, or `denied`, `full`, `broken`, `gone` (the connection is cut) or
 `slow` (a tenth of a second each), and after it, where only some requests fail, the methods that do (`denied PUT POST`),
-and how many of them pass before (`full PUT 2`). Other keys than KEY are unknown, as they are to any store. All is kept in memory.
+and how many of them pass before (`full PUT 2`). Other keys than KEY are unknown, as they are to any store. All is kept
+in memory.
 """
 
 from __future__ import annotations

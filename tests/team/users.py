@@ -19,6 +19,7 @@ from tests.e2e.conftest import Home, Result, fork_server
 from tests.team.servers import PASSWORD, Servers
 
 _ZENML = "import sys; sys.argv[0] = 'zenml'; from zenml.cli.cli import cli; cli()"
+ON = ("--stack", "team")
 _DEVICE = re.compile(r"device_id=([\w-]+)&user_code=(\w+)")
 
 
@@ -65,7 +66,7 @@ class Member(Home):
                 if typed and "password" in flat.lower():  # what is typed before it is asked for is thrown away
                     os.write(ours, typed.encode())
                     typed = ""
-        assert running.wait(600) == 0, said
+        assert running.wait(3000) == 0, said
         return said
 
     def _confirm(self, device: str, code: str) -> None:
@@ -86,6 +87,10 @@ class Member(Home):
         asked = ["curl", "--silent", "--fail-with-body", "--user", f"admin:{PASSWORD}", address, "--json", account]
         self.typed.append(asked)
         subprocess.run(asked, check=True, capture_output=True)
+
+    def module(self, name: str, *arguments: str, timeout: float = 3000) -> subprocess.CompletedProcess[str]:
+        """Run a module as every home does, with time enough beside servers that need the same processors."""
+        return super().module(name, *arguments, timeout=timeout)
 
     def rlft(self, *arguments: str, kill_at: str = "-") -> Result:
         """Run a command as every home does, and note it."""

@@ -1,0 +1,101 @@
+"""Two users with a home each on one ZenML server, one MLflow server on PostgreSQL and one S3: docs/guide/team.md.
+
+CI runs this file. What fails on the way is in `test_faults.py`, and takes longer.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import ROOT
+from tests.e2e.test_promotion import CONFIG as LEARNS
+from tests.team.servers import PASSWORD, VALUES
+from tests.team.users import ON, Member
+
+pytestmark = [pytest.mark.timeout(7200), pytest.mark.slow]
+STACK = ROOT / "configs" / "stacks" / "team.yaml"
+COMPARED = "accuracy on gate of trained minus the champion is"
+
+
+def refused(who: Member, file: Path = STACK) -> str:
+    done = who.rlft("stack", str(file))
+    assert done.code == 2, done.output
+    assert "Traceback" not in done.output
+    return " ".join(done.output.split())
+
+
+def test_what_is_missing_is_said_with_the_way_out(admin, tmp_path):
+    carl = Member(tmp_path, "carl", admin.servers)
+    assert f"your ZenML uses no server what to do: zenml login {admin.servers.zenml}" in refused(carl)
+    carl.zenml("login", admin.servers.zenml)
+    said = refused(carl)
+    assert "ZenML has no secret 'mlflow' that you may read" in said
+    assert "zenml secret create mlflow --private --interactive, with the keys password and username" in said
+    carl.zenml("secret", "create", "mlflow", "--private", "--username=carl")
+    assert "ZenML's secret 'mlflow' lacks password what to do: zenml secret update mlflow" in refused(carl)
+    carl.zenml("secret", "update", "mlflow", "--password=another-one")
+    said = refused(carl)
+    assert "MLflow's server does not let you in as carl with this password" in said
+    assert "another-one" not in said
+    text = STACK.read_text().replace("name: team", "name: other")
+    (tmp_path / "bucket.yaml").write_text(text.replace("s3://zenml", "s3://nowhere"))
+    assert "there is no bucket or folder s3://nowhere" in refused(carl, tmp_path / "bucket.yaml")
+    (tmp_path / "key.yaml").write_text(text.replace("{{s3.key}}", "{{mlflow.username}}"))
+    assert "one may not write, read and remove files there" in refused(carl, tmp_path / "key.yaml")
+
+
+def test_of_two_that_promote_at_once_the_second_waits_until_it_is_compared_with_the_first(trained, anna, ben):
+    promotions = {run.summary["promotion"]["version"]: run.summary["promotion"] for run in trained}
+    assert set(promotions) == {"1", "2"}  # nothing is lost
+    assert promotions["1"]["promoted"]
+    if COMPARED in (reasons := " ".join(promotions["2"]["reasons"])):  # it began to compare after the first had ended
+        return
+    assert not promotions["2"]["promoted"]
+    assert "version 1 has passed its gate meanwhile" in reasons
+    second = "annas" if trained[0].summary["promotion"]["version"] == "2" else "bens"
+    first = {"annas": "ben", "bens": "anna"}[second]
+    [change] = ben.json("history", "learns", *ON)["history"]
+    assert (change["version"], change["by"], change["verified"]) == ("1", first, True)  # as MLflow's server knows them
+    decided = (anna if first == "ben" else ben).rlft("promote", second, *ON)
+    assert decided.code in (0, 7), decided.output  # better than the first, or not
+    assert COMPARED in " ".join(decided.output.split())
+
+
+def test_everybody_sees_the_runs_of_all(trained, anna, ben):
+    listed = {run["name"]: run for run in ben.json("runs", *ON) if run["name"] in ("annas", "bens")}
+    assert {name: run["by"] for name, run in listed.items()} == {"annas": "anna", "bens": "ben"}
+    assert {run["version"]["version"] for run in listed.values()} == {"1", "2"}
+    anns = trained[0].summary
+    assert listed["annas"]["difference"] == anns["difference"]  # her summary is not in his home
+    assert not list((ben.folder / ".rlft" / "runs").glob(f"{anns['pipeline_run_id']}.json"))
+    shown = ben.rlft("show", "annas", "0", *ON)
+    assert shown.code == 0, shown.output
+    assert f"`rlft show annas 0 0 {' '.join(ON)}` shows" in " ".join(shown.output.split())
+    assert ben.rlft("report", "annas", *ON).code == 0
+    assert "annas" in (ben.folder / "annas.html").read_text()
+    assert ben.rlft("compare", "annas", "bens", *ON).code == 0
+
+
+def test_one_compares_the_models_of_another_and_others_see_that(trained, anna, ben):
+    del trained
+    target = ben.folder / "evaluation.json"
+    done = ben.rlft("evaluate", "annas:best", "bens:best", "--suite", str(LEARNS), *ON, "--summary", str(target))
+    assert done.code == 0, done.output
+    found = json.loads(target.read_text())
+    assert {each["model"] for each in found["models"].values()} == {"annas:best", "bens:best"}
+    assert {(each["first"], each["second"]) for each in found["differences"]} == {tuple(found["models"])}
+    [listed] = [each for each in anna.json("runs", *ON) if each["kind"] == "evaluation"]
+    assert (listed["by"], listed["status"]) == ("ben", "finished")
+
+
+def test_no_password_is_left_in_a_home_or_in_what_the_servers_log(trained, anna, ben):
+    places = [each.folder / ".rlft" for each in (anna, ben)] + sorted(anna.servers.folder.glob("*.log"))
+    files = [file for place in places for file in ([place] if place.is_file() else place.rglob("*")) if file.is_file()]
+    assert len(files) > 10
+    for file in files:
+        content = file.read_bytes()
+        for secret in (PASSWORD, VALUES["S3_SECRET"]):
+            assert secret.encode() not in content, file
