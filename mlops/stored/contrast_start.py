@@ -8,6 +8,7 @@ from typing import Any
 from mlops.home.folder import Home
 from mlops.ids import EVALUATION, RETRAIN
 from mlops.stored.rollouts import stored_output
+from mlops.stored.summaries import stored_summary
 from mlops.summary.file import read_summary
 from mlops.summary.replays import read_replay
 from rlft.errors import RlftError
@@ -40,6 +41,8 @@ def start_report(run: Any, replay: Mapping[str, Any], split: Split) -> Evaluatio
 def status_of(home: Home, run: Any) -> str:
     """Return the status in the summary of the newest attempt at a run that has one; `unknown` if none has.
 
+    A run on a stack may have it in MLflow alone, where another home has begun it.
+
     Raises FormatVersionError.
     """
     from mlops.runs.finding import attempts_of
@@ -49,4 +52,5 @@ def status_of(home: Home, run: Any) -> str:
             return summary.status
         if (replay := read_replay(home, str(attempt.id))) is not None:
             return str(replay.get("status") or "unknown")
-    return "unknown"
+    told = stored_summary(home, run)
+    return told.status if told else "unknown"

@@ -10,6 +10,7 @@ from mlops.home.folder import Home
 from mlops.ids import TRAIN_REPORT, round_name, round_of
 from mlops.runs.finding import attempts_of, find_run, name_of
 from mlops.stored.retention import removed_by_keep
+from mlops.stored.summaries import stored_summary
 from mlops.summary.file import read_summary
 from mlops.summary.replays import read_replay
 from rlft.errors import RlftError, WeightsRemovedError, redo_command
@@ -29,13 +30,10 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
     attempts = attempts_of(found)
     where = f"{run}:{policy if round is None else f'round={round}'}"
     if policy == "best":
-        summaries = [read_summary(home, str(attempt.id)) for attempt in attempts]
-        found_best = [each.best_round for each in summaries if each]
-        found_best += [(read_replay(home, str(attempt.id)) or {}).get("best_round") for attempt in attempts]
-        best = next((each for each in found_best if each is not None), None)
+        best = _best_round(home, found, attempts)
         if best is None:
             raise RlftError(
-                "the run has no best policy yet: it has not come to its end, or its summary is not on this machine",
+                "the run has no best policy yet: it has not come to its end, or its summary is lost",
                 where=where,
                 fix=f"name a round, such as {run}:round=1, or `rlft resume` the run",
             )
@@ -56,6 +54,17 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
     there = f"it has {len(rounds)} round{'s' * (len(rounds) != 1)}" if rounds else "it has no round yet"
     fix = f"name another one: {_kept(attempts)}" if rounds else "name another one"
     raise RlftError(f"the run has no such policy: {there}", where=where, fix=fix)
+
+
+def _best_round(home: Home, run: Any, attempts: list[Any]) -> int | None:
+    """Return after which round the policy was best, as the home says it, or the MLflow of a run on a stack."""
+    own = (read_summary(home, str(attempt.id)) for attempt in attempts)
+    replays = (read_replay(home, str(attempt.id)) or {} for attempt in attempts)
+    best = [each.best_round for each in own if each] + [each.get("best_round") for each in replays]
+    if (known := next((each for each in best if each is not None), None)) is not None:
+        return known
+    told = stored_summary(home, run)
+    return told.best_round if told else None
 
 
 def _output(run_id: Any, step: str) -> Any:

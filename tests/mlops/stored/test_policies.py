@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 from zenml.client import Client
 
+from mlops.home.folder import Home
 from mlops.stored import policies
 from mlops.stored.policies import stored_policy
+from mlops.summary.summary import Summary
 from rlft.errors import RlftError, WeightsRemovedError
 
 
@@ -54,3 +56,19 @@ def test_a_round_whose_weights_are_gone_is_told_with_those_that_are_kept(run):
     with pytest.raises(WeightsRemovedError) as told:
         stored_policy(None, "first", "round", 5)  # type: ignore[arg-type]
     assert told.value.fix.endswith("or name a round that was kept: weights are kept after 4, 11 and 12 rounds")
+
+
+@pytest.mark.parametrize(("told", "uri"), [(11, "second train_grpo_r010"), (4, "first train_grpo_r003")])
+def test_the_best_policy_of_a_run_that_another_home_has_begun_is_the_one_that_mlflow_tells(
+    run, monkeypatch, tmp_path, told, uri
+):
+    monkeypatch.setattr(policies, "stored_summary", lambda home, run: Summary(status="improved", best_round=told))
+    assert stored_policy(Home(tmp_path), "first", "best", None).uri == uri
+
+
+def test_a_run_of_which_nothing_tells_the_best_policy_has_none(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(policies, "stored_summary", lambda home, run: None)
+    with pytest.raises(RlftError) as told:
+        stored_policy(Home(tmp_path), "first", "best", None)
+    assert told.value.what.startswith("the run has no best policy yet")
+    assert told.value.fix == "name a round, such as first:round=1, or `rlft resume` the run"
