@@ -62,7 +62,10 @@ def test_the_newest_attempt_with_a_summary_says_how_a_run_ended(tmp_path, monkey
     monkeypatch.setattr(
         "mlops.runs.finding.attempts_of", lambda run: [SimpleNamespace(id=each) for each in ("new", "newer", "old")]
     )
+    in_mlflow = [Summary(status="improved"), None]
+    monkeypatch.setattr(contrast_start, "stored_summary", lambda home, run: in_mlflow.pop())
     assert status_of(home, "run") == "unknown"
+    assert status_of(home, "run") == "improved"  # another home has begun it
     keep_summary(home, Summary(status="failed", pipeline_run_id="old"))
     assert status_of(home, "run") == "failed"
     replay = RescoreSummary("rescore", "r", "s", "i", status="finished", pipeline_run_id="newer")
