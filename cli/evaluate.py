@@ -82,7 +82,7 @@ def evaluate(
         run_id = _run(settings, models, tracking_uri if stack else None, key, no_cache=no_cache)
         from cli.evaluated import finish_evaluation
 
-        finish_evaluation(home, run_id, summary, as_json=as_json)
+        finish_evaluation(home, run_id, summary, stack, as_json=as_json)
 
 
 def _check_names(home: Home, settings: SuiteConfig, models: list[ModelName], tracking_uri: str) -> None:

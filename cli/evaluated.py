@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.evaluation_tables import metrics_table, slice_tables
+from cli.result import show_ui
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
 from mlops.runtime.last_words import write_asked
@@ -15,7 +16,7 @@ from mlops.summary.evaluations import evaluation_file, read_evaluation
 from rlft.errors import StorageError
 
 
-def finish_evaluation(home: Home, run_id: str, target: Path | None, *, as_json: bool) -> None:
+def finish_evaluation(home: Home, run_id: str, target: Path | None, stack: str | None = None, *, as_json: bool) -> None:
     """Print the summary of an evaluation, and write it to `target` if there is one. Raises StorageError without it."""
     found = read_evaluation(home, run_id)
     if found is None:
@@ -26,7 +27,8 @@ def finish_evaluation(home: Home, run_id: str, target: Path | None, *, as_json: 
     if as_json:
         console.write_json(found)
     else:
-        show_evaluation(found, console, [f"Summary: {target or evaluation_file(home, run_id)}", "MLflow: rlft ui"])
+        where = [f"Summary: {target or evaluation_file(home, run_id)}", f"MLflow: {show_ui(stack)}"]
+        show_evaluation(found, console, where)
 
 
 def show_evaluation(found: Mapping[str, Any], console: Terminal, where: list[str]) -> None:

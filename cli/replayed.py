@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.panel import Panel
 
-from cli.result import shown
+from cli.result import show_ui, shown
 from cli.resume import claim_early
 from cli.start import check_kept, say_start
 from mlops.display.terminal import console, styled
@@ -93,7 +93,9 @@ def labels_for(
     return make_labels(source, name=made, note=note, tags=[], commits=commits or {})
 
 
-def finish_replay(home: Home, run_id: str, target: Path | None, *, as_json: bool) -> Mapping[str, Any]:
+def finish_replay(
+    home: Home, run_id: str, target: Path | None, stack: str | None, *, as_json: bool
+) -> Mapping[str, Any]:
     """Print the summary of a replay, write it to `target` if there is one, and return it.
 
     Raises StorageError if it cannot be read.
@@ -108,6 +110,6 @@ def finish_replay(home: Home, run_id: str, target: Path | None, *, as_json: bool
         console.write_json(found)
         return found
     parts = [part for block in replay_blocks(found) for part in shown(block, "bold")]
-    parts += [f"Summary: {target or replay_file(home, run_id)}", "MLflow: rlft ui"]
+    parts += [f"Summary: {target or replay_file(home, run_id)}", f"MLflow: {show_ui(stack)}"]
     console.print(Panel(Group(*parts), title=styled(f"rlft {found['kind']}: {found['name']}"), expand=False))
     return found

@@ -60,6 +60,6 @@ def rescore(
         }
         begin = partial(pipeline.with_options(**options_for(home, plan.source, labels, arguments)), **arguments)
         run_id = run_id_of(begin, home, interrupt.started)
-        found = finish_replay(home, run_id, summary, as_json=as_json)
+        found = finish_replay(home, run_id, summary, stack, as_json=as_json)
         if found["audit"] is not None and not found["audit"]["passed"]:
             raise typer.Exit(AUDIT_FAILED)

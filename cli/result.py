@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import typer
@@ -50,7 +51,7 @@ def finish(home: Home, run_id: str, target: Path | None, stack: str | None, *, a
     if summary is None and stack is not None and _goes_on(run_id):  # an orchestrator that does not wait
         told = errors if as_json else console
         told.print("The run goes on. Its summary will be among the artifacts of its MLflow run:")
-        told.print(f"rlft ui --stack {stack}", soft_wrap=True)
+        told.print(show_ui(stack), soft_wrap=True)
         raise typer.Exit
     if summary is None:
         file = home.summary_file(run_id)
@@ -60,10 +61,14 @@ def finish(home: Home, run_id: str, target: Path | None, stack: str | None, *, a
     if as_json:
         console.write_json(json.loads(summary_text(summary)))
         raise typer.Exit(summary.exit_code)
-    ui = f"rlft ui --stack {stack}" if stack else "rlft ui"
-    where = [f"Summary: {target or home.summary_file(run_id)}", f"Curves, traces, models: {ui}"]
+    where = [f"Summary: {target or home.summary_file(run_id)}", f"Curves, traces, models: {show_ui(stack)}"]
     show_summary(summary, console, where=where)
     raise typer.Exit(summary.exit_code)
+
+
+def show_ui(stack: str | None) -> str:
+    """Return the command that shows MLflow: that of a stack, or that of the home."""
+    return f"rlft ui --stack {quote(stack)}" if stack else "rlft ui"
 
 
 def _goes_on(run_id: str) -> bool:

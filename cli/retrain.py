@@ -61,7 +61,7 @@ def retrain(
         named = pipeline.with_options(**options_for(home, plan.source, labels, arguments))
         begin = partial(run_pipeline, named, arguments, labels.name, interrupt)
         run_id = run_id_of(begin, home, interrupt.started)
-        finish_replay(home, run_id, summary, as_json=as_json)
+        finish_replay(home, run_id, summary, stack, as_json=as_json)
 
 
 def _check_keys(overrides: Sequence[str]) -> None:

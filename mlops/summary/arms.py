@@ -122,7 +122,7 @@ def promotion_section(decision: Decision, version: RegisteredVersion, name: str,
         )
     if version.note:
         more.append(version.note)
-    if version.withheld:
+    if version.withheld and (decision.promote or not anew):  # else this decision has compared with the champion of now
         more.append(f"not promoted: {version.withheld}")
     if taken_back:
         more.append(

@@ -41,6 +41,14 @@ def test_a_summary_that_cannot_be_written_where_it_was_asked_for_is_told_and_nam
     assert json.loads((tmp_path / "summary.json").read_text())["suite"] == "quick"
 
 
+@pytest.mark.parametrize(("stack", "command"), [(None, "rlft ui\n"), ("our team", "rlft ui --stack 'our team'\n")])
+def test_the_way_to_mlflow_is_that_of_the_stack(tmp_path, capsys, stack, command):
+    home = Home(tmp_path / ".rlft")
+    keep_evaluation(home, EvaluationSummary("quick", "accuracy", 0, pipeline_run_id="id", status="finished"))
+    finish_evaluation(home, "id", None, stack, as_json=False)
+    assert f"MLflow: {command}" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("others", [{}, {"other": measures()}])
 def test_a_scorer_that_failed_is_told_with_its_first_error_and_how_many_attempts_are_left(capsys, others):
     failed = measures(
