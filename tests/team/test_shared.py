@@ -17,6 +17,7 @@ from tests.team.users import ON, Member
 
 pytestmark = [pytest.mark.timeout(7200), pytest.mark.slow]
 STACK = ROOT / "configs" / "stacks" / "team.yaml"
+FEW = ("--set", "suite={scenarios: {own: {splits: [test]}}, max_traces: 4}")
 COMPARED = "accuracy on gate of trained minus the champion is"
 
 
@@ -82,7 +83,7 @@ def test_everybody_sees_the_runs_of_all(trained, anna, ben):
 def test_one_compares_the_models_of_another_and_others_see_that(trained, anna, ben):
     del trained
     target = ben.folder / "evaluation.json"
-    done = ben.rlft("evaluate", "annas:best", "bens:best", "--suite", str(LEARNS), *ON, "--summary", str(target))
+    done = ben.rlft("evaluate", "annas:best", "bens:best", "--suite", str(LEARNS), *FEW, *ON, "--summary", str(target))
     assert done.code == 0, done.output
     found = json.loads(target.read_text())
     assert {each["model"] for each in found["models"].values()} == {"annas:best", "bens:best"}
