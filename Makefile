@@ -111,7 +111,7 @@ test: setup-dev
 test-all: setup-dev
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-# Not a part of test-all: it starts a team's servers, and takes many minutes. CI runs its file test_shared.py.
+# Not a part of test-all: it starts a team's servers, and takes many minutes.
 test-team: setup-dev setup-team-tests
 	$(BIN)/python -m pytest -n 0 tests/team $(PYTEST_OPTIONS)
 

@@ -1,6 +1,6 @@
 """What a team's runs do when they are killed, and when the store denies, is full, is gone or is slow.
 
-Not a part of CI: it takes many minutes.
+It takes many minutes.
 """
 
 from __future__ import annotations

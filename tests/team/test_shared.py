@@ -1,6 +1,6 @@
 """Two users with a home each on one ZenML server, one MLflow server on PostgreSQL and one S3: docs/guide/team.md.
 
-CI runs this file. What fails on the way is in `test_faults.py`, and takes longer.
+What fails on the way is in `test_faults.py`, and takes longer.
 """
 
 from __future__ import annotations
