@@ -56,7 +56,7 @@ class Tried:
             table.add_column(heading, overflow="fold", justify="left" if heading in ("criterion", "why") else "right")
         for name, each in self.scored.items():
             score = "-" if each.counts is None else f"{each.counts:g}"
-            if each.counts != each.found:
+            if each.found is not None and each.counts != each.found:
                 score = f"{each.found:g}, counts {score}"
             why = each.why
             if self.weights[name] < 0 and each.counts is not None:

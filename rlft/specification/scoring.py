@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlft.graders.plain import plain
@@ -16,7 +17,8 @@ _NO = ("", "0", "0.0", "false", "no", "none", "null")  # as files without types 
 class Scored:
     """What one criterion came to: its grader's score and reason, and the score that counts, which a gate may lower.
 
-    All are `None`, with a reason, where the criterion does not apply to the task.
+    All are `None`, with a reason, where the criterion does not apply to the task. Where a judge was not asked, only the
+    score that counts is known.
     """
 
     found: float | None
@@ -25,19 +27,23 @@ class Scored:
     is_met: bool | None
 
 
+_NO_MATTER = Scored(None, None, "it does not apply to this task", None)
+
+
 async def score_attempt(specification: Specification, attempt: Attempt) -> dict[str, Scored]:
     """Return {criterion: what it came to}, in the order of the specification.
 
     An attempt that does not meet an essential criterion gets the lowest score in every criterion that pays, whatever
     its grader found; penalties and metrics stay as they are. So its total, the sum of its parts like any other, is the
-    least that an attempt with the same penalties can have. Raises what a grader raises, which is an error of the
-    rollout and never a 0.
+    least that an attempt with the same penalties can have. Judges are asked last, and not for what an unmet criterion
+    has decided already. Raises what a grader raises, which is an error of the rollout and never a 0.
     """
-    found = {name: await _score(each, attempt) for name, each in specification.criteria.items()}
-    missing = [name for name, each in specification.criteria.items() if each.essential and found[name].is_met is False]
-    if not missing:
-        return found
-    return {name: _gated(specification.criteria[name], each, missing) for name, each in found.items()}
+    criteria, found = specification.criteria, dict[str, Scored]()
+    for name, each in sorted(criteria.items(), key=lambda item: item[1].grader.needs_judge()):
+        decided = each.weight > 0 and each.grader.needs_judge() and _missing(criteria, found)
+        found[name] = _not_asked(each, attempt, decided) if decided else await _score(each, attempt)
+    missing = _missing(criteria, found)
+    return {name: _gated(each, found[name], missing) if missing else found[name] for name, each in criteria.items()}
 
 
 def parts_of(specification: Specification, scored: dict[str, Scored]) -> dict[str, float | None]:
@@ -57,9 +63,24 @@ def applies(condition: Applies, attempt: Attempt) -> bool:
     return plain(value) in map(plain, condition.any_of)
 
 
+def _missing(criteria: Mapping[str, Criterion], found: Mapping[str, Scored]) -> list[str]:
+    """Return the essential criteria that are known not to be met."""
+    return [name for name, each in criteria.items() if each.essential and name in found and found[name].is_met is False]
+
+
+def _not_asked(criterion: Criterion, attempt: Attempt, missing: list[str]) -> Scored:
+    if criterion.applies is not None and not applies(criterion.applies, attempt):
+        return _NO_MATTER
+    return Scored(None, criterion.minimum, f"the judge was not asked: {_unmet(missing)}", None)
+
+
+def _unmet(missing: list[str]) -> str:
+    return f"{' and '.join(missing)} is essential and not met"
+
+
 async def _score(criterion: Criterion, attempt: Attempt) -> Scored:
     if criterion.applies is not None and not applies(criterion.applies, attempt):
-        return Scored(None, None, "it does not apply to this task", None)
+        return _NO_MATTER
     is_penalty = criterion.weight < 0
     try:
         verdict = await criterion.grader.grade(replace(attempt, is_penalised=True) if is_penalty else attempt)
@@ -73,5 +94,5 @@ async def _score(criterion: Criterion, attempt: Attempt) -> Scored:
 def _gated(criterion: Criterion, scored: Scored, missing: list[str]) -> Scored:
     if criterion.weight <= 0 or scored.counts is None or scored.counts <= criterion.minimum:
         return scored
-    why = f"{scored.why}, but {' and '.join(missing)} is essential and not met"
+    why = f"{scored.why}, but {_unmet(missing)}"
     return Scored(scored.found, criterion.minimum, why, scored.is_met)

@@ -108,6 +108,22 @@ def test_a_judge_that_does_not_answer_any_more_ends_the_scoring(isolation):
     assert "rlft resume" in gone.value.fix
 
 
+def test_no_judge_is_asked_for_what_an_unmet_criterion_has_decided():
+    criteria = {
+        **KIND,
+        "right": {"says": "It is right.", "grader": {"type": "contains", "texts": ["Lima"]}, "essential": True},
+        "rude": {"says": "It is rude.", "grader": {"type": "judge", "question": "Is it rude?"}, "weight": -0.5},
+        "long": {"says": "It is long.", "grader": {"type": "judge", "question": "Is it long?"}, "weight": 0},
+    }
+    with ChatServer(lambda body, number: says(score=1)) as server:
+        right, wrong = scored(judged(server, criteria), "Lima", "Cusco")
+        asked = [body["messages"][1]["content"] for body in server.bodies if "Cusco" in body["messages"][2]["content"]]
+    # Penalties and metrics count behind a gate, too; what pays is nothing whatever a judge would say.
+    assert sorted(asked) == ["Is it long?", "Is it rude?"]
+    assert (right.total, wrong.total) == (1.5, -0.5)
+    assert list(wrong.parts.items())[:4] == [("kind", 0.0), ("right", 0.0), ("rude", 1.0), ("long", 1.0)]
+
+
 def test_a_busy_judge_is_asked_again():
     busy = (429, "slow down", {"Retry-After": "0"})
     with ChatServer(lambda body, number: busy if number == 1 else says(score=1)) as server:
