@@ -24,7 +24,8 @@ class DistributedConfig(Section):
     )
     address: str | None = Field(
         default=None,
-        description="Where Ray is. null starts it on this machine, for the run alone; nothing else is supported yet.",
+        description="A cluster of Ray that runs already and that this machine is part of: HOST:PORT of its head, or "
+        "`auto` for the one that runs here. null starts Ray on this machine, for the run alone.",
     )
     timeout_seconds: float = Field(
         default=600.0,
@@ -36,10 +37,15 @@ class DistributedConfig(Section):
 
     @field_validator("address")
     @classmethod
-    def _is_this_machine(cls, address: str | None) -> str | None:
-        if address is not None:
+    def _can_be_joined(cls, address: str | None) -> str | None:
+        if address is None or address == "auto":
+            return address
+        if address.startswith("ray://"):
             raise ValueError(
-                f"{address!r:.80}: a cluster of Ray that runs already is not supported yet; remove `address`, so that "
-                "Ray is started on this machine for the run"
+                f"{address!r:.80}: Ray's client is for programs outside of a cluster, and the trainers must see the "
+                "policies of the run; start the run on a machine of the cluster, with `auto` or HOST:PORT"
             )
+        host, _, port = address.rpartition(":")
+        if not host or "/" in host or "@" in host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise ValueError(f"{address!r:.80} is neither `auto` nor HOST:PORT, as `ray start` prints it")
         return address

@@ -8,21 +8,22 @@ import logging
 import os
 import secrets
 import shutil
-import signal
-import sys
 import tempfile
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rlft.errors import DistributedError
 from rlft.temporary import folder_prefix, remove_left_behind
 
-_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _OBJECTS = 512 << 20
 """Bytes that Ray keeps free in memory for what it hands to workers: a round's rollouts."""
+COMMON = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Seconds without its head after which Ray ends a process; 60 otherwise.
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
+}
+"""Variables of a process that uses Ray."""
 
 
 def is_installed() -> bool:
@@ -31,20 +32,29 @@ def is_installed() -> bool:
     return spec is not None and spec.origin is not None  # a folder called `ray` has no origin
 
 
-class Cluster:
-    """Ray, started on this machine with `cores` and `gpus` to give away; `folder` is its own, readable by this user."""
+def import_ray() -> Any:
+    """Return Ray, which need not be installed, and which reads its variables when it is imported."""
+    return importlib.import_module("ray")
 
-    def __init__(self, *, cores: int, gpus: int) -> None:
-        if "ray" in sys.modules and sys.modules["ray"].is_initialized():
-            raise DistributedError("this process has started Ray already", where="distributed", fix="end that first")
+
+class Cluster:
+    """Ray, started on this machine for `size` trainers; `cores` are those of each.
+
+    It sets variables of this process, which must not have imported Ray before.
+    """
+
+    def __init__(self, size: int, *, on_gpu: bool) -> None:
         remove_left_behind("ray")
-        self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix("ray")))
+        self.cores = max(1, (os.cpu_count() or 1) // size)
+        self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix("ray")))  # readable by this user alone
         token = self.folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
         try:
-            with _environment(_variables(token)), _handlers_kept():
-                self.ray = _start(self.folder, cores, gpus)
+            os.environ.update(_variables(token))
+            for name in ("RAY_AUTH_TOKEN", "RAY_ADDRESS"):  # of another cluster
+                os.environ.pop(name, None)
+            self.ray = _start(self.folder, self.cores * size, size if on_gpu else 0)
         except Exception as cause:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise DistributedError(
@@ -53,18 +63,21 @@ class Cluster:
                 fix="look whether this machine is short of memory, or remove `distributed`",
             ) from cause
 
+    def meeting(self, beside: Path) -> Path:
+        """Return a new file by which the trainers can meet."""
+        del beside  # all are on this machine
+        return self.folder / f"meeting-{secrets.token_hex(4)}"
+
     def close(self) -> None:
         """End Ray and all that runs in it."""
-        with _handlers_kept():
-            self.ray.shutdown()
+        self.ray.shutdown()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _variables(token: Path) -> dict[str, str]:
     return {
-        "RAY_AUTH_MODE": "token",
+        **COMMON,
         "RAY_AUTH_TOKEN_PATH": str(token),
-        "RAY_USAGE_STATS_ENABLED": "0",
         # As on other systems, where Ray has no cluster: every port is on 127.0.0.1.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_worker_niceness": "0",  # 15 otherwise: anything else on the machine would come before the training
@@ -72,9 +85,7 @@ def _variables(token: Path) -> dict[str, str]:
 
 
 def _start(folder: Path, cores: int, gpus: int) -> Any:
-    # Imported here, because it need not be installed.
-    ray: Any = importlib.import_module("ray")
-    _read_variables_again()
+    ray = import_ray()
     ray.init(
         address="local",
         num_cpus=cores,
@@ -87,42 +98,3 @@ def _start(folder: Path, cores: int, gpus: int) -> Any:
         _temp_dir=str(folder),
     )
     return ray
-
-
-def _read_variables_again() -> None:
-    """Have Ray follow `_variables`, which it has read before if this process has imported it, as vLLM does."""
-    internals: Any = importlib.import_module("ray._raylet")
-    internals.Config.initialize("")
-    internals.AuthenticationTokenLoader.instance().reset_cache()
-    constants: Any = importlib.import_module("ray._private.ray_constants")
-    constants.ENABLE_RAY_CLUSTER = False
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Have these variables in the environment inside the context, for Ray's processes and no others."""
-    before = dict(os.environ)
-    for name in ("RAY_AUTH_TOKEN", "RAY_ADDRESS"):  # of another cluster
-        os.environ.pop(name, None)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:  # Ray has added some of its own
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)
-
-
-@contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Keep the handlers of signals that this process has: Ray replaces that of SIGTERM."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in _HANDLED}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if handler is not None:
-                signal.signal(number, handler)

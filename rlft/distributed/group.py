@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
+from rlft.errors import DistributedError
 from rlft.training.team import Team
 
 
@@ -40,14 +42,19 @@ class ProcessTeam(Team):
         return [each.tolist() for each in found]
 
 
-def join(place: Path, *, rank: int, size: int, device: torch.device, seconds: float) -> ProcessTeam:
+LOOPBACK = "127.0.0.1"
+
+
+def join(
+    place: Path, *, rank: int, size: int, device: torch.device, seconds: float, address: str = LOOPBACK
+) -> ProcessTeam:
     """Return this process's place in the team of `size` processes that all meet by the new file `place`.
 
-    They listen on loopback alone. A collective in which one of them has not taken part after so many seconds raises
-    RuntimeError in the others.
+    They listen on the network interface that has `address` alone. A collective in which one of them has not taken
+    part after so many seconds raises RuntimeError in the others.
     """
     # By a file, since torch's store over TCP listens on every address, and asks nobody who it is.
-    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = loopback()
+    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = interface(address)
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
         init_method=f"file://{place}",
@@ -63,7 +70,17 @@ def leave() -> None:
     dist.destroy_process_group()
 
 
-def loopback() -> str:
-    """Return the name of the network interface that has 127.0.0.1."""
-    found = (name for name, has in psutil.net_if_addrs().items() if any(each.address == "127.0.0.1" for each in has))
-    return next(found, "lo")
+def interface(address: str) -> str:
+    """Return the name of the network interface of this machine that has an address; all of 127.0.0.0/8 are loopback's.
+
+    Raises DistributedError if none has it.
+    """
+    wanted = LOOPBACK if address.startswith("127.") else address
+    for name, has in psutil.net_if_addrs().items():
+        if any(each.address == wanted for each in has):
+            return name
+    raise DistributedError(
+        f"no network interface of {platform.node()} has the address {address}, by which Ray knows it",
+        where="distributed.address",
+        fix="start Ray there with --node-ip-address and an address of its own",
+    )

@@ -1,28 +1,28 @@
-"""The trainers of a run: one process for each, in which a `Worker` trains, and the watch over them."""
+"""The trainers of a run, as its process sees them: it asks the `director`, a process of its own, which uses Ray.
+
+Ray ends a process that has lost the head of its cluster. That must not be the process of the run, which has to say what
+has happened and what to do.
+"""
 
 from __future__ import annotations
 
-import os
+import multiprocessing
+import multiprocessing.connection
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-import psutil
-
 from rlft.config import DistributedConfig
-from rlft.distributed.cluster import Cluster
-from rlft.distributed.job import Job, Pulse
-from rlft.distributed.worker import Worker
-from rlft.errors import DistributedError, RlftError
+from rlft.distributed import director
+from rlft.distributed.crew import RESUME
+from rlft.distributed.job import Job
+from rlft.errors import DistributedError
 from rlft.progress import Progress, silent
 from rlft.types import TrainReport
 
-_RESUME = "`rlft resume` goes on with the run from its last finished round"
-_START_SECONDS = 300.0
-"""Seconds that the processes may take at least to start, in which each imports torch and transformers."""
-_GRACE = 3.0
-"""Seconds in which the others fail, too, once a trainer has: the first to be heard of may only have lost a peer."""
+_END_SECONDS = 30.0
+_SLACK = 300.0
+"""Seconds on top of twice the limit in which the director itself must be heard of: Ray may take long to start."""
 
 
 class Trainers:
@@ -33,128 +33,85 @@ class Trainers:
 
     def __init__(self, settings: DistributedConfig, device: str, *, on_gpu: bool) -> None:
         self._settings, self._device, self._on_gpu = settings, device, on_gpu
-        self._cluster: Cluster | None = None
-        self._actors: list[Any] = []
-        self._pids: list[int] = []
+        self._director: _Director | None = None
+        self.pids: list[int] = []
+        """The numbers of their processes; 0 for one on another machine."""
 
     def train(self, job: Job, progress: Progress = silent) -> TrainReport:
         """Train a round; the policy that it makes is in `job.target` unless the report says that it was stopped.
 
-        Raises DistributedError if a trainer dies or hangs, and what a trainer raises. Then all trainers are ended.
+        Raises DistributedError if a trainer, a machine or the head of the cluster dies, or if they hang; and what a
+        trainer raises. Then all trainers are ended.
         """
         try:
-            if not self._actors:
-                self._start()
-            assert self._cluster is not None
-            given = self._cluster.ray.put(job)
-            return self._call(lambda actor: actor.train.remote(given), progress, self._settings.timeout_seconds)[0]
+            if self._director is None:
+                self._director = _Director(director.direct, self._settings, self._device, self._on_gpu)
+            self._director.link.send(job)
+            while True:
+                kind, value = self._director.hear(2 * self._settings.timeout_seconds + _SLACK)
+                if kind == "report":
+                    return value
+                if kind == "error":
+                    raise value
+                if kind == "pids":
+                    self.pids = value
+                if kind == "progress":
+                    done, total, what, tokens = value
+                    progress(done, total, what, tokens=tokens)
         except BaseException:
-            _kill(self._pids)  # one that is stopped, or waits for another, would keep Ray from ending
             self.close()
             raise
 
     def close(self) -> None:
         """End the trainers."""
-        cluster, pids = self._cluster, self._pids
-        self._cluster, self._actors, self._pids = None, [], []
-        if cluster is not None:
-            cluster.close()
-        _kill(pids)
+        found, self._director, self.pids = self._director, None, []
+        if found is not None:
+            found.close()
 
-    def _start(self) -> None:
-        size, seconds = self._settings.trainers, self._settings.timeout_seconds
-        cores = max(1, (os.cpu_count() or 1) // size)  # as many threads a trainer has, unless OMP_NUM_THREADS says so
-        self._cluster = Cluster(cores=size * cores, gpus=size if self._on_gpu else 0)
-        made = self._cluster.ray.remote(
-            num_cpus=cores, num_gpus=int(self._on_gpu), max_restarts=0, concurrency_groups={"pulse": 1}
-        )(Worker)
-        self._actors = [made.remote(rank, size) for rank in range(size)]
-        self._pids = self._call(lambda actor: actor.pid.remote(), silent, max(seconds, _START_SECONDS))
-        place = self._cluster.folder / "meeting"
-        # Twice the limit, since it is the watch that says who hangs.
-        self._call(lambda actor: actor.join.remote(place, self._device, 2 * seconds), silent, seconds)
 
-    def _call(self, method: Callable[[Any], Any], progress: Progress, limit: float) -> list[Any]:
-        """Return what a method returns in every trainer; raise as `train` does, after `limit` seconds of standstill."""
-        assert self._cluster is not None
-        ray, watch = self._cluster.ray, _Watch(limit)
-        calls = [method(actor) for actor in self._actors]
-        waiting = calls
-        while waiting:
-            done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=watch.interval)
-            if any(self._failure(call) for call in done):
-                self._raise_first(calls)
-            if waiting:
-                self._look(watch, progress)
-        return ray.get(calls)
+def find_problem(settings: DistributedConfig, folder: Path, *, on_gpu: bool) -> DistributedError | None:
+    """Return what keeps the cluster at `settings.address` from training; `folder` is where policies are stored."""
+    looking = _Director(director.look, settings, folder, on_gpu)
+    try:
+        return looking.hear(_SLACK)[1]
+    except DistributedError as error:
+        return error
+    finally:
+        looking.close()
 
-    def _look(self, watch: _Watch, progress: Progress) -> None:
-        """Ask the trainers for their pulses. Raises DistributedError if one does not answer, or none has got on."""
-        assert self._cluster is not None
-        ray, limit = self._cluster.ray, watch.limit
-        asked = [actor.pulse.options(concurrency_group="pulse").remote() for actor in self._actors]
-        _, silent_ones = ray.wait(asked, num_returns=len(asked), timeout=limit)
-        if silent_ones:
-            raise self._hanging(f"{self._name(asked.index(silent_ones[0]))} has not answered for {limit:g} s")
-        if any(self._failure(call) for call in asked):
-            return  # it has died; its call says so next
-        pulses: list[Pulse] = ray.get(asked)
-        if not watch.moves(pulses):
-            raise self._hanging(f"none of the {len(asked)} trainers has got on for {limit:g} s")
-        first = pulses[0]
-        alike = [pulse for pulse in pulses if pulse.what == first.what]
-        if first.total is not None:
-            tokens = sum(pulse.tokens or 0 for pulse in alike)
-            progress(sum(pulse.done for pulse in alike), first.total, first.what, tokens=tokens or None)
 
-    def _failure(self, call: Any) -> Exception | None:
-        """Return what a call that is done has raised, if anything."""
-        assert self._cluster is not None
+class _Director:
+    """A process that uses Ray, and the link to it."""
+
+    def __init__(self, work: Any, *arguments: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.link, theirs = context.Pipe()
+        self._process = context.Process(target=work, args=(theirs, *arguments), name="rlft-director", daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def hear(self, seconds: float) -> tuple[str, Any]:
+        """Return what it says next. Raises DistributedError if it ends, or says nothing for so many seconds."""
+        limit = time.monotonic() + seconds
+        while not self.link.poll(min(1.0, seconds)):
+            if time.monotonic() > limit:
+                what = f"the process that directs the trainers has not answered for {seconds:g} s"
+                raise DistributedError(what, where="distributed", fix=RESUME)
         try:
-            self._cluster.ray.get(call)
-        except Exception as cause:
-            return cause
-        return None
+            return self.link.recv()
+        except (EOFError, ConnectionError) as cause:
+            self._process.join(_END_SECONDS)
+            raise DistributedError(
+                "the head of Ray does not answer any more, or the process that directs the trainers has died "
+                f"(exit code {self._process.exitcode})",
+                where="distributed",
+                fix=f"look whether the machine of the head is up and has memory; {RESUME}",
+            ) from cause
 
-    def _raise_first(self, calls: list[Any]) -> None:
-        """Raise what went wrong first: a death before an error, and an error of ours before one about a lost peer."""
-        assert self._cluster is not None
-        ray = self._cluster.ray
-        done, _ = ray.wait(calls, num_returns=len(calls), timeout=_GRACE)
-        found = {calls.index(call): failure for call in done if (failure := self._failure(call))}
-        for rank, failure in found.items():
-            if isinstance(failure, ray.exceptions.RayActorError):
-                raise DistributedError(f"{self._name(rank)} has died", where="distributed", fix=_RESUME) from failure
-        causes = [getattr(failure, "cause", None) or failure for failure in found.values()]
-        raise next((cause for cause in causes if isinstance(cause, RlftError)), causes[0])
-
-    def _hanging(self, what: str) -> DistributedError:
-        fix = f"{_RESUME}; if it only takes long, raise distributed.timeout_seconds"
-        return DistributedError(what, where="distributed", fix=fix)
-
-    def _name(self, rank: int) -> str:
-        process = f" (process {self._pids[rank]})" if self._pids else ""
-        return f"trainer {rank + 1} of {self._settings.trainers}{process}"
-
-
-def _kill(pids: list[int]) -> None:
-    """Kill those of the processes that are still trainers."""
-    for pid in pids:
-        with suppress(psutil.Error):
-            if "ray::" in "".join(psutil.Process(pid).cmdline()):
-                psutil.Process(pid).kill()
-
-
-class _Watch:
-    """Remembers when the trainers last got on."""
-
-    def __init__(self, limit: float) -> None:
-        self.limit, self._beats, self._heard = limit, -1, time.monotonic()
-        self.interval = min(1.0, limit / 4)
-
-    def moves(self, pulses: list[Pulse]) -> bool:
-        """Return whether any trainer has done anything within the limit."""
-        beats, now = sum(pulse.beats for pulse in pulses), time.monotonic()
-        if beats != self._beats:
-            self._beats, self._heard = beats, now
-        return now - self._heard <= self.limit
+    def close(self) -> None:
+        """End it, and all that it has started."""
+        self.link.close()  # which tells it
+        self._process.join(_END_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import platform
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.config import TrainingConfig
-from rlft.distributed.group import ProcessTeam, join
+from rlft.distributed.group import LOOPBACK, ProcessTeam, join
 from rlft.distributed.job import Job, Pulse
+from rlft.errors import DistributedError
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.folder import save_sharded_policy
 from rlft.policy.origin import choose_device
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from rlft.types import TrainReport
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process is: its number, the name of its machine, and the address that Ray knows this by."""
+
+    pid: int
+    machine: str
+    address: str
 
 
 class Worker:
@@ -27,24 +40,29 @@ class Worker:
         self._policy: Policy | None = None
         self._reference: Policy | None = None
 
-    def pid(self) -> int:
-        """Return the number of the process."""
-        return os.getpid()
+    def place(self) -> Place:
+        """Return where this process is."""
+        return Place(os.getpid(), platform.node(), _address())
 
     def pulse(self) -> Pulse:
         """Return what was done so far."""
         with self._lock:
             return self._pulse
 
-    def join(self, place: Path, device: str, seconds: float) -> None:
-        """Meet the others by the new file `place`; `device` is `policy.device`."""
+    def join(self, meeting: Path, device: str, seconds: float, together: bool) -> None:
+        """Meet the others by the new file `meeting`; `device` is `policy.device`.
+
+        `together` says whether all are on one machine: then they listen on loopback alone.
+        """
         found = choose_device(device)
-        self._team = join(place, rank=self._rank, size=self._size, device=found, seconds=seconds)
+        at = LOOPBACK if together else _address()
+        self._team = join(meeting, rank=self._rank, size=self._size, device=found, seconds=seconds, address=at)
         self._device = found
 
     def train(self, job: Job) -> TrainReport:
         """Train a round, and write the policy that it makes unless the report says that it was stopped."""
         assert self._team is not None, "join first"
+        self._check_sees(job)
         policy, reference = self._prepare(job.policy, job.training), self._refer(job.reference)
         parent = policy.metadata.content_hash
         self._policy = None  # until it is in a state that is stored
@@ -68,6 +86,15 @@ class Worker:
         policy.metadata = PolicyFolder(job.target).metadata
         self._policy = policy
         return report
+
+    def _check_sees(self, job: Job) -> None:
+        for folder in (job.policy.path, job.target.parent, *([job.reference.path] if job.reference else [])):
+            if not folder.is_dir():
+                raise DistributedError(
+                    f"the machine {platform.node()} does not see {folder}, which a trainer there needs",
+                    where="distributed.address",
+                    fix="keep policies (RLFT_HOME, and TMPDIR with a remote store) where all machines see them",
+                )
 
     def _prepare(self, folder: PolicyFolder, training: TrainingConfig) -> Policy:
         """Return the policy of a folder with its optimizer: the one that this worker has, or one that is loaded."""
@@ -98,3 +125,9 @@ class Worker:
         del loss  # a round has none
         with self._lock:
             self._pulse = Pulse(self._pulse.beats + 1, done, total, what, tokens)
+
+
+def _address() -> str:
+    """Return the address that Ray knows this machine by."""
+    ray = importlib.import_module("ray")
+    return ray.util.get_node_ip_address()

@@ -19,7 +19,7 @@ def kill_before(count: int) -> None:
         nonlocal calls
         calls += 1
         if calls == count:
-            os.kill(self._pids[1], signal.SIGKILL)
+            os.kill(self.pids[1], signal.SIGKILL)
         return original(self, *given)
 
     setattr(Trainers, "train", train)  # noqa: B010  # as a type checker would not have it

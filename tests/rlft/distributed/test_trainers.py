@@ -119,7 +119,7 @@ def test_a_dead_or_hanging_trainer_is_named_and_the_round_can_be_done_again(requ
     trainers = Trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=limit), "cpu", on_gpu=False)
     try:
         trainers.train(job(first, tmp_path / "made"))
-        second = trainers._pids[1]
+        second = trainers.pids[1]
         os.kill(second, number)
         started = time.monotonic()
         with pytest.raises(DistributedError) as caught:

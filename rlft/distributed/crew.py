@@ -1,0 +1,191 @@
+"""The processes that train together, each with a `Worker`, and the watch over them."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from rlft.config import DistributedConfig
+from rlft.distributed.cluster import Cluster
+from rlft.distributed.job import Job, Pulse
+from rlft.distributed.joined import JoinedCluster
+from rlft.distributed.worker import Place, Worker
+from rlft.errors import DistributedError, RlftError
+from rlft.progress import Progress, silent
+from rlft.types import TrainReport
+
+RESUME = "`rlft resume` goes on with the run from its last finished round"
+_START_SECONDS = 300.0
+"""Seconds that the processes may take at least to start, in which each imports torch and transformers."""
+_GRACE = 3.0
+"""Seconds in which the others fail, too, once a trainer has: the first to be heard of may only have lost a peer."""
+
+
+class Crew:
+    """The trainers, as the process sees them that directs them; they are started by the first round.
+
+    `device` is `policy.device`, and `on_gpu` says whether it is a GPU. `pids` is called with the numbers of their
+    processes; that of one on another machine is 0. `tick` is called again and again while they train.
+    """
+
+    def __init__(
+        self,
+        settings: DistributedConfig,
+        device: str,
+        *,
+        on_gpu: bool,
+        pids: Callable[[list[int]], None],
+        tick: Callable[[], None],
+    ) -> None:
+        self._settings, self._device, self._on_gpu = settings, device, on_gpu
+        self._tell_pids, self._tick = pids, tick
+        self._cluster: Cluster | JoinedCluster | None = None
+        self._actors: list[Any] = []
+        self._places: list[Place] = []
+
+    def train(self, job: Job, progress: Progress = silent) -> TrainReport:
+        """Train a round; the policy that it makes is in `job.target` unless the report says that it was stopped.
+
+        Raises DistributedError if a trainer dies or hangs, and what a trainer raises.
+        """
+        if not self._actors:
+            self._start(job)
+        assert self._cluster is not None
+        given = self._cluster.ray.put(job)
+        return self._call(lambda actor: actor.train.remote(given), progress, self._settings.timeout_seconds)[0]
+
+    def close(self, *, by_force: bool = False) -> None:
+        """End the trainers. It needs force where one may be stopped, or wait for another: Ray would wait as well."""
+        cluster, actors, pids = self._cluster, self._actors, self._pids_here()
+        self._cluster, self._actors, self._places = None, [], []
+        if cluster is None:
+            return
+        if by_force:
+            _kill(pids)
+            for actor in actors:
+                with suppress(Exception):
+                    cluster.ray.kill(actor)
+        cluster.close()
+        _kill(pids)
+
+    def _start(self, job: Job) -> None:
+        size, seconds = self._settings.trainers, self._settings.timeout_seconds
+        self._cluster = _open(self._settings, job.target.parent, on_gpu=self._on_gpu)
+        # As many threads as cores, unless OMP_NUM_THREADS says otherwise.
+        made = self._cluster.ray.remote(
+            num_cpus=self._cluster.cores, num_gpus=int(self._on_gpu), max_restarts=0, concurrency_groups={"pulse": 1}
+        )(Worker)
+        self._actors = [made.remote(rank, size) for rank in range(size)]
+        self._places = self._call(lambda actor: actor.place.remote(), silent, max(seconds, _START_SECONDS))
+        self._tell_pids(self._pids_here(fill=True))
+        meeting = self._cluster.meeting(job.target)
+        together = len({each.machine for each in self._places}) == 1
+        # Twice the limit, since it is the watch that says who hangs.
+        self._call(lambda actor: actor.join.remote(meeting, self._device, 2 * seconds, together), silent, seconds)
+
+    def _pids_here(self, *, fill: bool = False) -> list[int]:
+        here = [each.pid if each.machine == platform.node() else 0 for each in self._places]
+        return here if fill else [pid for pid in here if pid]
+
+    def _call(self, method: Callable[[Any], Any], progress: Progress, limit: float) -> list[Any]:
+        """Return what a method returns in every trainer; raise as `train` does, after `limit` seconds of standstill."""
+        assert self._cluster is not None
+        ray, watch = self._cluster.ray, _Watch(limit)
+        calls = [method(actor) for actor in self._actors]
+        waiting = calls
+        while waiting:
+            done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=watch.interval)
+            if any(self._failure(call) for call in done):
+                self._raise_first(calls)
+            if waiting:
+                self._look(watch, progress)
+        return ray.get(calls)
+
+    def _look(self, watch: _Watch, progress: Progress) -> None:
+        """Ask the trainers for their pulses. Raises DistributedError if one does not answer, or none has got on."""
+        assert self._cluster is not None
+        self._tick()
+        ray, limit = self._cluster.ray, watch.limit
+        asked = [actor.pulse.options(concurrency_group="pulse").remote() for actor in self._actors]
+        _, silent_ones = ray.wait(asked, num_returns=len(asked), timeout=limit)
+        if silent_ones:
+            raise self._hanging(f"{self._name(asked.index(silent_ones[0]))} has not answered for {limit:g} s")
+        if any(self._failure(call) for call in asked):
+            return  # it has died; its call says so next
+        pulses: list[Pulse] = ray.get(asked)
+        if not watch.moves(pulses):
+            raise self._hanging(f"none of the {len(asked)} trainers has got on for {limit:g} s")
+        first = pulses[0]
+        alike = [pulse for pulse in pulses if pulse.what == first.what]
+        if first.total is not None:
+            tokens = sum(pulse.tokens or 0 for pulse in alike)
+            progress(sum(pulse.done for pulse in alike), first.total, first.what, tokens=tokens or None)
+
+    def _failure(self, call: Any) -> Exception | None:
+        """Return what a call that is done has raised, if anything."""
+        assert self._cluster is not None
+        try:
+            self._cluster.ray.get(call)
+        except Exception as cause:
+            return cause
+        return None
+
+    def _raise_first(self, calls: list[Any]) -> None:
+        """Raise what went wrong first: a death before an error, and an error of ours before one about a lost peer."""
+        assert self._cluster is not None
+        ray = self._cluster.ray
+        done, _ = ray.wait(calls, num_returns=len(calls), timeout=_GRACE)
+        found = {calls.index(call): failure for call in done if (failure := self._failure(call))}
+        for rank, failure in found.items():
+            if isinstance(failure, ray.exceptions.RayActorError):
+                raise DistributedError(f"{self._name(rank)} has died", where="distributed", fix=RESUME) from failure
+        causes = [getattr(failure, "cause", None) or failure for failure in found.values()]
+        raise next((cause for cause in causes if isinstance(cause, RlftError)), causes[0])
+
+    def _hanging(self, what: str) -> DistributedError:
+        fix = f"{RESUME}; if it only takes long, raise distributed.timeout_seconds"
+        return DistributedError(what, where="distributed", fix=fix)
+
+    def _name(self, rank: int) -> str:
+        process = ""
+        if self._places:
+            place = self._places[rank]
+            machine = f" on {place.address}" if self._settings.address is not None else ""
+            process = f" (process {place.pid}{machine})"
+        return f"trainer {rank + 1} of {self._settings.trainers}{process}"
+
+
+def _open(settings: DistributedConfig, folder: Path, *, on_gpu: bool) -> Cluster | JoinedCluster:
+    """Return the cluster of the settings. Raises DistributedError."""
+    if settings.address is None:
+        return Cluster(settings.trainers, on_gpu=on_gpu)
+    return JoinedCluster(settings.address, settings.trainers, folder, on_gpu=on_gpu)
+
+
+def _kill(pids: list[int]) -> None:
+    """Kill those of the processes that are still trainers."""
+    for pid in pids:
+        with suppress(psutil.Error):
+            if "ray::" in "".join(psutil.Process(pid).cmdline()):
+                psutil.Process(pid).kill()
+
+
+class _Watch:
+    """Remembers when the trainers last got on."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit, self._beats, self._heard = limit, -1, time.monotonic()
+        self.interval = min(1.0, limit / 4)
+
+    def moves(self, pulses: list[Pulse]) -> bool:
+        """Return whether any trainer has done anything within the limit."""
+        beats, now = sum(pulse.beats for pulse in pulses), time.monotonic()
+        if beats != self._beats:
+            self._beats, self._heard = beats, now
+        return now - self._heard <= self.limit

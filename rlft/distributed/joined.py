@@ -1,0 +1,222 @@
+"""A cluster of Ray that runs already, of which this machine is a part: joins it, and finds what is wrong with it."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import secrets
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlft.distributed import probe
+from rlft.distributed.cluster import COMMON, import_ray
+from rlft.errors import DistributedError
+
+_WHERE = "distributed.address"
+_ANSWER_SECONDS = 5.0
+_PROBE_SECONDS = 120.0
+_AGAIN_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A raylet of a cluster: what of it is free, and what it says of itself (`probe.look_around`), if it answers."""
+
+    name: str
+    cpus: float
+    gpus: float
+    says: dict[str, str] | None
+
+
+class JoinedCluster:
+    """The cluster at `address` as this process sees it; `cores` are those that each trainer takes.
+
+    Everything is checked that would keep `size` trainers from working there; `folder` is where policies are stored.
+    It sets variables of this process, which must not have imported Ray before. Raises DistributedError.
+    """
+
+    def __init__(self, address: str, size: int, folder: Path, *, on_gpu: bool) -> None:
+        os.environ.update(COMMON)
+        self.ray = _join(address)
+        try:
+            machines, here = _ask_machines(self.ray, folder)
+            if problem := find_problem(machines, here, size=size, on_gpu=on_gpu, folder=folder):
+                raise problem
+            self.cores = cores_each([each.cpus for each in machines], size) if not on_gpu else 1
+        except BaseException:
+            self.ray.shutdown()
+            raise
+
+    def meeting(self, beside: Path) -> Path:
+        """Return a new file beside a policy, by which the trainers can meet on whatever machine they are."""
+        return beside.parent / f"meeting-{secrets.token_hex(4)}"
+
+    def close(self) -> None:
+        """Leave the cluster, which ends what this process has started there."""
+        self.ray.shutdown()
+
+
+def cores_each(free: list[float], size: int) -> int:
+    """Return the most cores that each of `size` trainers can have on machines with so many free; 0 if they have none.
+
+    A trainer is on one machine: 3 and 3 free cores are 2 trainers of 3, or 3 of 1.
+    """
+    for cores in range(int(max(free, default=0)), 0, -1):
+        if sum(int(each) // cores for each in free) >= size:
+            return cores
+    return 0
+
+
+def find_problem(
+    machines: list[Machine], here: dict[str, str], *, size: int, on_gpu: bool, folder: Path
+) -> DistributedError | None:
+    """Return what keeps `size` trainers from working on these machines, the first of what is found; else `None`.
+
+    `here` is what this machine says of itself.
+    """
+    for each in machines:
+        if each.says is None:
+            what = f"the machine {each.name} of the cluster has run nothing for {_PROBE_SECONDS:g} s"
+            return DistributedError(what, where=_WHERE, fix="look at its raylet (`ray status`), or take it out")
+        if each.says["tokens"] != "token":
+            what = f"the machine {each.name} runs Ray without a token, so anybody who reaches it can run programs there"
+            return DistributedError(what, where=_WHERE, fix="start Ray there with RAY_AUTH_MODE=token")
+        if other := _other_versions(each.says, here):
+            what = f"the machine {each.name} has {other}"
+            return DistributedError(what, where=_WHERE, fix="install the same there as here, and start its Ray again")
+        if each.says["shared"] != here["shared"]:
+            what = f"the machine {each.name} does not see {folder}, where the policies of runs are stored"
+            fix = "put RLFT_HOME on a file system that all machines share, at the same path"
+            return DistributedError(what, where=_WHERE, fix=fix)
+    if on_gpu and (free := sum(int(min(each.gpus, each.cpus)) for each in machines)) < size:
+        return _too_few(size, f"a free GPU and a core each, and the cluster has {free}", free)
+    if not on_gpu and not cores_each([each.cpus for each in machines], size):
+        free = sum(int(each.cpus) for each in machines)
+        return _too_few(size, f"a free core each, and the cluster has {free}", free)
+    return None
+
+
+def _too_few(size: int, need: str, free: int) -> DistributedError:
+    fix = f"set it to {free}, or wait until others are done" if free else "wait until others are done, or add machines"
+    return DistributedError(f"{size} trainers need {need}", where="distributed.trainers", fix=fix)
+
+
+def _other_versions(there: dict[str, str], here: dict[str, str]) -> str:
+    names = [name for name in here if name not in ("shared", "tokens") and there[name] != here[name]]
+    if names == ["rlft"] and there["rlft"]:
+        return f"other code of rlft (sha256 {there['rlft']}) than this one ({here['rlft']})"
+    return ", ".join(
+        f"{name} {there[name]} where this one has {here[name]}" if there[name] else f"no {name}" for name in names
+    )
+
+
+def _join(address: str) -> Any:
+    """Return Ray, connected to the cluster. Raises DistributedError, which says why it cannot be."""
+    if address != "auto":
+        _knock(address)
+    host = address.rpartition(":")[0]
+    if host in ("127.0.0.1", "localhost"):  # else Ray takes this to be the machine's address on its network
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    ray = import_ray()
+    silent: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
+    try:
+        ray.init(address=address, **silent)
+    except ray.exceptions.AuthenticationError as cause:
+        raise _no_token(address) from cause
+    except Exception as cause:
+        said = " ".join(str(each).strip() for each in _chain(cause))
+        if "Unauthenticated" in said or "AuthToken" in said or "AuthenticationError" in said:
+            raise _no_token(address) from cause
+        if address == "auto" and "Could not find any running Ray instance" in said:
+            fix = "start it (`ray start --address=HOST:PORT`), give its address, or remove `address`"
+            raise DistributedError("no Ray runs on this machine", where=_WHERE, fix=fix) from cause
+        raise DistributedError(
+            f"the cluster at {address} cannot be joined: {said:.300}",
+            where=_WHERE,
+            fix="this machine must be one of the cluster's (`ray start --address=HOST:PORT`), with the same Ray",
+        ) from cause
+    return ray
+
+
+def _knock(address: str) -> None:
+    """Raise DistributedError if nobody listens at `HOST:PORT`: Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+    except OSError as cause:
+        raise DistributedError(
+            f"nothing answers at {address} ({cause})",
+            where=_WHERE,
+            fix="start the cluster (`ray start --head`), or correct the address",
+        ) from cause
+
+
+def _no_token(address: str) -> DistributedError:
+    return DistributedError(
+        f"the cluster at {address} does not take this process's token, or there is none",
+        where=_WHERE,
+        fix="put the cluster's token into RAY_AUTH_TOKEN, or its file into RAY_AUTH_TOKEN_PATH (default: "
+        "~/.ray/auth_token)",
+    )
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def _ask_machines(ray: Any, folder: Path) -> tuple[list[Machine], dict[str, str]]:
+    """Return all machines that are up, and what this one says of itself.
+
+    Ray counts one that has died as up for half a minute. So those that fail are asked again until it knows.
+    """
+    pickle: Any = importlib.import_module("ray.cloudpickle")
+    place = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    shared, limit = place / f".rlft-seen-{secrets.token_hex(4)}", time.monotonic() + _PROBE_SECONDS
+    pickle.register_pickle_by_value(probe)  # rlft may not be there, which is to be said as a sentence
+    try:
+        shared.write_text(secrets.token_hex(16))
+        machines = _ask_once(ray, shared, limit)
+        while any(each.says is None for each in machines) and time.monotonic() < limit:
+            time.sleep(_AGAIN_SECONDS)
+            machines = _ask_once(ray, shared, limit)
+        return machines, probe.look_around(str(shared))
+    finally:
+        pickle.unregister_pickle_by_value(probe)
+        shared.unlink(missing_ok=True)
+
+
+def _ask_once(ray: Any, shared: Path, limit: float) -> list[Machine]:
+    """Return the machines that Ray takes to be up; one `says` nothing if it has not answered before `limit`."""
+    strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
+    free = importlib.import_module("ray._private.state").available_resources_per_node()
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    task = ray.remote(num_cpus=0, max_retries=0)(probe.look_around)
+    asked = [
+        task.options(
+            scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+        ).remote(str(shared))
+        for node in alive
+    ]
+    ray.wait(asked, num_returns=len(asked), timeout=max(0.0, limit - time.monotonic()))
+    machines = []
+    for node, call in zip(alive, asked, strict=True):
+        has: dict[str, float] = free.get(node["NodeID"], {})
+        machines.append(
+            Machine(node["NodeManagerAddress"], has.get("CPU", 0.0), has.get("GPU", 0.0), _answer(ray, call))
+        )
+    return machines
+
+
+def _answer(ray: Any, call: Any) -> dict[str, str] | None:
+    try:
+        return ray.get(call, timeout=0)
+    except Exception:  # it has died, or not begun
+        return None

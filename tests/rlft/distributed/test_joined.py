@@ -1,0 +1,144 @@
+"""A cluster that runs already: what is wrong with it is said, it trains, and losing any part of it costs a round."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from rlft.config import DistributedConfig
+from rlft.distributed.joined import Machine, cores_each, find_problem
+from rlft.distributed.trainers import Trainers
+from rlft.distributed.trainers import find_problem as find_problem_of
+from rlft.errors import DistributedError
+from rlft.policy import PolicyFolder, save_policy
+from tests.factories import make_policy
+from tests.needs import need_ray
+from tests.rlft.distributed.test_trainers import job
+
+HERE = {
+    "python": "3.11.9",
+    "torch": "2.13.0",
+    "transformers": "5.19.0",
+    "peft": "0.21.0",
+    "rlft": "abc",
+    "shared": "seen",
+    "tokens": "token",
+}
+
+
+def machine(cpus: float = 4.0, gpus: float = 0.0, **changes: str) -> Machine:
+    return Machine("10.0.0.7", cpus, gpus, HERE | changes)
+
+
+@pytest.mark.parametrize(
+    ("free", "size", "cores"),
+    # 3 and 3 hold two of 3; three trainers fit with 1 core each (2 would be one on each machine); a half is no core
+    [([3, 3], 2, 3), ([3, 3], 3, 1), ([4], 2, 2), ([1.5, 0.5], 1, 1), ([1], 2, 0), ([], 1, 0)],
+)
+def test_a_trainer_has_its_cores_on_one_machine(free, size, cores):
+    assert cores_each(free, size) == cores
+
+
+@pytest.mark.parametrize(
+    ("machines", "on_gpu", "what"),
+    [
+        ([machine(), machine(torch="2.12.0")], False, "10.0.0.7 has torch 2.12.0 where this one has 2.13.0"),
+        ([machine(peft="", rlft="")], False, "10.0.0.7 has no peft, no rlft"),
+        ([machine(rlft="def")], False, "10.0.0.7 has other code of rlft (sha256 def) than this one (abc)"),
+        ([machine(shared="")], False, "10.0.0.7 does not see /home/of/runs"),
+        ([machine(tokens="")], False, "10.0.0.7 runs Ray without a token"),
+        ([Machine("10.0.0.7", 1, 0, None)], False, "10.0.0.7 of the cluster has run nothing for 120 s"),
+        ([machine(1.0)], False, "2 trainers need a free core each, and the cluster has 1"),
+        ([machine(8.0, 1.0)], True, "2 trainers need a free GPU and a core each, and the cluster has 1"),
+        ([machine(8.0, 1.0), machine(8.0, 1.0)], True, None),
+        ([machine(2.0)], False, None),
+    ],
+)
+def test_what_keeps_trainers_from_working_there_is_said(machines, on_gpu, what):
+    found = find_problem(machines, HERE, size=2, on_gpu=on_gpu, folder=Path("/home/of/runs"))
+    if what is None:
+        assert found is None
+        return
+    assert found is not None
+    assert what in found.what
+    assert found.where.startswith("distributed.")
+    assert found.fix
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Address, head and raylets of a cluster, and `token`, the file of its token."""
+    need_ray()
+    token = tmp_path_factory.mktemp("cluster") / "token"
+    token.write_text(secrets.token_hex(32))
+    variables = os.environ | {"RAY_AUTH_TOKEN_PATH": str(token)}
+    with tempfile.TemporaryDirectory(prefix="rlft-") as folder:  # a short name: a socket's path has 107 bytes at most
+        command = [sys.executable, "-m", "tests.rlft.distributed.real_cluster", folder]
+        with subprocess.Popen(
+            command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as running:
+            assert running.stdout is not None
+            assert running.stdin is not None
+            yield {**json.loads(running.stdout.readline()), "token": token}
+            running.stdin.close()
+            running.wait(timeout=120)
+
+
+@pytest.fixture
+def first(tmp_path) -> PolicyFolder:
+    return save_policy(make_policy(), tmp_path / "first")
+
+
+def train_often(trainers: Trainers, first: PolicyFolder, folder: Path) -> None:
+    """Train until something is wrong, or for very long: what Ray has lost it may notice only after some seconds."""
+    for number in range(1000):
+        trainers.train(job(first, folder / f"again{number}"))
+
+
+def settings(address: str, trainers: int) -> DistributedConfig:
+    return DistributedConfig(engine="ray", trainers=trainers, address=address, timeout_seconds=120.0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_missing_token_and_too_few_cores_are_found_before(cluster, tmp_path, monkeypatch):
+    address = cluster["address"]
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong")
+    wrong = find_problem_of(settings(address, 2), tmp_path, on_gpu=False)
+    assert wrong is not None
+    assert "does not take this process's token" in wrong.what
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(cluster["token"]))
+    few = find_problem_of(settings(address, 3), tmp_path, on_gpu=False)
+    assert few is not None
+    assert "3 trainers need a free core each, and the cluster has 2" in few.what
+    nobody = find_problem_of(settings("127.0.0.1:9", 2), tmp_path, on_gpu=False)
+    assert nobody is not None
+    assert "nothing answers at 127.0.0.1:9" in nobody.what
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_it_trains_and_a_dead_machine_or_head_is_named(cluster, first, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(cluster["token"]))
+    trainers = Trainers(settings(cluster["address"], 2), "cpu", on_gpu=False)
+    trainers.train(job(first, tmp_path / "two"))
+    assert PolicyFolder(tmp_path / "two").metadata.round == 1
+    os.kill(cluster["raylets"][1], signal.SIGKILL)
+    with pytest.raises(DistributedError, match=r"trainer [12] of 2 \(process \d+ on 127.0.0.1\) has died") as caught:
+        trainers.train(job(first, tmp_path / "lost"))
+    assert "`rlft resume`" in caught.value.fix
+    one = Trainers(settings(cluster["address"], 1), "cpu", on_gpu=False)
+    one.train(job(first, tmp_path / "one"))
+    os.kill(cluster["head"], signal.SIGKILL)
+    with pytest.raises(DistributedError, match=r"the head of Ray does not answer any more|has died") as caught:
+        train_often(one, first, tmp_path)
+    assert "`rlft resume`" in caught.value.fix
