@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import threading
 from multiprocessing.connection import Connection
@@ -46,7 +45,7 @@ def direct(link: Connection, settings: DistributedConfig, device: str, on_gpu: b
             except _Unheard:
                 raise
             except Exception as error:
-                say("error", _sendable(error))
+                _say_error(say, error)
                 return
             say("report", report)
     except _Unheard:
@@ -89,13 +88,15 @@ def _stand_alone() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _sendable(error: Exception) -> Exception:
-    try:
-        pickle.dumps(error)
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+def _say_error(say: _Speaker, error: Exception) -> None:
+    """Send an error, or its text if it cannot be sent."""
     error.__cause__ = None  # it stays here: only the error itself is sent
-    return error
+    try:
+        say("error", error)
+    except _Unheard:
+        raise
+    except Exception:  # whatever its own class raises
+        say("error", RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 def _end_within(seconds: float) -> None:

@@ -62,7 +62,13 @@ def test_an_answer_of_several_lines_looks_like_no_other_fact(monkeypatch):
         "stop_reason": "stop",
     }
     record |= {"tool_errors": 0, "tool_calls": 0, "turns": 1, "truncated": False, "error": None, "seconds": 1.0}
-    record |= {"tokens": {"prompt": 1, "sampled": 1, "told": 0}, "fate": "not trained", "policy": "p", "sampling": {}}
+    record |= {
+        "tokens": {"prompt": 1, "sampled": 1, "told": 0},
+        "age": 0,
+        "fate": "not trained",
+        "policy": "p",
+        "sampling": {},
+    }
     record["drawn"] = None
     show_record({**record, "state": {}}, full=True)
     lines = console.file.getvalue().splitlines()
