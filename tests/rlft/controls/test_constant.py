@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 import rlft
 from rlft.config import HarnessConfig, RewardConfig
 from rlft.contract.several import Several
 from rlft.controls.constant import best_constant
+from rlft.errors import JudgeGoneError
 from rlft.types import TaskSet
 from tests.rlft.attempts import make_task
 
@@ -28,6 +31,11 @@ class Labels(rlft.BaseEnv):
 class Broken(rlft.BaseEnv):
     async def compute_reward(self, completion, ground_truth):
         raise ValueError("no judge today")
+
+
+class Gone(rlft.BaseEnv):
+    async def compute_reward(self, completion, ground_truth):
+        raise JudgeGoneError("the judge did not answer")
 
 
 def task_set(answers, count=40):
@@ -110,6 +118,11 @@ def test_an_answer_whose_scoring_stops_is_left_out_and_never_ends_a_run_that_has
 def test_where_every_score_fails_there_is_no_constant_answer():
     found = best(Broken(), task_set(["x"]))
     assert (found.splits, found.tried) == ({}, {})
+
+
+def test_a_judge_that_is_gone_ends_it_so_that_a_resume_can_do_it_again():
+    with pytest.raises(JudgeGoneError, match="the judge did not answer"):
+        best(Gone(), task_set(["x"]))
 
 
 def test_each_of_several_environments_has_a_constant_answer_of_its_own():
