@@ -28,7 +28,7 @@ from mlops.summary.summary import Summary as RunSummary
 from rlft.errors import StorageError
 
 if TYPE_CHECKING:
-    from pipelines.promote import Plan
+    from pipelines.promotion_plan import Plan
 
 
 def promote(
@@ -57,7 +57,7 @@ def promote(
         keep_from_zenml()
         from mlops.runs.finding import find_run, name_of
         from mlops.stored.verification import check_seals
-        from pipelines.promote import plan_promotion
+        from pipelines.promotion_plan import plan_promotion
         from pipelines.train import train
 
         asked = find_run(run)

@@ -15,10 +15,11 @@ What pipelines share:
 - `judges`: whether judges still score as they did
 - `gate`: what is asked of MLflow about the tasks of the gate
 - `caveats`: evaluation tasks that are not new, and what training cost elsewhere
-- `conclusion`, `result`: evaluates all arms, decides and registers; writes what came of it into the summary
+- `arms`, `promotion`, `conclusion`: evaluate all policies that are compared; decide and register; and, with both, end
+  a run and write what came of it into its summary
 - `scenarios`, `models`: evaluates policies on a suite; opens the models that `evaluate` is given
 - `suite_caveats`: what stands beside an evaluation: tasks that are not new, and how models predict other texts
 - `reporting`: tells MLflow what an evaluation came to
 - `replay`: what `rescore` and `retrain` share
-- `promote`: plans how a run that is over is decided on once more, by the end of `train`
+- `promotion_plan`: plans how a run that is over is decided on once more, by the end of `train`
 """

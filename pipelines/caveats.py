@@ -6,7 +6,7 @@ import dataclasses
 
 from mlops.record.run import Record
 from mlops.summary.caveats import contamination_sections, text_changes
-from pipelines.conclusion import FINAL_SPLITS, Arms, Starts
+from pipelines.arms import FINAL_SPLITS, Arms, Starts
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.forgetting import compare_bits, forgetting_sentences

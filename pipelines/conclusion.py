@@ -1,231 +1,171 @@
-"""The end of a run: evaluates every arm on the same tasks, decides on promotion, and registers the trained policy.
-
-An arm is one of the policies that are compared.
-"""
+"""The end of a run: evaluates, compares and registers its policies, and writes what came of it into its summary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import logging
+import time
+from functools import partial
 
-from mlops.registry.better import score_tag
-from mlops.registry.champion import ChampionVersion
-from mlops.registry.moved import decided_with
+from zenml.models import PipelineRunResponse
+
+from mlops.ids import ROLLOUTS, step_id
+from mlops.record.run import Record
+from mlops.registry.champion import ChampionVersion, current_champion
+from mlops.resume.redo import has_step
 from mlops.runs.starting import registry_name
+from mlops.stored.diagnosis import make_history
+from mlops.summary.arms import (
+    arm_metrics,
+    cost_of,
+    difference,
+    part_differences,
+    promotion_section,
+    several_attempts,
+    status_of,
+    unregistered,
+)
 from mlops.tracking.address import tracking_address
+from mlops.tracking.answers import answering
 from mlops.tracking.run import Tracker
-from pipelines.controls import left_out_controls, make_controls
-from pipelines.gate import ask_about
-from pipelines.prompted import prompted_controls
+from pipelines.arms import Arms, Starts, evaluate_arms
+from pipelines.caveats import note_contamination, note_forgetting
+from pipelines.promotion import decide_and_register
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
-from rlft.controls.best import ControlReport
-from rlft.controls.few_shot import PromptReport
+from rlft.controls.constant import ConstantAnswer
+from rlft.diagnosis import diagnose
 from rlft.errors import TrackerError
-from rlft.promotion import Decision, RegisteredVersion
-from rlft.types import Evaluation, Split
-from steps.decide_promotion import decide_promotion
+from rlft.evaluation import report_numbers
+from rlft.pass_at_k import compare_pass_at_k
+from rlft.types import add_judging
+from rlft.variety import collapse
 from steps.fetch_champion import fetch_champion
-from steps.register_policy import register_policy
 
-FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
-
-
-@dataclass(frozen=True, slots=True)
-class Arms:
-    """Holds the evaluation artifact of each arm by its key in the summary; `None` for one that the run does not have.
-
-    `controls` are those that are trained, by name, and `reports` theirs; `constant` is the best constant answer, a
-    control of every run. `left_out` says by name why others that the config wants do not apply.
-
-    `final` is the trained policy, whose steps have ids such as `evaluate_policy_trained`.
-    """
-
-    base: Artifact
-    warm_start: Artifact | None
-    controls: dict[str, Artifact]
-    constant: Artifact
-    final: Artifact
-    champion: Artifact | None
-    reports: Mapping[str, ControlReport | PromptReport]
-    left_out: Mapping[str, str] = field(default_factory=dict)
-
-    def load(self) -> dict[str, Evaluation]:
-        """Return the evaluations of the arms that there are, controls left out, by their keys in the summary."""
-        arms = {"base": self.base, "warm_start": self.warm_start, "final": self.final, "champion": self.champion}
-        return {name: arm.load() for name, arm in arms.items() if arm is not None}
-
-    def load_controls(self) -> dict[str, Evaluation]:
-        """Return the evaluations of the controls by their names, without one that has no score."""
-        loaded = {name: arm.load() for name, arm in {**self.controls, "constant": self.constant}.items()}
-        return {name: evaluation for name, evaluation in loaded.items() if evaluation.splits}
+logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """Holds the policies that were there before the rounds.
-
-    `base` is the model before the warm start, `start` the one that the rounds began with, and `other` the other model
-    that `controls` name, if any.
-    """
-
-    base: Artifact
-    start: Artifact
-    other: Artifact | None
-
-
-@dataclass(frozen=True, slots=True)
-class Champion:
-    """The champion's policy and the MLflow run that made it, if there is one; `unknown` is why that is not known.
-
-    `version` and `weights_hash` are empty without a champion.
-    """
-
-    policy: Artifact | None = None
-    run_id: str | None = None
-    version: str = ""
-    weights_hash: str = ""
-    unknown: TrackerError | None = None
-
-
-def evaluate_arms(
+def conclude(
     stages: Stages,
     tasks: Artifact,
     starts: Starts,
     rounds: Rounds,
-    find_champion: Callable[[], ChampionVersion | None],
-    tracker: Tracker,
+    record: Record,
     tracking_uri: str,
-) -> tuple[Arms, Champion]:
-    """Evaluate base, warm start, controls, trained policy and champion on the same tasks with the same seeds.
-
-    `find_champion` returns `None` before the first promotion, and raises TrackerError if it cannot know: then all is
-    evaluated without the champion, and the error is `unknown`.
-    """
-    warm = None
-    if stages.config.warm_start is not None:
-        warm = stages.evaluate(starts.start, tasks, FINAL_SPLITS, "warm_start")
-    left_out = left_out_controls(stages, tasks)
-    made = make_controls(stages, starts.start, tasks, rounds, tracker, left_out)
-    controls = {
-        name: stages.evaluate(policy, tasks, FINAL_SPLITS, f"{name}_control") for name, (policy, _) in made.items()
-    }
-    prompted = prompted_controls(stages, starts.base, starts.other, tasks, rounds, tracker, left_out)
-    controls |= {
-        name: stages.evaluate(each.policy, tasks, FINAL_SPLITS, f"{name}_control", each.examples)
-        for name, each in prompted.items()
-    }
-    found = _fetch(stages, find_champion, tracking_uri)
-    champion = None if found.policy is None else stages.evaluate(found.policy, tasks, FINAL_SPLITS, "champion")
-    arms = Arms(
-        base=stages.evaluate(starts.base, tasks, FINAL_SPLITS, "base"),
-        warm_start=warm,
-        controls=controls,
-        constant=stages.constant(tasks, rounds.often_said(), FINAL_SPLITS),
-        final=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
-        champion=champion,
-        reports={name: report for name, (_, report) in made.items()}
-        | {name: each.report for name, each in prompted.items()},
-        left_out=left_out,
-    )
-    return arms, found
-
-
-def _fetch(stages: Stages, find_champion: Callable[[], ChampionVersion | None], tracking_uri: str) -> Champion:
-    try:
-        now = find_champion()
-        if now is None:
-            return Champion()
-        with stages.show("fetching the champion"):
-            policy = fetch_champion(tracking_uri, now.name, now.version, now.weights_hash)
-            return Champion(policy, now.run_id, now.version, now.weights_hash)
-    except TrackerError as cause:
-        return Champion(unknown=cause)
-
-
-def promote(
-    stages: Stages,
-    tasks: Artifact,
-    arms: Arms,
-    champion: Champion,
-    rounds: Rounds,
-    tracker: Tracker,
-    tracking_uri: str,
-    tags: dict[str, str],
-    told: dict[str, Any],
+    run: PipelineRunResponse,
     *,
     anew: bool = False,
-) -> tuple[Decision, RegisteredVersion]:
-    """Decide on the split `gate`, and register the trained policy with the decision.
+) -> None:
+    """Evaluate all arms, decide, register the trained policy, and complete the summary of `run`.
 
-    `told` is what goes with the version: the run's `summary` as far as it goes, the report of its reward `audit`, and
-    the exact `code` that ran. With `anew` the policy may have been decided on before, and registered. The registry
-    counts the look at the gate before the decision is known. Raises TrackerError if MLflow does not take it, or if the
-    run could not be opened there, so that there is nothing to register the policy under.
+    `anew` says that the policy may have been decided on before. Raises TrackerError, with all but the registration in
+    the summary, if MLflow does not answer.
     """
-    config = stages.config
-    if tracker.run_id is None:
-        raise TrackerError("the tracker did not answer: the run could not be opened there", where=tracker.where)
-    with stages.show("decision"):
-        decision, look = _decide(stages, tasks, arms, champion, rounds, tracking_uri)
-    with stages.show("registering the policy"):
-        version = register_policy(
-            rounds.best,
-            decision,
-            tracking_uri,
-            tracker.run_id,
-            registry_name(config),
-            tags | decided_with(champion.version, champion.weights_hash, look) | _score(stages, arms),
-            config.model_dump(mode="json"),
-            told,
-            tasks,
-            arms.final,
-            arms.base,
-            arms.warm_start,
-            arms.champion,
-            arms.constant,
-            anew,
+    name = registry_name(stages.config)
+    started = time.perf_counter()
+    find_champion = partial(_champion, tracking_address(tracking_uri), name, record.tracker, run)
+    arms, champion = evaluate_arms(stages, tasks, starts, rounds, find_champion, record.tracker, tracking_uri)
+    _summarise_arms(stages, arms, rounds, record)
+    _diagnose(stages, tasks, rounds, record)
+    if stages.config.evaluation.pass_at_k:
+        _compare_several_attempts(stages, tasks, starts.start, rounds.best, record)
+    note_contamination(stages, tasks, arms, record)
+    note_forgetting(stages, starts, rounds, record)
+    record.seconds.evaluate = time.perf_counter() - started
+    try:
+        if champion.unknown is not None:
+            raise champion.unknown  # a decision without the champion might put a worse policy in its place
+        told = {"summary": record.summary.model_dump(mode="json"), "audit": record.audit, "code": record.code}
+        decision, version = decide_and_register(
+            stages, tasks, arms, champion, rounds, record.tracker, tracking_uri, record.tags, told, anew=anew
         )
-    return decision.load(), version.load()
+    except TrackerError as cause:
+        record.summary.promotion = unregistered(cause.what, name, record.resume)
+        raise
+    record.summary.promotion = promotion_section(decision, version, name, anew=anew)
 
 
-def _score(stages: Stages, arms: Arms) -> dict[str, str]:
-    """Return the tag that says how well the trained policy did on the gate; none where it has no score there."""
+def _champion(address: str, name: str, tracker: Tracker, run: PipelineRunResponse) -> ChampionVersion | None:
+    """Return the champion to compare with; `None` if there is none but what this run made before it was resumed.
+
+    An attempt that has compared with a champion keeps the steps of that.
+    """
+    with answering(address):
+        champion = current_champion(address, name)
+    own = champion is not None and champion.run_id == tracker.run_id
+    return None if own and not has_step(run.original_run, fetch_champion.name) else champion
+
+
+def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) -> None:
+    """Log the metrics of all arms, and put them, their differences and the run's status into the summary."""
     metric = stages.config.evaluation.metric
-    found = arms.final.load().splits["gate"].metrics.get(metric)
-    return score_tag(metric, found.mean) if found else {}
+    loaded, controls = arms.load(), arms.load_controls()
+    for name, result in loaded.items():
+        setattr(record.summary, name, arm_metrics(result))
+    for name, result in {**loaded, **{f"{name}_control": result for name, result in controls.items()}}.items():
+        flat = {split: report_numbers(report) for split, report in result.splits.items()}
+        record.tracker.log_json(f"evaluations/{name}.json", flat)
+    compared = [*loaded.values(), *(each for name, each in controls.items() if name != "constant")]
+    record.note_judging("evaluation", add_judging(each.judging for each in compared))
+    record.note_judging("controls", add_judging(each.judging for each in arms.reports.values()))
+    record.note_judging("constant_answer", arms.constant.load().judging)
+    trained, base = loaded["final"], loaded["base"]
+    record.summary.difference_base = difference(trained, base, metric)
+    record.trained = trained.splits["test"].metrics.get(metric)
+    start = loaded.get("warm_start", base)
+    record.summary.difference = difference(trained, start, metric)
+    record.summary.differences = part_differences(trained, start)
+    record.summary.collapsed = collapse(trained.splits["test"], start.splits["test"])
+    record.summary.controls = {name: arm_metrics(result) for name, result in controls.items()}
+    record.summary.difference_controls = {
+        name: difference(trained, result, metric) for name, result in controls.items()
+    }
+    record.summary.control_costs = {
+        name: cost_of(report, rounds.attempt_tokens()) for name, report in arms.reports.items()
+    }
+    unscored = [name for name, change in record.summary.difference_controls.items() if change is None]
+    record.summary.controls_left_out = {**arms.left_out, **{name: _ask_again(name, record) for name in unscored}}
+    named = stages.config.other_model
+    record.summary.control_model = named.model if named else ""
+    record.summary.sft_control = record.summary.controls.get("sft", {})
+    record.summary.difference_sft_control = record.summary.difference_controls.get("sft")
+    if isinstance(constant := controls.get("constant"), ConstantAnswer):
+        record.summary.constant_answer = None if constant.texts else constant.text
+        record.summary.constant_answers = constant.texts
+        record.tracker.log_json("constant_answers.json", constant.tried)
+    record.summary.status = status_of(record.summary.difference)
+    if record.summary.status == "failed":
+        record.summary.error = (
+            "no task of `test` was scored for both policies, so that nothing is known about the trained one; the "
+            "errors of its rollouts (`rlft show`) name the cause"
+        )
 
 
-def _decide(
-    stages: Stages, tasks: Artifact, arms: Arms, champion: Champion, rounds: Rounds, tracking_uri: str
-) -> tuple[Artifact, str]:
-    """Return the decision, and the name of the registered model's tag that holds the look at the gate."""
-    config = stages.config
-    gate = tasks.load().split("gate")
-    trained, start = arms.final.load().splits["gate"], (arms.warm_start or arms.base).load().splits["gate"]
-    look, known, noted = ask_about(
-        gate,
-        trained,
-        start,
-        config,
-        champion.run_id if arms.champion else None,
-        tracking_address(tracking_uri),
-        stages.fingerprints.harness + stages.fingerprints.reward,
-    )
-    decision = decide_promotion(
-        arms.final,
-        arms.base,
-        tasks,
-        config.evaluation,
-        config.promotion,
-        arms.warm_start,
-        arms.champion,
-        arms.constant,
-        look.number,
-        look.spent,
-        known,
-        config.reward.audit or None,  # a run whose reward fails its audit does not come this far
-        rounds.stopping_alarm(),
-    )
-    return decision, noted
+def _diagnose(stages: Stages, tasks: Artifact, rounds: Rounds, record: Record) -> None:
+    """Note why the reward of a run that did not improve has not risen."""
+    if record.summary.status != "improved":
+        history = make_history(stages.config, rounds.reports, rounds.validated, len(tasks.load().split("train")))
+        record.summary.diagnosis = [finding.text for finding in diagnose(history)]
+
+
+def _ask_again(name: str, record: Record) -> str:
+    """Return that a control has no score, and how it is attempted again: what failed stays in the cache."""
+    step = step_id("choose_prompt", name) if name in ("few_shot", "model") else ROLLOUTS.step_id(f"{name}_control")
+    return f"none of its attempts on `test` has a score; `{record.resume} --redo {step}` makes them again"
+
+
+def _compare_several_attempts(
+    stages: Stages, tasks: Artifact, start: Artifact, trained: Artifact, record: Record
+) -> None:
+    """Compare pass@k of the policies before and after training; as a curve in MLflow, k is the step."""
+    policies = {"start": start, "trained": trained}
+    often = [stages.attempt_often(policy, tasks, name).load() for name, policy in policies.items()]
+    record.note_judging("several_attempts", add_judging(each.judging for each in often))
+    before, after = (each.splits["test"] for each in often)
+    record.summary.pass_at_k = found = several_attempts(compare_pass_at_k(before, after))
+    if found is None:
+        logger.warning("pass@k is not known: all attempts of one of the policies failed")
+        return
+    record.tracker.log_json("pass_at_k.json", found.model_dump())
+    for k, (of_start, of_trained) in enumerate(zip(found.start, found.trained, strict=True), start=1):
+        curves = {"eval/start/test/pass_at_1_to_n": of_start, "eval/trained/test/pass_at_1_to_n": of_trained}
+        record.tracker.log_metrics(curves, step=k)

@@ -25,7 +25,7 @@ from mlops.stored.rollouts import stored_output
 from mlops.summary.arms import arm_metrics
 from mlops.summary.replays import RetrainSummary
 from mlops.tracking.address import tracking_address
-from pipelines.conclusion import FINAL_SPLITS
+from pipelines.arms import FINAL_SPLITS
 from pipelines.judges import meet_judges
 from pipelines.replay import begin_replay, changed_sides, difference, noting
 from pipelines.rounds import Rounds, run_rounds

@@ -30,10 +30,10 @@ from mlops.runtime.signals import installed
 from mlops.summary.sections import AlarmSection, Baseline, DynamicSampling, Ledger
 from mlops.tracking.address import tracking_address
 from mlops.tracking.sft_curves import log_training
-from pipelines.conclusion import Starts
+from pipelines.arms import Starts
+from pipelines.conclusion import conclude
 from pipelines.gate import check_slices, say_what_it_sees, say_what_moved
 from pipelines.judges import meet_judges
-from pipelines.result import conclude
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
 from pipelines.watching import Watch, check_honest
@@ -108,7 +108,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
 
     `config` is a `rlft.config.Config` as `mlops.runs.settings` stores it, `tracking_uri` an address of MLflow or
     `home`, `labels` the `mlops.runs.labels.Labels` that the run was started with. `anew` says that a run which is over
-    is decided on once more (`pipelines.promote`).
+    is decided on once more (`pipelines.promotion_plan`).
     """
     leave_home_out()
     settings, began = stored_config(config, "config"), time.perf_counter()

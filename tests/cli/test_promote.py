@@ -14,7 +14,7 @@ from mlops.home.folder import Home
 from mlops.summary.file import keep_summary
 from mlops.summary.sections import Promotion
 from mlops.summary.summary import Summary
-from pipelines.promote import _check
+from pipelines.promotion_plan import _check
 from rlft.errors import ConfigError
 
 DECIDED = {"name": "m", "version": "3", "reasons": ["fails: base"], "look": 2, "looks": 20}
