@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
 from rlft.config.bounds import LONGEST_SECONDS
 from rlft.config.section import Section
+
+Sharding: TypeAlias = Literal["full_shard", "shard_grad_op"]
 
 
 class DistributedConfig(Section):
@@ -21,6 +23,12 @@ class DistributedConfig(Section):
         ge=1,
         le=1024,
         description="How many processes train. Each has a GPU of its own, or with `policy.device: cpu` a core.",
+    )
+    sharding: Sharding = Field(
+        default="full_shard",
+        description="`full_shard`: a process holds its part of the weights, and gathers one layer after the other in "
+        "every pass. `shard_grad_op`: it gathers all of them once for each update, which is faster and takes as much "
+        "memory for weights as one process alone. Gradients and optimizer are divided in both.",
     )
     address: str | None = Field(
         default=None,

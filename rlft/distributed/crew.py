@@ -81,7 +81,7 @@ class Crew:
         made = self._cluster.ray.remote(
             num_cpus=self._cluster.cores, num_gpus=int(self._on_gpu), max_restarts=0, concurrency_groups={"pulse": 1}
         )(Worker)
-        self._actors = [made.remote(rank, size) for rank in range(size)]
+        self._actors = [made.remote(rank, size, self._settings.sharding) for rank in range(size)]
         self._places = self._call(lambda actor: actor.place.remote(), silent, max(seconds, _START_SECONDS))
         self._tell_pids(self._pids_here(fill=True))
         meeting = self._cluster.meeting(job.target)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.config import TrainingConfig
+from rlft.config.distributed import Sharding
 from rlft.distributed.group import LOOPBACK, ProcessTeam, join
 from rlft.distributed.job import Job, Pulse
 from rlft.errors import DistributedError
@@ -33,8 +34,9 @@ class Place:
 class Worker:
     """One of the processes. All are called with the same arguments; `pulse` may be called at any time."""
 
-    def __init__(self, rank: int, size: int) -> None:
+    def __init__(self, rank: int, size: int, sharding: Sharding = "full_shard") -> None:
         self._rank, self._size = rank, size
+        self._sharding: Sharding = sharding
         self._pulse, self._lock = Pulse(), threading.Lock()
         self._team: ProcessTeam | None = None
         self._policy: Policy | None = None
@@ -115,7 +117,7 @@ class Worker:
     def _load(self, folder: PolicyFolder) -> Policy:
         assert self._team is not None
         policy = load_policy(folder, self._device)
-        policy.shard(self._team.mesh)
+        policy.shard(self._team.mesh, self._sharding)
         return policy
 
     def _note(

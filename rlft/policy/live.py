@@ -12,6 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from transformers import PreTrainedTokenizerBase
 
 from rlft.attention.support import shares_prompts
+from rlft.config.distributed import Sharding
 from rlft.head.split import SplitModel, split_model
 from rlft.policy.fused import Replacement, find_fusible
 from rlft.policy.optimizer import Optimizer
@@ -88,14 +89,14 @@ class Policy:
         """
         _ = self.split, self.shares_prompts, self.fusible
 
-    def shard(self, mesh: DeviceMesh) -> None:
+    def shard(self, mesh: DeviceMesh, sharding: Sharding = "full_shard") -> None:
         """Shard the weights among the workers of `mesh`, each of which has this policy and calls this.
 
         The optimizer must be made afterwards. From then on only training reads the model.
         """
         assert self.optimizer is None, "an optimizer of whole weights would go on with these"
         self.find_out()
-        self.sharded = shard(self.model, mesh)
+        self.sharded = shard(self.model, mesh, sharding)
 
     @property
     def identity(self) -> str:

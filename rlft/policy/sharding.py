@@ -1,16 +1,18 @@
 """Shards a live policy among the workers that train it together: torch's FSDP2 (`fully_shard`, arXiv:2304.11277).
 
 Each worker holds its part of every weight, gradient and moment. A pass over the model gathers the weights of one layer
-at a time, and those outside of the layers, embedding and head, for the whole pass.
+at a time, while the next are on their way, and those outside of the layers, embedding and head, for the whole pass.
+With `shard_grad_op`, torch's name for it, gathered weights are kept from the first pass of an update to its last.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +21,9 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from rlft.config.distributed import Sharding
+
+_Part = TypeVar("_Part")
 Read = Callable[[], tuple[Tensor | None, ...]]
 
 
@@ -28,31 +33,60 @@ class Sharded(nn.Module):
     Reading goes past the model's own `forward`, backbone and head each by itself, which gathers nothing.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, sharding: Sharding) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.sharding = model, sharding
 
     def forward(self, read: Read) -> tuple[Tensor | None, ...]:
         """Return the tensors that `read` returns, whose backward pass gathers the weights again."""
         return tuple(None if tensor is None else tensor.clone() for tensor in read())  # hooks get lost on views
 
+    def give_up(self) -> None:
+        """Give up all gathered weights."""
+        for module in self.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
 
-def shard(model: nn.Module, mesh: DeviceMesh) -> Sharded:
+
+def shard(model: nn.Module, mesh: DeviceMesh, sharding: Sharding = "full_shard") -> Sharded:
     """Shard a model's weights in place over the workers of `mesh`; return what reads it from then on.
 
     Gradients are summed over the workers, in float32 at least, and not averaged. What runs the model to find out about
     it must have done so before. The model must be the same on all workers.
     """
-    root = Sharded(model)
+    root = Sharded(model, sharding)
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     inner = {id(part) for layer in layers for part in layer.modules() if part is not layer}
     half = any(parameter.dtype in (torch.float16, torch.bfloat16) for parameter in model.parameters())
     precision = MixedPrecisionPolicy(reduce_dtype=torch.float32 if half else None, cast_forward_inputs=False)
-    for module in (*(layer for layer in layers if id(layer) not in inner), root):
-        made: FSDPModule = fully_shard(module, mesh=mesh, reshard_after_forward=module is not root, mp_policy=precision)
+    outer = [layer for layer in layers if id(layer) not in inner]
+    for module in (*outer, root):
+        again = sharding == "full_shard" and module is not root
+        made: FSDPModule = fully_shard(module, mesh=mesh, reshard_after_forward=again, mp_policy=precision)
         made.set_gradient_divide_factor(1.0)
         made.set_force_sum_reduction_for_comms(True)  # gloo has no other
+    _prefetch([root, *outer])
     return root
+
+
+def _prefetch(modules: Sequence[Any]) -> None:
+    """Have each module's weights gathered while the one before it computes; on GPUs torch does so backwards anyway."""
+    for first, second in pairwise(modules):
+        first.set_modules_to_forward_prefetch([second])
+    for first, second in pairwise(modules[1:]):
+        second.set_modules_to_backward_prefetch([first])
+
+
+def of_one_update(sharded: Sharded | None, parts: Sequence[_Part]) -> Iterable[_Part]:
+    """Yield the parts of an update, each of which takes one forward and one backward pass.
+
+    With `shard_grad_op` weights stay gathered until the backward pass of the last part is over.
+    """
+    root: Any = sharded
+    for number, part in enumerate(parts, 1):
+        if sharded is not None and sharded.sharding == "shard_grad_op":
+            root.set_reshard_after_backward(number == len(parts))
+        yield part
 
 
 def read_through(sharded: Sharded | None, read: Read) -> tuple[Tensor | None, ...]:
@@ -61,8 +95,7 @@ def read_through(sharded: Sharded | None, read: Read) -> tuple[Tensor | None, ..
         return read()
     found = sharded(read)
     if not torch.is_grad_enabled():  # no backward pass will do it, and an optimizer step would leave gathered ones old
-        root: Any = sharded
-        root.reshard()
+        sharded.give_up()
     return found
 
 

@@ -14,6 +14,7 @@ from rlft.attention.interface import attending
 from rlft.config import TrainingConfig
 from rlft.policy import Policy
 from rlft.policy.fused import fused
+from rlft.policy.sharding import of_one_update
 from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Batch, Pair
 from rlft.training.checkpointing import gradient_checkpointing
@@ -136,7 +137,8 @@ class Updater:
         )
         with policy.optimizer.accumulating():
             parts = self.team.level(self._parts(self._share(groups)))
-            losses = [self._backward(part, whole) if part else self._pass_idly(groups) for part in parts]
+            passes = of_one_update(policy.sharded, parts)
+            losses = [self._backward(part, whole) if part else self._pass_idly(groups) for part in passes]
         (loss,) = self.team.total([sum(losses)])
         self._check_sampling(pairs)
         norm = policy.optimizer.clip(settings.max_grad_norm)

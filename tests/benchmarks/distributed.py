@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from rich.console import Console
 from torch.distributed.tensor import DTensor
 
 from rlft.config import TrainingConfig
+from rlft.config.distributed import Sharding
 from rlft.policy.live import Policy, PolicyMetadata
 from rlft.training.batching import Pair, packed_tokens
 from rlft.training.division import divide
@@ -81,7 +82,7 @@ def make_groups(workload: Workload, step: int) -> list[list[Pair]]:
     return groups
 
 
-def train(workload: Workload, folder: Path, team: Any) -> Turn:
+def train(workload: Workload, folder: Path, team: Any, sharding: Sharding = "full_shard") -> Turn:
     """Steps of one worker of a team."""
     from transformers import AutoModelForCausalLM
 
@@ -90,7 +91,7 @@ def train(workload: Workload, folder: Path, team: Any) -> Turn:
     metadata = PolicyMetadata("full", base_model=None, base_revision=None, base_hash=None, dtype="float32")
     policy = Policy(model, None, metadata)  # type: ignore[reportArgumentType]  # nothing is tokenized
     if hasattr(team, "mesh"):
-        policy.shard(team.mesh)
+        policy.shard(team.mesh, sharding)
     settings = TrainingConfig(learning_rate=1e-6, max_kl=1e9)
     prepare_optimizer(policy, settings, None)
     length = workload.completion_tokens
@@ -111,7 +112,7 @@ def _own(tensor: torch.Tensor) -> int:
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).numel()
 
 
-def measure(workload: Workload, sizes: list[int], turns: int) -> dict[str, Any]:
+def measure(workload: Workload, sizes: list[int], turns: int, sharding: Sharding) -> dict[str, Any]:
     """All turns, one after the other, and what they say together."""
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as place:
@@ -123,7 +124,7 @@ def measure(workload: Workload, sizes: list[int], turns: int) -> dict[str, Any]:
                 for kind in ("together", "alone") if size > 1 else ("together",):
                     meeting = Path(place) / f"{kind}{size}-{turn}"
                     meeting.mkdir()
-                    seen = run_together(size, meeting, _Work(workload, folder, kind))
+                    seen = run_together(size, meeting, _Work(workload, folder, kind, sharding))
                     found.setdefault((kind, size), []).append(seen)
                     console.print(f"{kind} {size}: {_median([seen]):.3f} s")
     one = found["together", 1]
@@ -138,7 +139,12 @@ def measure(workload: Workload, sizes: list[int], turns: int) -> dict[str, Any]:
         report[f"ideal_{size}"] = _ideal(workload, size)
         pairs = zip(one[0][0].numbers, several[0][0].numbers, strict=True)
         differences += [abs(a - b) / max(abs(a), 1e-3) for a, b in pairs]
-    return report | {"parity": max(differences), "workload": dataclasses.asdict(workload), "turns": turns}
+    return report | {
+        "parity": max(differences),
+        "workload": dataclasses.asdict(workload),
+        "turns": turns,
+        "sharding": sharding,
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,10 +152,11 @@ class _Work:
     workload: Workload
     folder: Path
     kind: str
+    sharding: Sharding
 
     def __call__(self, team: Any) -> Turn:
         given = ALONE if team.size == 1 else team if self.kind == "together" else Share(team.rank, team.size)
-        return train(self.workload, self.folder, given)
+        return train(self.workload, self.folder, given, self.sharding)
 
 
 def _median(turns: list[list[Turn]]) -> float:
@@ -171,9 +178,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--workers", type=int, nargs="+", default=[2])
+    parser.add_argument("--sharding", choices=get_args(Sharding), default="full_shard")
     asked = parser.parse_args(arguments)
     workload = Workload(asked.prompt_tokens, model=asked.model, steps=asked.steps, threads=1)
-    report = measure(workload, [1, *asked.workers], asked.turns)
+    report = measure(workload, [1, *asked.workers], asked.turns, asked.sharding)
     sys.stdout.write(json.dumps(report, indent=None if asked.json else 1) + "\n")
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
 from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from rlft.config.distributed import Sharding
 from rlft.losses import LOSSES
 from rlft.policy.sharding import whole
 from rlft.training.optimizer import prepare_optimizer
@@ -33,6 +35,7 @@ class Case:
     dtype: torch.dtype = torch.float64
     reference: bool = False
     shape: dict[str, Any] = field(default_factory=dict)
+    sharding: Sharding = "full_shard"
 
 
 def of_loss(name: str, **options: Any) -> Case:
@@ -50,6 +53,9 @@ CASES = {
     ),
     "many parts": Case({"per_step_token_budget": 12}),
     "checkpointing": Case({"gradient_checkpointing": True, "per_step_token_budget": 12}, lora=True),
+    "weights kept": Case({"per_step_token_budget": 12, "num_iterations": 2}, sharding="shard_grad_op"),
+    "weights kept lora": Case({"beta": 0.1, "per_step_token_budget": 12}, lora=True, sharding="shard_grad_op"),
+    "weights kept checkpointing": Case({"gradient_checkpointing": True}, sharding="shard_grad_op", reference=True),
     "gpt2": Case(family="gpt2"),
     "tied": Case(shape={"tie_word_embeddings": True}),
     "a row per completion": Case(family="mistral"),
@@ -79,9 +85,9 @@ def train(case: Case, team: Any) -> Outcome:
     # The clip is one that bites: the norm must be that of all gradients, on all workers.
     settings = make_training(**({"learning_rate": 1e-3, "max_grad_norm": 0.5, "max_kl": 1e9} | case.settings))
     if team is not ALONE:
-        policy.shard(team.mesh)
+        policy.shard(team.mesh, case.sharding)
         if reference is not None:
-            reference.shard(team.mesh)
+            reference.shard(team.mesh, case.sharding)
     prepare_optimizer(policy, settings, None)
     updater = Updater(policy, settings, temperature=0.9, max_completion_length=10, reference=reference, team=team)
     for step in range(STEPS):
@@ -158,3 +164,43 @@ def test_several_workers_train_as_one(by_one, by_several, name):
     assert sum(each.encoded for each in together) == alone.encoded == 9
     if len(together) == 4:  # three groups
         assert [each.encoded for each in together].count(0) == 1
+
+
+class Counting(TorchDispatchMode):
+    """Counts how often torch gathers tensors that were flattened, as FSDP2 does with those of a module."""
+
+    gatherings = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.gatherings += "allgather_base" in str(func) or "all_gather_single" in str(func)
+        return func(*args, **(kwargs or {}))
+
+
+def count_gatherings(team: Any) -> dict[str, int]:
+    """How often weights are gathered in an update of two parts for each worker, by how they are sharded."""
+    found: dict[str, int] = {}
+    for sharding in get_args(Sharding):
+        policy, settings = policy_of(make_model("llama")), make_training(per_step_token_budget=12, max_kl=1e9)
+        policy.shard(team.mesh, sharding)
+        prepare_optimizer(policy, settings, None)
+        updater = Updater(policy, settings, temperature=0.9, max_completion_length=10, reference=None, team=team)
+        groups = [
+            make_groups(0)[task] for task in (1, 0, 2)
+        ]  # the KL is looked at in the first group, which is one part
+        parts = team.level(updater._parts(updater._share(groups)))
+        with Counting() as counting:
+            updater.step(groups)
+        found[sharding] = counting.gatherings
+        found[f"{sharding} parts"] = len(parts)
+    return found
+
+
+def test_weights_are_gathered_in_every_pass_or_once_for_an_update(tmp_path):
+    layers = make_model("llama").config.num_hidden_layers
+    outer = 1 + layers  # embedding and head are gathered as one
+    for found in run_together(2, tmp_path, count_gatherings):
+        parts = found["full_shard parts"]
+        assert parts == found["shard_grad_op parts"] > 1
+        # A pass gathers all, and its backward pass the layers again; the look at the KL afterwards is one pass more.
+        assert found["full_shard"] == parts * (outer + layers) + outer
+        assert found["shard_grad_op"] == outer + outer
