@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from tests.e2e.conftest import TINY
+from tests.e2e.conftest import ROOT, TINY
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
+SEVERAL = ROOT / "tests" / "fixtures" / "configs" / "several.yaml"
 LAGGED = ("run", str(TINY), "--set", "training.lag=1", "--set", "controls=[]")
 # Of each round: the weights that its rollouts and its report tell of, and those that it was trained from and to.
 ROUNDS = """
@@ -105,3 +106,37 @@ def test_rollouts_that_nobody_trained_on_stay_on_record(lagged):
     again = home.rlft("retrain", ended.summary["pipeline_run_id"], "--from-round", "1")
     assert again.code == 2, again.output
     assert "has no round 1" in again.output
+
+
+BY_RATES = ("training.curriculum=pass_rate", "training.max_num_gen_batches=3")
+
+
+def test_tasks_are_drawn_by_pass_rates_as_ever_also_after_a_kill(finished, tmp_path):
+    earlier, _ = finished
+    homes = [earlier.copy(tmp_path / name) for name in ("whole", "killed")]
+    settings = [word for each in BY_RATES for word in ("--set", each)]
+    whole = homes[0].rlft(*LAGGED, *settings)
+    assert whole.code == 0, whole.output
+    killed = homes[1].rlft(*LAGGED, *settings, "--name", "cut", kill_at="steps.train_grpo:train_round:2")
+    assert killed.code == -9, killed.output
+    resumed = homes[1].rlft("resume", "cut")
+    assert resumed.code == 0, resumed.output
+    expected, found = (
+        home.steps(result.summary["pipeline_run_id"]) for home, result in zip(homes, (whole, resumed), strict=True)
+    )
+    for number in range(3):
+        for step, output in (("draw_tasks", "draw"), ("train_grpo", "policy")):
+            name = f"{step}_r{number:03d}"
+            assert found[name]["outputs"][output] == expected[name]["outputs"][output], name
+    for key in ("final", "ledger", "dynamic_sampling"):
+        assert resumed.summary[key] == whole.summary[key]
+    ledger = whole.summary["ledger"]
+    assert sum(ledger["ages"].values()) == ledger["sampled"] == ledger["trained"] + ledger["filtered"]
+    assert ledger["ages"]["1"] > 64  # groups without variance were replaced in the rounds that were sampled ahead
+
+
+def test_several_environments_are_sampled_ahead(make_home):
+    home = make_home("several_lagged")
+    result = home.rlft("run", str(SEVERAL), "--set", "training.lag=1", "--set", "controls=[]")
+    assert result.code == 0, result.output
+    assert result.summary["ledger"]["ages"] == {"0": 32, "1": 32}
