@@ -1,16 +1,17 @@
 """The reward rises, and what counts does not: a loophole is learnt, or what is paid is not what is wanted.
 
 Gao, Schulman & Hilton 2023 (Scaling Laws for Reward Model Overoptimization, ICML) call the two proxy and gold reward.
-Two patterns count as seen. Either the reward rises and what counts *falls*, both beyond chance. Or the reward has gone
-at least half of its way, from where it started to its maximum, and what counts at most a tenth of its own way: more
-than half can hardly be earned by parts that are learnt first, such as the form of an answer.
+Two patterns count as seen. Either the reward rises and what counts *falls*, both beyond chance, since before training
+or since any later validation: the usual course is that what counts rises first and falls afterwards. Or the reward has
+gone at least half of its way, from where it started to its maximum, and what counts at most a tenth of its own way:
+more than half can hardly be earned by parts that are learnt first, such as the form of an answer.
 """
 
 from __future__ import annotations
 
 from statistics import fmean
 
-from rlft.comparison import compare, ends_of
+from rlft.comparison import Comparison, compare, ends_of
 from rlft.diagnosis import Finding, History
 from rlft.diagnosis.evidence import falls, largest_rise, rises
 from rlft.types import EvaluationReport
@@ -24,26 +25,46 @@ READ = (
 
 
 def overoptimization(history: History) -> Finding | None:
-    """The reward rises on validation, and what counts falls or stays, task by task against the start."""
+    """The reward rises on validation, and what counts falls or stays, task by task against an earlier validation."""
     found = _scored(history)
     if len(found) < 2:
         return None
-    (_, first), (_, last) = found[0], found[-1]
-    confidence = 1 - 2 * history.level  # of two-sided intervals, of which one end is asked
-    paid = compare(last, first, "reward", confidence=confidence)
-    counted = compare(last, first, history.counted, confidence=confidence)
-    if paid is None or counted is None or not paid.exceeds(0):
-        return None
+    *earlier, (_, last) = found
+    for (number, before), level in zip(earlier, _shares(history.level, len(earlier)), strict=True):
+        confidence = 1 - 2 * level  # of two-sided intervals, of which one end is asked
+        paid = compare(last, before, "reward", confidence=confidence)
+        counted = compare(last, before, history.counted, confidence=confidence)
+        if paid is None or counted is None or not paid.exceeds(0):
+            continue
+        is_start = before is earlier[0][1]
+        if counted.high_with_errors < 0 or (is_start and _stays(history, paid, counted)):
+            return _overoptimized(history, paid, counted, None if is_start else number)
+    return None
+
+
+def _shares(level: float, count: int) -> list[float]:
+    """Return the chance of a false alarm for each of so many earlier validations: half for the start, if others follow.
+
+    They add up to `level`. The start has more, as what falls below it was never learnt at all.
+    """
+    return [level] if count == 1 else [level / 2, *[level / 2 / (count - 1)] * (count - 1)]
+
+
+def _stays(history: History, paid: Comparison, counted: Comparison) -> bool:
+    """Return whether the reward has gone half of its way from the start, and what counts has not moved."""
     way, own = (_way(history, metric, each.before) for metric, each in (("reward", paid), (history.counted, counted)))
+    return paid.low_with_errors >= WON * way > 0 and counted.high_with_errors <= WON_OF_WHAT_COUNTS * own
+
+
+def _overoptimized(history: History, paid: Comparison, counted: Comparison, since: int | None) -> Finding:
+    """Return what was seen since the validation after `since` rounds; `None` is the one before training."""
     has_fallen = counted.high_with_errors < 0
-    stays = paid.low_with_errors >= WON * way > 0 and counted.high_with_errors <= WON_OF_WHAT_COUNTS * own
-    if not (has_fallen or stays):
-        return None
+    after = "" if since is None else f" since round {since}"
     return Finding(
         "overoptimization",
-        f"On {paid.difference.count} validation tasks the reward rose from {paid.before:.2f} to {paid.after:.2f} (by "
-        f"at least {paid.low_with_errors:.2f}), and {history.counted_in_words} went from {counted.before:.2f} to "
-        f"{counted.after:.2f} (it has {'fallen' if has_fallen else 'risen by at most'} "
+        f"On {paid.difference.count} validation tasks the reward rose{after} from {paid.before:.2f} to "
+        f"{paid.after:.2f} (by at least {paid.low_with_errors:.2f}), and {history.counted_in_words} went from "
+        f"{counted.before:.2f} to {counted.after:.2f} (it has {'fallen' if has_fallen else 'risen by at most'} "
         f"{'by at least ' if has_fallen else ''}{abs(counted.high_with_errors):.2f}).",
         READ,
     )

@@ -69,6 +69,29 @@ def test_a_stricter_level_needs_more_to_be_seen():
     assert judged(before, after | {"rewards/right": 28}, level=0.005) is None
 
 
+def test_what_counts_may_rise_first_and_fall_then():
+    course = {0: (40, 40), 4: (60, 80), 8: (80, 85), 12: (95, 45)}  # by rounds before it: reward, and what counts
+    reports = {number: validated(reward=paid, rewards__right=right) for number, (paid, right) in course.items()}
+    assert overoptimization(history(ONE, {number: reports[number] for number in (0, 4, 8)})) is None
+    found = overoptimization(history(ONE, reports))
+    assert found is not None  # against the start what counts has risen; against round 4 it is lost at 35 of 100 tasks
+    assert "the reward rose since round 4 from 0.60 to 0.95" in found.what
+    assert "went from 0.80 to 0.45 (it has fallen by at least 0." in found.what
+    healthy = reports | {12: validated(reward=95, rewards__right=84)}
+    assert overoptimization(history(ONE, healthy)) is None
+    unpaid = reports | {12: validated(reward=60, rewards__right=45)}  # the reward falls with it
+    assert overoptimization(history(ONE, unpaid)) is None
+
+
+def test_the_looks_at_earlier_validations_share_the_chance_of_a_false_alarm():
+    # Half of the level is the start's. 12 of 100 tasks are lost: seen at 0.01, and not at 0.005 (see above).
+    course = {0: (40, 40), 4: (40, 40), 8: (80, 28)}
+    reports = {number: validated(reward=paid, rewards__right=right) for number, (paid, right) in course.items()}
+    assert overoptimization(history(ONE, {0: reports[0], 8: reports[8]}, level=0.01)) is not None
+    assert overoptimization(history(ONE, reports, level=0.01)) is None
+    assert overoptimization(history(ONE, reports, level=0.02)) is not None
+
+
 def test_one_validation_says_nothing():
     assert overoptimization(history(ONE, {0: validated(reward=40, rewards__right=40)})) is None
 
