@@ -59,7 +59,7 @@ def parse_number(text: str) -> Fraction | None:
     """
     if len(text) > LONGEST_NUMBER:
         return None
-    match = _NUMBER.fullmatch(_plain(text))
+    match = _NUMBER.fullmatch(tidy(text))
     if match is None or not is_unit(match["after"]) or (match["sign"] and match["late_sign"]):
         return None
     magnitude = _magnitude(match)
@@ -73,7 +73,7 @@ def format_number(value: Fraction) -> str:
     return str(value)
 
 
-def _plain(text: str) -> str:
+def tidy(text: str) -> str:
     """Return the text with ordinary spaces, minus signs and fractions, without emphasis, LaTeX and a full stop."""
     text = _INVISIBLE.sub("", text).translate(_MINUS)
     for pattern, replacement in _LATEX:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
 
+from rlft.graders.amounts import CURRENCIES, Decimal, read_amount
 from rlft.graders.numbers import LONGEST_NUMBER, is_unit, parse_number
 
 _QUANTITY = re.compile(r"(?P<number>[^a-zA-Zµμ°%Ω]+(?:[eE][+-]?[0-9]{1,2})?)\s*(?P<unit>[a-zA-Zµμ°%Ω].*)", re.DOTALL)
@@ -19,6 +20,7 @@ _POWER = re.compile(
     r"(?P<number>[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?)"
     r"(?:[eE](?P<e>[+-]?[0-9]{1,2})|\s*(?:[x\u00d7*\u00b7]|\\times)\s*10\s*\^\s*\{?(?P<ten>[+\u2212-]?[0-9]{1,2})\}?)(?P<after>\D*)"
 )
+_SEPARATOR = re.compile(r"[.,](?=[0-9])")
 _MINUS = str.maketrans({"\u2212": "-"})
 # As people write them where pint has another unit of that name (C is coulomb, F farad), or none.
 _SPELLINGS = {
@@ -31,20 +33,29 @@ _SIGNS = {"²": "^2", "³": "^3", "·": "*", "μ": "µ"}
 
 
 def check_unit(unit: str) -> str:
-    """Return the unit. Raises ValueError for one that is not known."""
-    if _unit(unit) is None:
-        raise ValueError(f"{unit!r:.40} is no known unit; write kg, km/h, degC, m^2, or leave `unit` out")
+    """Return the unit, which may be a currency's code. Raises ValueError for one that is not known."""
+    if unit not in CURRENCIES and _unit(unit) is None:
+        raise ValueError(
+            f"{unit!r:.40} is no known unit; write kg, km/h, degC, m^2, the code of a currency such as EUR, or leave "
+            "`unit` out"
+        )
     return unit
 
 
-def read_quantity(text: str, unit: str | None) -> Fraction | float | None:
+def read_quantity(text: str, unit: str | None, decimal: Decimal | None = None) -> Fraction | float | None:
     """Return the number that a text is, in `unit`; `None` if it is none, or of another kind of unit, or of none.
 
     A Fraction is exactly what is written; a float was converted from another unit. Without a `unit` the text is a
     number as `rlft.graders.numbers.parse_number` reads it, whose unit is not looked at. With one, "3 km", "3000 m" and
     "3,000 metres" are the same in metres, and a number without a unit is taken to be in it. The number may be written
-    with a power of ten ("3e3", "3 x 10^3"). Time is bounded: longer than `LONGEST_NUMBER` is not read.
+    with a power of ten ("3e3", "3 x 10^3"). Where `unit` is a currency's code, `rlft.graders.amounts.read_amount` reads
+    the text. `decimal` is what stands before the decimals: without it a point, and in amounts what they can only mean.
+    Time is bounded: longer than `LONGEST_NUMBER` is not read.
     """
+    if unit in CURRENCIES:
+        return read_amount(text, unit, decimal)
+    if decimal == "comma":
+        text = _SEPARATOR.sub(lambda sign: "," if sign[0] == "." else ".", text)
     text = text.strip().strip("*`").strip().removesuffix(".")
     if not text or len(text) > LONGEST_NUMBER:
         return None

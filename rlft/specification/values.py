@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from rlft.errors import TaskError
+from rlft.graders.amounts import CURRENCIES, Decimal, amounts
 from rlft.graders.citations import MOST_CITED, citation_score, cited_ids
 from rlft.graders.dates import Order, read_date
 from rlft.graders.lists import Compared, compare_items, pair, read_items
@@ -38,8 +39,14 @@ class Number(Grader):
     gold: Template = _GOLD
     unit: Annotated[str, AfterValidator(check_unit)] | None = Field(
         default=None,
-        description="Unit of the right number and of `tolerance`, such as `kg` or `km/h`. Other units of the kind are "
-        "converted, and a number without one is taken to be in it. null leaves units unread.",
+        description="Unit of the right number and of `tolerance`, such as `kg` or `km/h`, or the code of a currency "
+        "such as `EUR`. Other units of the kind are converted, other currencies are wrong, and a number without one is "
+        "taken to be in it. null leaves units unread.",
+    )
+    decimal: Decimal | None = Field(
+        default=None,
+        description="What stands before the decimals: `point` (1,234.50) or `comma` (1.234,50). null means a point, "
+        "and where `unit` is a currency whichever it can only be: 1.234 EUR is no amount then, as it may be either.",
     )
     tolerance: float = Field(default=0.0, ge=0, le=1e12, description="How far off it may be, in the unit.")
     relative_tolerance: float = Field(
@@ -55,15 +62,32 @@ class Number(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if the number is close enough, else 0. Raises TaskError if the right one is no number."""
-        gold = _number(value_of(self.gold, attempt), self.unit)
+        right = value_of(self.gold, attempt)
+        gold = self._number(right)
         if gold is None:
-            raise _no_gold(self.gold, "number", attempt)
+            raise _no_gold(self.gold, f"number{self._unclear(right)}", attempt)
         given = value_read(self.read, attempt)
-        number = _number(given, self.unit)
+        number = self._number(given)
         if number is None:
-            return Verdict(0.0, f"{short(plain(given))} is not one number" + (f" in {self.unit}" * bool(self.unit)))
+            unit = f" in {self.unit}" if self.unit else ""
+            return Verdict(0.0, f"{short(plain(given))} is not one number{unit}{self._unclear(given)}")
         shown = _shown(number)
         return met(self._is_near(number, gold), f"{shown} is right", f"{shown} is not {_shown(gold)}")
+
+    def _number(self, value: Any) -> Fraction | float | None:
+        """Return the number that a value is: a Fraction unless it was converted from another unit, which is a float."""
+        if isinstance(value, str):
+            return read_quantity(value, self.unit, self.decimal)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return None if isinstance(value, float) and not math.isfinite(value) else _exact(value)
+
+    def _unclear(self, value: Any) -> str:
+        """Return why an amount of money can be read in two ways, in words that go on; nothing if that is not so."""
+        if self.decimal is not None or self.unit not in CURRENCIES or not isinstance(value, str):
+            return ""
+        found = {_shown(each) for each in amounts(value, self.unit).values()}
+        return f", as it may be {' or '.join(sorted(found))}: `decimal` says which" if len(found) > 1 else ""
 
     def _is_near(self, number: Fraction | float, gold: Fraction | float) -> bool:
         """Compare exactly what is written, as the decimals that it says: 5.3 is within 0.3 of 5."""
@@ -232,15 +256,6 @@ class Citation(Grader):
         score = citation_score(cited, gold)
         why = f"it cites {', '.join(map(short, cited[:5]))}" if cited else "it cites nothing"
         return Verdict(float(score == 1.0) if self.exact else score, why)
-
-
-def _number(value: Any, unit: str | None) -> Fraction | float | None:
-    """Return the number that a value is: a Fraction unless it was converted from another unit, which is a float."""
-    if isinstance(value, str):
-        return read_quantity(value, unit)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return None if isinstance(value, float) and not math.isfinite(value) else _exact(value)
 
 
 def _exact(number: Fraction | float) -> Fraction:

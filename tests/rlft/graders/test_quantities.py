@@ -47,6 +47,27 @@ def test_units_as_people_write_them(text, unit):
     assert read_quantity(text, unit) == pytest.approx(20)
 
 
+@pytest.mark.parametrize(
+    ("text", "kilograms"), [("1.234,5 kg", 1234.5), ("1.234 kg", 1234), ("0,5", 0.5), ("1.5 kg", None)]
+)
+def test_a_decimal_comma_where_it_is_named(text, kilograms):
+    assert read_quantity(text, "kg", "comma") == kilograms
+    assert read_quantity("1,5 cu. ft", "ft^3", "comma") == 1.5
+    assert read_quantity("3,5 x 10^3", None, "comma") == 3500
+
+
+def test_without_a_name_it_is_a_point():
+    assert read_quantity("1,234 kg", "kg") == read_quantity("1,234 kg", "kg", "point") == 1234
+    assert read_quantity("1,5 kg", "kg") is None
+
+
+def test_a_currency_is_a_unit_of_its_own():
+    assert check_unit("EUR") == "EUR"
+    assert read_quantity("1.895,62 €", "EUR") == Fraction("1895.62")
+    assert read_quantity("1.895 €", "EUR", "comma") == 1895
+    assert read_quantity("5 kg", "EUR") is None
+
+
 def test_what_is_written_is_exact_and_what_is_converted_is_not():
     assert read_quantity("9449772114007", None) == Fraction(9449772114007)
     assert read_quantity("0.1 km", "km") == Fraction(1, 10)
@@ -66,7 +87,7 @@ def test_without_a_unit_the_unit_is_not_looked_at():
     assert read_quantity("18 or 19", None) is None
 
 
-@pytest.mark.parametrize("unit", ["", "florp", "9**9**9", "m" * 25, "m; import os"])
+@pytest.mark.parametrize("unit", ["", "florp", "eur", "€", "EUR/kWh", "9**9**9", "m" * 25, "m; import os"])
 def test_what_is_no_unit_is_refused(unit):
     with pytest.raises(ValueError, match="no known unit"):
         check_unit(unit)

@@ -54,6 +54,11 @@ def grade(grader, text, *calls, item=ITEM, helpers=NONE):
         ({"type": "number", "gold": "200", "relative_tolerance": 0.01}, {"202": 1, "202.1": 0}),
         ({"type": "number", "gold": "9449772114007"}, {"9449772114007": 1, "9,449,772,114,007": 1, "9449772114006": 0}),
         ({"type": "number", "gold": "0.3"}, {"0.3": 1, "3/10": 1, "0.30000000000000004": 0}),
+        ({"type": "number", "gold": "1895.62", "unit": "EUR"},
+         {"EUR 1.895,62": 1, "1895,62 €": 1, "€1,895.62": 1, "1895.62": 1, "1.895,63 €": 0, "$1,895.62": 0}),
+        ({"type": "number", "gold": "1.895,62 €", "unit": "EUR", "tolerance": 0.01}, {"1895.63": 1, "1895.64": 0}),
+        ({"type": "number", "gold": "1234", "unit": "EUR", "decimal": "comma"}, {"1.234 €": 1, "1,234 €": 0}),
+        ({"type": "number", "gold": "1234,5", "decimal": "comma"}, {"1.234,5": 1, "1,234.5": 0}),
         ({"type": "number", "gold": "5", "tolerance": 0.3}, {"5.3": 1, "4.7": 1, "5.3000001": 0}),
         ({"type": "number", "gold": "5", "read": {"json_path": "$.n"}},
          {'{"n": 5}': 1, '{"n": 5.0}': 1, '{"n": 5e0}': 1, '{"n": 1' + "0" * 400 + "}": 0, '{"n": 5.000000000001}': 0}),
@@ -191,6 +196,25 @@ def counted(criterion, text, item=ITEM):
     paid = {"says": "p", "grader": {"type": "length", "at_least": 0}}  # a specification must pay something
     specification = Specification.model_validate({"criteria": {"c": {"says": "c", **criterion}, "p": paid}})
     return asyncio.run(score_attempt(specification, Attempt(said(text), item)))["c"].counts
+
+
+def why(grader, text):
+    return asyncio.run(READ.validate_python(grader).grade(Attempt(said(text), {}, NONE))).why
+
+
+def test_an_amount_that_may_be_either_is_told_as_such():
+    grader = {"type": "number", "gold": "1234.00", "unit": "EUR"}
+    assert why(grader, "1.234 €") == (
+        "“1.234 €” is not one number in EUR, as it may be 1.234 or 1234: `decimal` says which"
+    )
+    assert why(grader, "5 kg") == "“5 kg” is not one number in EUR"
+    assert why({**grader, "decimal": "point"}, "1.234,00 €") == "“1.234,00 €” is not one number in EUR"
+    with pytest.raises(TaskError, match=r'n1}} is "1.234", and no number, as it may be 1.234 or 1234: `decimal` says'):
+        asyncio.run(
+            READ.validate_python({"type": "number", "gold": "{{item.n1}}", "unit": "EUR"}).grade(
+                Attempt(said("5"), {"n1": "1.234"}, NONE)
+            )
+        )
 
 
 SORRY = ["sorry", "sor\u200bry", "s\u00adorry", "\uff53\uff4f\uff52\uff52\uff59", "s\u043errу", "Ѕorry"]  # noqa: RUF001
