@@ -33,12 +33,19 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes YAML for `_Loader`: a text such as `1e5` is put in quotes."""
+    """Writes YAML for `_Loader`: a text such as `1e5` is put in quotes, and one of several lines stands as a block."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Return a text as a node; PyYAML puts one in quotes that a block cannot hold, such as one with tabs."""
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
 for _class in (_Loader, _Dumper):
     # A copy, since `add_implicit_resolver` would otherwise add to the lists of the class above it.
     _class.yaml_implicit_resolvers = {key: list(value) for key, value in _class.yaml_implicit_resolvers.items()}

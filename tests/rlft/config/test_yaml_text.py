@@ -28,6 +28,21 @@ def test_texts_that_yaml_would_take_for_something_else(text):
     assert visible(written) == written  # so a terminal shows the file as it is
 
 
+def test_a_text_of_several_lines_is_a_block_that_a_person_can_read():
+    program = 'def grade(sample, item):\n    if "a" in sample:\n\n        return 1.0\n    return 0\n'
+    assert write_yaml({"source": program}) == (
+        'source: |\n  def grade(sample, item):\n      if "a" in sample:\n\n          return 1.0\n      return 0\n'
+    )
+
+
+LINES = st.lists(st.text(alphabet=" \n\t#:-|>'\"a\u2028\x85é\r", max_size=6), min_size=1).map("\n".join)
+
+
+@given(LINES)
+def test_texts_of_several_lines_are_read_as_they_were_written(text):
+    assert read_yaml(write_yaml({"a": text, "b": [text]})) == {"a": text, "b": [text]}
+
+
 def test_letters_stand_as_they_are_and_a_value_that_comes_twice_is_written_twice():
     row = {"a": "é"}
     assert write_yaml([row, row]) == "- a: é\n- a: é\n"
