@@ -18,6 +18,8 @@ from mlops.display.terminal import console, styled
 from rlft.config.file import load_config
 from rlft.errors import RewardError
 
+_MOST_PROBLEMS = 3  # that are told in full
+
 if TYPE_CHECKING:
     from rlft.rewards.agreement import Agreement, Judged
     from rlft.types import Interval
@@ -61,11 +63,11 @@ def agreement(
             judged = asyncio.run(work)
         found = agreements(judged)
         if all(each.problem for each in judged):
-            fixes = Counter(each.fix for each in judged if each.fix).most_common(1)
+            which = "the pair could not" if len(judged) == 1 else f"none of {len(judged)} pairs could"
             raise RewardError(
-                f"none of {len(judged)} pairs could be judged: {_most_frequent(judged)}",
+                f"{which} be judged: {_problems(judged)}",
                 where=f"--pairs {pairs}",
-                fix=fixes[0][0] if fixes else "`rlft reward run` shows what happens with one attempt",
+                fix=_fix(judged) or "`rlft reward run` shows what happens with one attempt",
             )
         if as_json:
             content = {name or "all": asdict(each) for name, each in found.items()}
@@ -86,7 +88,8 @@ def _show(found: dict[str, Agreement], judged: list[Judged]) -> None:
     for sentence in sentences(found):
         console.print(sentence)
     if failed := found[""].failed:
-        console.print(styled(f"{failed} pairs are left out, as something failed: {_most_frequent(judged)}", "red"))
+        pairs = "1 pair is" if failed == 1 else f"{failed} pairs are"
+        console.print(styled(f"{pairs} left out, as something failed: {_problems(judged)}", "red"))
 
 
 def sentences(found: dict[str, Agreement]) -> list[str]:
@@ -128,6 +131,20 @@ def _share(interval: Interval | None) -> str:
     return f"{interval.mean:.0%} ({interval.low:.0%} to {interval.high:.0%})"
 
 
-def _most_frequent(judged: list[Judged]) -> str:
-    [(problem, times)] = Counter(each.problem for each in judged if each.problem).most_common(1)
-    return f"{problem} ({times} times)"
+def _counted(judged: list[Judged]) -> Counter[str]:
+    return Counter(each.problem for each in judged if each.problem)
+
+
+def _problems(judged: list[Judged]) -> str:
+    """Return what failed and how often: several causes are told apart, the most frequent ones first."""
+    found = _counted(judged)
+    told = [f"{what} ({'once' if n == 1 else f'{n} times'})" for what, n in found.most_common(_MOST_PROBLEMS)]
+    left = len(found) - len(told)
+    more = "1 other problem" if left == 1 else f"{left} other problems"
+    return "; ".join([*told, more] if left else told)
+
+
+def _fix(judged: list[Judged]) -> str:
+    """Return what to do about the most frequent problem for which that is known, else nothing."""
+    fixes = {each.problem: each.fix for each in judged if each.fix}
+    return next((fixes[problem] for problem, _ in _counted(judged).most_common() if problem in fixes), "")

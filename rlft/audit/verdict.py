@@ -32,7 +32,8 @@ def judge(scores: Scores, findings: Findings, max_ratio: float = MAX_RATIO) -> N
     for kind in (*accepted, *told[:_MOST_SENTENCES]):
         findings.fail(Problem(REWARD, failing[kind]), kind)
     if more := told[_MOST_SENTENCES:]:
-        findings.fail(Problem(REWARD, f"{len(more)} more kinds of attack do the same: {', '.join(more)}"))
+        kinds = "1 more kind of attack does" if len(more) == 1 else f"{len(more)} more kinds of attack do"
+        findings.fail(Problem(REWARD, f"{kinds} the same: {', '.join(more)}"))
         findings.exploits += more
 
 

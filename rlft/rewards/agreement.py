@@ -146,7 +146,9 @@ def _failed(pair: Pair, error: Exception) -> Judged:
     kind = type(error).__name__
     if isinstance(error, RlftError):
         return Judged(pair, problem=f"{kind}: {error.where}{': ' * bool(error.where)}{error.what}", fix=error.fix)
-    return Judged(pair, problem=f"{kind}: {error}")
+    cause = error.__cause__
+    because = "" if cause is None or str(cause) in str(error) else f", because of {type(cause).__name__}: {cause}"
+    return Judged(pair, problem=f"{kind}: {error}{because}")
 
 
 async def _totals(environment: BaseEnv, pair: Pair, weights: Mapping[str, float]) -> tuple[float, float]:

@@ -9,7 +9,10 @@ import yaml
 from typer.testing import CliRunner
 
 from cli import app as cli
+from cli.reward import agreement
 from mlops.display import terminal
+from rlft.judges.pairs import Pair
+from rlft.rewards.agreement import Judged
 from tests.rlft.engines.chat_servers import ChatServer
 
 SPEC = {
@@ -140,6 +143,14 @@ def test_import_prints_a_specification_that_validates(reward):
     reward("import", "grader.json", code=2)
 
 
+def test_import_prints_a_program_so_that_a_person_can_read_it(reward):
+    source = 'def grade(sample, item):\n    return float(sample["output_text"] == "Lima")\n'
+    (reward.folder / "grader.json").write_text(json.dumps({"type": "python", "source": source}))
+    printed = reward("import", "grader.json")
+    assert "source: |\n        def grade(sample, item):\n            return float(" in printed
+    assert yaml.safe_load(printed)["criteria"]["python"]["grader"]["source"] == source
+
+
 def test_import_says_that_a_judge_is_to_be_named(reward):
     grader = {
         "type": "score_model",
@@ -267,6 +278,28 @@ def test_agreement_tells_once_what_to_do_where_pairs_lack_a_column(reward):
     assert "name a column that every row has" in result.output
 
 
+def test_agreement_tells_several_causes_apart():
+    def judged(*problems):
+        pair = Pair.model_validate(PAIRS[0])
+        return [Judged(pair, problem=what, fix=f"mend {what}" if what in "bd" else "") for what in problems]
+
+    assert agreement._problems(judged("a", "b", "a", "c")) == "a (2 times); b (once); c (once)"
+    assert agreement._problems(judged(*"abcda")) == "a (2 times); b (once); c (once); 1 other problem"
+    assert agreement._problems(judged(*"abcde")).endswith("; 2 other problems")
+    assert agreement._fix(judged(*"aadbd")) == "mend d"  # the most frequent one of which it is known
+    assert agreement._fix(judged("a")) == ""
+
+
+def test_agreement_leaves_out_a_pair_that_fails(reward):
+    pairs = [{**PAIRS[0], "answer": "Lima"}, PAIRS[1]]
+    (reward.folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pairs))
+    said = reward("agreement", "try.yaml", "--pairs", "pairs.jsonl")
+    assert (
+        "1 pair is left out, as something failed: TaskError: reward.spec: the task's row has no item.answer (once)"
+        in said
+    )
+
+
 def test_agreement_that_nothing_comes_of_is_an_error(reward):
     with ChatServer(lambda body, number: "a lovely answer") as server:
         judged_config(reward.folder, server.url)
@@ -275,6 +308,11 @@ def test_agreement_that_nothing_comes_of_is_an_error(reward):
         assert (
             "none of 2 pairs could be judged: RewardError: the judge's answer is not one JSON object" in result.output
         )
+        result = CliRunner().invoke(
+            cli.app, ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl", "--limit", "1"]
+        )
+        assert "the pair could not be judged: RewardError: the judge's answer" in result.output
+        assert "'a lovely answer' (once)" in result.output
     result = CliRunner().invoke(cli.app, ["reward", "agreement", "try.yaml", "--pairs", "nowhere.jsonl"])
     assert result.exit_code == 2
     assert "nowhere.jsonl" in result.output

@@ -95,6 +95,8 @@ def test_of_many_kinds_that_fail_some_are_told_and_all_are_named():
     findings = found(gold=1.0, **dict.fromkeys(kinds, 1.0))
     assert findings.exploits == list(kinds)
     assert str(findings.problems[5]) == "compute_reward: 2 more kinds of attack do the same: null, colon"
+    findings = found(gold=1.0, **dict.fromkeys(kinds[:6], 1.0))
+    assert str(findings.problems[5]) == "compute_reward: 1 more kind of attack does the same: null"
 
 
 def test_half_of_gold_for_nothing_is_a_warning_that_names_the_part():

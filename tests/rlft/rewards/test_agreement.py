@@ -15,7 +15,7 @@ from rlft.contract.specified import specification_of
 from rlft.engines import server_requests
 from rlft.environments.specified import helpers_of
 from rlft.judges.pairs import Pair, read_pairs
-from rlft.rewards.agreement import Judged, agreement, agreements, judge_pairs
+from rlft.rewards.agreement import Judged, _failed, agreement, agreements, judge_pairs
 from rlft.statistics import SHARE, mean_interval
 from tests.rlft.engines.chat_servers import ChatServer
 
@@ -122,6 +122,15 @@ def test_what_fails_is_the_problem_of_its_pair():
     assert "RewardError: the judge gave 2.0" in wrong.problem
     assert "what to do" not in wrong.problem
     assert right.problem == ""
+
+
+def test_what_has_failed_is_told_with_its_cause_once():
+    error = RuntimeError("the scorer failed")
+    error.__cause__ = KeyError("colour")
+    assert _failed(pair(1, 1), error).problem == "RuntimeError: the scorer failed, because of KeyError: 'colour'"
+    error = RuntimeError("the scorer failed: no colour")
+    error.__cause__ = ValueError("no colour")
+    assert _failed(pair(1, 1), error).problem == "RuntimeError: the scorer failed: no colour"
 
 
 def test_a_judge_that_falls_for_length_is_seen_on_real_pairs(shared_data):
