@@ -25,7 +25,8 @@ _MOST_KINDS = 6  # that a sentence names
 class Findings:
     """Collects what was found about a reward, and whether some of it means that it must not be trained on.
 
-    `accept` are the ids of findings that do not fail the audit; `exploits` are those that do.
+    `accept` are the ids of findings that do not fail the audit; `exploits` are those that do. `hangs` says that code of
+    the environment did not return.
     """
 
     def __init__(self, accept: Sequence[str] = ()) -> None:
@@ -33,7 +34,7 @@ class Findings:
         self.problems: list[Problem] = []
         self.exploits: list[str] = []
         self.accepted: list[str] = []
-        self.failed = False
+        self.failed = self.hangs = False
 
     def note(self, problem: Problem) -> None:
         """Add what leaves the audit passed."""

@@ -79,10 +79,11 @@ def audit_reward(
     findings.accept = (*findings.accept, *accept)
     sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
     picked = [tasks[index] for index in sorted(sample)]
-    golds = ask_golds(tasks, environment, findings)
+    golds = ask_golds(tasks, environment, findings, seconds=timeout_seconds)
     settings = {"weights": weights, "full": full, "timeout_seconds": timeout_seconds, "workers": workers}
     stage = Stage(environment, harness, settings, findings, progress)
-    known = _known(picked, tasks, golds, environment, harness, findings, seed)
+    own = ask_attacks(picked, environment, KINDS, findings, seconds=timeout_seconds)
+    known = _known(picked, tasks, golds, own, environment, harness, seed)
     attacked = play_all(known, stage, seconds)
     tried = len({attempt.task.id for attempt, _ in stage.rows}) or len(picked)
     scores = _judged(stage, golds, picked, max_ratio, is_all=tried == len(tasks))
@@ -142,14 +143,13 @@ def _known(
     picked: Sequence[Task],
     tasks: Sequence[Task],
     golds: Mapping[str, Script],
+    own: Mapping[str, Mapping[str, Script]],
     environment: BaseEnv,
     harness: HarnessConfig | None,
-    findings: Findings,
     seed: int,
 ) -> list[Known]:
-    """Return what attackers know of each task that is picked."""
+    """Return what attackers know of each task that is picked; `own` are the attacks that the environment names."""
     pool, tools = Pool.of(golds, tasks), _tools(environment, harness or HarnessConfig())
-    own = ask_attacks(picked, environment, KINDS, findings)
     return [
         Known(task, golds.get(task.id), other_gold(task, tasks, golds, pool, seed), pool, tools, own.get(task.id, {}))
         for task in picked

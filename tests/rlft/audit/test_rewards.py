@@ -1,10 +1,17 @@
+import dataclasses
+import inspect
 import json
+import threading
 import time
+from collections.abc import Sequence
+from typing import ClassVar
 
 import pytest
 
 import rlft
 from rlft.audit.attacks.known import Pool, other_gold
+from rlft.audit.findings import Findings
+from rlft.audit.golds import ask_golds
 from rlft.audit.rewards import AuditReport, audit_reward
 from rlft.calls import make_call
 from rlft.config import HarnessConfig
@@ -12,6 +19,7 @@ from rlft.config.names import SPECIFICATION
 from rlft.config.specified import PLAIN
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
+from rlft.contract.several import Several
 from rlft.errors import ConfigError
 from rlft.harness.scripted import as_script
 from rlft.messages import as_openai
@@ -243,6 +251,74 @@ def test_a_gold_completion_that_raises_is_a_finding():
     assert not report.passed
     said = "gold_completion failed on 6 of 6 tasks, for example t1: KeyError: 'entry'"
     assert report.findings[0].startswith(f"{said}, at tests/rlft/audit/test_rewards.py:")
+
+
+def _hangs():
+    while True:
+        time.sleep(0.01)
+
+
+class Hangs(Pays):
+    """Does not say the golds of some tasks, and of none the attacks where `attacked`."""
+
+    asked: ClassVar[list[str]] = []
+    hung: Sequence[str] = ()
+    attacked = False
+
+    def gold_completion(self, task):
+        self.asked.append(task.id)
+        return _hangs() if task.id in self.hung else super().gold_completion(task)
+
+    def attacks(self, task):
+        return _hangs() if self.attacked else {}
+
+
+def test_a_gold_completion_that_hangs_is_a_finding_with_its_task_and_line():
+    class Once(Hangs):
+        hung = ("t2",)
+
+    report = audit_reward(TASKS, Once(exact), weights={}, full=None, timeout_seconds=0.1)
+    assert not report.passed
+    line = inspect.getsourcelines(Hangs.gold_completion)[1]
+    assert report.findings[0] == (
+        "gold_completion failed on 1 of 6 tasks, for example t2: ScoringTimeout: Once.gold_completion did not return "
+        f"within 0.1 s, at tests/rlft/audit/test_rewards.py:{line}"
+    )
+    assert report.attacks["gold"].count == 5  # the others are tried all the same
+    assert threading.active_count() < 20  # what was left behind has ended
+
+
+def test_an_environment_that_hangs_on_every_task_is_not_asked_for_ever():
+    tasks = [make_task(f"t{n}", f"Question {n}?", f"answer {n}") for n in range(30)]
+
+    class Always(Hangs):
+        asked: ClassVar[list[str]] = []
+        hung = tuple(task.id for task in tasks)
+
+    report = audit_reward(tasks, Always(exact), weights={}, full=None, timeout_seconds=0.05)
+    assert "gold_completion failed on 8 of 30 tasks, and 22 were not asked, for example t0: " in report.findings[0]
+    assert len(Always.asked) == 8
+
+
+def test_attacks_that_hang_are_a_finding():
+    class Attacked(Hangs):
+        attacked = True
+
+    report = audit_reward(TASKS[:2], Attacked(exact), weights={}, full=None, timeout_seconds=0.1)
+    assert report.findings[0].startswith(
+        "attacks failed on 2 of 2 tasks, for example t1: ScoringTimeout: Attacked.attacks did not return within 0.1 s"
+    )
+
+
+def test_of_several_environments_the_one_that_hangs_is_named():
+    class Once(Hangs):
+        hung = ("t1",)
+
+    findings = Findings()
+    tasks = [dataclasses.replace(task, environment="cities") for task in TASKS]
+    found = ask_golds(tasks, Several({"cities": Once(exact)}), findings, seconds=0.1)
+    assert list(found) == [task.id for task in TASKS[1:]]
+    assert "for example t1: ScoringTimeout: Once.gold_completion did not return" in findings.problems[0].what
 
 
 def test_the_other_gold_is_one_that_differs():
