@@ -7,6 +7,7 @@ trained on with importance sampling (`rlft.training.off_policy`).
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,12 +31,14 @@ from pipelines.judges import meet_judges
 from pipelines.replay import begin_replay, changed_sides, difference, noting
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Scored, Stages
+from pipelines.watching import Watch
 from rlft.budget import Account
 from rlft.config import Config
 from rlft.config.budget import BudgetConfig
 from rlft.config.file import apply_override, check_config
 from rlft.contrasts.configs import differing
 from rlft.errors import ConfigError
+from rlft.monitors import of_validation
 from rlft.readiness.loss import check_loss
 from rlft.training.off_policy import CORRECTION, corrected, is_on_policy
 from rlft.training.tally import CAPPED, EFFECTIVE, LOGP_DIFFERENCE, MEAN_WEIGHT
@@ -155,6 +158,7 @@ def retrain(
             start,
             tracker,
             Account(BudgetConfig()),  # what a budget bounds is spent: nothing is sampled for training
+            watch=Watch(stages, tasks, tracker, of_validation(settings.monitors.actions())),
             numbers=range(from_round, min(settings.training.rounds, len(found.rounds))),
             reference=stored_policy(home, found.name, "start", None),
         )
@@ -186,6 +190,7 @@ def _changes(source: Source, config: Config) -> dict[str, list[Any]]:
 def _summarise(summary: RetrainSummary, source: Source, stages: StoredStages, rounds: Rounds) -> None:
     summary.rounds, summary.stopped = len(rounds.reports), rounds.stopped
     summary.best_round = rounds.best_round or summary.from_round
+    summary.alarms = [dataclasses.asdict(alarm) for alarm in rounds.alarms.values()]
     summary.ledger = rounds.counts()
     summary.off_policy = [
         {

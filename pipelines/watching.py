@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.audit.matching import Matcher, paid_attacks
 from rlft.config import Config
+from rlft.config.monitors import Action
 from rlft.diagnosis import History
 from rlft.errors import FixedSettingError
 from rlft.harness.opening import open_playground
@@ -27,11 +29,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Watch:
-    """The monitors of a run, which are asked after each round."""
+    """The monitors of a run, which are asked after each round; `actions` are by default those of the config."""
 
     stages: Stages
     tasks: Artifact
     tracker: Tracker
+    actions: Mapping[str, Action] | None = None
     _sees_attacks: bool = field(init=False, default=True)
     _attacks: dict[int, float] = field(init=False, default_factory=dict)  # by round, the share that are paid attacks
 
@@ -45,7 +48,7 @@ class Watch:
         reports = [self._with_attacks(report) for report in rounds.reports]
         history = make_history(config, reports, rounds.validated, len(self._task_set.split("train")))
         history = dataclasses.replace(history, weights=scored.rewards.load().weights)
-        new = [alarm for alarm in _watch(history, config) if alarm.monitor not in rounds.alarms]
+        new = [alarm for alarm in self._seen(history) if alarm.monitor not in rounds.alarms]
         for alarm in new:
             rounds.alarms[alarm.monitor] = alarm
             level = logging.INFO if alarm.action == "note" else logging.WARNING
@@ -58,7 +61,7 @@ class Watch:
     def _count_attacks(self, rounds: Rounds, scored: Scored, number: int) -> None:
         """Note which share of the attempts of the last round is a known attack that is paid."""
         least = rounds.reports[0].metrics.get("reward")
-        if least is None or not self._sees_attacks or self.stages.config.monitors.known_attacks == "off":
+        if least is None or not self._sees_attacks or self._actions.get("known_attacks", "off") == "off":
             return
         try:
             share, kinds = paid_attacks(self._matcher, scored.rollouts.load(), scored.rewards.load(), least)
@@ -77,6 +80,16 @@ class Watch:
         counted = {PAID_ATTACKS: self._attacks[report.round]} if report.round in self._attacks else {}
         return dataclasses.replace(report, metrics={**report.metrics, **counted})
 
+    def _seen(self, history: History) -> list[Alarm]:
+        config = self.stages.config
+        rounds = config.training.rounds
+        validations = math.ceil(rounds / config.evaluation.validate_every)
+        return watch(history, self._actions, rounds=rounds, validations=validations)
+
+    @property
+    def _actions(self) -> Mapping[str, Action]:
+        return self.stages.config.monitors.actions() if self.actions is None else self.actions
+
     @cached_property
     def _task_set(self) -> TaskSet:
         return self.tasks.load()
@@ -91,13 +104,8 @@ class Watch:
             open_playground(environment, config.harness).tools,
             config.reward.accept_exploits,
             config.seed,
+            config.reward.timeout_seconds,
         )
-
-
-def _watch(history: History, config: Config) -> list[Alarm]:
-    rounds = config.training.rounds
-    validations = math.ceil(rounds / config.evaluation.validate_every)
-    return watch(history, config.monitors.actions(), rounds=rounds, validations=validations)
 
 
 def check_honest(report: EvaluationReport, config: Config) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mlops.summary.sections import AlarmSection
+from mlops.summary.verdict import alarms_said
 from rlft.blocks import Block, Bullets, Caution, Headline, Table
 
 
@@ -84,6 +86,8 @@ def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
             verdict = "no difference is shown"
         numbers = f"{difference['after']:.3f} against {difference['before']:.3f} of {source} on test"
         yield Headline(f"{metric} {numbers}: {_interval(difference)}, {verdict}")
+    alarms = [AlarmSection(**each) for each in found.get("alarms", ())]  # a replay of before has none
+    yield from (Caution(each) for each in alarms_said(alarms))
     if found["stopped"]:
         yield Caution(f"Training ended early: {found['stopped']}")
     changes = (f"{key}: {before} became {after}" for key, (before, after) in found["changes"].items())

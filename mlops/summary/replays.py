@@ -83,6 +83,7 @@ class RetrainSummary(ReplaySummary):
     another policy were weighted. `off_policy` says of each round whether the policy had sampled its attempts itself,
     how many of its own they weigh as much as (`effective_sample_ratio`), their mean weight before the bound
     (`mean_weight`, 1 where it would sample them as often) and the share that the bound cuts (`capped_ratio`).
+    `alarms` are what monitors have seen (`mlops.summary.sections.AlarmSection`).
     `validation` has the means of both by the number of rounds. `final` and `source_final` are the means of the best
     policy of each on the evaluated splits, as in the summary of a run, and `difference` is theirs on `test`, this minus
     the run's; `None` if there is nothing to compare.
@@ -96,6 +97,7 @@ class RetrainSummary(ReplaySummary):
     stopped: str = ""
     correction: str | None = None
     off_policy: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    alarms: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     ledger: dict[str, int] = dataclasses.field(default_factory=dict)
     validation: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     final: dict[str, float] = dataclasses.field(default_factory=dict)

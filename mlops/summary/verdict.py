@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mlops.registry.reasons import failed_of_all, failing
 from mlops.summary.controls import controls_that_do, cost_note, label_of, weak_controls
 from mlops.summary.headline import nothing_is_full, qualifications
-from mlops.summary.sections import Difference, Metrics, SeveralAttempts
+from mlops.summary.sections import AlarmSection, Difference, Metrics, SeveralAttempts
 from mlops.summary.summary import NOT_REGISTERED, Summary
 from rlft.blocks import Table
 
@@ -32,7 +32,7 @@ def warnings_before(summary: Summary) -> list[str]:
 
     Monitors have warned, answers have collapsed, or something simpler would do.
     """
-    return [*_alarms(summary), *_collapsed(summary), *controls_that_do(summary)]
+    return [*alarms_said(summary.alarms), *_collapsed(summary), *controls_that_do(summary)]
 
 
 def explanation(summary: Summary) -> list[str]:
@@ -158,9 +158,9 @@ def parts_table(differences: Mapping[str, Difference | None]) -> Table:
     return Table("parts and metrics", columns, tuple(rows))
 
 
-def _alarms(summary: Summary) -> list[str]:
+def alarms_said(alarms: Sequence[AlarmSection]) -> list[str]:
     """Return what the monitors have warned of, those first that were to stop the run; notes stand in the summary."""
-    said = sorted((each for each in summary.alarms if each.action != "note"), key=lambda each: each.action != "stop")
+    said = sorted((each for each in alarms if each.action != "note"), key=lambda each: each.action != "stop")
     return [
         f"Monitor {each.monitor}, after {'1 round' if each.rounds == 1 else f'{each.rounds} rounds'}"
         f"{', which ends training' if each.action == 'stop' else ''}: {each.what} {each.remedy} "

@@ -12,6 +12,6 @@ What each can see and what it cannot, with figures, stands in docs/guide/monitor
 """
 
 from rlft.monitors.alarm import Alarm
-from rlft.monitors.watch import MONITORS, watch
+from rlft.monitors.watch import MONITORS, of_validation, watch
 
-__all__ = ["MONITORS", "Alarm", "watch"]
+__all__ = ["MONITORS", "Alarm", "of_validation", "watch"]

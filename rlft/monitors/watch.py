@@ -43,6 +43,14 @@ MONITORS: Mapping[str, Monitor] = {
 }
 
 
+def of_validation(actions: Mapping[str, Action]) -> dict[str, Action]:
+    """Return the actions of those monitors that look at validation alone.
+
+    Only these are about the policy that is trained where its rounds have attempts that another one has sampled.
+    """
+    return {name: action for name, action in actions.items() if MONITORS[name].looks == "validations"}
+
+
 def watch(history: History, actions: Mapping[str, Action], *, rounds: int, validations: int) -> list[Alarm]:
     """Return what the monitors see in the rounds so far, in the order of `MONITORS`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -51,6 +52,17 @@ def test_the_run_stops_with_the_reason_and_keeps_what_is_best_by_what_counts(sto
     assert not summary["promotion"]["promoted"]
     assert any(reason.startswith("fails: the monitor overoptimization") for reason in summary["promotion"]["reasons"])
     assert "training ended early (monitor overoptimization)" in " ".join(output.replace("│", "").split())
+
+
+def test_training_again_asks_what_looks_at_validation_and_stops_as_well(stopped):
+    home, summary, _ = stopped
+    done = home.module("cli", "retrain", "loop", "--from-round", "0", "--name", "again", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    theirs = next(each for each in summary["alarms"] if each["monitor"] == "overoptimization")
+    # Nothing was changed, so that the policies are the same; the run's rounds end where the monitor has ended it.
+    assert found["alarms"] == [theirs]
+    assert found["rounds"] == summary["rounds"]
 
 
 def test_the_reward_has_risen_and_the_right_answers_have_not(stopped):

@@ -43,11 +43,11 @@ class Tracker:
         self.json[name] = content
 
 
-def watch_of(config: Config = CONFIG) -> Any:
+def watch_of(config: Config = CONFIG, **given: Any) -> Any:
     tasks = make_task_set(make_task("t0", "Ask?", "Lima"), make_task("t1", "Again?", "Oslo"))
     stages: Any = SimpleNamespace(config=config)
     tracker: Any = Tracker()
-    return Watch(stages, artifact(tasks), tracker)
+    return Watch(stages, artifact(tasks), tracker, **given)
 
 
 def rounds_of(**more) -> Rounds:
@@ -99,6 +99,15 @@ def test_looks_are_shared_by_what_the_config_plans(monkeypatch):
     ((history, looks),) = asked
     assert looks == {"rounds": 16, "validations": 8}  # training.rounds, and one after every second
     assert (history.honest, history.weights, history.train_tasks) == ("right", {"exact": 1.0}, 2)
+
+
+def test_a_replay_asks_what_it_is_told(monkeypatch):
+    asked = []
+    monkeypatch.setattr(watching, "watch", lambda history, actions, **looks: asked.append((actions, looks)) or [])
+    watch, rounds = watch_of(actions={"overoptimization": "note"}), rounds_of()
+    watch(rounds, scored("", total=0.9))
+    assert asked == [({"overoptimization": "note"}, {"rounds": 16, "validations": 8})]
+    assert watch.tracker.metrics == []  # that the attempts are attacks was for their run to say
 
 
 def test_the_share_of_paid_attacks_is_a_metric_and_the_stored_report_stays_as_it_is(monkeypatch):

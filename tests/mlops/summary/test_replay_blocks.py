@@ -59,6 +59,24 @@ def test_how_far_the_attempts_are_from_the_policy():
     assert blocks[-1] == Bullets("What this can tell:", ("no exploration",))
 
 
+def test_what_monitors_have_warned_of_stands_under_the_headline_and_notes_in_the_summary_alone():
+    summary = retraining(0.1, 0.0, 0.2)
+    seen = {"rounds": 4, "what": "The reward rose.", "remedy": "Read."}
+    summary.alarms = [
+        {"monitor": "reward_gap", "action": "note", **seen},
+        {"monitor": "overoptimization", "action": "stop", **seen},
+    ]
+    headline, caution, *others = told(summary)
+    assert isinstance(headline, Headline)
+    assert caution.text == (
+        "Monitor overoptimization, after 4 rounds, which ends training: The reward rose. Read. "
+        "More: docs/guide/monitors.md#overoptimization"
+    )
+    assert not [each for each in others if isinstance(each, Caution)]
+    before = {key: value for key, value in json.loads(summary.as_text()).items() if key != "alarms"}
+    assert next(iter(replay_blocks(before))) == headline
+
+
 def rescoring(**changes) -> RescoreSummary:
     pairs = {"kept": 5, "reversed": 2, "tied": 1, "parted": 0}
     means = {"reward": (0.5, 6)}

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from rlft.config import MonitorsConfig
 from rlft.config.monitors import Action
-from rlft.monitors import MONITORS, watch
+from rlft.monitors import MONITORS, of_validation, watch
 from rlft.monitors.watch import LEVEL
 from rlft.statistics import mean_interval
 from rlft.types import EvaluationReport
@@ -42,6 +42,12 @@ def test_what_is_off_is_not_asked():
     without: dict[str, Action] = {**ALL, "overoptimization": "off"}
     assert names(watch(HACKED, without, rounds=12, validations=1)) == ["reward_gap"]
     assert watch(HACKED, {}, rounds=12, validations=1) == []
+
+
+def test_what_looks_at_validation_alone_is_about_the_policy_whoever_sampled_the_rounds():
+    # `identical_completions` looks at the attempts of the rounds as well.
+    assert of_validation({**ALL, "overoptimization": "stop"}) == {"overoptimization": "stop"}
+    assert names(watch(HACKED, of_validation(ALL), rounds=12, validations=1)) == ["overoptimization"]
 
 
 def test_the_guide_has_a_place_for_every_monitor():
