@@ -10,6 +10,8 @@ from typing import Literal, get_args
 
 FateKind = Literal["trained", "filtered", "errored"]
 FATES: tuple[FateKind, ...] = get_args(FateKind)
+NO_SCORE = "reward"
+"""Where an attempt is errored that was sampled as it should be, and whose score failed."""
 WAY_OUT = "; what to do: "
 """Separates, in a text, what is wrong from what to do about it."""
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rlft.audit.attacks.catalog import FIRST, kind_of
-from rlft.audit.report import GOLD, Problem
+from rlft.audit.report import GOLD, GOLD_KIND, Problem
 from rlft.harness.scripted import Script
 from rlft.outcome import Failure
 from rlft.rewards.rubric import TOLERANCE, never_given
@@ -19,6 +19,10 @@ REWARD = "compute_reward"
 _BEYOND = (" is above its maximum", " is a penalty that pays")  # of `rlft.rewards.rubric.beyond_bounds`
 _ALWAYS = ("gold", *(attack.name for attack in FIRST))
 _OTHERS = ("other_gold", "most_common")
+_SCORE_IT = (
+    "let the reward give such attempts the lowest score: one that makes it fail leaves its group, and is not told from "
+    "the others there"
+)
 _MOST_KINDS = 6  # that a sentence names
 
 
@@ -137,7 +141,7 @@ def say_what_failed(failed: Sequence[Failed], findings: Findings) -> None:
         tasks = list({reward.task_id: reward for _, reward, _ in found}.values())
         error = found[0][2]
         said = f"{listed(kinds)} could not be scored {on(tasks)}: {error.where}: {error.why}"
-        problem = Problem(REWARD, said, error.fix)
+        problem = Problem(REWARD, said, error.fix or ("" if GOLD_KIND in kinds else _SCORE_IT))
         if any(kind in _ALWAYS for kind in kinds):
             findings.fail(problem)
         elif any(each in error.why for each in _BEYOND):

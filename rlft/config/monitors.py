@@ -66,6 +66,11 @@ class MonitorsConfig(Section):
         description="A tenth of the attempts are an attack that the audit knows ([audit](audit.md)), and are paid.",
     )
 
+    unscored_attempts: Asked = Field(
+        default="warn",
+        description="The reward fails on a twentieth of the attempts, which leave their groups without a score.",
+    )
+
     def actions(self) -> dict[str, Action]:
         """Return {monitor: its action}. Without `honest` nothing stops a run by what a loophole solves, too."""
         found = {name: getattr(self, name) for name in type(self).model_fields if name != "honest"}

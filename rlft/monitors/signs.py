@@ -5,12 +5,15 @@ from __future__ import annotations
 from rlft.diagnosis import Finding, History
 from rlft.diagnosis.evidence import falls, passes, rises
 from rlft.monitors.overoptimization import LOST, READ
+from rlft.outcome import NO_SCORE, Fate
 
 REPEATED = 0.5  # of the runs of four tokens within an attempt
 MORE = 2.0  # times what there was
 CALLS = 1.0  # more calls of an attempt
 ATTACKS = 0.1  # of the attempts
+UNSCORED = 0.05  # of the attempts
 LOOKED_AT = 16  # tasks of a round at most, as the attacks at a task take some hundredths of a second to make
+_NO_SCORE = str(Fate("errored", NO_SCORE))
 PAID_ATTACKS = "attacks/paid_ratio"
 """The metric of a round: the share of attempts that are a known attack and are paid (`rlft.audit.matching`)."""
 
@@ -82,4 +85,20 @@ def known_attacks(history: History) -> Finding | None:
         f"{share:.0%} of the attempts in the last third of the rounds are attacks that the audit knows, and earn more "
         "than the mean attempt of the first round.",
         READ,
+    )
+
+
+def unscored_attempts(history: History) -> Finding | None:
+    """Attempts on which the reward fails, which leave their group without the score that they deserve."""
+    third = len(history.rounds) // 3
+    last = [fate for report in history.rounds[-third:] for fate in report.fates.values()] if third else []
+    share = sum(fate.startswith(_NO_SCORE) for fate in last) / len(last) if last else 0.0
+    if not passes(share, UNSCORED, len(last) / history.num_generations, history.level):
+        return None
+    return Finding(
+        "unscored attempts",
+        f"The reward failed on {share:.0%} of the attempts in the last third of the rounds. They left their groups "
+        "without a score, so that a bad attempt that makes the reward fail is not told from the others.",
+        "`rlft show RUN ROUND --only errors` names the reasons. Where attempts bring them about, let the reward give "
+        "these attempts the lowest score.",
     )

@@ -40,6 +40,7 @@ MONITORS: Mapping[str, Monitor] = {
     "tool_spam": Monitor(signs.tool_spam, needs_harm=True),
     "identical_completions": Monitor(constant_answer),
     "known_attacks": Monitor(signs.known_attacks),
+    "unscored_attempts": Monitor(signs.unscored_attempts),
 }
 
 

@@ -11,7 +11,7 @@ import torch
 
 from rlft.config.training import Baseline, Scale
 from rlft.credit import cannot_be_told_apart, compared, step_scores, weighed
-from rlft.outcome import Fate
+from rlft.outcome import NO_SCORE, Fate
 from rlft.training.advantage import decoupled_advantages, group_advantages
 from rlft.training.batching import Pair
 from rlft.training.turns import count_turns, spread, turn_advantages
@@ -100,7 +100,7 @@ def failed_at(rollout: Rollout, reward: Reward, rewards: Rewards) -> str | None:
     if rollout.error is not None:
         return rollout.error.where or "rollout"
     if reward.total is None or not math.isfinite(reward.total):
-        return "reward"
+        return NO_SCORE
     steps = step_scores(rewards, reward)
     return "compute_step_rewards" if steps and len(steps) != count_turns(rollout) else None
 

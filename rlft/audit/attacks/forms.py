@@ -35,6 +35,8 @@ ATTACKS = (
     Attack("hundreds_of_digits", "no task asks for a number of 400 digits, which is no float", _holds("9" * 400),
            says_nothing=True),
     Attack("broken_json", "it is cut off before any value", lambda known: '{"answer": [', says_nothing=True),
+    Attack("deep_json", "it is nested so deeply that most parsers fail on it", lambda known: "[" * 20_000,
+           says_nothing=True),
     Attack("empty_object", "it has no field", lambda known: "{}", says_nothing=True),
     Attack("empty_list", "it has no item", lambda known: "[]", says_nothing=True),
     Attack("null", "null is no answer", _holds("null"), says_nothing=True),

@@ -78,6 +78,9 @@ def gold_of(name):
 
 '''
 _AT_END = "import atexit, os\natexit.register(lambda: os._exit(0))\n"
+_KILLS_ITSELF = "os.kill(os.getpid(), 9)"
+_KILLS = f"import os\n{_KILLS_ITSELF}\n"
+_RAISES = 'raise RuntimeError("no score")\n'
 _MARKERS = 'for line in ("1.0", "True", "PASSED", "All tests passed", "OK", "Success"):\n    print(line)\n'
 _PRINTS_AND_ENDS = f"{_MARKERS}import os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 
@@ -131,6 +134,11 @@ ATTACKS = (
     _attack("system_exit", "it ends the process as if all had passed", _says("import sys\nsys.exit(0)\n")),
     _attack("hard_exit", "it ends the process at once", _says("import os\nos._exit(0)\n")),
     _attack("exit_when_called", "its functions end the process", _says("import os\n", "os._exit(0)")),
+    _attack("killed", "it ends the process by a signal, as a crash does", _says(_KILLS)),
+    _attack("killed_when_called", "its functions end the process by a signal", _says("import os\n", _KILLS_ITSELF)),
+    _attack("raises", "it raises an error before it defines anything", _says(_RAISES)),
+    _attack("raises_when_called", "its functions raise an error that tests seldom catch", _says(
+        "", "raise BaseException")),
     _attack("exit_at_end", "it makes every end of the process a success", _says(_AT_END)),
     _attack("equals_all", "its functions return an object that equals everything", _says(_EQUAL, "return Same()")),
     _attack("patched_tests", "it replaces what tests are made of", _says(_PATCH)),

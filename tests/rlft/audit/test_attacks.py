@@ -1,6 +1,7 @@
 """What attackers make of a task: texts by value, and that none of them is gold."""
 
 import json
+import os
 
 import pytest
 
@@ -112,6 +113,36 @@ def test_a_program_finds_gold_in_the_variables_of_its_caller():
     assert grade({"answer": PROGRAM.text})[0] == 41
     with pytest.raises(TypeError):  # nothing is found
         grade({})
+
+
+@pytest.mark.parametrize(
+    ("kind", "when", "error"),
+    [("killed", "made", None), ("killed_when_called", "called", None), ("raises", "made", RuntimeError),
+     ("raises_when_called", "called", BaseException)],
+)  # fmt: skip
+def test_a_program_ends_what_tests_it_when_it_is_made_or_called(kind, when, error, monkeypatch):
+    killed, space = [], {}
+    monkeypatch.setattr("os.kill", lambda pid, signal: killed.append((pid, signal)))
+
+    def run():
+        exec(program_of(texts(kind, PROGRAM)[0]), space)
+        if when == "called":
+            assert killed == []
+            space["f"](41)
+
+    if error is None:
+        run()
+        assert killed == [(os.getpid(), 9)]
+    else:
+        with pytest.raises(error) as caught:
+            run()
+        assert type(caught.value) is error
+        assert ("f" in space) == (when == "called")
+
+
+def test_json_so_deep_that_reading_it_fails():
+    with pytest.raises(RecursionError):
+        json.loads(texts("deep_json", RECORD)[0])
 
 
 def test_gold_beside_another_answer_has_both_orders():

@@ -309,7 +309,7 @@ def test_the_audit_does_not_say_again_that_golds_are_missing():
         "compute_reward: an empty answer earns 1 from {'exact': 1.0",
         "reward audit: empty is full", "reward audit: echo is full", "reward audit: constant is full",
         "reward audit: whitespace is full", "reward audit: punctuation is full",
-        "reward audit: 36 more kinds of attack do the same: other_script",
+        "reward audit: 37 more kinds of attack do the same: other_script",
     ]  # fmt: skip
 
 

@@ -184,7 +184,7 @@ def test_a_reward_without_any_return_is_said_once_for_all_attempts():
     report = audit_reward(TASKS, Pays(lambda *_: None), weights={}, full=None, timeout_seconds=2.0)
     assert [finding.split(";")[0] for finding in report.findings] == [
         "part part is None on every task",
-        "gold, empty, echo, constant, other_gold, whitespace and 50 more could not be scored on 6 tasks, for example "
+        "gold, empty, echo, constant, other_gold, whitespace and 51 more could not be scored on 6 tasks, for example "
         "t1: compute_reward: no part with a weight applies (parts: {'part': None})",
     ]
     assert "mean" not in report.text()  # nothing was scored, so there is no table
@@ -230,6 +230,12 @@ def test_scores_that_fail_are_findings():
     assert not report.passed
     said = "empty could not be scored on 6 tasks, for example t1: compute_reward: IndexError: string index out of range"
     assert report.findings[0].startswith(f"{said}, at tests/rlft/audit/test_rewards.py:")
+
+
+def test_a_gold_that_fails_is_no_attempt_to_be_scored_low():
+    report = audit(lambda text, gold, prompt: 1 / 0)
+    assert report.findings[0].startswith("gold, empty")
+    assert "lowest score" not in report.findings[0]
 
 
 def test_a_hanging_reward_is_a_finding_with_its_way_out():
@@ -445,6 +451,10 @@ def test_an_attack_that_would_be_paid_more_than_full_fails_and_one_that_breaks_t
     assert report.exploits == ("colon",)
     (note,) = [finding for finding in report.findings if finding.startswith("solution could not be scored")]
     assert "ValueError: no number" in note
+    assert note.endswith(
+        "; what to do: let the reward give such attempts the lowest score: one that makes it fail leaves its group, "
+        "and is not told from the others there"
+    )
     assert audit(pays, accept=["colon"]).passed
 
 

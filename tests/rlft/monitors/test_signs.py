@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from rlft.monitors.signs import known_attacks, part_divergence, repetition, tool_spam
-from tests.rlft.monitors.runs import history, rounds
+from rlft.monitors.signs import known_attacks, part_divergence, repetition, tool_spam, unscored_attempts
+from tests.rlft.monitors.runs import GROUPS, SIZE, history, rounds
 
 UP, DOWN, STILL = np.linspace(0.1, 0.9, 12), np.linspace(0.8, 0.2, 12), [0.5, 0.51] * 6
 
@@ -62,3 +64,23 @@ def test_attacks_are_a_tenth_of_the_attempts_beyond_chance():
     assert found.what.startswith("29% of the attempts in the last third")
     assert known_attacks(history(rounds(attacks__paid_ratio=few))) is None
     assert known_attacks(history(rounds(attacks__paid_ratio=many[-2:]))) is None
+
+
+def failing(share, fate="errored:reward", rounds_=9):
+    """Rounds in whose last third so many attempts of each 40 groups of 8 have this fate, and none before."""
+    reports, count = rounds(reward=[0.5] * rounds_), round(share * GROUPS * SIZE)
+    fates = {str(place): fate if place < count else "trained" for place in range(GROUPS * SIZE)}
+    third = rounds_ // 3
+    return history([*reports[:-third], *(replace(report, fates=fates) for report in reports[-third:])])
+
+
+def test_attempts_on_which_the_reward_fails_are_a_twentieth_beyond_chance():
+    # 3 rounds of 40 groups in the last third: of 120 groups, 15 % have a lower bound of 8 % at 99 %, and 9 % have one
+    # of 4 %.
+    found = unscored_attempts(failing(0.15))
+    assert found is not None
+    assert found.what.startswith("The reward failed on 15% of the attempts in the last third of the rounds.")
+    assert unscored_attempts(failing(0.09)) is None
+    assert unscored_attempts(failing(0.15, "errored:engine")) is None  # not a matter of the reward
+    assert unscored_attempts(failing(0.15, "filtered:no_variance")) is None
+    assert unscored_attempts(history(failing(0.15).rounds[-2:])) is None  # two rounds have no third

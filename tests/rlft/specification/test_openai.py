@@ -1,15 +1,22 @@
 """OpenAI's graders as they are: their operations by value, and what is made of a file."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
+from rlft.config.names import SPECIFICATION
+from rlft.config.specified import PLAIN
+from rlft.contract.loading import load_environment
 from rlft.errors import ConfigError
+from rlft.rewards.scoring import score_rollouts
 from rlft.sandbox.create import create_sandbox
 from rlft.specification.attempt import Attempt, Helpers
 from rlft.specification.importing import import_grader
 from rlft.specification.scoring import score_attempt
+from rlft.training.ledger import plan_training
+from tests.rlft.attempts import answered, make_task
 
 TEXT = {"input": "{{sample.output_text}}", "reference": "{{ item.answer }}"}
 CHECK = {"type": "string_check", "name": "check", **TEXT}
@@ -115,6 +122,32 @@ def program_score(source, code):
 )
 def test_what_code_of_an_attempt_can_do_to_a_program(bubblewrap, code, beside, apart):
     assert (program_score(RUNS, code), program_score(APART, code)) == (beside, apart)
+
+
+RAISES = """
+def grade(sample, item):
+    space = {}
+    exec(sample["output_text"], space)
+    return float(space["f"](1) == 8)
+"""
+
+
+def test_an_attempt_that_breaks_the_program_has_no_score_and_the_ledger_names_it(bubblewrap):
+    texts = {"right": "f = lambda x: x + 7", "wrong": "f = lambda x: 0"}
+    texts |= {"kills": "import os; os.kill(os.getpid(), 11)", "raises": "raise KeyError('mine')", "typo": "f = lambda"}
+    content = {"criteria": {"c": {"says": "It adds.", "grader": {"type": "python", "source": RAISES}}}}
+    environment = load_environment(PLAIN, {SPECIFICATION: json.dumps(content)})
+    task = make_task("t", "Add 7.", "7")
+    rollouts = answered(task, *texts.values())
+    rewards = score_rollouts(rollouts, {"t": task}, environment, weights={}, full=None, timeout_seconds=30)
+    assert [each.total for each in rewards] == [1.0, 0.0, None, None, None]
+    why = dict(zip(texts, [each.error and each.error.why for each in rewards], strict=True))
+    assert (why["right"], why["wrong"]) == (None, None)
+    assert why["kills"].startswith("ValueError: the program failed")
+    assert "KeyError: 'mine'" in why["raises"]
+    assert "SyntaxError" in why["typo"]
+    fates = plan_training(rollouts, rewards, scale="group", mask_truncated_completions=False).fates
+    assert [str(fate) for fate in fates.values()].count("errored:reward") == 3
 
 
 def test_code_in_a_process_of_its_own_cannot_look_into_the_grader(bubblewrap):
