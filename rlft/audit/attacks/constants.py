@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from rlft.audit.attacks.kinds import Attack
 from rlft.audit.attacks.known import Known, Pool
-from rlft.audit.attacks.texts import as_json
 
-_SIGNS = re.compile(r"[,;\n]")
-_MOST_LABELS = 30
-_OFTEN = 2  # times that a label is in the golds, in the mean
 _HALF = 0.5
-_MOST_GOLDS = 1_000
 
 
 def _values(pool: Pool) -> list[tuple[Any, int]]:
     """Return the golds that are objects or lists of JSON, each with its number of tasks."""
-    found = ((as_json(text), count) for text, count in list(pool.frequency.items())[:_MOST_GOLDS])
-    return [(value, count) for value, count in found if value is not None]
+    return [(value, count) for _, value, count in pool.values if value is not None]
 
 
 def _majority_fields(known: Known) -> str | None:
@@ -56,22 +49,6 @@ def _most(counted: Iterable[tuple[str, int]], *, of: int) -> list[str]:
     return often or [each for each, _ in total.most_common(1)]
 
 
-def _labels(pool: Pool) -> list[tuple[list[str], int]]:
-    """Return the labels of each gold that lists some, with its number of tasks; nothing where they are no classes."""
-    begins, ends = pool.form
-    golds = list[tuple[list[str], int]]()
-    for text, count in list(pool.frequency.items())[:_MOST_GOLDS]:
-        listed = as_json(text)
-        said = _SIGNS.split(text.removeprefix(begins).removesuffix(ends)) if listed is None else listed
-        golds.append(
-            ([str(each).strip() for each in said if str(each).strip()] if isinstance(said, list) else [], count)
-        )
-    different = {label for labels, _ in golds for label in labels}
-    given = sum(len(labels) * count for labels, count in golds)
-    several = any(len(labels) > 1 for labels, _ in golds)
-    return golds if several and len(different) <= _MOST_LABELS and given >= _OFTEN * len(different) else []
-
-
 def _says(known: Known, labels: list[str]) -> str | None:
     if not labels:
         return None
@@ -79,12 +56,12 @@ def _says(known: Known, labels: list[str]) -> str | None:
 
 
 def _all_labels(known: Known) -> str | None:
-    return _says(known, list(dict.fromkeys(label for labels, _ in _labels(known.pool) for label in labels)))
+    return _says(known, list(dict.fromkeys(label for labels, _ in known.pool.listed for label in labels)))
 
 
 def _frequent_labels(known: Known) -> str | None:
     """Return the labels that at least half of the golds have, or the most frequent one."""
-    golds = _labels(known.pool)
+    golds = known.pool.listed
     counted = ((label, count) for labels, count in golds for label in dict.fromkeys(labels))
     return _says(known, _most(counted, of=sum(count for _, count in golds)))
 

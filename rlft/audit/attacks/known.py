@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
-from rlft.audit.attacks.texts import as_json, plain, program_of, shared_form
+from rlft.audit.attacks.texts import as_json, labels_in, plain, program_of, shared_form
 from rlft.contract.tools import ToolSpec
 from rlft.graders.numbers import parse_number
 from rlft.harness.scripted import Script, as_script
 from rlft.types import Message, Task, ToolCall
 
+MOST_GOLDS = 1_000
+"""From how many different golds attackers learn what is frequent."""
 MOST_ANSWERS = 200
 """How many answers of other tasks an attempt lists at most."""
 _TELLING = 3  # characters of an answer that is not in a form by chance
@@ -62,7 +66,7 @@ def form_of(text: str, shared: tuple[str, str], answer: Any) -> tuple[str, str]:
     return begins, ends
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pool:
     """What is known of the train golds.
 
@@ -96,6 +100,21 @@ class Pool:
         frequency = Counter(map(text_of, golds.values()))
         return cls(tuple(ordered.values()), texts, form, tuple(answers), len(golds), _lists(tasks), frequency)
 
+    @cached_property
+    def plain_answers(self) -> tuple[str, ...]:
+        """The answers as `plain` has them."""
+        return tuple(map(plain, self.answers))
+
+    @cached_property
+    def values(self) -> tuple[tuple[str, Any, int], ...]:
+        """Up to `MOST_GOLDS` of `texts`: what each is as JSON (`None` if it is no object or list), how often it is."""
+        return tuple((text, as_json(text), n) for text, n in itertools.islice(self.frequency.items(), MOST_GOLDS))
+
+    @cached_property
+    def listed(self) -> tuple[tuple[list[str], int], ...]:
+        """The labels of each of `values`, and how often it is; nothing where they are no classes."""
+        return labels_in(self.values, self.form)
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The answers, if they are few and recur as classes do; else nothing."""
@@ -111,11 +130,12 @@ class Other:
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Known:
     """What is known of one task: its gold, the gold of a task with another answer, the pool and the tools.
 
-    `own` are the attempts that the environment's `attacks` names.
+    `own` are the attempts that the environment's `attacks` names. What is derived is computed once, as dozens of
+    attackers ask for it; it must not be changed.
     """
 
     task: Task
@@ -135,48 +155,48 @@ class Known:
         """The other task's answer, or a sentence that is none."""
         return (self.rival.answer if self.rival is not None else "") or "I do not know"
 
-    @property
+    @cached_property
     def text(self) -> str:
         """What gold says last."""
         return "" if self.gold is None else text_of(self.gold)
 
-    @property
+    @cached_property
     def form(self) -> tuple[str, str]:
         """What stands before and behind the answer in gold."""
         return form_of(self.text, self.pool.form, self.task.answer)
 
-    @property
+    @cached_property
     def answer(self) -> str:
         """The answer of gold, without its form."""
         begins, ends = self.form
         return self.text.removeprefix(begins).removesuffix(ends)
 
-    @property
+    @cached_property
     def number(self) -> Fraction | None:
         """The answer as a number, if it is one."""
         return parse_number(self.answer)
 
-    @property
+    @cached_property
     def value(self) -> Any:
         """The object or list that gold is as JSON, else `None`."""
         return as_json(self.text)
 
-    @property
+    @cached_property
     def other_value(self) -> Any:
         """The other task's gold as JSON, else `None`."""
         return None if self.other is None else as_json(text_of(self.other))
 
-    @property
+    @cached_property
     def program(self) -> str | None:
         """The Python program that gold is, else `None`."""
         return program_of(self.text)
 
-    @property
+    @cached_property
     def calls(self) -> list[ToolCall]:
         """The tool calls of gold."""
         return [] if self.gold is None else calls_of(self.gold)
 
-    @property
+    @cached_property
     def text_counts(self) -> bool:
         """Whether gold's answer is handed in by what it says last: the task's answer stands there, and in no call."""
         if not self.calls:
@@ -185,11 +205,19 @@ class Known:
         given = plain(json.dumps([call["function"]["arguments"] for call in self.calls], ensure_ascii=False))
         return bool(said) and not any(each in given for each in said)
 
-    @property
+    @cached_property
     def short(self) -> bool:
         """Whether gold is a short answer in a short form, which is read out of the text or compared with it."""
         is_short = bool(self.answer.strip()) and len(self.answer) <= 80 and sum(map(len, self.form)) <= 60
         return is_short and self.value is None and self.program is None
+
+    @cached_property
+    def _plain_text(self) -> str:
+        return plain(self.text)
+
+    @cached_property
+    def _plain_answer(self) -> str:
+        return plain(self.answer)
 
     def declare(self, answer: str) -> str:
         """Return an answer in gold's form."""
@@ -211,11 +239,13 @@ class Known:
             return False
         if self.value is not None:
             return as_json(text_of(script)) == self.value
-        return bool(plain(self.text)) and plain(text_of(script)) in (plain(self.text), plain(self.answer))
+        return bool(self._plain_text) and plain(text_of(script)) in (self._plain_text, self._plain_answer)
 
     def around(self) -> list[str]:
         """Return answers of other tasks with gold's own in their middle; nothing if there are fewer than two others."""
-        others = [each for each in self.pool.answers if plain(each) != plain(self.answer)][: MOST_ANSWERS - 1]
+        pairs = zip(self.pool.answers, self.pool.plain_answers, strict=True)
+        found = (each for each, short in pairs if short != self._plain_answer)
+        others = list(itertools.islice(found, MOST_ANSWERS - 1))
         middle = (len(others) + 1) // 2
         return [*others[:middle], self.answer, *others[middle:]] if len(others) >= 2 and self.answer else []
 

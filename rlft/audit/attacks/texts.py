@@ -12,6 +12,9 @@ from rlft.syntax import parse
 
 _FENCE = re.compile(r"```[a-zA-Z0-9]*\n(.*?)```", re.DOTALL)
 _LONGEST_PROGRAM = 20_000  # characters
+_SIGNS = re.compile(r"[,;\n]")
+_MOST_LABELS = 30
+_OFTEN = 2  # times that a label is in the golds, in the mean
 _SAYS_PROGRAM = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Return)
 
 
@@ -54,6 +57,23 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
+def labels_in(golds: Sequence[tuple[str, Any, int]], form: tuple[str, str]) -> tuple[tuple[list[str], int], ...]:
+    """Return (labels, number of tasks) of golds, given as (text, its JSON or `None`, number of tasks).
+
+    Nothing is returned where no gold lists several, or where they are too many, or too seldom, to be classes.
+    """
+    begins, ends = form
+    found = list[tuple[list[str], int]]()
+    for text, value, count in golds:
+        said = _SIGNS.split(text.removeprefix(begins).removesuffix(ends)) if value is None else value
+        listed = said if isinstance(said, list) else []
+        found.append(([label for each in listed if (label := str(each).strip())], count))
+    different = {label for labels, _ in found for label in labels}
+    given = sum(len(labels) * count for labels, count in found)
+    several = any(len(labels) > 1 for labels, _ in found)
+    return tuple(found) if several and len(different) <= _MOST_LABELS and given >= _OFTEN * len(different) else ()
+
+
 def program_of(text: str) -> str | None:
     """Return the Python program that a text is, or holds in a fenced block; `None` if it is none."""
     found = _FENCE.search(text)
@@ -76,4 +96,4 @@ def defined_names(code: str) -> list[str]:
 
 def plain(text: str) -> str:
     """Return a text without case, signs and white space, in which two ways to write one answer are equal."""
-    return "".join(character for character in text.casefold() if character.isalnum())
+    return "".join(filter(str.isalnum, text.casefold()))
