@@ -88,7 +88,7 @@ class ChatJudge:
         if failed is not None:
             if left > 1:
                 self._failed[key] = failed, left - 1
-            raise type(failed)(failed.what) from failed
+            raise type(failed)(failed.what, where=failed.where, fix=failed.fix) from failed
 
     def _asked(self, request: _Request) -> ChatAnswer:
         """Return what the endpoint says, and put it on the bill. Raises RewardError if it says nothing."""

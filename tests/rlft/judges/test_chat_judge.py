@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 
@@ -17,8 +18,9 @@ from rlft.errors import ConfigError, EnvironmentSetupError, JudgeGoneError, Rewa
 from rlft.fingerprints.identity import environment_fingerprints
 from rlft.judges.answers import VARIABLE
 from rlft.judges.asking import mark_of, messages_for
+from rlft.judges.chat_judge import ChatJudge
 from rlft.judges.reading import agreed, read_answer
-from rlft.specification.judge import Answer, Question
+from rlft.specification.judge import Answer, JudgeSettings, Question
 from rlft.types import Judging
 from rlft.workers.settings import Workers
 from tests.rlft.engines.chat_servers import DROP, HANG, ChatServer, completion
@@ -47,6 +49,28 @@ def test_a_judge_decides_a_criterion_and_reads_the_attempt_as_data():
     mark = begin.removeprefix("BEGIN ")
     assert (text, end) == ("Lima, dear friend.", f"END {mark}")
     assert rules.count(mark) == 2
+
+
+@pytest.mark.parametrize("kind", [JudgeGoneError, RewardError])
+def test_all_attempts_of_a_group_are_told_the_same_error_and_the_next_one_is_asked_anew(kind, monkeypatch):
+    # A judge that is gone stops the run: told as another error, it would do so only for the attempt that asked first.
+    judge, asked = ChatJudge(JudgeSettings(endpoint="http://127.0.0.1:1/v1", model="small")), []
+    question = Question((("user", "Which?"),), ("a", "b"), is_ruler=True, askers=3)
+
+    def fails(request):
+        asked.append(request)
+        raise kind(f"failure {len(asked)}", where="judge", fix="start it")
+
+    monkeypatch.setattr(judge, "_asked", fails)
+
+    def told():
+        with pytest.raises(RewardError) as caught:
+            asyncio.run(judge.ask(question))
+        return type(caught.value), str(caught.value)
+
+    first, again = ((kind, f"judge: failure {n}\n  what to do: start it") for n in (1, 2))
+    assert [told() for _ in range(4)] == [first, first, first, again]
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize(
