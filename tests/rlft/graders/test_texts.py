@@ -47,3 +47,5 @@ def test_cited_sources_are_compared_by_f1():
     assert citation_score((), []) == 1.0
     assert citation_score((), ["d1"]) == 0.0
     assert cited_ids("".join(f"[{i}]" for i in range(1001))) is None
+    assert len(cited_ids("".join(f"[{i}]" for i in range(1000))) or ()) == 1000
+    assert citation_score(["d1", "d1"], ["d1"]) == 1.0  # each source counts once

@@ -243,6 +243,13 @@ def test_any_text_is_an_answer_or_an_error(text):
     assert 0 <= answer.score <= 1
 
 
+def test_a_reason_is_one_line_and_not_too_long():
+    said = {"content": json.dumps({"why": "so\nit " + "is " * 400, "score": 1.0})}
+    why = read_answer(said, Question((), ("",))).why
+    assert why.startswith("so it is is")
+    assert len(why) == 500
+
+
 def test_the_reason_is_that_of_a_vote_that_says_so():
     numbers = [Answer(score=0.0, why="no"), Answer(score=0.6, why="mostly"), Answer(score=1.0, why="yes")]
     assert agreed(numbers).why == "mostly"  # the mean is 0.53

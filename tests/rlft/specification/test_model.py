@@ -1,12 +1,14 @@
 """What a specification may be, in words, and how a gate and tasks that criteria do not apply to are scored."""
 
 import asyncio
+import json
 
 import pytest
 from pydantic import ValidationError
 
 from rlft.specification import Specification
 from rlft.specification.attempt import Attempt
+from rlft.specification.golds import written_gold
 from rlft.specification.scoring import parts_of, score_attempt
 from rlft.specification.words import in_words
 
@@ -100,3 +102,34 @@ def test_what_scores_depend_on_has_neither_words_nor_cases():
     one = Specification.model_validate({"criteria": {"right": RIGHT}, "cases": [case], "says": "a"})
     other = Specification.model_validate({"criteria": {"right": {**RIGHT, "says": "b"}}})
     assert one.scoring() == other.scoring()
+
+
+def test_what_an_attempt_lacks_counts_as_the_lowest_score_which_may_be_below_zero():
+    items = {"type": "list", "gold": "{{item.names}}", "read": {"json_path": "$.names"}}
+    specification = read(names={"says": "n", "minimum": -2.0, "grader": items}, right=RIGHT)
+    assert parts(specification, "no JSON", names=["Ann"]) == {"names": -2.0, "right": 0.0}
+
+
+def test_a_flag_with_white_space_around_it_is_read_as_one_without():
+    criteria = {"right": RIGHT, "more": {**RIGHT, "applies": {"when": "{{item.kind}}"}}}
+    assert parts(read(**criteria), "Lima", kind=" No ") == {"right": 1.0, "more": None}
+    assert parts(read(**criteria), "Lima", kind=" yes ") == {"right": 1.0, "more": 1.0}
+
+
+def test_a_place_beyond_the_end_of_a_list_is_not_there():
+    beside = {"says": "b", "grader": {"type": "string_check", "operation": "eq", "reference": "x",
+                                      "input": "{{sample.output_json.a[1]}}"}}  # fmt: skip
+    specification = read(right=RIGHT, beside=beside)
+    assert parts(specification, '{"a": ["y"]}')["beside"] == 0.0
+    assert parts(specification, '{"a": ["y", "x"]}')["beside"] == 1.0
+
+
+def test_a_place_with_white_space_around_it_is_its_value_and_no_text():
+    grader = {"type": "contains", "texts": [" {{item.names}} "]}
+    assert parts(read(names={"says": "n", "grader": grader}), "Ann and Bo", names=["Ann", "Bo"]) == {"names": 1.0}
+
+
+@pytest.mark.parametrize("said", ['{"a": "x \\" {{item.answer}}"}', '{"b": "\\\\", "a": "{{item.answer}}"}'])
+def test_a_gold_within_json_is_escaped_whatever_stands_before_it(said):
+    written = json.loads(written_gold(said, Attempt((), {"answer": 'the "big" one'})))
+    assert written["a"].endswith('the "big" one')

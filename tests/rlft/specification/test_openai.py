@@ -14,6 +14,7 @@ from rlft.rewards.scoring import score_rollouts
 from rlft.sandbox.create import create_sandbox
 from rlft.specification.attempt import Attempt, Helpers
 from rlft.specification.importing import import_grader
+from rlft.specification.judged import Input
 from rlft.specification.scoring import score_attempt
 from rlft.training.ledger import plan_training
 from tests.rlft.attempts import answered, make_task
@@ -210,3 +211,27 @@ def test_models_are_parsed_with_their_ranges():
     criterion = found.criteria["s"]
     assert (criterion.minimum, criterion.maximum) == (-1.0, 5.0)
     assert criterion.grader.needs_judge()
+
+
+def test_a_name_that_no_part_can_have_is_changed_and_a_long_one_cut():
+    assert list(import_grader({**LIKE, "name": " a/b:c "}, where="g.json").criteria) == ["a b c"]
+    assert list(import_grader({**LIKE, "name": "n" * 99}, where="g.json").criteria) == ["n" * 80]
+
+
+def test_a_sum_with_a_grader_that_is_subtracted_has_a_penalty():
+    multi = {"type": "multi", "name": "both", "graders": {"a": {**CHECK, "operation": "eq"}, "b": LIKE}}
+    found = import_grader({**multi, "calculate_output": "a - 0.5 * b"}, where="g.json").criteria
+    assert {name: each.weight for name, each in found.items()} == {"a": 1.0, "b": -0.5}
+
+
+def test_a_range_above_zero_has_the_minimum_zero():
+    found = import_grader({**SCORED, "range": [2, 10]}, where="g.json").criteria["s"]
+    assert (found.minimum, found.maximum) == (0.0, 10.0)  # what cannot be read counts as the lowest: nothing
+
+
+def test_a_developer_speaks_to_the_judge_as_the_system_does():
+    def said(role):
+        return Input(role=role, content="Be strict.").filled(Attempt((), {}))
+
+    assert said("developer") == said("system") == ("system", "Be strict.")
+    assert said("user") == ("user", "Be strict.")
