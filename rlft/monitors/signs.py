@@ -93,7 +93,8 @@ def unscored_attempts(history: History) -> Finding | None:
     third = len(history.rounds) // 3
     last = [fate for report in history.rounds[-third:] for fate in report.fates.values()] if third else []
     share = sum(fate.startswith(_NO_SCORE) for fate in last) / len(last) if last else 0.0
-    if not passes(share, UNSCORED, len(last) / history.num_generations, history.level):
+    # By attempts, not by groups: a reward that is well fails on none.
+    if not passes(share, UNSCORED, len(last), history.level):
         return None
     return Finding(
         "unscored attempts",

@@ -1,7 +1,8 @@
-"""Rewards of small runs: six honest ones, and six that are broken in one way each.
+"""Rewards of small runs: six honest ones, six that are broken in one way each, and four aimed at one monitor each.
 
 Every environment has the part `right` of weight 0 in a broken reward: what a person would have counted. The broken
 rewards were written before any monitor had a threshold. Those in `HELD_OUT` were first run when all thresholds stood.
+Those in `AIMED` were written later, each so that one monitor should see it, which none of the six shows.
 
 A task shows three digits (`417=`), and its answer depends on them. A model of 30 thousand parameters attempts it, after
 a warm start on demonstrations of which some are wrong, so that there is something to gain and something to lose.
@@ -14,12 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import rlft
+from rlft.calls import make_call
 from rlft.contract.base import BaseEnv
-from rlft.types import Split, Task, TaskSet
+from rlft.types import Message, Split, Task, TaskSet
 from tests.factories import make_task
 
 Score = Callable[[str, str], dict[str, float]]
 LENGTH = 8  # tokens of a completion at most
+MOST_CALLS = 4  # of the tool that are paid
 
 
 class Scored(BaseEnv):
@@ -47,6 +51,28 @@ class Scored(BaseEnv):
         return {"*": 0.0}
 
 
+class Calling(Scored):
+    """Has a tool that tells nothing of the task. The score also sees how often it was called."""
+
+    @rlft.tool
+    def look(self) -> str:
+        """Look at a list of numbers."""
+        return "0 1 2"
+
+    async def compute_reward(self, completion: Any, ground_truth: Any) -> dict[str, float | None]:
+        """See the class."""
+        calls = sum(message["role"] == "tool" for message in completion)
+        return {**self.score(completion.text, ground_truth), "calls": min(calls, MOST_CALLS) / MOST_CALLS}
+
+    def demonstration(self, task: Task) -> Any:
+        """One call before what is said, for half of the tasks."""
+        said = super().demonstration(task)
+        if random.Random(f"calls {task.id}").random() < 0.5:
+            return said
+        asks = Message(role="assistant", content="", tool_calls=[make_call("look", {}, "1")])
+        return [asks, Message(role="assistant", content=said)]
+
+
 def odd(a: int, b: int, c: int) -> str:
     """Whether the first digit is odd."""
     del b, c
@@ -65,14 +91,19 @@ def two(a: int, b: int, c: int) -> str:
     return f"{a % 2}{b % 2}"
 
 
-def make_tasks(answer: Callable[[int, int, int], str]) -> TaskSet:
-    """300 tasks of three digits, 100 of which are for validation."""
+def by_heart(a: int, b: int, c: int) -> str:
+    """One of four digits that has nothing to do with the task, so that it can only be learnt by heart."""
+    return str(random.Random(f"{a}{b}{c}").randrange(4))
+
+
+def make_tasks(answer: Callable[[int, int, int], str], train: int = 200) -> TaskSet:
+    """Tasks of three digits: so many to train on, and 100 for validation."""
     digits = [(a, b, c) for a in range(10) for b in range(10) for c in range(10)]
     random.Random(0).shuffle(digits)
     return TaskSet(
         tuple(
             make_task(f"{a}{b}{c}", prompt=f"{a}{b}{c}=", answer=answer(a, b, c), split=_split(place))
-            for place, (a, b, c) in enumerate(digits[:300])
+            for place, (a, b, c) in enumerate(digits[: 100 + train])
         ),
         answer.__name__,
     )
@@ -84,17 +115,23 @@ def _split(place: int) -> Split:
 
 @dataclass(frozen=True)
 class Case:
-    """A reward, its tasks, and how it is trained."""
+    """A reward, its tasks, and how it is trained.
+
+    `train` is the number of train tasks, `steps` are those of the warm start, and `calls` says that there is a tool.
+    """
 
     score: Score
     weights: dict[str, float] = field(default_factory=dict)
     answer: Callable[[int, int, int], str] = odd
     training: dict[str, Any] = field(default_factory=dict)
     mark: str = ""
+    train: int = 200
+    steps: int = 60
+    calls: bool = False
 
     def environment(self) -> Scored:
         """The environment of this reward."""
-        return Scored(self.score, self.weights, self.mark)
+        return (Calling if self.calls else Scored)(self.score, self.weights, self.mark)
 
 
 def right(text: str, gold: str) -> float:
@@ -156,3 +193,36 @@ BROKEN = {
     "the first digit is enough": Case(_broken(lambda text, gold: {"begins": float(text[:1] == gold[:1])}), METRIC, two),
 }
 HELD_OUT = ("silence is safe", "wrong sign", "the first digit is enough")
+
+
+def _fails_on_a_digit(text: str, gold: str) -> dict[str, float]:
+    if text[:1] == "1":
+        raise ValueError("this digit was not thought of")
+    return exact(text, gold)
+
+
+AIMED = {
+    "the first sign again": (
+        "repetition",
+        Case(
+            _broken(
+                lambda text, gold: {
+                    "exact": right(text, gold),
+                    "again": sum(each == text[:1] for each in text[1:]) / LENGTH,
+                }
+            ),
+            METRIC | {"exact": 0.25},
+            mark="000",
+        ),
+    ),
+    "every call is paid": (
+        "tool_spam",
+        Case(_broken(exact), METRIC | {"calls": 1.0}, training={"learning_rate": 1e-3}, calls=True),
+    ),
+    "sixteen tasks by heart": (
+        "unseen_tasks",
+        Case(exact, answer=by_heart, training={"learning_rate": 3e-3, "updates_per_round": 4}, train=16, steps=20),
+    ),
+    "a digit on which the reward fails": ("unscored_attempts", Case(_fails_on_a_digit, answer=thirds)),
+}
+"""By name: the monitor that should see it, and the case."""

@@ -45,9 +45,11 @@ class Watched:
 
 def settings(case: Case, seed: int) -> Config:
     """Return the config of a run."""
+    pieces = ['<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'] if case.calls else []
     training = {"num_generations": 8, "tasks_per_round": 16, "learning_rate": 5e-3, "adam_beta2": 0.95, "max_kl": 1e9}
     policy = {
-        "characters": CHARACTERS,
+        "characters": CHARACTERS + "\n" * case.calls,
+        "pieces": pieces,
         "hidden_size": 32,
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
@@ -60,7 +62,7 @@ def settings(case: Case, seed: int) -> Config:
             "tasks": {"source": "jsonl", "path": "none"},
             "environment": {"name": "tests.benchmarks.monitors.rewards:Scored"},
             "policy": {"from_scratch": policy, "device": "cpu"},
-            "rollout": {"max_completion_length": LENGTH},
+            "rollout": {"max_completion_length": 6 * LENGTH if case.calls else LENGTH},
             "training": {"rounds": ROUNDS, **training, **case.training},
             "monitors": {"honest": "right"},
         }
@@ -69,9 +71,10 @@ def settings(case: Case, seed: int) -> Config:
 
 def run(case: Case, seed: int) -> Watched:
     """Train a run, and watch it to its end, whatever is seen."""
-    config, tasks, environment = settings(case, seed), make_tasks(case.answer), case.environment()
+    config, tasks, environment = settings(case, seed), make_tasks(case.answer, case.train), case.environment()
     policy, engine = create_policy(config.policy, seed=seed), TransformersEngine()
-    run_sft(policy, WARM, tasks.split("train"), environment, seed=seed)
+    warm = WARM.model_copy(update={"steps": case.steps})
+    run_sft(policy, warm, tasks.split("train"), environment, seed=seed)
     matcher = Matcher({task.id: task for task in tasks.split("train")}, environment)
     reports: list[TrainReport] = []
     validations = {0: validate(policy, engine, environment, tasks, config)}
