@@ -2,9 +2,10 @@
 
 - `transformers_engine`, with `decoding` and `sampling`, samples with the trainer's own model.
 - `vllm_engine`, with `vllm_process`, `vllm_adapter` and `vllm_bar`, runs vLLM in this process.
-- `vllm_server`, with `server_client`, `server_requests`, `server_weights` and `weight_transfer`, asks running
-  `vllm serve` processes; `serving` makes the command that starts one, `serving_exports` that for answering people,
-  `serving_judges` that for judging attempts. `child` is such a program: it is watched, and ended with all it started.
+- `vllm_server`, with `server_set`, `server_client`, `server_requests`, `server_weights` and `weight_transfer`, asks
+  running `vllm serve` processes, among which `division` divides the rollouts; `serving` makes the command that starts
+  one, `serving_exports` that for answering people, `serving_judges` that for judging attempts. `child` is such a
+  program: it is watched, and ended with all it started.
 - `chat_endpoint` is no engine: it asks an OpenAI-compatible endpoint for answers, whose tokens are not known.
 - `installed` says whether vLLM is there.
 - `proof` with `trainer_scores`, `readback` and `checksums` make sure that vLLM samples with the policy's weights.

@@ -115,7 +115,11 @@ class Canaries:
         generate(self.prompts[-1:], Sampling(1.0, 1), [0])
 
     def ask(self, generate: Generate, policy: Policy) -> Evidence:
-        """Sample with the engine, and score the same tokens with the policy.
+        """Sample with the engine, and score the same tokens with the policy. Raises as `sample` does."""
+        return self.compare(self.sample(generate), policy)
+
+    def sample(self, generate: Generate) -> list[Generation]:
+        """Return what the engine samples.
 
         One prompt is asked at another temperature too, because an engine might report log-probabilities before
         temperature. Raises EngineError if the engine does not answer.
@@ -128,6 +132,10 @@ class Canaries:
         for generation in found:
             if generation.error is not None:
                 raise EngineError(f"the engine did not answer its canary prompts: {generation.error}")
+        return found
+
+    def compare(self, found: Sequence[Generation], policy: Policy) -> Evidence:
+        """Return what `sample` has found beside the policy's log-probabilities of the same tokens."""
         rows = [
             (prompt, one.token_ids.tolist())
             for prompt, one in zip([*self.prompts, self._asked_cooler], found, strict=True)

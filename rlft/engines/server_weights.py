@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from safetensors.torch import save_file
 from transformers import AutoConfig
@@ -35,7 +36,14 @@ _SHAPE = (  # entries of a model's config that decide the shapes of its weights
     "head_dim",
     "tie_word_embeddings",
 )
-WithEach = Callable[[Callable[[ServerClient], object]], None]
+
+
+class WithEach(Protocol):
+    """Calls a function with each server's client, all side by side unless `together` is false."""
+
+    def __call__(self, action: Callable[[ServerClient], object], *, together: bool = True) -> None:
+        """Call the function."""
+        ...
 
 
 class ServerWeights:
@@ -50,13 +58,14 @@ class ServerWeights:
         self.model: str | None = None
         self.folder: tempfile.TemporaryDirectory[str] | None = None
         self._before: tempfile.TemporaryDirectory[str] | None = None
-        self._adapters: list[str] = []  # that the servers were given and may still have
+        # What the servers were given and may still have; one that was left out has its own until it is back.
+        self._adapters: dict[ServerClient, list[str]] = {}
         self._transfers: dict[ServerClient, WeightTransfer] = {}
 
     def push(self, policy: Policy, with_each: WithEach) -> None:
-        """Give the policy's weights to all servers, one after the other; `with_each` calls a function with each client.
+        """Give the policy's weights to all servers side by side, by NCCL one after the other.
 
-        Raises EngineError if a server refuses or was started with a model of another shape.
+        Files are written once. Raises what `with_each` raises where a server refuses or has a model of another shape.
         """
         self._discard_before()
         remove_left_behind("weights")
@@ -67,7 +76,7 @@ class ServerWeights:
             return
         self.model = None
         if self.settings.weight_transfer == "nccl":
-            with_each(lambda client: self._send(client, policy))
+            with_each(lambda client: self._send(client, policy), together=False)
         else:
             with writing("weights for the engine", tempfile.gettempdir()):
                 folder = self._new_folder()
@@ -77,12 +86,12 @@ class ServerWeights:
 
     def forget_earlier(self, clients: Sequence[ServerClient]) -> None:
         """Unload the adapters and remove the files of earlier weights; call it once the newest are proven."""
-        self._unload(clients, [name for name in self._adapters if name != self.model])
+        self._unload(clients, but=self.model)
         self._discard_before()
 
     def close(self, clients: Sequence[ServerClient]) -> None:
         """Unload all adapters, remove all files and close the connections between GPUs."""
-        self._unload(clients, list(self._adapters))
+        self._unload(clients, but=None)
         for transfer in self._transfers.values():
             transfer.close()
         self._transfers.clear()
@@ -100,19 +109,25 @@ class ServerWeights:
             policy.model.save_pretrained(folder, safe_serialization=True)
         name = f"rlft-{policy.identity.replace(' ', '-')}-{folder.name.rpartition('-')[2]}"
         self.model = name
-        self._adapters.append(name)
-        with_each(lambda client: client.load_adapter(name, folder))
+
+        def load(client: ServerClient) -> None:
+            self._adapters.setdefault(client, []).append(name)
+            client.load_adapter(name, folder)
+
+        with_each(load)
 
     def _send(self, client: ServerClient, policy: Policy) -> None:
         if client not in self._transfers:
             self._transfers[client] = WeightTransfer(client)
         self._transfers[client].send(policy)
 
-    def _unload(self, clients: Sequence[ServerClient], names: Sequence[str]) -> None:
+    def _unload(self, clients: Sequence[ServerClient], *, but: str | None) -> None:
         for client in clients:
-            for name in names:
-                client.unload_adapter(name)
-        self._adapters = [name for name in self._adapters if name not in names]
+            known = self._adapters.pop(client, [])
+            for name in known:
+                if name != but:
+                    client.unload_adapter(name)
+            self._adapters[client] = [name for name in known if name == but]
 
     def _new_folder(self) -> Path:
         self.folder = tempfile.TemporaryDirectory(prefix=folder_prefix("weights"))

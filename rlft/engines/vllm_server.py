@@ -1,32 +1,30 @@
 """Samples with running `vllm serve` processes: token ids and seeds go over HTTP, weights through files or by NCCL.
 
-The server of a request follows from its prompt, so that a group shares its cached prompt. A server that stops answering
-is left out until the next policy comes, and its rollouts go to another one; what no server answers is an error of that
-rollout.
+A group is sampled by the server where the fewest rollouts are live (`division`), which then has its prompt in its
+cache. Which server that is changes no result, as each rollout has its own seed. A server that stops answering is left
+out until the next policy comes, and its rollouts go to another one; what no server answers is an error of that rollout.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import repeat
 from typing import Any
 
-import numpy as np
-
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.checksums import PolicyChecksums, ServerChecksums, of_all_workers
+from rlft.engines.division import Division, alike
 from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
 from rlft.engines.readback import WEIGHTS_COMPARED
 from rlft.engines.server_client import ServerClient
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
+from rlft.engines.server_set import ServerSet
 from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import check_temperature
 from rlft.errors import EngineError
@@ -34,7 +32,7 @@ from rlft.policy import Policy
 from rlft.progress import Meter, Progress, silent
 
 logger = logging.getLogger(__name__)
-_THREADS = 1024  # the most threads that wait for several servers
+_SERVE = "start it again (`rlft serve-engine CONFIG`)"
 
 
 class VllmServerEngine:
@@ -42,8 +40,8 @@ class VllmServerEngine:
 
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
-        self.clients = [ServerClient(address, settings.server) for address in settings.server.read_addresses()]
-        self.live: list[ServerClient] = []  # those that have answered since the last push, and so have the policy
+        clients = [ServerClient(address, settings.server) for address in settings.server.read_addresses()]
+        self.servers = ServerSet(clients, self._dropped, fix=_SERVE)
         self.evidence: dict[str, Evidence] = {}  # of the last push, by address
         self.identity = ""
         self._weights = ServerWeights(settings.server)
@@ -52,7 +50,6 @@ class VllmServerEngine:
         self._context = 0
         self.push_seconds, self._dtype = 0.0, ""
         self._checksums: dict[str, ServerChecksums] = {}  # by address, where full weights are given
-        self._lock = threading.Lock()  # held while `live` is changed, as the threads of `generate` may do
 
     @property
     def policy_hash(self) -> str:
@@ -64,11 +61,12 @@ class VllmServerEngine:
         """The last push's seconds, what its proof found on the worst server, and how many servers are left."""
         if not self.identity:
             return {}
-        found = [self.evidence[client.address].metrics(self._dtype) for client in self.live]
+        live = self.servers.live
+        found = [self.evidence[client.address].metrics(self._dtype) for client in live]
         worst = {name: max(metrics[name] for metrics in found) for name in (found[0] if found else ())}
-        if self._checksums:
-            worst[WEIGHTS_COMPARED] = min(checksums.compared for checksums in self._checksums.values())
-        return {PUSH_SECONDS: self.push_seconds, **worst, SERVERS: float(len(self.live))}
+        if compared := [known.compared for client in live if (known := self._checksums.get(client.address))]:
+            worst[WEIGHTS_COMPARED] = min(compared)
+        return {PUSH_SECONDS: self.push_seconds, **worst, SERVERS: float(len(live))}
 
     def load_policy(self, policy: Policy) -> None:
         """Give the weights to every server that answers, and prove that they have arrived.
@@ -77,16 +75,17 @@ class VllmServerEngine:
         """
         if policy.metadata.weights_hash and self.identity == policy.identity and self._still_there(policy):
             return
-        had_weights, self.live, self.identity = self.live if self.identity else [], list(self.clients), ""
+        servers = self.servers
+        had_weights, servers.live, self.identity = servers.live if self.identity else [], list(servers.clients), ""
         canaries = self._prepare(policy, had_weights)
         started = time.perf_counter()
-        self._weights.push(policy, self._with_each)
+        self._weights.push(policy, servers.each)
         self.push_seconds = time.perf_counter() - started
         self._read_back(policy)
-        self._with_each(lambda client: self._prove(client, canaries, policy))
+        self._prove(canaries, policy)
         self._dtype = policy.metadata.dtype
-        self._weights.forget_earlier(self.live)
-        self.identity = policy.identity
+        self._weights.forget_earlier(servers.live)
+        self.identity, servers.proven = policy.identity, True
 
     def generate(
         self,
@@ -105,70 +104,41 @@ class VllmServerEngine:
         check_request(prompts, seeds)
         check_temperature(sampling)
 
-        slots = {client: threading.Semaphore(self.settings.server.concurrency) for client in self.clients}
-        meter = Meter(progress, len(prompts), "completions")
+        found = [Generation.failed("engine", "no server is left")] * len(prompts)
+        width, meter = self.settings.server.concurrency, Meter(progress, len(prompts), "completions")
 
-        def one(prompt: Sequence[int], seed: int) -> Generation:
-            found = ask(prompt, seed)
-            meter.add(tokens=len(found.token_ids))
-            return found
+        def ask(client: ServerClient, place: int) -> bool:
+            if client not in self.servers.live:  # it was left out while this request waited for it
+                return False
+            try:
+                found[place] = self._ask(client, prompts[place], sampling, seeds[place])
+            except ServerRefusedError as refused:
+                found[place] = Generation.failed("engine", str(refused))
+            except ServerGoneError as cause:
+                found[place] = Generation.failed("engine", str(cause))  # unless another server answers
+                self.servers.leave_out(client, cause)
+                return False
+            meter.add(tokens=len(found[place].token_ids))
+            return True
 
-        def ask(prompt: Sequence[int], seed: int) -> Generation:
-            reason = "no server is left"
-            while live := self.live:
-                client = live[zlib.crc32(np.asarray(prompt, dtype=np.int64).tobytes()) % len(live)]
-                try:
-                    with slots[client]:
-                        if client not in self.live:  # it was left out while this request waited for a slot
-                            continue
-                        return self._ask(client, prompt, sampling, seed)
-                except ServerRefusedError as refused:
-                    return Generation.failed("engine", str(refused))
-                except ServerGoneError as cause:
-                    reason = str(cause)
-                    self._leave_out(client, cause)
-            return Generation.failed("engine", reason)
-
-        # More threads than slots, so that those which wait for a server that hangs leave enough for the others.
-        threads = _THREADS if len(self.clients) > 1 else self.settings.server.concurrency
-        with ThreadPoolExecutor(max(1, min(len(prompts), threads))) as pool:
-            return list(pool.map(one, prompts, seeds))
+        division = Division(
+            self.servers.clients, lambda: self.servers.live, ask, lambda place: meter.add(), width=width
+        )
+        division.make(alike(prompts, width))
+        return found
 
     def close(self) -> None:
         """Unload what this engine loaded and close the connections; the servers keep running."""
-        self._weights.close(self.live)
-        for client in self.clients:
-            client.close()
-        self.identity, self.live = "", []
+        self._weights.close(self.servers.live)
+        self.servers.close()
+        self.identity = ""
         self.evidence.clear()
         self._checksums.clear()
 
-    def _with_each(self, action: Callable[[ServerClient], object]) -> None:
-        """Call `action` with every live server, and leave out those that do not answer.
-
-        Raises EngineError if none is left.
-        """
-        cause: ServerGoneError | None = None
-        for client in self.live:
-            try:
-                action(client)
-            except ServerGoneError as error:
-                cause = error
-                self._leave_out(client, error)
-        if not self.live:
-            raise EngineError(
-                str(cause), where="rollout.server", fix="start it again (`rlft serve-engine CONFIG`)"
-            ) from cause
-
-    def _leave_out(self, client: ServerClient, cause: ServerGoneError) -> None:
-        """Do without a server until the next policy comes, as nobody knows which weights it has once it is back."""
-        with self._lock:
-            if client not in self.live:
-                return
-            self.live = [other for other in self.live if other is not client]
-            self._weights.left_out(client)
+    def _dropped(self, client: ServerClient, gone: bool) -> None:
+        self._weights.left_out(client)
+        if gone:  # what comes back there may be another server, which is known from its first push on
             self._checksums.pop(client.address, None)
-        logger.warning("%s; %d of %d servers left", cause, len(self.live), len(self.clients))
 
     def _prepare(self, policy: Policy, had_weights: Sequence[ServerClient]) -> Canaries:
         """Note the policy's stop tokens and the servers' smallest context, and return the canaries.
@@ -178,7 +148,7 @@ class VllmServerEngine:
         vocabulary = policy.model.config.get_text_config().vocab_size
         self._stop_ids = [token for token in policy.stop_token_ids() if token < vocabulary]
         contexts: list[int] = []
-        self._with_each(lambda client: contexts.append(client.context_length()))
+        self.servers.each(lambda client: contexts.append(client.context_length()))
         self._context = min(contexts)
         if self._canaries is None:
             self._canaries = Canaries(vocabulary, self._context)
@@ -194,14 +164,13 @@ class VllmServerEngine:
         A server that was started again has other full weights and answers all the same, so it is asked the canaries.
         """
         if self._weights.model is not None or self._canaries is None:
-            return bool(self.live)  # requests name the adapter, by its hash, so such a server would refuse them
+            return bool(self.servers.live)  # requests name the adapter, by its hash: such a server would refuse them
+        before = self.servers.live
         try:
-            for client in self.live:
-                self._prove(client, self._canaries, policy)
-        except (EngineError, ServerGoneError) as cause:
+            self._prove(self._canaries, policy)
+        except EngineError as cause:
             logger.warning("the weights are given to the servers again: %s", cause)
-            return False
-        return bool(self.live)
+        return self.servers.live == before
 
     def _read_back(self, policy: Policy) -> None:
         """Compare the checksums of full weights. A server of adapters has no route for it, and its base stays."""
@@ -213,13 +182,23 @@ class VllmServerEngine:
             theirs = of_all_workers(client.weight_checksums())
             self._checksums.setdefault(client.address, ServerChecksums()).check(theirs, ours, client.address)
 
-        self._with_each(compare)
+        self.servers.each(compare)
 
-    def _prove(self, client: ServerClient, canaries: Canaries, policy: Policy) -> None:
-        evidence = canaries.ask(self._sampler(client), policy)
-        before, limit = self.evidence.get(client.address), self.settings.max_logprob_difference
-        dtype = policy.metadata.dtype
-        self.evidence[client.address] = check_evidence(evidence, before, dtype, limit, engine=client.address)
+    def _prove(self, canaries: Canaries, policy: Policy) -> None:
+        """Ask all servers their canaries side by side; then the policy's model scores them, in this thread alone."""
+        found: dict[ServerClient, list[Generation]] = {}
+
+        def sample(client: ServerClient) -> None:
+            found[client] = canaries.sample(self._sampler(client))
+
+        def check(client: ServerClient) -> None:
+            evidence = canaries.compare(found[client], policy)
+            before, limit = self.evidence.get(client.address), self.settings.max_logprob_difference
+            dtype = policy.metadata.dtype
+            self.evidence[client.address] = check_evidence(evidence, before, dtype, limit, engine=client.address)
+
+        self.servers.each(sample)
+        self.servers.each(check, together=False)
 
     def _sampler(self, client: ServerClient) -> Any:
         """Return a function that samples with one server alone, for its canaries."""
@@ -229,9 +208,7 @@ class VllmServerEngine:
                 with ThreadPoolExecutor(max(1, min(len(prompts), self.settings.server.concurrency))) as pool:
                     return list(pool.map(partial(self._ask, client), prompts, repeat(sampling), seeds))
             except ServerRefusedError as cause:
-                raise EngineError(
-                    str(cause), where="rollout.server", fix="start it again (`rlft serve-engine CONFIG`)"
-                ) from cause
+                raise EngineError(str(cause), where="rollout.server", fix=self.servers.fix) from cause
 
         return generate
 

@@ -28,6 +28,7 @@ HANG, DROP = "hang", "drop"
 
 JOINED = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
 
+_MAKING = threading.Lock()  # models are made with torch's seed and defaults, which all servers here share
 Fault = Callable[[str, int], Any]
 
 
@@ -89,14 +90,16 @@ class SmallServer:
         if path == LOAD:
             if body["lora_name"] in self.models:
                 return 400, {"error": {"message": f"The lora adapter '{body['lora_name']}' has already been loaded."}}
-            self.models[body["lora_name"]] = PeftModel.from_pretrained(make_model("qwen3"), body["lora_path"])
+            with _MAKING:
+                self.models[body["lora_name"]] = PeftModel.from_pretrained(make_model("qwen3"), body["lora_path"])
         elif path == UNLOAD:
             if self.models.pop(body["lora_name"], None) is None:
                 return 404, {"error": {"message": "no such adapter"}}
         elif path == CHECKSUMS:
             return 200, {"results": [checksums_of(self.models[None])]}
         elif path == RELOAD:
-            self.models[None] = AutoModelForCausalLM.from_pretrained(body["kwargs"]["weights_path"])
+            with _MAKING:
+                self.models[None] = AutoModelForCausalLM.from_pretrained(body["kwargs"]["weights_path"])
         elif path == GENERATE:
             return self._generate(body)
         return 200, {}

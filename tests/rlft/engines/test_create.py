@@ -42,7 +42,7 @@ def test_engines_get_their_settings():
     settings = EngineSettings.model_validate({"engine": "vllm_server", "server": {"addresses": ADDRESSES}})
     served = create_engine(settings, batch_size=7, device_type="cpu")
     assert type(served) is VllmServerEngine
-    assert [client.address for client in served.clients] == ["http://127.0.0.1:8000", "http://127.0.0.1:8001"]
+    assert [client.address for client in served.servers.clients] == ["http://127.0.0.1:8000", "http://127.0.0.1:8001"]
     for engine in (plain, own, served):
         assert engine.policy_hash == ""
         assert dict(engine.metrics) == {}

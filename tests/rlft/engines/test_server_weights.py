@@ -164,10 +164,10 @@ def test_a_server_that_was_left_out_joins_anew(server, nccl):
     client = ServerClient(server.url, ServerSettings(timeout_seconds=5.0))
     weights, policy = ServerWeights(ServerSettings(weight_transfer="nccl")), on_gpu(make_model("qwen3"))
     for _ in range(2):
-        weights.push(policy, lambda action: action(client))
+        weights.push(policy, lambda action, **_: action(client))
     assert (len(nccl.groups), len(nccl.sent)) == (1, 2)
     weights.left_out(client)
-    weights.push(policy, lambda action: action(client))
+    weights.push(policy, lambda action, **_: action(client))
     assert (len(nccl.groups), len(nccl.sent)) == (2, 3)
     weights.close([client])
     assert nccl.groups[2:] == ["left"]

@@ -243,7 +243,7 @@ def test_the_last_weights_pushed_again_are_caught(engine_and_policy, monkeypatch
     engine, policy = engine_and_policy
     move(policy, 2e-2)
     engine.load_policy(policy)
-    last, (client,) = Path(engine._weights.folder.name), engine.clients
+    last, (client,) = Path(engine._weights.folder.name), engine.servers.clients
     load, reload = client.load_adapter, client.reload_weights
     move(policy, 2e-2)
     with monkeypatch.context() as broken:
@@ -280,7 +280,7 @@ def test_full_weights_need_both_calls(engine_and_policy, monkeypatch, call):
     engine.load_policy(policy)
     move(policy, 2e-2)
     with monkeypatch.context() as broken:
-        broken.setattr(engine.clients[0], call, lambda *arguments: None)
+        broken.setattr(engine.servers.clients[0], call, lambda *arguments: None)
         with pytest.raises(EngineError, match=NOT_THERE):
             engine.load_policy(policy)
     engine.load_policy(policy)
@@ -300,7 +300,7 @@ def test_weights_that_do_not_fit_are_refused_before_they_break_the_server(engine
 @pytest.mark.parametrize("kind", ["full"], indirect=True)
 def test_a_transfer_between_gpus_needs_gpus(engine_and_policy, servers, kind):
     engine, policy = engine_and_policy
-    assert engine.clients[0].world_size() == 1
+    assert engine.servers.clients[0].world_size() == 1
     by_nccl = VllmServerEngine(servers[kind].config.rollout.engine_settings())
     with pytest.raises(EngineError, match="the policy is on a CPU"):
         by_nccl.load_policy(policy)
