@@ -40,8 +40,10 @@ from pipelines.watching import Watch, check_honest
 from rlft.audit.by_settings import way_out
 from rlft.budget import Account
 from rlft.config import Config
+from rlft.distributed.demand import Demand
 from rlft.errors import RewardAuditError
 from rlft.evaluation import advice, baseline_verdict, report_numbers
+from rlft.policy.origin import choose_device
 from rlft.sft.training import SftReport
 from rlft.types import TaskSet, add_judging
 from steps.ask_model import ask_model
@@ -119,7 +121,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         handler.tracking_uri = address
     run = _current_run()
     with open_record(settings, stages.fingerprints, address, labels_of(labels)) as record, naming_damage(run):
-        runtime.lent = _lend(display, record)
+        runtime.lent = _lend(display, record, settings)
         tasks, base, start, other = _prepare(stages, record, runtime, tracking_uri)
         record.keep()
         if _worth_training(stages, tasks, start, record):
@@ -137,13 +139,14 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
             record.page = write_report(str(_current_run().id), record.summary.model_dump(mode="json"))
 
 
-def _lend(display: Display, record: Record) -> Lent:
+def _lend(display: Display, record: Record, settings: Config) -> Lent:
     """Return what the body lends to the steps of its process. With `--no-cache` they use no earlier checkpoints."""
     return Lent(
         progress=display.report,
         checkpoints=find_home().checkpoints,
         anew=_current_run().config.enable_cache is False,
         note_training=partial(log_training, record.tracker),
+        demand=Demand.of(settings, on_gpu=choose_device(settings.policy.device).type == "cuda"),
     )
 
 

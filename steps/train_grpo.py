@@ -61,7 +61,8 @@ def train_grpo(
         max_completion_length=max_completion_length,
         target=runtime.new_folder(),
     )
-    train = partial(_train_together, distributed=distributed) if distributed else partial(_train_here, age=age)
+    together = distributed is not None and distributed.trainers > 1
+    train = partial(_train_together, distributed=distributed) if together else partial(_train_here, age=age)
     report = train(job, runtime, device)
     clocks = {
         "perf/rollout_seconds": rollouts.seconds,

@@ -25,6 +25,9 @@ from mlops.runtime.taken_over import take_over
 from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.config.specified import unscored
 from rlft.contract.base import BaseEnv
+from rlft.distributed.demand import Demand
+from rlft.distributed.directed import Director
+from rlft.distributed.engines import RayEngines, shared_folder
 from rlft.distributed.trainers import Trainers
 from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
@@ -52,13 +55,14 @@ class Lent:
 
     `progress` takes the reports of the stage that is open, `checkpoints` is a folder that outlasts the process (what is
     in it from earlier is not used if `anew`), and `note_training` is called with the name of a supervised stage and
-    its state, whenever that is safe on disk.
+    its state, whenever that is safe on disk. `demand` is what the whole run asks of Ray.
     """
 
     progress: Progress = silent
     checkpoints: Path | None = None
     anew: bool = False
     note_training: Callable[[str, SftState], None] | None = None
+    demand: Demand | None = None
 
 
 @dataclass(slots=True)
@@ -76,14 +80,14 @@ class Beside:
 
 
 class Runtime:
-    """Holds live policies, environments, engines, trainers, and a scratch folder for the policies that steps write."""
+    """Holds live policies, environments, engines, the process that uses Ray, and a scratch folder for policies."""
 
     def __init__(self) -> None:
         self._policies: dict[str, Policy] = {}  # by content hash, the least recently used first
         self._environments: dict[str, BaseEnv] = {}  # by settings, as JSON
         self._engines: dict[str, Engine] = {}
         self.judges = JudgeServers()
-        self._trainers: dict[str, Trainers] = {}
+        self._director: Director | None = None
         self._scratch = _make_scratch()
         self._checkpoints: list[Checkpoints] = []
         self.lent = Lent()
@@ -155,15 +159,32 @@ class Runtime:
             return TransformersEngine(batch_size)  # samples with the live policy itself; there is nothing to keep
         key = f"{settings.model_dump_json()} {batch_size} {device_type}"
         if key not in self._engines:
-            self._engines[key] = create_engine(settings, batch_size=batch_size, device_type=device_type)
+            starter = self._starter(settings, batch_size, device_type)
+            self._engines[key] = create_engine(
+                settings, batch_size=batch_size, device_type=device_type, starter=starter
+            )
         return self._engines[key]
 
     def trainers(self, settings: DistributedConfig, device: str) -> Trainers:
         """Return the processes that train together by these settings; they are started by their first round."""
-        key, found = f"{settings.model_dump_json()} {device}", choose_device(device).type
-        if key not in self._trainers:
-            self._trainers[key] = Trainers(settings, found, on_gpu=found == "cuda")
-        return self._trainers[key]
+        on_gpu = choose_device(device).type == "cuda"
+        return Trainers(self._directed(Demand(settings, on_gpu, settings.trainers)))
+
+    def _starter(self, settings: EngineSettings, batch_size: int, device_type: str) -> RayEngines | None:
+        """Return what starts the engines, if the settings ask for some."""
+        server = settings.server
+        if server.engines is None:
+            return None
+        local, on_gpu = DistributedConfig(engine="ray"), device_type == "cuda"
+        director = self._directed(Demand(local, on_gpu, 0, server.engines, server.tensor_parallel_size))
+        folder = shared_folder(director.demand.settings.address, self._scratch)
+        return RayEngines(director, settings, batch_size, folder)
+
+    def _directed(self, needed: Demand) -> Director:
+        """Return the process that uses Ray, for all that the run demands, or what is needed where nobody says that."""
+        if self._director is None:
+            self._director = Director(self.lent.demand or needed)
+        return self._director
 
     def player(self, policy: PolicyFolder | AskedModel, sampling: SamplingSettings, device: str) -> Player:
         """Return what attempts tasks: the policy in its engine, or the model behind its address."""
@@ -207,12 +228,12 @@ class Runtime:
     def close(self) -> None:
         """End the engines, the judges' servers and the trainers, and give back memory and the scratch folder."""
         self.judges.close()
-        for trainers in self._trainers.values():
-            trainers.close()
-        self._trainers.clear()
         for engine in self._engines.values():
             engine.close()
         self._engines.clear()
+        if self._director is not None:
+            self._director.close()
+        self._director = None
         self._policies.clear()
         shutil.rmtree(self._scratch, ignore_errors=True)
 

@@ -36,7 +36,7 @@ def image_requirements(config: Config | None, *, flavors: set[str] | None = None
     if config is not None and config.distributed is not None:
         files.append(_RAY)
     found = dict.fromkeys(str(line) for file in files for line in read_requirements(file))
-    if config is not None and config.rollout.engine == "vllm":
+    if config is not None and (config.rollout.engine == "vllm" or config.rollout.starts_engines):
         found[f"vllm=={_vllm_version()}"] = None
     return [*found, *(str(line) for line in own_requirements())]
 

@@ -1,4 +1,4 @@
-"""The section `distributed` of a config: the rounds are trained by several processes together."""
+"""The section `distributed` of a config: what is done by processes that Ray starts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ Sharding: TypeAlias = Literal["full_shard", "shard_grad_op"]
 
 
 class DistributedConfig(Section):
-    """Several processes that train the rounds together, each with its part of the weights ([how](distributed.md)). The
-    warm start and controls are trained in one."""
+    """Work that is given to several processes, on one machine or on more ([how](distributed.md)): training of rounds,
+    in which each has its part of the weights, and `rollout.server.engines`. The warm start and controls are trained in
+    the run's own process."""
 
     engine: Literal["ray"] = Field(
         description="What starts the processes and watches over them: Ray (`make setup-ray`)."
     )
     trainers: int = Field(
+        default=1,
         ge=1,
         le=1024,
-        description="How many processes train. Each has a GPU of its own, or with `policy.device: cpu` a core.",
+        description="How many processes train. Each has a GPU of its own, or with `policy.device: cpu` a core. With 1 "
+        "the run's own process trains.",
     )
     sharding: Sharding = Field(
         default="full_shard",

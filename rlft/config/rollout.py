@@ -51,12 +51,26 @@ class VllmSettings(Section):
 
 
 class ServerSettings(Section):
-    """The `vllm serve` processes that sample. They must see this machine's files; `rlft serve-engine` starts one."""
+    """The `vllm serve` processes that sample. They must see this machine's files; `rlft serve-engine` starts one, and
+    Ray starts `engines`."""
 
     addresses: list[str] = Field(
         default=[],
         description="Addresses of the servers, such as http://127.0.0.1:8000, or env:NAME for an environment variable "
         "that holds one. Rollouts are divided among them.",
+    )
+    engines: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="In place of `addresses`: so many servers are started for the run, by Ray (`distributed`), and end "
+        "with it ([how](engines.md#engines-that-the-run-starts)).",
+    )
+    tensor_parallel_size: int = Field(
+        default=1, ge=1, le=64, description="GPUs of one machine that each of `engines` has, as vLLM calls it."
+    )
+    start_seconds: float = Field(
+        default=600.0, gt=0, le=LONGEST_SECONDS, description="Seconds that the start of `engines` may take."
     )
     concurrency: int = Field(
         default=64, ge=1, le=10_000, description="Each server gets at most this many requests at the same time."
@@ -102,6 +116,11 @@ class EngineSettings(Section):
     vllm: VllmSettings = VllmSettings()
     server: ServerSettings = ServerSettings()
 
+    @property
+    def starts_engines(self) -> bool:
+        """Whether servers are started for the run."""
+        return self.engine == "vllm_server" and self.server.engines is not None
+
     def context_length(self, of_model: int | None) -> int | None:
         """Return how many tokens a conversation may have: what the model reads, or less where vLLM is given less room.
 
@@ -125,11 +144,15 @@ class EngineSettings(Section):
 
     @model_validator(mode="after")
     def _a_server_is_named(self) -> Self:
-        if self.engine == "vllm_server" and not self.server.addresses:
+        if self.server.addresses and self.server.engines:
+            raise ValueError("server has addresses and engines; name servers that run, or have some started")
+        if self.engine == "vllm_server" and not self.server.addresses and not self.server.engines:
             raise ValueError(
                 "engine vllm_server needs server.addresses, such as [http://127.0.0.1:8000]; `rlft serve-engine "
-                "CONFIG` starts a server there"
+                "CONFIG` starts a server there, and with `distributed` server.engines are started for the run"
             )
+        if self.server.tensor_parallel_size > 1 and not self.server.engines:
+            raise ValueError("server.tensor_parallel_size is for server.engines; give it to the servers that run")
         return self
 
 

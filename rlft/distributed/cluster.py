@@ -12,9 +12,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from rlft.distributed.demand import Demand
 from rlft.errors import DistributedError
 from rlft.temporary import folder_prefix, remove_left_behind
 
+LOOPBACK = "127.0.0.1"
 _OBJECTS = 512 << 20
 """Bytes that Ray keeps free in memory for what it hands to workers: a round's rollouts."""
 COMMON = {
@@ -37,24 +39,34 @@ def import_ray() -> Any:
     return importlib.import_module("ray")
 
 
-class Cluster:
-    """Ray, started on this machine for `size` trainers; `cores` are those of each.
+def address_here() -> str:
+    """Return the address that Ray knows this machine by."""
+    return import_ray().util.get_node_ip_address()
 
-    It sets variables of this process, which must not have imported Ray before.
+
+class Cluster:
+    """Ray, started on this machine; `cores` are those of each trainer, and `engine_cores` those of each engine.
+
+    It sets variables of this process, which must not have imported Ray before. Trainers and engines have the same
+    cores: they work in turns.
     """
 
-    def __init__(self, size: int, *, on_gpu: bool) -> None:
+    def __init__(self, demand: Demand) -> None:
         remove_left_behind("ray")
-        self.cores = max(1, (os.cpu_count() or 1) // size)
+        there = os.cpu_count() or 1
+        self.cores, self.engine_cores = (max(1, there // max(1, size)) for size in (demand.trainers, demand.engines))
+        cores = self.cores * demand.trainers + self.engine_cores * demand.engines
         self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix("ray")))  # readable by this user alone
         token = self.folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
         try:
             os.environ.update(_variables(token))
+            if demand.on_gpu and not demand.trainers:
+                os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(_other_gpus())
             for name in ("RAY_AUTH_TOKEN", "RAY_ADDRESS"):  # of another cluster
                 os.environ.pop(name, None)
-            self.ray = _start(self.folder, self.cores * size, size if on_gpu else 0)
+            self.ray = _start(self.folder, cores, demand.gpus)
         except Exception as cause:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise DistributedError(
@@ -82,6 +94,15 @@ def _variables(token: Path) -> dict[str, str]:
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_worker_niceness": "0",  # 15 otherwise: anything else on the machine would come before the training
     }
+
+
+def _other_gpus() -> list[str]:
+    """Return the GPUs of this machine but the first, which the run's own process has."""
+    import torch
+
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    found = [str(number) for number in range(torch.cuda.device_count())] if named is None else named.split(",")
+    return found[1:]
 
 
 def _start(folder: Path, cores: int, gpus: int) -> Any:

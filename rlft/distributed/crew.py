@@ -6,13 +6,12 @@ import platform
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import psutil
 
-from rlft.config import DistributedConfig
 from rlft.distributed.cluster import Cluster
+from rlft.distributed.demand import Demand
 from rlft.distributed.job import Job, Pulse
 from rlft.distributed.joined import JoinedCluster
 from rlft.distributed.worker import Place, Worker
@@ -30,22 +29,21 @@ _GRACE = 3.0
 class Crew:
     """The trainers, as the process sees them that directs them; they are started by the first round.
 
-    `device` is `policy.device`, and `on_gpu` says whether it is a GPU. `pids` is called with the numbers of their
-    processes; that of one on another machine is 0. `tick` is called again and again while they train.
+    `pids` is called with the numbers of their processes; that of one on another machine is 0. `tick` is called again
+    and again while they train.
     """
 
     def __init__(
         self,
-        settings: DistributedConfig,
-        device: str,
+        cluster: Cluster | JoinedCluster,
+        demand: Demand,
         *,
-        on_gpu: bool,
         pids: Callable[[list[int]], None],
         tick: Callable[[], None],
     ) -> None:
-        self._settings, self._device, self._on_gpu = settings, device, on_gpu
+        self._cluster, self._settings, self._on_gpu = cluster, demand.settings, demand.on_gpu
+        self._size = demand.trainers
         self._tell_pids, self._tick = pids, tick
-        self._cluster: Cluster | JoinedCluster | None = None
         self._actors: list[Any] = []
         self._places: list[Place] = []
 
@@ -56,27 +54,22 @@ class Crew:
         """
         if not self._actors:
             self._start(job)
-        assert self._cluster is not None
         given = self._cluster.ray.put(job)
         return self._call(lambda actor: actor.train.remote(given), progress, self._settings.timeout_seconds)[0]
 
-    def close(self, *, by_force: bool = False) -> None:
-        """End the trainers. It needs force where one may be stopped, or wait for another: Ray would wait as well."""
-        cluster, actors, pids = self._cluster, self._actors, self._pids_here()
-        self._cluster, self._actors, self._places = None, [], []
-        if cluster is None:
-            return
+    def close(self, *, by_force: bool = False) -> list[int]:
+        """End the trainers, by force where one may be stopped. Return their processes here: Ray is to end them, too."""
+        actors, pids = self._actors, self._pids_here()
+        self._actors, self._places = [], []
         if by_force:
-            _kill(pids)
+            kill_trainers(pids)
             for actor in actors:
                 with suppress(Exception):
-                    cluster.ray.kill(actor)
-        cluster.close()
-        _kill(pids)
+                    self._cluster.ray.kill(actor)
+        return pids
 
     def _start(self, job: Job) -> None:
-        size, seconds = self._settings.trainers, self._settings.timeout_seconds
-        self._cluster = _open(self._settings, job.target.parent, on_gpu=self._on_gpu)
+        size, seconds = self._size, self._settings.timeout_seconds
         # As many threads as cores, unless OMP_NUM_THREADS says otherwise.
         made = self._cluster.ray.remote(
             num_cpus=self._cluster.cores, num_gpus=int(self._on_gpu), max_restarts=0, concurrency_groups={"pulse": 1}
@@ -84,10 +77,10 @@ class Crew:
         self._actors = [made.remote(rank, size, self._settings.sharding) for rank in range(size)]
         self._places = self._call(lambda actor: actor.place.remote(), silent, max(seconds, _START_SECONDS))
         self._tell_pids(self._pids_here(fill=True))
-        meeting = self._cluster.meeting(job.target)
+        meeting, device = self._cluster.meeting(job.target), "cuda" if self._on_gpu else "cpu"
         together = len({each.machine for each in self._places}) == 1
         # Twice the limit, since it is the watch that says who hangs.
-        self._call(lambda actor: actor.join.remote(meeting, self._device, 2 * seconds, together), silent, seconds)
+        self._call(lambda actor: actor.join.remote(meeting, device, 2 * seconds, together), silent, seconds)
 
     def _pids_here(self, *, fill: bool = False) -> list[int]:
         here = [each.pid if each.machine == platform.node() else 0 for each in self._places]
@@ -95,7 +88,6 @@ class Crew:
 
     def _call(self, method: Callable[[Any], Any], progress: Progress, limit: float) -> list[Any]:
         """Return what a method returns in every trainer; raise as `train` does, after `limit` seconds of standstill."""
-        assert self._cluster is not None
         ray, watch = self._cluster.ray, _Watch(limit)
         calls = [method(actor) for actor in self._actors]
         waiting = calls
@@ -109,7 +101,6 @@ class Crew:
 
     def _look(self, watch: _Watch, progress: Progress) -> None:
         """Ask the trainers for their pulses. Raises DistributedError if one does not answer, or none has got on."""
-        assert self._cluster is not None
         self._tick()
         ray, limit = self._cluster.ray, watch.limit
         asked = [actor.pulse.options(concurrency_group="pulse").remote() for actor in self._actors]
@@ -129,7 +120,6 @@ class Crew:
 
     def _failure(self, call: Any) -> Exception | None:
         """Return what a call that is done has raised, if anything."""
-        assert self._cluster is not None
         try:
             self._cluster.ray.get(call)
         except Exception as cause:
@@ -138,7 +128,6 @@ class Crew:
 
     def _raise_first(self, calls: list[Any]) -> None:
         """Raise what went wrong first: a death before an error, and an error of ours before one about a lost peer."""
-        assert self._cluster is not None
         ray = self._cluster.ray
         done, _ = ray.wait(calls, num_returns=len(calls), timeout=_GRACE)
         found = {calls.index(call): failure for call in done if (failure := self._failure(call))}
@@ -158,17 +147,10 @@ class Crew:
             place = self._places[rank]
             machine = f" on {place.address}" if self._settings.address is not None else ""
             process = f" (process {place.pid}{machine})"
-        return f"trainer {rank + 1} of {self._settings.trainers}{process}"
+        return f"trainer {rank + 1} of {self._size}{process}"
 
 
-def _open(settings: DistributedConfig, folder: Path, *, on_gpu: bool) -> Cluster | JoinedCluster:
-    """Return the cluster of the settings. Raises DistributedError."""
-    if settings.address is None:
-        return Cluster(settings.trainers, on_gpu=on_gpu)
-    return JoinedCluster(settings.address, settings.trainers, folder, on_gpu=on_gpu)
-
-
-def _kill(pids: list[int]) -> None:
+def kill_trainers(pids: list[int]) -> None:
     """Kill those of the processes that are still trainers."""
     for pid in pids:
         with suppress(psutil.Error):

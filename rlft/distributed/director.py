@@ -1,4 +1,4 @@
-"""What runs in the process that uses Ray: it has the trainers train what it is given, and says how they get on."""
+"""What runs in the process that uses Ray: it has trainers train and engines start, and says how they get on."""
 
 from __future__ import annotations
 
@@ -9,62 +9,107 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from rlft.config import DistributedConfig
-from rlft.distributed.crew import Crew
+from rlft.distributed.cluster import Cluster
+from rlft.distributed.crew import Crew, kill_trainers
+from rlft.distributed.demand import Demand
+from rlft.distributed.engine_crew import EngineCrew
+from rlft.distributed.job import Job
 from rlft.distributed.joined import JoinedCluster
 from rlft.errors import DistributedError
+from rlft.types import TrainReport
 
 _END_SECONDS = 20.0
 
 
-def direct(link: Connection, settings: DistributedConfig, device: str, on_gpu: bool) -> None:
-    """Train the jobs that the link brings until it is closed, and answer each with `report` or `error`.
+def direct(link: Connection, demand: Demand) -> None:
+    """Do what the link asks for until it is closed, and answer each request with `done` or `error`.
 
-    In between come `pids`, `progress` and `alive`, of which the last says only that this process is.
+    After an error it ends. In between come `pids`, `progress` and `alive`, of which the last says only that this
+    process is.
     """
     _stand_alone()
     say = _Speaker(link)
-    crew = Crew(settings, device, on_gpu=on_gpu, pids=lambda found: say("pids", found), tick=lambda: say("alive", None))
-
-    def progress(
-        done: float, total: float | None, what: str, *, tokens: int | None = None, loss: float | None = None
-    ) -> None:
-        del loss  # a round has none
-        say("progress", (done, total, what, tokens))
-
+    work = _Work(demand, say)
     failed = True
     try:
         while True:
             try:
-                job = link.recv()
+                kind, value = link.recv()
             except EOFError:
                 failed = False
                 return
             try:
-                report = crew.train(job, progress)
+                done = work.do(kind, value)
             except _Unheard:
                 raise
             except Exception as error:
                 _say_error(say, error)
                 return
-            say("report", report)
+            say("done", done)
     except _Unheard:
         return
     finally:
         _end_within(_END_SECONDS)
-        crew.close(by_force=failed)
+        work.close(by_force=failed)
 
 
-def look(link: Connection, settings: DistributedConfig, folder: Path, on_gpu: bool) -> None:
-    """Answer with what keeps the cluster from training, or `None`, as `problem`."""
+def look(link: Connection, demand: Demand, folder: Path) -> None:
+    """Answer with what keeps the cluster from doing its work, or `None`, as `problem`."""
     _stand_alone()
-    assert settings.address is not None
     found: DistributedError | None = None
     try:
-        JoinedCluster(settings.address, settings.trainers, folder, on_gpu=on_gpu).close()
+        JoinedCluster(demand, folder).close()
     except DistributedError as error:
         found = error
     link.send(("problem", found))
+
+
+class _Work:
+    """The cluster, which is opened by the first request, and what was started there."""
+
+    def __init__(self, demand: Demand, say: _Speaker) -> None:
+        self._demand, self._say = demand, say
+        self._cluster: Cluster | JoinedCluster | None = None
+        self._crew: Crew | None = None
+        self._engines: EngineCrew | None = None
+
+    def do(self, kind: str, value: Any) -> Any:
+        """Return the answer to a request."""
+        if kind == "train":
+            return self._train(value)
+        order, within, folder = value
+        self._engines = EngineCrew(self._open(folder), self._demand, self._tick)
+        return self._engines.start(order, within)
+
+    def close(self, *, by_force: bool) -> None:
+        """End everything, by force where a trainer may be stopped, or wait for another: Ray would wait as well."""
+        if self._engines is not None:
+            self._engines.close()
+        pids = [] if self._crew is None else self._crew.close(by_force=by_force)
+        if self._cluster is not None:
+            self._cluster.close()
+        kill_trainers(pids)
+
+    def _train(self, job: Job) -> TrainReport:
+        if self._crew is None:
+            cluster = self._open(job.target.parent)
+            self._crew = Crew(cluster, self._demand, pids=lambda found: self._say("pids", found), tick=self._tick)
+        return self._crew.train(job, self._progress)
+
+    def _open(self, folder: Path) -> Cluster | JoinedCluster:
+        if self._cluster is None:
+            joins = self._demand.settings.address is not None
+            self._cluster = JoinedCluster(self._demand, folder) if joins else Cluster(self._demand)
+        return self._cluster
+
+    def _tick(self) -> None:
+        self._say("alive", None)
+
+    def _progress(
+        self, done: float, total: float | None, what: str, *, tokens: int | None = None, loss: float | None = None
+    ) -> None:
+        del loss  # a round has none
+        self._say("progress", (done, total, what, tokens))
 
 
 class _Unheard(Exception):

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
+from rlft.distributed.cluster import LOOPBACK
 from rlft.errors import DistributedError
 from rlft.training.team import Team
 
@@ -40,9 +41,6 @@ class ProcessTeam(Team):
         found = [torch.empty_like(own) for _ in range(self.size)]
         dist.all_gather(found, own)
         return [each.tolist() for each in found]
-
-
-LOOPBACK = "127.0.0.1"
 
 
 def join(

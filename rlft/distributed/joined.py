@@ -14,6 +14,7 @@ from typing import Any
 
 from rlft.distributed import probe
 from rlft.distributed.cluster import COMMON, import_ray
+from rlft.distributed.demand import Demand
 from rlft.errors import DistributedError
 
 _WHERE = "distributed.address"
@@ -33,20 +34,23 @@ class Machine:
 
 
 class JoinedCluster:
-    """The cluster at `address` as this process sees it; `cores` are those that each trainer takes.
+    """A cluster as this process sees it; `cores` are those that each trainer takes, `engine_cores` those of an engine.
 
-    Everything is checked that would keep `size` trainers from working there; `folder` is where policies are stored.
+    Everything is checked that would keep what is demanded from working there; `folder` is where policies are stored.
     It sets variables of this process, which must not have imported Ray before. Raises DistributedError.
     """
 
-    def __init__(self, address: str, size: int, folder: Path, *, on_gpu: bool) -> None:
+    def __init__(self, demand: Demand, folder: Path) -> None:
+        assert demand.settings.address is not None
         os.environ.update(COMMON)
-        self.ray = _join(address)
+        self.ray = _join(demand.settings.address)
         try:
             machines, here = _ask_machines(self.ray, folder)
-            if problem := find_problem(machines, here, size=size, on_gpu=on_gpu, folder=folder):
+            if problem := find_problem(machines, here, demand, folder=folder):
                 raise problem
-            self.cores = cores_each([each.cpus for each in machines], size) if not on_gpu else 1
+            free = [each.cpus for each in machines]
+            self.cores = 1 if demand.on_gpu else cores_each(free, demand.trainers + demand.engines)
+            self.engine_cores = self.cores
         except BaseException:
             self.ray.shutdown()
             raise
@@ -72,9 +76,9 @@ def cores_each(free: list[float], size: int) -> int:
 
 
 def find_problem(
-    machines: list[Machine], here: dict[str, str], *, size: int, on_gpu: bool, folder: Path
+    machines: list[Machine], here: dict[str, str], demand: Demand, *, folder: Path
 ) -> DistributedError | None:
-    """Return what keeps `size` trainers from working on these machines, the first of what is found; else `None`.
+    """Return what keeps the demanded from working on these machines, the first of what is found; else `None`.
 
     `here` is what this machine says of itself.
     """
@@ -92,17 +96,30 @@ def find_problem(
             what = f"the machine {each.name} does not see {folder}, where the policies of runs are stored"
             fix = "put RLFT_HOME on a file system that all machines share, at the same path"
             return DistributedError(what, where=_WHERE, fix=fix)
-    if on_gpu and (free := sum(int(min(each.gpus, each.cpus)) for each in machines)) < size:
-        return _too_few(size, f"a free GPU and a core each, and the cluster has {free}", free)
-    if not on_gpu and not cores_each([each.cpus for each in machines], size):
-        free = sum(int(each.cpus) for each in machines)
-        return _too_few(size, f"a free core each, and the cluster has {free}", free)
+    return too_little(machines, demand)
+
+
+def too_little(machines: list[Machine], demand: Demand) -> DistributedError | None:
+    """Return which trainers or engines have no room on these machines, if any."""
+    trainers, engines = demand.trainers, demand.engines
+    if not demand.on_gpu:
+        if trainers + engines == 0 or cores_each([each.cpus for each in machines], trainers + engines):
+            return None
+        return _too_few(demand, "a free core each", sum(int(each.cpus) for each in machines))
+    free = [int(each.gpus) for each in machines if each.cpus >= 1]
+    if sum(gpus // demand.gpus_each for gpus in free) < engines:
+        return _too_few(demand, f"{demand.gpus_each} free GPUs of one machine for each engine", sum(free))
+    if sum(int(min(each.gpus, each.cpus)) for each in machines) < demand.gpus:
+        return _too_few(demand, "a free GPU and a core each", sum(free))
     return None
 
 
-def _too_few(size: int, need: str, free: int) -> DistributedError:
-    fix = f"set it to {free}, or wait until others are done" if free else "wait until others are done, or add machines"
-    return DistributedError(f"{size} trainers need {need}", where="distributed.trainers", fix=fix)
+def _too_few(demand: Demand, need: str, free: int) -> DistributedError:
+    counts = {"trainers": demand.trainers, "engines": demand.engines}
+    what = " and ".join(f"{count} {name}" for name, count in counts.items() if count)
+    where = "distributed.trainers" if demand.trainers else "rollout.server.engines"
+    fix = "ask for fewer, wait until others are done, or add machines"
+    return DistributedError(f"{what} need {need}, and the cluster has {free}", where=where, fix=fix)
 
 
 def _other_versions(there: dict[str, str], here: dict[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 import threading
@@ -11,7 +10,8 @@ from pathlib import Path
 
 from rlft.config import TrainingConfig
 from rlft.config.distributed import Sharding
-from rlft.distributed.group import LOOPBACK, ProcessTeam, join
+from rlft.distributed.cluster import LOOPBACK, address_here
+from rlft.distributed.group import ProcessTeam, join
 from rlft.distributed.job import Job, Pulse
 from rlft.errors import DistributedError
 from rlft.policy import Policy, PolicyFolder, load_policy
@@ -44,7 +44,7 @@ class Worker:
 
     def place(self) -> Place:
         """Return where this process is."""
-        return Place(os.getpid(), platform.node(), _address())
+        return Place(os.getpid(), platform.node(), address_here())
 
     def pulse(self) -> Pulse:
         """Return what was done so far."""
@@ -57,7 +57,7 @@ class Worker:
         `together` says whether all are on one machine: then they listen on loopback alone.
         """
         found = choose_device(device)
-        at = LOOPBACK if together else _address()
+        at = LOOPBACK if together else address_here()
         self._team = join(meeting, rank=self._rank, size=self._size, device=found, seconds=seconds, address=at)
         self._device = found
 
@@ -127,9 +127,3 @@ class Worker:
         del loss  # a round has none
         with self._lock:
             self._pulse = Pulse(self._pulse.beats + 1, done, total, what, tokens)
-
-
-def _address() -> str:
-    """Return the address that Ray knows this machine by."""
-    ray = importlib.import_module("ray")
-    return ray.util.get_node_ip_address()

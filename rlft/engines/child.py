@@ -120,8 +120,8 @@ def _others(leader: int) -> list[psutil.Process]:
     return found
 
 
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on now."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+def free_port(address: str = "127.0.0.1") -> int:
+    """Return a port of an address of this machine that nobody listens on now."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as free:
+        free.bind((address, 0))
         return int(free.getsockname()[1])

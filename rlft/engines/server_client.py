@@ -23,10 +23,11 @@ class ServerClient:
     """Asks one server for completions, and gives it weights.
 
     Requests are tried again as `rlft.engines.server_requests` says, which raises ServerGoneError if all attempts fail.
+    `key` goes with each, if the server asks for one.
     """
 
-    def __init__(self, address: str, settings: ServerSettings) -> None:
-        self._requests = Requests(address, settings)
+    def __init__(self, address: str, settings: ServerSettings, key: str | None = None) -> None:
+        self._requests = Requests(address, settings, {"authorization": f"Bearer {key}"} if key else None)
         self.address = self._requests.address
 
     def generate(self, prompt: Sequence[int], parameters: dict[str, Any], *, model: str | None) -> Generation:

@@ -50,11 +50,12 @@ class ServerWeights:
     """Gives weights to servers, and removes the adapters and files of earlier ones.
 
     `model` is the name that requests must give: an adapter's, or `None` for the server's own model. `folder` holds the
-    files that the servers read; it is kept until the next weights are proven, as a server may read it again.
+    files that the servers read; it is kept until the next weights are proven, as a server may read it again. It is made
+    in `parent`, or where temporary files go.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: ServerSettings, parent: Path | None = None) -> None:
+        self.settings, self._parent = settings, parent
         self.model: str | None = None
         self.folder: tempfile.TemporaryDirectory[str] | None = None
         self._before: tempfile.TemporaryDirectory[str] | None = None
@@ -68,7 +69,7 @@ class ServerWeights:
         Files are written once. Raises what `with_each` raises where a server refuses or has a model of another shape.
         """
         self._discard_before()
-        remove_left_behind("weights")
+        remove_left_behind("weights", self._parent)
         self._before, self.folder = self.folder, None
         with_each(lambda client: refuse_another_shape(client, policy))
         if policy.metadata.kind == "adapter":
@@ -78,9 +79,9 @@ class ServerWeights:
         if self.settings.weight_transfer == "nccl":
             with_each(lambda client: self._send(client, policy), together=False)
         else:
-            with writing("weights for the engine", tempfile.gettempdir()):
+            with writing("weights for the engine", str(self._parent or tempfile.gettempdir())):
                 folder = self._new_folder()
-                _write(policy, folder)
+                write_checkpoint(policy, folder)
             with_each(lambda client: client.reload_weights(folder))
         with_each(lambda client: client.reset_prefix_cache())
 
@@ -104,7 +105,7 @@ class ServerWeights:
         self._transfers.pop(client, None)
 
     def _load_adapter(self, policy: Policy, with_each: WithEach) -> None:
-        with writing("weights for the engine", tempfile.gettempdir()):
+        with writing("weights for the engine", str(self._parent or tempfile.gettempdir())):
             folder = self._new_folder()
             policy.model.save_pretrained(folder, safe_serialization=True)
         name = f"rlft-{policy.identity.replace(' ', '-')}-{folder.name.rpartition('-')[2]}"
@@ -130,7 +131,7 @@ class ServerWeights:
             self._adapters[client] = [name for name in known if name == but]
 
     def _new_folder(self) -> Path:
-        self.folder = tempfile.TemporaryDirectory(prefix=folder_prefix("weights"))
+        self.folder = tempfile.TemporaryDirectory(prefix=folder_prefix("weights"), dir=self._parent)
         return Path(self.folder.name)
 
     def _discard_before(self) -> None:
@@ -161,7 +162,7 @@ def refuse_another_shape(client: ServerClient, policy: Policy) -> None:
             )
 
 
-def _write(policy: Policy, folder: Path) -> None:
+def write_checkpoint(policy: Policy, folder: Path) -> None:
     """Write a checkpoint with tied weights under each of their names.
 
     `save_pretrained` writes them once, and then vLLM on a CPU would keep its old output layer.

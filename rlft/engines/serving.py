@@ -9,14 +9,14 @@ from pathlib import Path
 
 from transformers import AutoConfig
 
-from rlft.config import Config
+from rlft.config import Config, EngineSettings
+from rlft.engines.ordered import SERVER
 from rlft.engines.vllm_adapter import rank_that_holds
 from rlft.engines.vllm_process import CPU_BATCH_TOKENS, is_installed
 from rlft.errors import EngineError, PolicyError
 from rlft.policy.create import create_policy
 from rlft.policy.origin import LOAD_ERRORS, choose_device, first_line
 
-SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
 # vLLM binds its threads to some cores and waits on others by spinning, so on few cores they wait for each other. On at
 # most so many cores its threads are not bound, and there is one less of them than cores.
 FEW_CORES = 4
@@ -39,7 +39,7 @@ def serve_command(
     if given := [option for option in extra if option.split("=")[0] in ("--host", "--port", "--uds")]:
         fix = "give --host and --port before the other options"
         raise EngineError(f"{given[0]} is not passed on", where="serve-engine", fix=fix)
-    lora, own = config.policy.lora, config.rollout.vllm
+    lora = config.policy.lora
     if lora is None and host not in _LOCAL:
         raise EngineError(
             f"full weights are only pushed to a server on loopback, not on {host}",
@@ -52,31 +52,56 @@ def serve_command(
         policy.model.save_pretrained(folder, safe_serialization=True)
         policy.tokenizer.save_pretrained(folder)
         model = str(folder)
-    command = [sys.executable, "-m", SERVER, "--model", model, "--host", host, "--port", str(port)]
-    command += ["--dtype", config.policy.dtype]
-    command += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--enable-scale-out"]
-    if config.policy.revision is not None:
-        command += ["--revision", config.policy.revision]
+    options, variables = sampling_options(
+        config.rollout,
+        model,
+        config.policy.revision,
+        dtype=config.policy.dtype,
+        rank=None if lora is None else lora.rank,
+        batch_size=config.rollout.batch_size,
+        on_gpu=on_gpu,
+    )
+    command = [sys.executable, "-m", SERVER, "--host", host, "--port", str(port), *options]
+    return [*command, *extra], variables
+
+
+def sampling_options(
+    settings: EngineSettings,
+    model: str,
+    revision: str | None,
+    *,
+    dtype: str,
+    rank: int | None,
+    batch_size: int,
+    on_gpu: bool,
+) -> tuple[list[str], dict[str, str]]:
+    """Return the options of a server that samples from a policy, wherever it listens, and its variables.
+
+    `rank` is that of the policy's adapter; `None` for full weights. Raises as `context_of` does.
+    """
+    own = settings.vllm
+    options = ["--model", model, "--dtype", dtype]
+    options += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--enable-scale-out"]
+    if revision is not None:
+        options += ["--revision", revision]
     if own.max_model_len is not None:
-        command += ["--max-model-len", str(own.max_model_len)]
+        options += ["--max-model-len", str(own.max_model_len)]
     if on_gpu:
-        command += ["--gpu-memory-utilization", str(own.gpu_memory_utilization)]
-        command += ["--max-num-seqs", str(config.rollout.batch_size)]
+        options += ["--gpu-memory-utilization", str(own.gpu_memory_utilization)]
+        options += ["--max-num-seqs", str(batch_size)]
         variables = {"VLLM_NO_USAGE_STATS": "1"}
     else:
-        context = own.max_model_len or context_of(model, config.policy.revision)
-        options, variables = on_cpu(
-            context, cache_bytes=int(own.cache_gib * 2**30), sequences=config.rollout.batch_size
-        )
-        command += options
-    if lora is not None:
+        context = own.max_model_len or context_of(model, revision)
+        more, variables = on_cpu(context, cache_bytes=int(own.cache_gib * 2**30), sequences=batch_size)
+        options += more
+    if rank is not None:
         variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
-        command += ["--enable-lora", "--max-lora-rank", str(rank_that_holds(lora.rank)), "--max-loras", "2"]
+        options += ["--enable-lora", "--max-lora-rank", str(rank_that_holds(rank)), "--max-loras", "2"]
     else:
         variables["VLLM_SERVER_DEV_MODE"] = "1"  # it has the routes that reload weights and empty the prefix cache
-        if config.rollout.server.weight_transfer == "nccl":
-            command += ["--weight-transfer-config", '{"backend": "nccl"}']
-    return [*command, *extra], variables
+        if settings.server.weight_transfer == "nccl":
+            options += ["--weight-transfer-config", '{"backend": "nccl"}']
+    return options, variables
 
 
 def on_cpu(context: int, *, cache_bytes: int, sequences: int) -> tuple[list[str], dict[str, str]]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from rlft.engines.serving import SERVER, context_of, on_cpu
+from rlft.engines.ordered import SERVER
+from rlft.engines.serving import context_of, on_cpu
 from rlft.engines.vllm_adapter import rank_that_holds
 from rlft.policy.origin import choose_device
 

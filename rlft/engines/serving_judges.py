@@ -7,7 +7,8 @@ from pathlib import Path
 
 from transformers import AutoTokenizer
 
-from rlft.engines.serving import SERVER, context_of, on_cpu
+from rlft.engines.ordered import SERVER
+from rlft.engines.serving import context_of, on_cpu
 from rlft.engines.serving_exports import PLAIN, plain_template
 from rlft.policy.origin import choose_device
 from rlft.specification.judge import JudgeSettings

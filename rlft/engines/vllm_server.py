@@ -14,12 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import repeat
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.checksums import PolicyChecksums, ServerChecksums, of_all_workers
 from rlft.engines.division import Division, alike
+from rlft.engines.ordered import Served
 from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
 from rlft.engines.readback import WEIGHTS_COMPARED
 from rlft.engines.server_client import ServerClient
@@ -33,18 +35,35 @@ from rlft.progress import Meter, Progress, silent
 
 logger = logging.getLogger(__name__)
 _SERVE = "start it again (`rlft serve-engine CONFIG`)"
+_RESUME = "`rlft resume` goes on with the run, and starts engines anew"
+
+
+class Starter(Protocol):
+    """Starts the servers of an engine where none are named."""
+
+    @property
+    def folder(self) -> Path:
+        """Where files are that the servers must see."""
+        ...
+
+    def start(self, policy: Policy) -> Sequence[Served]:
+        """Return servers that answer and have a model of the policy's shape. Raises RlftError."""
+        ...
 
 
 class VllmServerEngine:
-    """Samples with any number of servers that all get the same weights, by `rlft.engines.server_weights`."""
+    """Samples with any number of servers that all get the same weights, by `rlft.engines.server_weights`.
 
-    def __init__(self, settings: EngineSettings) -> None:
-        self.settings = settings
+    They are those that the settings name, or those that `starter` starts for the first policy; it ends them, too.
+    """
+
+    def __init__(self, settings: EngineSettings, starter: Starter | None = None) -> None:
+        self.settings, self._starter = settings, starter
         clients = [ServerClient(address, settings.server) for address in settings.server.read_addresses()]
-        self.servers = ServerSet(clients, self._dropped, fix=_SERVE)
+        self.servers = ServerSet(clients, self._dropped, fix=_RESUME if starter else _SERVE)
         self.evidence: dict[str, Evidence] = {}  # of the last push, by address
         self.identity = ""
-        self._weights = ServerWeights(settings.server)
+        self._weights = ServerWeights(settings.server, starter and starter.folder)
         self._stop_ids: list[int] = []
         self._canaries: Canaries | None = None
         self._context = 0
@@ -71,11 +90,15 @@ class VllmServerEngine:
     def load_policy(self, policy: Policy) -> None:
         """Give the weights to every server that answers, and prove that they have arrived.
 
-        Raises EngineError if a server has other weights or refuses them, and if none answers.
+        Raises EngineError if a server has other weights or refuses them, and if none answers; and what the starter
+        raises.
         """
         if policy.metadata.weights_hash and self.identity == policy.identity and self._still_there(policy):
             return
         servers = self.servers
+        if self._starter is not None and not servers.clients:
+            started = self._starter.start(policy)
+            servers.clients = [ServerClient(each.address, self.settings.server, each.key) for each in started]
         had_weights, servers.live, self.identity = servers.live if self.identity else [], list(servers.clients), ""
         canaries = self._prepare(policy, had_weights)
         started = time.perf_counter()

@@ -1,11 +1,12 @@
-"""Checks that what trains in several processes is there: Ray, and a GPU for each of them."""
+"""Checks that what works in several processes is there: Ray, and GPUs for them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from rlft.config import DistributedConfig
+from rlft.config import Config, DistributedConfig
 from rlft.distributed.cluster import is_installed
+from rlft.distributed.demand import Demand
 from rlft.errors import DistributedError
 from rlft.readiness.device import gpus_here
 
@@ -18,26 +19,39 @@ def check_ray(settings: DistributedConfig | None) -> None:
         )
 
 
-def check_gpus(settings: DistributedConfig | None, device: str) -> None:
-    """Raise DistributedError if the trainers are to have GPUs (`policy.device`), and there are too few of these."""
-    there = len(gpus_here()) if settings is not None and settings.address is None and device != "cpu" else 0
-    if settings is not None and 0 < there < settings.trainers:
+def check_gpus(config: Config) -> None:
+    """Raise DistributedError if trainers or engines are to have GPUs of this machine, and there are too few."""
+    demand = Demand.of(config, on_gpu=True)
+    there = len(gpus_here()) if demand and demand.settings.address is None and config.policy.device != "cpu" else 0
+    if demand is None or not there:
+        return
+    if demand.trainers and not demand.engines and there < demand.trainers:
         raise DistributedError(
-            f"{settings.trainers} trainers need a GPU each, and this machine has {there}",
+            f"{demand.trainers} trainers need a GPU each, and this machine has {there}",
             where="distributed.trainers",
             fix=f"set it to {there}, or policy.device to cpu",
         )
+    needed = max(demand.trainers, 1) + demand.engines * demand.gpus_each
+    if demand.engines and there < needed:
+        raise DistributedError(
+            f"training and {demand.engines} engines of {demand.gpus_each} GPUs each need {needed} GPUs, and this "
+            f"machine has {there}",
+            where="rollout.server.engines",
+            fix="set it, tensor_parallel_size or distributed.trainers lower, or policy.device to cpu",
+        )
 
 
-def check_cluster(settings: DistributedConfig | None, device: str, folder: Path) -> None:
-    """Raise DistributedError if the trainers cannot work on the cluster that they are to join.
+def check_cluster(config: Config, folder: Path) -> None:
+    """Raise DistributedError if the run's work cannot be done on the cluster that it is to join.
 
-    `device` is `policy.device`, and `folder` is where policies are stored.
+    `folder` is where policies are stored.
     """
-    if settings is None or settings.address is None:
+    if config.distributed is None or config.distributed.address is None:
         return
     from rlft.distributed.trainers import find_problem
 
-    on_gpu = device == "cuda" or (device == "auto" and bool(gpus_here()))
-    if problem := find_problem(settings, folder, on_gpu=on_gpu):
+    device = config.policy.device
+    demand = Demand.of(config, on_gpu=device == "cuda" or (device == "auto" and bool(gpus_here())))
+    assert demand is not None
+    if problem := find_problem(demand, folder):
         raise problem

@@ -20,14 +20,14 @@ def check_engine(settings: EngineSettings) -> None:
 
     Raises ConfigError for the addresses of servers as `read_addresses` does.
     """
-    if settings.engine == "vllm":
+    if settings.engine == "vllm" or settings.starts_engines:
         if not is_installed():
             raise EngineError(
                 "vLLM is not installed",
                 where="rollout.engine",
                 fix="make setup-vllm, or set rollout.engine: transformers",
             )
-        if settings.vllm.sleep and (reason := why_no_gpu()):
+        if settings.engine == "vllm" and settings.vllm.sleep and (reason := why_no_gpu()):
             raise EngineError(f"vLLM only sleeps on a GPU, and {reason}", where="rollout.vllm.sleep", fix="remove it")
     if settings.engine == "vllm_server":
         problems = [said for address in settings.server.read_addresses() if (said := _problem(address))]

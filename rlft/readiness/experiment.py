@@ -41,8 +41,8 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
     costly: list[Check] = [
         *costly_tasks,
         lambda: check_device_with_torch(config.policy.device),
-        lambda: check_gpus(config.distributed, config.policy.device),
-        lambda: check_cluster(config.distributed, config.policy.device, folder),
+        lambda: check_gpus(config),
+        lambda: check_cluster(config, folder),
         lambda: check_loss(config.training),
     ]
     if (rival := config.other_model) is not None and rival.endpoint is None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from mlops.runtime.runtime import Lent, Runtime
-from rlft.config import EnvironmentConfig
+from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
+from rlft.distributed.demand import Demand
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.policy import load_policy, save_policy
 from rlft.progress import silent
@@ -44,6 +45,22 @@ def test_what_attempts_tasks_is_the_live_policy_in_its_engine_or_the_model_behin
     model = AskedModel("http://127.0.0.1:9/v1", "small")
     assert runtime.player(model, sampling, "cpu") == AskedPlayer(model)
     runtime.close()
+
+
+def test_one_process_uses_ray_for_training_and_engines():
+    ray = DistributedConfig(engine="ray", trainers=2, address="auto")
+    settings = EngineSettings.model_validate({"engine": "vllm_server", "server": {"engines": 3}})
+    runtime = Runtime()
+    runtime.lent = Lent(demand=Demand(ray, on_gpu=False, trainers=2, engines=3))
+    trainers, engine = runtime.trainers(ray, "cpu"), runtime.engine(settings, 8, "cpu")
+    assert engine is runtime.engine(settings, 8, "cpu")
+    assert trainers._director is engine._starter._director
+    assert trainers._director.demand == runtime.lent.demand
+    assert engine._starter.folder == runtime._scratch.parent  # which machines of a cluster see
+    runtime.close()
+    alone = Runtime()  # of a step in a process of its own, to which nothing is lent
+    assert alone.engine(settings, 8, "cpu")._starter._director.demand.engines == 3
+    alone.close()
 
 
 def test_supervised_stages_keep_what_they_have_only_where_it_lasts(tmp_path):

@@ -2,13 +2,16 @@
 
 import pytest
 
+from rlft.config import DistributedConfig
 from rlft.config.file import load_config
+from rlft.distributed.demand import Demand
 from rlft.errors import ConfigError
 from tests.e2e.conftest import TINY
 
 
 def test_it_is_off_unless_it_is_given():
     assert load_config(TINY, []).distributed is None
+    assert load_config(TINY, ["distributed={engine: ray}"]).distributed == DistributedConfig(engine="ray", trainers=1)
     given = load_config(TINY, ["distributed={engine: ray, trainers: 2}"]).distributed
     assert given is not None
     assert (given.trainers, given.address, given.timeout_seconds) == (2, None, 600.0)
@@ -38,7 +41,46 @@ def test_an_address_that_cannot_be_joined_is_refused(address, said):
         load_config(TINY, [f"distributed={{engine: ray, trainers: 2, address: '{address}'}}"])
 
 
-@pytest.mark.parametrize("wrong", ["{engine: mpi, trainers: 2}", "{engine: ray, trainers: 0}", "{engine: ray}"])
+@pytest.mark.parametrize("wrong", ["{engine: mpi, trainers: 2}", "{engine: ray, trainers: 0}"])
 def test_an_engine_or_a_number_that_cannot_be_is_refused(wrong):
     with pytest.raises(ConfigError):
         load_config(TINY, [f"distributed={wrong}"])
+
+
+ENGINES = ["rollout.engine=vllm_server", "rollout.server.engines=2"]
+
+
+def test_engines_are_started_by_ray_in_place_of_addresses():
+    given = load_config(TINY, [*ENGINES, "distributed={engine: ray}", "rollout.server.tensor_parallel_size=4"])
+    assert (given.rollout.server.engines, given.rollout.server.addresses) == (2, [])
+    assert Demand.of(given, on_gpu=True) == Demand(given.distributed, True, trainers=0, engines=2, gpus_each=4)
+    assert Demand.of(given, on_gpu=True).gpus == 8
+    three = load_config(TINY, ["distributed={engine: ray, trainers: 3}"])
+    assert Demand.of(three, on_gpu=True) == Demand(three.distributed, True, trainers=3)
+    assert [Demand.of(three, on_gpu=on_gpu).gpus for on_gpu in (True, False)] == [3, 0]
+    assert Demand.of(load_config(TINY, []), on_gpu=False) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (ENGINES, "add `distributed: {engine: ray}`"),
+        ([*ENGINES, "rollout.server.addresses=[http://127.0.0.1:1]"], "name servers that run, or have some started"),
+        (["rollout.server.tensor_parallel_size=2"], "tensor_parallel_size is for server.engines"),
+        ([*ENGINES, "rollout.server.engines=0"], "rollout.server.engines"),
+        (["rollout.engine=vllm_server"], "server.engines are started for the run"),
+    ],
+)
+def test_engines_that_cannot_be_started_are_refused(given, said):
+    with pytest.raises(ConfigError, match=said):
+        load_config(TINY, given)
+
+
+@pytest.mark.parametrize(("trainers", "allowed"), [(1, True), (2, False)])
+def test_a_round_is_sampled_while_the_run_itself_trains(trainers, allowed):
+    given = ["training.lag=1", f"distributed={{engine: ray, trainers: {trainers}}}"]
+    if allowed:
+        assert load_config(TINY, given).training.lag == 1
+        return
+    with pytest.raises(ConfigError, match="is not supported with several trainers"):
+        load_config(TINY, given)

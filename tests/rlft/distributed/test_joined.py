@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rlft.config import DistributedConfig
+from rlft.distributed.demand import Demand
 from rlft.distributed.joined import Machine, cores_each, find_problem
 from rlft.distributed.trainers import Trainers
 from rlft.distributed.trainers import find_problem as find_problem_of
@@ -21,7 +22,7 @@ from rlft.errors import DistributedError
 from rlft.policy import PolicyFolder, save_policy
 from tests.factories import make_policy
 from tests.needs import need_ray
-from tests.rlft.distributed.test_trainers import job
+from tests.rlft.distributed.test_trainers import job, start_trainers
 
 HERE = {
     "python": "3.11.9",
@@ -32,6 +33,10 @@ HERE = {
     "shared": "seen",
     "tokens": "token",
 }
+
+
+def demand(trainers: int, *, address: str = "auto", on_gpu: bool = False, **others: int) -> Demand:
+    return Demand(settings(address, trainers), on_gpu, trainers, **others)
 
 
 def machine(cpus: float = 4.0, gpus: float = 0.0, **changes: str) -> Machine:
@@ -63,13 +68,39 @@ def test_a_trainer_has_its_cores_on_one_machine(free, size, cores):
     ],
 )
 def test_what_keeps_trainers_from_working_there_is_said(machines, on_gpu, what):
-    found = find_problem(machines, HERE, size=2, on_gpu=on_gpu, folder=Path("/home/of/runs"))
+    found = find_problem(machines, HERE, demand(2, on_gpu=on_gpu), folder=Path("/home/of/runs"))
     if what is None:
         assert found is None
         return
     assert found is not None
     assert what in found.what
     assert found.where.startswith("distributed.")
+    assert found.fix
+
+
+@pytest.mark.parametrize(
+    ("machines", "wanted", "what"),
+    [
+        # two trainers and three engines are five processes of one core: 4 cores hold them not, 3 and 2 do
+        ([machine(4.0)], {"engines": 3}, "2 trainers and 3 engines need a free core each, and the cluster has 4"),
+        ([machine(3.0), machine(2.0)], {"engines": 3}, None),
+        # an engine of 4 GPUs is on one machine: 2 and 2 do not hold it, and 4 leave none for trainers
+        (
+            [machine(8.0, 2.0), machine(8.0, 2.0)],
+            {"engines": 1, "gpus_each": 4, "on_gpu": True},
+            "need 4 free GPUs of one machine for each engine, and the cluster has 4",
+        ),
+        ([machine(8.0, 4.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, "need a free GPU and a core each"),
+        ([machine(8.0, 4.0), machine(8.0, 2.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, None),
+    ],
+)
+def test_engines_need_room_beside_the_trainers(machines, wanted, what):
+    found = find_problem(machines, HERE, demand(2, **wanted), folder=Path("/home/of/runs"))
+    if what is None:
+        assert found is None
+        return
+    assert found is not None
+    assert what in found.what
     assert found.fix
 
 
@@ -112,15 +143,15 @@ def settings(address: str, trainers: int) -> DistributedConfig:
 def test_a_missing_token_and_too_few_cores_are_found_before(cluster, tmp_path, monkeypatch):
     address = cluster["address"]
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong")
-    wrong = find_problem_of(settings(address, 2), tmp_path, on_gpu=False)
+    wrong = find_problem_of(demand(2, address=address), tmp_path)
     assert wrong is not None
     assert "does not take this process's token" in wrong.what
     monkeypatch.delenv("RAY_AUTH_TOKEN")
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(cluster["token"]))
-    few = find_problem_of(settings(address, 3), tmp_path, on_gpu=False)
+    few = find_problem_of(demand(3, address=address), tmp_path)
     assert few is not None
     assert "3 trainers need a free core each, and the cluster has 2" in few.what
-    nobody = find_problem_of(settings("127.0.0.1:9", 2), tmp_path, on_gpu=False)
+    nobody = find_problem_of(demand(2, address="127.0.0.1:9"), tmp_path)
     assert nobody is not None
     assert "nothing answers at 127.0.0.1:9" in nobody.what
 
@@ -129,14 +160,14 @@ def test_a_missing_token_and_too_few_cores_are_found_before(cluster, tmp_path, m
 @pytest.mark.timeout(1200)
 def test_it_trains_and_a_dead_machine_or_head_is_named(cluster, first, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(cluster["token"]))
-    trainers = Trainers(settings(cluster["address"], 2), "cpu", on_gpu=False)
+    trainers = start_trainers(settings(cluster["address"], 2))
     trainers.train(job(first, tmp_path / "two"))
     assert PolicyFolder(tmp_path / "two").metadata.round == 1
     os.kill(cluster["raylets"][1], signal.SIGKILL)
     with pytest.raises(DistributedError, match=r"trainer [12] of 2 \(process \d+ on 127.0.0.1\) has died") as caught:
         trainers.train(job(first, tmp_path / "lost"))
     assert "`rlft resume`" in caught.value.fix
-    one = Trainers(settings(cluster["address"], 1), "cpu", on_gpu=False)
+    one = start_trainers(settings(cluster["address"], 1))
     one.train(job(first, tmp_path / "one"))
     os.kill(cluster["head"], signal.SIGKILL)
     with pytest.raises(DistributedError, match=r"the head of Ray does not answer any more|has died") as caught:

@@ -16,6 +16,8 @@ import pytest
 import torch
 
 from rlft.config import DistributedConfig
+from rlft.distributed.demand import Demand
+from rlft.distributed.directed import Director
 from rlft.distributed.job import Job
 from rlft.distributed.trainers import Trainers
 from rlft.errors import DamagedError, DistributedError
@@ -35,11 +37,15 @@ TOTALS: dict[str, Sequence[float | None]] = {
 }
 
 
+def start_trainers(settings: DistributedConfig) -> Trainers:
+    return Trainers(Director(Demand(settings, on_gpu=False, trainers=settings.trainers)))
+
+
 @pytest.fixture(scope="module")
 def trainers():
     need_ray()
     importlib.import_module("ray")  # as vLLM does before, where it samples in this process
-    made = Trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=60.0), "cpu", on_gpu=False)
+    made = start_trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=60.0))
     yield made
     made.close()
 
@@ -116,7 +122,7 @@ def test_what_a_trainer_raises_is_raised_here(trainers, first, tmp_path):
 def test_a_dead_or_hanging_trainer_is_named_and_the_round_can_be_done_again(request, first, tmp_path, number, said):
     request.getfixturevalue("trainers").close()  # a process has one cluster
     limit = 60.0 if number == signal.SIGKILL else 10.0
-    trainers = Trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=limit), "cpu", on_gpu=False)
+    trainers = start_trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=limit))
     try:
         trainers.train(job(first, tmp_path / "made"))
         second = trainers.pids[1]

@@ -3,8 +3,10 @@
 import pytest
 
 from rlft.config import DistributedConfig
+from rlft.config.file import load_config
 from rlft.errors import DistributedError
 from rlft.readiness import distributed
+from tests.e2e.conftest import TINY
 
 FOUR = DistributedConfig(engine="ray", trainers=4)
 
@@ -28,10 +30,29 @@ def test_ray_is_needed_where_it_is_to_train(monkeypatch, settings, there, wrong)
 )
 def test_each_trainer_has_a_gpu_of_its_own_where_they_have_any(monkeypatch, gpus, device, wrong):
     monkeypatch.setattr(distributed, "gpus_here", lambda: [1] * gpus)
-    distributed.check_gpus(None, device)
+    config = load_config(TINY, [f"policy.device={device}"])
+    distributed.check_gpus(config)
+    config = config.model_copy(update={"distributed": FOUR})
     if not wrong:
-        distributed.check_gpus(FOUR, device)
+        distributed.check_gpus(config)
         return
     with pytest.raises(DistributedError, match="4 trainers need a GPU each, and this machine has 3") as caught:
-        distributed.check_gpus(FOUR, device)
+        distributed.check_gpus(config)
     assert "set it to 3" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("gpus", "trainers", "device", "needed"),
+    # two engines of two GPUs, and one for the run's own process or one for each trainer
+    [(4, 1, "auto", 5), (5, 1, "auto", None), (7, 4, "cuda", 8), (8, 4, "cuda", None), (1, 1, "cpu", None)],
+)
+def test_engines_need_gpus_beside_those_of_training(monkeypatch, gpus, trainers, device, needed):
+    monkeypatch.setattr(distributed, "gpus_here", lambda: [1] * gpus)
+    server = ["rollout.engine=vllm_server", "rollout.server={engines: 2, tensor_parallel_size: 2}"]
+    ray = f"distributed={{engine: ray, trainers: {trainers}}}"
+    config = load_config(TINY, [*server, f"policy.device={device}", ray])
+    if needed is None:
+        distributed.check_gpus(config)
+        return
+    with pytest.raises(DistributedError, match=f"2 engines of 2 GPUs each need {needed} GPUs, and this .* has {gpus}"):
+        distributed.check_gpus(config)

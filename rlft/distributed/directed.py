@@ -1,0 +1,120 @@
+"""The process that uses Ray for a run, the `director`, as the run's own process sees it.
+
+Ray ends a process that has lost the head of its cluster. That must not be the process of the run, which has to say what
+has happened and what to do.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rlft.distributed import director
+from rlft.distributed.crew import RESUME
+from rlft.distributed.demand import Demand
+from rlft.errors import DistributedError
+
+_END_SECONDS = 30.0
+_SLACK = 300.0
+"""Seconds on top of a request's own limit in which the director must be heard of: Ray may take long to start."""
+
+
+class Director:
+    """Starts the process with its first request, and again after one that has failed, which ends it."""
+
+    def __init__(self, demand: Demand) -> None:
+        self.demand = demand
+        self._process: _Process | None = None
+        self._lock = threading.Lock()  # a request at a time
+
+    def ask(self, kind: str, value: Any, seconds: float, heard: Callable[[str, Any], None]) -> Any:
+        """Return what the director answers to a request; `heard` is called with what it says before that.
+
+        It must be heard of every `seconds`, and `_SLACK` more. Raises DistributedError if it is not, or ends, and what
+        it raises itself; then all that it has started is ended.
+        """
+        with self._lock:
+            try:
+                if self._process is None:
+                    self._process = _Process(director.direct, self.demand)
+                self._process.send((kind, value))
+                while True:
+                    said, content = self._process.hear(seconds + _SLACK)
+                    if said == "done":
+                        return content
+                    if said == "error":
+                        raise content
+                    heard(said, content)
+            except BaseException:
+                self._end()
+                raise
+
+    def close(self) -> None:
+        """End it, and all that it has started."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        found, self._process = self._process, None
+        if found is not None:
+            found.close()
+
+
+def ask_once(work: Callable[..., None], *arguments: Any) -> Any:
+    """Return what a function says in a process of its own that may use Ray. Raises DistributedError if it ends."""
+    asked = _Process(work, *arguments)
+    try:
+        return asked.hear(_SLACK)[1]
+    finally:
+        asked.close()
+
+
+class _Process:
+    """A process that uses Ray, and the link to it."""
+
+    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._link, theirs = context.Pipe()
+        self._process = context.Process(target=work, args=(theirs, *arguments), name="rlft-director", daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def send(self, request: tuple[str, Any]) -> None:
+        """Send a request. Raises DistributedError if the process has ended."""
+        try:
+            self._link.send(request)
+        except ConnectionError as cause:
+            raise self._ended() from cause
+
+    def hear(self, seconds: float) -> tuple[str, Any]:
+        """Return what it says next. Raises DistributedError if it ends, or says nothing for so many seconds."""
+        limit = time.monotonic() + seconds
+        while not self._link.poll(min(1.0, seconds)):
+            if time.monotonic() > limit:
+                what = f"the process that uses Ray has not answered for {seconds:g} s"
+                raise DistributedError(what, where="distributed", fix=RESUME)
+        try:
+            return self._link.recv()
+        except (EOFError, ConnectionError) as cause:
+            raise self._ended() from cause
+
+    def _ended(self) -> DistributedError:
+        self._process.join(_END_SECONDS)
+        return DistributedError(
+            "the head of Ray does not answer any more, or the process that directs the trainers has died "
+            f"(exit code {self._process.exitcode})",
+            where="distributed",
+            fix=f"look whether the machine of the head is up and has memory; {RESUME}",
+        )
+
+    def close(self) -> None:
+        """End it, and all that it has started."""
+        self._link.close()  # which tells it
+        self._process.join(_END_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()

@@ -1,0 +1,81 @@
+"""A `vllm serve` that is started by an order, on whatever machine, and asks for a key."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlft.engines.child import Child, free_port
+from rlft.engines.guard import KEY_VARIABLE, OPEN
+from rlft.temporary import folder_prefix, remove_left_behind
+
+SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
+_KIND = "engine"  # of temporary folders
+_LOOKS_EVERY = 1.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Options and variables of a server; where it listens is for its machine to say."""
+
+    options: tuple[str, ...]
+    variables: dict[str, str]
+    on_gpu: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that answers: its address, and the key without which it answers nobody."""
+
+    address: str
+    key: str
+
+    def __repr__(self) -> str:
+        """Return it without the key."""
+        return f"Served({self.address!r})"
+
+
+class Ordered:
+    """A server that this process has started. It ends with this process, and all that it has started with it.
+
+    Make it in the process's main thread, as the server ends with the thread that has started it.
+    """
+
+    def __init__(self, order: Order, host: str, cores: int) -> None:
+        remove_left_behind(_KIND)
+        self._folder = Path(tempfile.mkdtemp(prefix=folder_prefix(_KIND)))
+        key, port = secrets.token_urlsafe(24), free_port(host)
+        self.served = Served(f"http://{f'[{host}]' if ':' in host else host}:{port}", key)
+        threads = {} if order.on_gpu else {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(cores)}
+        command: Sequence[str] = [sys.executable, "-m", SERVER, *order.options, "--host", host, "--port", str(port)]
+        log = self._folder / "vllm.log"
+        self.child = Child("vLLM", command, {**order.variables, **threads, KEY_VARIABLE: key}, log)
+        self._over = threading.Event()
+
+    def wait(self, within: float) -> None:
+        """Wait until it answers, and from then on see to it that its engine ends with it. Raises EngineError."""
+        try:
+            self.child.wait_until_healthy(f"{self.served.address}{OPEN}", within, self._over)
+        except BaseException:
+            self.stop()
+            raise
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def stop(self) -> None:
+        """End it."""
+        self._over.set()
+        self.child.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _watch(self) -> None:
+        """Once the server is killed, end the processes that it has left: they hold memory, or a GPU's."""
+        while not self._over.wait(_LOOKS_EVERY):
+            if self.child.exit_code is not None:
+                self.child.stop()
+                return

@@ -1,0 +1,103 @@
+"""Servers that are started by an order: what it says of a policy, and that all ends which one has started."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import psutil
+import pytest
+from safetensors.torch import load_file
+
+from rlft.config import EngineSettings
+from rlft.engines import ordered
+from rlft.engines.ordered import Order, Ordered
+from rlft.engines.ordering import order_for
+from rlft.errors import EngineError
+from rlft.policy.weights import checkpoint_weights
+from tests.rlft.attention.models import add_lora, make_model, policy_of
+
+# A server that has a process of its own beside it, as vLLM has, and answers at every path.
+SERVER = """
+import http.server, subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers()
+at = sys.argv.index("--port")
+http.server.ThreadingHTTPServer((sys.argv[sys.argv.index("--host") + 1], int(sys.argv[at + 1])), Answer).serve_forever()
+"""
+
+
+def after(order: Order, option: str) -> str:
+    return order.options[order.options.index(option) + 1]
+
+
+def settings(**server) -> EngineSettings:
+    return EngineSettings.model_validate({"engine": "vllm_server", "server": {"engines": 2, **server}})
+
+
+def test_full_weights_are_in_the_folder_of_the_order(tmp_path):
+    policy = policy_of(make_model("qwen3"))
+    order = order_for(policy, settings(), 7, tmp_path)
+    assert after(order, "--model") == str(tmp_path)
+    assert (after(order, "--max-num-seqs"), after(order, "--dtype")) == ("7", "float32")
+    assert after(order, "--middleware") == "rlft.engines.guard.Guard"
+    assert order.variables["VLLM_SERVER_DEV_MODE"] == "1"
+    assert "--tensor-parallel-size" not in order.options
+    assert (tmp_path / "config.json").is_file()
+    weights = load_file(tmp_path / "model.safetensors")
+    assert all(weights[name].equal(weight) for name, weight in checkpoint_weights(policy.model))
+
+
+def test_an_adapter_is_ordered_with_its_base(tmp_path):
+    policy = policy_of(add_lora(make_model("qwen3")))
+    make_model("qwen3").save_pretrained(tmp_path / "base")
+    policy.metadata = dataclasses.replace(policy.metadata, base_model=str(tmp_path / "base"))
+    order = order_for(policy, settings(tensor_parallel_size=4), 7, tmp_path / "unused")
+    assert after(order, "--model") == str(tmp_path / "base")
+    assert order.variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "1"
+    assert "VLLM_SERVER_DEV_MODE" not in order.variables
+    assert (after(order, "--tensor-parallel-size"), after(order, "--distributed-executor-backend")) == ("4", "mp")
+
+
+@pytest.fixture
+def stands_in(tmp_path, monkeypatch):
+    """A module that stands in for vLLM's server."""
+    (tmp_path / "stand_in.py").write_text(SERVER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(ordered, "SERVER", "stand_in")
+    monkeypatch.setattr(ordered, "_LOOKS_EVERY", 0.05)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def assert_ended(processes: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert [each for each in alive if each.status() != "zombie"] == []
+
+
+@pytest.mark.parametrize("ends", ["by itself", "when it is told"])
+def test_all_that_a_server_has_started_ends_with_it(stands_in, ends):
+    server = Ordered(Order((), {}, on_gpu=False), "127.0.0.1", 1)
+    server.wait(60)
+    own = psutil.Process(server.child.pid)
+    assert own.environ()["RLFT_ENGINE_KEY"] == server.served.key
+    assert own.environ()["OMP_NUM_THREADS"] == "1"
+    assert server.served.key not in " ".join(own.cmdline())
+    both = [own, *own.children()]
+    assert len(both) == 2
+    if ends == "by itself":
+        own.kill()
+    else:
+        server.stop()
+    assert_ended(both)
+    server.stop()
+    assert [each for each in Path(stands_in).iterdir() if each.is_dir() and each.name != "__pycache__"] == []
+
+
+def test_a_server_that_does_not_start_says_why_and_leaves_nothing(stands_in):
+    (stands_in / "stand_in.py").write_text("raise ValueError('no room')")
+    with pytest.raises(EngineError, match="ValueError: no room"):
+        Ordered(Order((), {}, on_gpu=False), "127.0.0.1", 1).wait(60)
+    assert [each for each in stands_in.iterdir() if each.is_dir() and each.name != "__pycache__"] == []
