@@ -61,8 +61,9 @@ def train_grpo(
         max_completion_length=max_completion_length,
         target=runtime.new_folder(),
     )
-    together = distributed is not None and distributed.trainers > 1
-    train = partial(_train_together, distributed=distributed) if together else partial(_train_here, age=age)
+    train = partial(_train_here, age=age)
+    if distributed is not None and distributed.trainers > 1:
+        train = partial(_train_together, distributed=distributed)
     report = train(job, runtime, device)
     clocks = {
         "perf/rollout_seconds": rollouts.seconds,

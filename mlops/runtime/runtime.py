@@ -88,6 +88,7 @@ class Runtime:
         self._engines: dict[str, Engine] = {}
         self.judges = JudgeServers()
         self._director: Director | None = None
+        self._trainers: Trainers | None = None
         self._scratch = _make_scratch()
         self._checkpoints: list[Checkpoints] = []
         self.lent = Lent()
@@ -167,8 +168,10 @@ class Runtime:
 
     def trainers(self, settings: DistributedConfig, device: str) -> Trainers:
         """Return the processes that train together by these settings; they are started by their first round."""
-        on_gpu = choose_device(device).type == "cuda"
-        return Trainers(self._directed(Demand(settings, on_gpu, settings.trainers)))
+        if self._trainers is None:
+            on_gpu = choose_device(device).type == "cuda"
+            self._trainers = Trainers(self._directed(Demand(settings, on_gpu, settings.trainers)))
+        return self._trainers
 
     def _starter(self, settings: EngineSettings, batch_size: int, device_type: str) -> RayEngines | None:
         """Return what starts the engines, if the settings ask for some."""
@@ -233,7 +236,7 @@ class Runtime:
         self._engines.clear()
         if self._director is not None:
             self._director.close()
-        self._director = None
+        self._director = self._trainers = None
         self._policies.clear()
         shutil.rmtree(self._scratch, ignore_errors=True)
 

@@ -63,7 +63,7 @@ class VllmServerEngine:
         self.servers = ServerSet(clients, self._dropped, fix=_RESUME if starter else _SERVE)
         self.evidence: dict[str, Evidence] = {}  # of the last push, by address
         self.identity = ""
-        self._weights = ServerWeights(settings.server, starter and starter.folder)
+        self._weights = ServerWeights(settings.server, None if starter is None else starter.folder)
         self._stop_ids: list[int] = []
         self._canaries: Canaries | None = None
         self._context = 0

@@ -54,6 +54,7 @@ def test_one_process_uses_ray_for_training_and_engines():
     runtime.lent = Lent(demand=Demand(ray, on_gpu=False, trainers=2, engines=3))
     trainers, engine = runtime.trainers(ray, "cpu"), runtime.engine(settings, 8, "cpu")
     assert engine is runtime.engine(settings, 8, "cpu")
+    assert trainers is runtime.trainers(ray, "cpu")
     assert trainers._director is engine._starter._director
     assert trainers._director.demand == runtime.lent.demand
     assert engine._starter.folder == runtime._scratch.parent  # which machines of a cluster see

@@ -53,11 +53,14 @@ ENGINES = ["rollout.engine=vllm_server", "rollout.server.engines=2"]
 def test_engines_are_started_by_ray_in_place_of_addresses():
     given = load_config(TINY, [*ENGINES, "distributed={engine: ray}", "rollout.server.tensor_parallel_size=4"])
     assert (given.rollout.server.engines, given.rollout.server.addresses) == (2, [])
-    assert Demand.of(given, on_gpu=True) == Demand(given.distributed, True, trainers=0, engines=2, gpus_each=4)
-    assert Demand.of(given, on_gpu=True).gpus == 8
+    wanted = Demand(DistributedConfig(engine="ray"), True, trainers=0, engines=2, gpus_each=4)
+    assert Demand.of(given, on_gpu=True) == wanted
+    assert wanted.gpus == 8
     three = load_config(TINY, ["distributed={engine: ray, trainers: 3}"])
-    assert Demand.of(three, on_gpu=True) == Demand(three.distributed, True, trainers=3)
-    assert [Demand.of(three, on_gpu=on_gpu).gpus for on_gpu in (True, False)] == [3, 0]
+    for on_gpu, gpus in ((True, 3), (False, 0)):
+        wanted = Demand(DistributedConfig(engine="ray", trainers=3), on_gpu, trainers=3)
+        assert Demand.of(three, on_gpu=on_gpu) == wanted
+        assert wanted.gpus == gpus
     assert Demand.of(load_config(TINY, []), on_gpu=False) is None
 
 
