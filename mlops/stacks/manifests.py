@@ -21,6 +21,12 @@ from rlft.errors import StackError
 NO_ID = UUID(int=0)  # ZenML gives the ids of a run only when there is one
 _CLAIM_SIZE = "200Gi"
 _RAY_VERSION = "2.60.0"
+# KubeRay's own probes ask Ray's dashboard by wget, and the image has neither. Python takes seconds to start.
+_RAY_PROBE = {"exec": {"command": ["ray", "health-check"]}, "periodSeconds": 30, "timeoutSeconds": 20}
+_RAY_PROBES = {
+    "readinessProbe": {**_RAY_PROBE, "failureThreshold": 10},
+    "livenessProbe": {**_RAY_PROBE, "failureThreshold": 20, "initialDelaySeconds": 60},
+}
 
 
 def write_manifests(stack: StackFile, folder: Path, image: str) -> list[Path]:
@@ -113,8 +119,8 @@ def claim_manifest(name: str, stack: StackFile) -> dict[str, Any]:
 def ray_manifest(job: dict[str, Any], image: str, workers: int = 1) -> dict[str, Any]:
     """Return a cluster of KubeRay whose `workers` are pods like that of the job, which run Ray's command.
 
-    The head has no GPU. Ray's token is a secret that KubeRay makes. Pods of different nodes cannot share the disk of a
-    claim, which is left out.
+    The head has no GPU. Ray's token is a secret that KubeRay makes from version 1.5.1 on. Pods of different nodes
+    cannot share the disk of a claim, which is left out.
     """
     return {
         "apiVersion": "ray.io/v1",
@@ -147,7 +153,7 @@ def _ray_pod(job: dict[str, Any], image: str, name: str, *, has_gpu: bool) -> di
     [container] = spec["containers"]
     mounts = [mount for mount in container.get("volumeMounts", []) if mount["name"] not in claimed]
     kept = ("resources", "securityContext", "envFrom")
-    made = {"name": name, "image": image, **{key: container[key] for key in kept if key in container}}
+    made = {"name": name, "image": image, **{key: container[key] for key in kept if key in container}, **_RAY_PROBES}
     pod = {
         "containers": [made | {"volumeMounts": mounts}],
         "volumes": [volume for volume in spec.get("volumes", []) if volume["name"] not in claimed],

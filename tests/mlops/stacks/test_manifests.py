@@ -1,7 +1,8 @@
-"""What a stack asks of a cluster, checked against the schemas of Kubernetes' API. KubeRay's own are not among them."""
+"""What a stack asks of a cluster, checked against the schemas of Kubernetes' API, and KubeRay's where it is used."""
 
 from __future__ import annotations
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
@@ -55,6 +56,60 @@ def test_a_setting_that_the_api_does_not_know_is_found(made):
     wrong["spec"]["template"]["spec"]["nodeSelectors"] = {}
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
+
+
+def fields(required: dict, optional: dict | None = None) -> dict:
+    """The schema of an object that has these fields and no others; pods are checked by Kubernetes' own."""
+    properties = required | (optional or {})
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+# Names, types and what is required of fields in KubeRay's definition of a RayCluster (Apache-2.0), of those that are
+# written: github.com/ray-project/kuberay, helm-chart/kuberay-operator/crds/ray.io_rayclusters.yaml at 017710c, and
+# ray-operator/apis/ray/v1/raycluster_types.go at 3275ee0. `authOptions` came with KubeRay 1.5.1, and asks for a
+# rayVersion of 2.52 or newer.
+TEXT, COUNT, POD = {"type": "string"}, {"type": "integer"}, {"type": "object"}
+PARAMETERS = {"type": "object", "additionalProperties": TEXT}
+GROUP = {"groupName": TEXT, "minReplicas": COUNT, "maxReplicas": COUNT, "rayStartParams": PARAMETERS, "template": POD}
+RAY_CLUSTER = fields(
+    {
+        "apiVersion": {"const": "ray.io/v1"},
+        "kind": {"const": "RayCluster"},
+        "metadata": fields({"name": TEXT, "namespace": TEXT}),
+        "spec": fields(
+            {"headGroupSpec": fields({"rayStartParams": PARAMETERS, "template": POD})},
+            {
+                "rayVersion": TEXT,
+                "authOptions": fields({}, {"mode": {"enum": ["disabled", "token"]}}),
+                "workerGroupSpecs": {"type": "array", "items": fields(GROUP, {"replicas": COUNT})},
+            },
+        ),
+    }
+)
+
+
+def test_rays_cluster_is_as_kuberay_takes_it(made):
+    cluster = made["raycluster"]
+    jsonschema.validate(cluster, RAY_CLUSTER)
+    assert cluster["spec"]["authOptions"] == {"mode": "token"}
+    assert tuple(map(int, cluster["spec"]["rayVersion"].split("."))) >= (2, 52, 0)
+    cluster = yaml.safe_load(yaml.safe_dump(cluster))
+    cluster["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] = 0  # a text there, as KubeRay makes options of it
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(cluster, RAY_CLUSTER)
+
+
+def test_rays_pods_are_asked_by_rays_own_program_as_the_image_has_no_other(made):
+    for pod in pods_of_ray(made):
+        [container] = pod["spec"]["containers"]
+        for probe in ("readinessProbe", "livenessProbe"):
+            assert container[probe]["exec"]["command"] == ["ray", "health-check"]
+            assert container[probe]["timeoutSeconds"] < container[probe]["periodSeconds"]
 
 
 def pods_of_ray(made) -> list[dict]:
