@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -76,10 +77,17 @@ def evaluate(
 
         tracking_uri = connect(home, stack)
         keep_from_zenml()
+        from mlops.stacks.image import check_pods, image_settings
+        from mlops.stacks.needs import needs_of_suite
+
         if stack is None:
             _check_names(home, settings, named, tracking_uri)
             held.callback(back_up, home)
-        run_id = _run(settings, models, tracking_uri if stack else None, key, no_cache=no_cache)
+        needs = needs_of_suite(settings, named, key)
+        if stack is not None:
+            check_pods(needs)
+        images = image_settings(needs.configs[0])
+        run_id = _run(settings, models, tracking_uri if stack else None, key, images, no_cache=no_cache)
         from cli.evaluated import finish_evaluation
 
         finish_evaluation(home, run_id, summary, stack, as_json=as_json)
@@ -95,14 +103,21 @@ def _check_names(home: Home, settings: SuiteConfig, models: list[ModelName], tra
     check_models(home, models, tracking_uri)
 
 
-def _run(settings: SuiteConfig, models: list[str], address: str | None, key: str | None, *, no_cache: bool) -> str:
+def _run(
+    settings: SuiteConfig,
+    models: list[str],
+    address: str | None,
+    key: str | None,
+    images: Mapping[str, Any],
+    *,
+    no_cache: bool,
+) -> str:
     """Run the pipeline, and return its run's id in ZenML."""
-    from mlops.stacks.image import image_settings
     from mlops.tracking.address import HOME
     from pipelines.evaluate import evaluate as pipeline
 
     name = f"{settings.name}-evaluate-{datetime.now():%Y%m%d-%H%M%S-%f}"
-    named = pipeline.with_options(run_name=name, settings=image_settings())
+    named = pipeline.with_options(run_name=name, settings=images)
     if no_cache:
         named = named.with_options(enable_cache=False)
     content = settings.model_dump(mode="json")

@@ -31,6 +31,7 @@ from rlft.errors import StorageError
 
 if TYPE_CHECKING:
     from mlops.stored.replayed import Source
+    from rlft.config import Config
 
 
 def open_home(home: Home, run: str, stack: str | None, held: ExitStack) -> str:
@@ -51,16 +52,20 @@ def open_home(home: Home, run: str, stack: str | None, held: ExitStack) -> str:
     return tracking_uri if stack else HOME
 
 
-def options_for(home: Home, source: Source, labels: Labels, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `with_options` of a replay takes, which is given these arguments.
+def options_for(
+    home: Home, source: Source, labels: Labels, arguments: Mapping[str, Any], config: Config
+) -> dict[str, Any]:
+    """Return what `with_options` of a replay takes, which is given these arguments, and works by this config.
 
     Where a replay of the same name and arguments was cut short it is another attempt at that. Raises RlftError if there
-    is another run of its name.
+    is another run of its name, and NotReadyError for what it needs and the pods of its stack will not have.
     """
     from mlops.record.replay import experiment_of
     from mlops.runs.starting import replay_options
+    from mlops.stacks.image import check_image
 
-    options = replay_options(source.name, experiment_of(source), labels)
+    check_image(config)
+    options = replay_options(source.name, experiment_of(source), labels, config)
     if not _was_cut_short(home, labels.name, arguments):
         refuse_taken(labels.name)
         return options

@@ -58,7 +58,9 @@ def rescore(
             "tracking_uri": tracking_uri,
             "labels": labels.model_dump(mode="json"),
         }
-        begin = partial(pipeline.with_options(**options_for(home, plan.source, labels, arguments)), **arguments)
+        begin = partial(
+            pipeline.with_options(**options_for(home, plan.source, labels, arguments, settings)), **arguments
+        )
         run_id = run_id_of(begin, home, interrupt.started)
         found = finish_replay(home, run_id, summary, stack, as_json=as_json)
         if found["audit"] is not None and not found["audit"]["passed"]:

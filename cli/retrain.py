@@ -58,7 +58,7 @@ def retrain(
             "tracking_uri": tracking_uri,
             "labels": labels.model_dump(mode="json"),
         }
-        named = pipeline.with_options(**options_for(home, plan.source, labels, arguments))
+        named = pipeline.with_options(**options_for(home, plan.source, labels, arguments, plan.config))
         begin = partial(run_pipeline, named, arguments, labels.name, interrupt)
         run_id = run_id_of(begin, home, interrupt.started)
         finish_replay(home, run_id, summary, stack, as_json=as_json)

@@ -54,13 +54,13 @@ def run_options(config: Config, labels: Labels) -> dict[str, Any]:
     return {"tags": [*cascading, *own], "model": model, "settings": image_settings(config)}
 
 
-def replay_options(source: str, experiment: str, labels: Labels) -> dict[str, Any]:
-    """Return what `with_options` of a replay takes: its name, its image, and tags, which name its source."""
+def replay_options(source: str, experiment: str, labels: Labels, config: Config) -> dict[str, Any]:
+    """Return what `with_options` of a replay takes: its name, the image for its config, tags, which name its source."""
     own = [f"{key}={value}" for key, value in labels.tags.items()]
     shared = {"experiment": experiment, RUN_TAG: labels.name}
     cascading = [Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()]
     tags = [*cascading, f"{REPLAY_TAG}={source}", *own]
-    return {"run_name": labels.name, "tags": tags, "settings": image_settings()}
+    return {"run_name": labels.name, "tags": tags, "settings": image_settings(config)}
 
 
 def pipeline_inputs(config: Config, labels: Labels, tracking_uri: str | None, *, anew: bool = False) -> dict[str, Any]:

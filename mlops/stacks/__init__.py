@@ -1,9 +1,10 @@
 """ZenML's stacks: `file` reads one that a user describes, `stack` makes and finds them,
-`team` asks whether what a shared one needs is there.
+`team` asks whether what a shared one needs is there, and `away` tells from an error that ZenML's server has failed.
 `readers` keeps ZenML from reading artifacts with classes that are none of rlft's.
 
 `image` is how the image of a stack's pods is made, of the `requirements` of a run. `archive` is which files the pods
-get, and `lacking` what a run needs and they will not have, by what its code `imports`. `rehearsal` begins a run here as
-a pod would, with the packages of the image alone, which `bare` links. `manifests` is what a stack asks of a cluster in
-Kubernetes. `sandbox` and `process` run a model's code in the stack's sandbox.
+get, and `lacking` what a run `needs` and they will not have, by what its code `imports`; `variables` says that of
+variables. `rehearsal` begins a run here as a pod would, with the packages of the image alone, which `bare` links.
+`manifests` is what a stack asks of a cluster in Kubernetes. `sandbox` and `process` run a model's code in the stack's
+sandbox.
 """

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from mlops.clone import PINS
 from mlops.home.variables import ALWAYS
 from mlops.stacks.lacking import lacking_files, lacking_packages
+from mlops.stacks.needs import Needs
 from mlops.stacks.requirements import image_requirements
+from mlops.stacks.variables import lacking_variables
 from rlft.config import Config
 from rlft.errors import NotReadyError, StackError
 
@@ -47,7 +49,12 @@ def image_settings(config: Config | None = None) -> dict[str, DockerSettings]:
 
 
 def check_image(config: Config) -> None:
-    """Raise NotReadyError, which names every file and package that a run needs and the stack's pods will not have.
+    """Check the pods of the active stack for a run of this config, as `check_pods` does."""
+    check_pods(Needs((config,)))
+
+
+def check_pods(needs: Needs) -> None:
+    """Raise NotReadyError, which names every file, package and variable that is needed and the stack's pods lack.
 
     A stack whose orchestrator is ZenML's local one has no pods. Raises StackError where rlft is no clone.
     """
@@ -62,6 +69,11 @@ def check_image(config: Config) -> None:
             where="--stack",
             fix="clone rlft, run `make setup` there, and use that rlft (docs/guide/kubernetes.md)",
         )
-    problems = [*lacking_files(config), *lacking_packages(config, image_settings(config)["docker"], stack)]
+    docker = image_settings(needs.configs[0])["docker"]
+    problems = [
+        *lacking_files(needs),
+        *lacking_packages(needs, docker, stack),
+        *lacking_variables(needs.variables(), stack),
+    ]
     if problems:
         raise NotReadyError(problems)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from mlops.clone import PROJECT
 from mlops.stacks.archive import archived_files, is_archived
 from mlops.stacks.imports import imported_by, wrong_packages
+from mlops.stacks.needs import Needs
 from mlops.stacks.requirements import OWN, contradictions, gathered_requirements
 from rlft.config import Config
-from rlft.config.code import code_of
+from rlft.config.code import Code, code_of
 from rlft.errors import StackError
 from rlft.files import OWN_PACKAGES, is_installed, named_files
 
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 _IN_FILES = ("jsonl", "csv", "parquet")
 
 
-def lacking_files(config: Config) -> list[StackError]:
-    """Return an error that lists what the run will not find where it begins, if there is anything.
+def lacking_files(needs: Needs) -> list[StackError]:
+    """Return an error that lists what a run will not find where it begins, if there is anything.
 
     It begins in a folder that holds the files of `mlops.stacks.archive`.
     """
     files = archived_files()
-    named = [*files_of(config), *_imported_files(config)]
+    named = [*files_of(needs), *_imported_files(needs)]
     lacking = [f"{setting}: {file}" for setting, file in named if not is_archived(file, files)]
-    lacking += [f"{setting}: {file}" for setting, file in _modules_of_clone(config) if file not in files.values()]
-    lacking += [f"{setting}: {file} (it is not here, either)" for setting, file in _nowhere(config)]
+    lacking += [f"{setting}: {file}" for setting, file in _modules_of_clone(needs) if file not in files.values()]
+    lacking += [f"{setting}: {file} (it is not here, either)" for setting, file in _nowhere(needs)]
     if not lacking:
         return []
     return [
@@ -48,7 +49,7 @@ def lacking_files(config: Config) -> list[StackError]:
     ]
 
 
-def lacking_packages(config: Config, docker: DockerSettings, stack: Stack) -> list[StackError]:
+def lacking_packages(needs: Needs, docker: DockerSettings, stack: Stack) -> list[StackError]:
     """Return an error that lists what is wrong with the packages of an image, if there is anything.
 
     What an image holds that exists already is not known here, and it is left alone.
@@ -57,7 +58,7 @@ def lacking_packages(config: Config, docker: DockerSettings, stack: Stack) -> li
         return []
     files = gathered_requirements(docker, stack)
     asked = [requirement for each in files for requirement in each]
-    needed = imported_by(_users_code(config)).packages | _named_packages(config)
+    needed = imported_by(_users_code(needs)).packages | _named_packages(needs)
     wrong = [*contradictions(files), *wrong_packages(needed, asked)]
     if not wrong:
         return []
@@ -71,15 +72,20 @@ def lacking_packages(config: Config, docker: DockerSettings, stack: Stack) -> li
     ]
 
 
-def files_of(config: Config) -> Iterator[tuple[str, Path]]:
+def files_of(needs: Needs) -> Iterator[tuple[str, Path]]:
     """Yield each setting that names a file or folder of this machine, with the path as it is named.
 
     A module in the clone of rlft is left out: it is found by its name in the image, too. So is an installed package.
     """
-    for code in code_of(config):
+    for code in _code(needs):
         if code.file is None or not code.file.exists() or (code.is_module and _is_found_by_name(code.file)):
             continue
         yield code.setting, _from_here(code.file)
+    for config in needs.configs:
+        yield from _data(config)
+
+
+def _data(config: Config) -> Iterator[tuple[str, Path]]:
     named = {
         **{f"{section}.path": source.path for section, source in config.tasks.sources().items()},
         "warm_start.path": config.warm_start and config.warm_start.path,
@@ -90,45 +96,53 @@ def files_of(config: Config) -> Iterator[tuple[str, Path]]:
     yield from (("environment.kwargs", file) for file in named_files(config.environment.kwargs))
 
 
-def _nowhere(config: Config) -> Iterator[tuple[str, Path]]:
+def _nowhere(needs: Needs) -> Iterator[tuple[str, Path]]:
     """Yield each setting that names a file from the working directory on which is not there."""
-    named = [(code.setting, code.file) for code in code_of(config) if not code.is_module]
-    sources = {f"{section}.path": source for section, source in config.tasks.sources().items()}
+    named = [(code.setting, code.file) for code in _code(needs) if not code.is_module]
+    sources = [each for config in needs.configs for each in config.tasks.sources().items()]
     named += [
-        (name, Path(source.path)) for name, source in sources.items() if source.path and source.source in _IN_FILES
+        (f"{section}.path", Path(source.path))
+        for section, source in sources
+        if source.path and source.source in _IN_FILES
     ]
     yield from ((setting, file) for setting, file in named if file and not file.is_absolute() and not file.exists())
 
 
-def _modules_of_clone(config: Config) -> Iterator[tuple[str, Path]]:
+def _modules_of_clone(needs: Needs) -> Iterator[tuple[str, Path]]:
     """Yield each setting that names a module in the clone of rlft, with its file."""
-    for code in code_of(config):
+    for code in _code(needs):
         if code.is_module and code.file is not None and not is_installed(code.file):
             file = code.file.resolve()
             if file.is_relative_to(PROJECT):
                 yield code.setting, file
 
 
-def _named_packages(config: Config) -> dict[str, str]:
+def _named_packages(needs: Needs) -> dict[str, str]:
     """Return the installed packages whose modules the config names: {top-level name: setting}."""
     found = {}
-    for code in code_of(config):
+    for code in _code(needs):
         if code.is_module and code.file is not None and is_installed(code.file):
             places = [place for place, part in enumerate(code.file.parts) if part in ("site-packages", "dist-packages")]
             found[Path(code.file.parts[places[-1] + 1]).stem] = code.setting
     return found
 
 
-def _imported_files(config: Config) -> Iterator[tuple[str, Path]]:
+def _imported_files(needs: Needs) -> Iterator[tuple[str, Path]]:
     """Yield the files that the user's code imports, by the first word of what is said of them."""
-    named = _users_code(config)
+    named = _users_code(needs)
     yield from (("imported", _from_here(file)) for file in imported_by(named).files if file not in named)
 
 
-def _users_code(config: Config) -> list[Path]:
+def _users_code(needs: Needs) -> list[Path]:
     """Return the files of code that a config names and that are a user's own: rlft's come with it."""
-    files = [code.file for code in code_of(config) if code.file is not None and code.file.exists()]
+    files = [code.file for code in _code(needs) if code.file is not None and code.file.exists()]
     return [file for file in files if not is_installed(file) and not _is_rlfts(file)]
+
+
+def _code(needs: Needs) -> Iterator[Code]:
+    for config in needs.configs:
+        yield from code_of(config)
+    yield from needs.code
 
 
 def _is_rlfts(file: Path) -> bool:

@@ -127,6 +127,17 @@ def test_what_can_be_told_before_is_told_at_submission(user):
     assert "numpy==1.26.0 is asked for, and numpy==" in said
 
 
+def test_so_are_what_an_evaluation_lacks_and_a_variable(user):
+    gone = ("--set", "tasks.path=gone.jsonl", "--set", "environment.kwargs={key: 'env:JUDGE_KEY'}")
+    on = ("--stack", "rlft-kubernetes-gpu")
+    refused = user.rlft("evaluate", "./model", "--suite", "config.yaml", *on, *gone)
+    said = " ".join(refused.output.split())
+    assert refused.code == 2, said
+    assert "tasks.path: gone.jsonl (it is not here, either)" in said
+    # The stack's pods take all variables from a secret of a cluster that is away.
+    assert "whether the pods will have JUDGE_KEY (environment.kwargs.key) is not known" in said
+
+
 def test_the_clone_is_begun_as_a_pod_would(user):
     done = user.module("cli", "rehearse", str(TINY), "--stack", "rlft-kubernetes-gpu", "--set", "warm_start=null")
     assert done.returncode == 0, done.stdout + done.stderr

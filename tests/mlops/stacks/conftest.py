@@ -55,6 +55,9 @@ def remote(monkeypatch):
         orchestrator=SimpleNamespace(flavor="kubernetes"),
         artifact_store=SimpleNamespace(flavor="s3"),
         step_operator=None,
+        environment={},
+        secrets=[],
+        all_components=[],
         requirements=lambda: {"kubernetes>=21.7,<26", "s3fs>2022.3.0,!=2025.3.1", "mlflow>=2.1.1,<4"},
     )
     monkeypatch.setattr(Client, "active_stack", stack)

@@ -1,10 +1,13 @@
 """How the image of a stack is made, and that a stack that builds one runs only what its pods will have."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from cli.replayed import options_for
 from mlops.clone import PINS
+from mlops.home.folder import Home
 from mlops.runs.labels import Labels
 from mlops.runs.starting import replay_options, run_options
 from mlops.schedules.cluster import cluster_options
@@ -26,7 +29,7 @@ def every_kind_of_options() -> list[dict]:
     schedule = ScheduleConfig(name="weekly", config=str(TINY), cron="0 4 * * mon", stack="gpu")
     return [
         run_options(config, labels),
-        replay_options("first", "tiny", labels),
+        replay_options("first", "tiny", labels, config),
         cluster_options(schedule, config),
         {"settings": image_settings()},
     ]
@@ -64,6 +67,22 @@ def test_all_that_is_lacking_is_told_at_once(folder):
     files, packages = refused.value.problems
     assert "environment.name: capitals.py" in files.what
     assert "capitals.py imports shapely_of_nowhere" in packages.what
+
+
+def test_a_replay_is_checked_too_and_its_image_is_for_its_config(folder):
+    source: Any = SimpleNamespace(name="first")
+    home, labels = Home(folder / ".rlft"), Labels(name="again")
+    with pytest.raises(NotReadyError, match=r"environment\.name: capitals\.py"):
+        options_for(home, source, labels, {}, load_config(folder / "config.yaml"))
+    config = load_config(folder / "config.yaml", ["distributed={engine: ray, trainers: 2}"])
+    docker = replay_options("first", "tiny", labels, config)["settings"]["docker"]
+    assert any(line.startswith("ray==") for line in docker.requirements)
+
+
+def test_a_variable_that_the_pods_lack_is_refused(folder):
+    git(folder, "init")
+    with pytest.raises(NotReadyError, match=r"environment\.kwargs\.key needs the variable JUDGE_KEY"):
+        check_image(load_config(folder / "config.yaml", ["environment.kwargs={key: 'env:JUDGE_KEY'}"]))
 
 
 def test_what_the_pods_will_have_is_not_refused(folder):

@@ -9,6 +9,7 @@ import pytest
 from mlops.clone import PROJECT
 from mlops.stacks.image import image_settings
 from mlops.stacks.lacking import files_of, lacking_files, lacking_packages
+from mlops.stacks.needs import Needs
 from rlft.config import Config
 from rlft.config.file import load_config
 from tests.mlops.stacks.conftest import git, set_clone
@@ -28,19 +29,19 @@ def config_of(folder: Path, *overrides: str) -> Config:
 
 def files(config: Config) -> list[str]:
     """The files that are said to be lacking."""
-    return [line.strip() for problem in lacking_files(config) for line in problem.what.splitlines()[1:]]
+    return [line.strip() for problem in lacking_files(Needs((config,))) for line in problem.what.splitlines()[1:]]
 
 
 def packages(config: Config, remote) -> list[str]:
     docker = image_settings(config)["docker"]
-    problems = lacking_packages(config, docker, remote)
+    problems = lacking_packages(Needs((config,)), docker, remote)
     return [line.strip() for problem in problems for line in problem.what.splitlines()[1:]]
 
 
 def test_every_file_of_a_folder_that_is_no_repository_is_named_with_its_setting(folder):
     config = config_of(folder)
     assert set(files(config)) == {f"{setting}: {name}" for setting, name in NAMED.items()}
-    [problem] = lacking_files(config)
+    [problem] = lacking_files(Needs((config,)))
     assert str(folder / "rlft") in problem.fix
     git(folder, "init")
     assert files(config) == []
@@ -92,7 +93,9 @@ def test_code_is_named_that_does_not_come_with_rlft(folder, monkeypatch, setting
     (folder / "sums" / "arithmetic.py").write_text("")
     set_clone(monkeypatch, PROJECT)
     config = config_of(folder, "environment.name=rlft.environments.gsm8k:GSM8K", f"{setting}={name}")
-    named = {setting: path for setting, path in files_of(config) if setting not in NAMED or path.suffix == ".py"}
+    named = {
+        setting: path for setting, path in files_of(Needs((config,))) if setting not in NAMED or path.suffix == ".py"
+    }
     setting = setting.removesuffix(".rewards")
     assert {key: str(path) for key, path in named.items()} == ({setting: file} if file else {})
 
