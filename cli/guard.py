@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from shlex import quote
 from typing import NoReturn
 
 import typer
@@ -20,7 +19,6 @@ from mlops.display.terminal import errors, styled, visible_logs
 from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import own_note
 from mlops.home.variables import quieten
-from mlops.ids import name_of_first
 from mlops.runtime.last_words import keep_trace, write_summary
 from mlops.runtime.signals import Interrupt, installed
 from mlops.summary.file import failed, summary_since
@@ -105,10 +103,9 @@ def _import_from_working_directory() -> None:
 
 
 def _way_on(home: Home, started: float, interrupt: Interrupt) -> str | None:
-    """Return the command that goes on with the run of this command; `None` if it had begun none."""
-    run = interrupt.run_name if own_note(home) else None
-    run = run or summary_since(home, started).pipeline_run_id
-    return f"rlft resume {quote(name_of_first(interrupt.run_name or run))}" if run else None
+    """Return the command that goes on with the run of this command; `None` if it had begun none that is resumed."""
+    has_begun = own_note(home) is not None or summary_since(home, started).pipeline_run_id is not None
+    return interrupt.resume if has_begun else None
 
 
 def _show_logs(verbose: bool) -> None:

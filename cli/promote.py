@@ -18,7 +18,7 @@ from mlops.display.terminal import console, errors, styled
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
-from mlops.home.processes import claimed
+from mlops.home.processes import claimed, resume_command
 from mlops.runtime.last_words import write_summary
 from mlops.runtime.signals import keep_from_zenml
 from mlops.summary.file import read_summary
@@ -68,6 +68,7 @@ def promote(
             _tell(name, _is_champion(plan), as_json=as_json)
             raise typer.Exit
         errors.print(f"{name} is over: what it has stored is read, and nothing is trained again", soft_wrap=True)
+        interrupt.resume = resume_command(name, stack)
         if stack is None:
             interrupt.run_name = plan.again.name
             held.callback(back_up, home)

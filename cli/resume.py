@@ -19,7 +19,7 @@ from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
-from mlops.home.processes import claimed
+from mlops.home.processes import claimed, resume_command
 from mlops.runs.listed import find_listed
 from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.unknown import unknown_run
@@ -78,6 +78,7 @@ def resume(
         again = resumed(
             found, tracking_uri if stack else None, [f"distributed.trainers={trainers}"] if trainers else []
         )
+        interrupt.resume = resume_command(name, stack)
         if stack is not None:
             from mlops.stacks.image import check_image
 

@@ -31,7 +31,7 @@ from mlops.display.terminal import errors
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
-from mlops.home.processes import claimed
+from mlops.home.processes import claimed, resume_command
 from mlops.ids import again_name
 from mlops.runs.commits import users_commits
 from mlops.runs.labels import Labels, make_labels, refuse_taken
@@ -88,6 +88,7 @@ def run(
             held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
 
         def begin(labels: Labels) -> Any:
+            interrupt.resume = resume_command(labels.name, stack)
             pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
             pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
             arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)

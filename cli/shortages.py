@@ -1,4 +1,7 @@
-"""Makes one sentence of an error by which a machine says that room, memory, or leave to write is missing."""
+"""Makes one sentence of an error by which a machine says that room, memory, or leave to write is missing.
+
+So too where a server or a store of a stack has failed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from mlops.home.databases import ZENML
 from mlops.home.faults import find_faults
 from mlops.home.folder import Home
 from mlops.home.settings import settings_file
+from mlops.stacks.away import server_error
 from rlft.errors import MemoryShortError, RlftError, StorageError
 from rlft.shortage import shortage_of
 
@@ -24,6 +28,8 @@ def shortage_error(error: BaseException, home: Home, resume: str | None) -> Rlft
             where=str(home.root),
             fix="put it back and resume the run, or start it anew",
         )
+    if away := server_error(error, resume):
+        return away
     then = f", then `{resume}`" if resume else ", then start again"
     match shortage_of(error):
         case "disk":

@@ -100,6 +100,12 @@ class StackError(RlftError):
     """A ZenML stack that cannot run the pipeline."""
 
 
+class StackAwayError(StackError):
+    """A server of a stack that does not answer while a run goes on, which can be resumed."""
+
+    exit_code = 1
+
+
 class TrackerError(RlftError):
     """A tracker or a registry that does not answer, or does not take what it is given; the run itself is done."""
 

@@ -29,7 +29,8 @@ class NameHeldError(RlftError):
 class Note:
     """A run and its process; `started` (seconds since the epoch) tells that from a later process with the same id.
 
-    `resumes` says whether `rlft resume` goes on with it; an evaluation or a replay is given again instead.
+    `resumes` says whether `rlft resume` goes on with it; an evaluation or a replay is given again instead. `stack` is
+    the name of the stack that it is on, if it is on one.
     """
 
     run_id: str
@@ -37,12 +38,13 @@ class Note:
     pid: int
     started: float
     resumes: bool = True
+    stack: str = ""
 
     @property
     def way_on(self) -> str:
         """How a person goes on with the run if its process ends."""
         if self.resumes:
-            return f"`rlft resume {quote(self.run_name)}` goes on"
+            return f"`{resume_command(self.run_name, self.stack)}` goes on"
         return "giving the same command again goes on"
 
     @property
@@ -59,10 +61,15 @@ def is_process(pid: int, started: float) -> bool:
         return False
 
 
-def note_process(home: Home, run_id: str, run_name: str, *, resumes: bool = True) -> None:
+def resume_command(name: str, stack: str | None) -> str:
+    """Return the command that goes on with the run of this name."""
+    return f"rlft resume {quote(name)}" + (f" --stack {quote(stack)}" if stack else "")
+
+
+def note_process(home: Home, run_id: str, run_name: str, *, resumes: bool = True, stack: str = "") -> None:
     """Write a note of this process into the home, so that a later one can tell whether the run is alive."""
     process = psutil.Process()
-    note = Note(run_id, run_name, process.pid, process.create_time(), resumes)
+    note = Note(run_id, run_name, process.pid, process.create_time(), resumes, stack)
     write_file(_file(home, run_id), json.dumps(asdict(note)))
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from shlex import quote
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ from zenml.utils.dashboard_utils import get_run_url
 
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import calls_witnessed
-from mlops.home.processes import forget_process, note_process
+from mlops.home.processes import forget_process, note_process, resume_command
 from mlops.registry.champion import current_champion
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
@@ -33,6 +32,7 @@ from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
 from mlops.runs.starting import registry_name
+from mlops.stacks.away import server_error
 from mlops.stored.artifact_table import keep_artifacts
 from mlops.stored.report import make_report
 from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary
@@ -82,6 +82,8 @@ class Record:
     """The page about the run, as the artifact of the step that has made it, once there is one."""
     shows_highest_paid: bool = False
     """Whether each round has a page of the attempts that it paid most."""
+    zenml_answers: bool = True
+    """Whether ZenML can be asked: what has ended the run may be that its server is away."""
 
     def keep(self) -> None:
         """Write down where the run's artifacts lie, outside of ZenML's database, and how the machine was used."""
@@ -144,7 +146,7 @@ def open_record(
     except TrackerError:
         raise  # all is done but registering, and `promotion` says why not
     except Exception as cause:
-        _note_failure(record.summary, cause)
+        _note_failure(record, cause)
         raise
     finally:
         _close(record, home, run, status, labels.note)
@@ -156,8 +158,9 @@ def _begin(
     """Open the run in MLflow, and write down what a kill must leave: the process, a summary, and what exactly runs."""
     home, first = find_home(), root_run(run)
     root = str(first.id)
-    note_process(home, str(run.id), run.name)
     own_store = tracking_uri == home.tracking_uri
+    stack = "" if own_store else Client().active_stack_model.name
+    note_process(home, str(run.id), run.name, stack=stack)
     tags = {"zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, **identity_tags(config, labels)}
     tracker = Tracker.open(
         tracking_uri,
@@ -169,8 +172,7 @@ def _begin(
         missed_path=home.missed_file(root),
     )
     name = labels.name or run.name
-    there = "" if own_store else f" --stack {quote(Client().active_stack_model.name)}"
-    resume = f"rlft resume {quote(name)}{there}"
+    resume = resume_command(name, stack)
     # The status stands until the body has set another one.
     summary = Summary(status="failed", pipeline_run_id=str(run.id), process=os.getpid())
     record = Record(tracker, summary, name, tags, resume, attempt=len(attempts_of(run)), disk_before=_disk_use(home))
@@ -186,9 +188,11 @@ def _begin(
     return record
 
 
-def _note_failure(summary: Summary, cause: Exception) -> None:
-    summary.error = hide(str(cause))
-    summary.needs_new_settings = isinstance(cause, FixedSettingError)
+def _note_failure(record: Record, cause: Exception) -> None:
+    away = server_error(cause, record.resume)
+    record.summary.error = hide(str(away or cause))
+    record.summary.needs_new_settings = isinstance(cause, FixedSettingError)
+    record.zenml_answers = away is None
 
 
 def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store: bool) -> None:
@@ -223,7 +227,10 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
 
 
 def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, note: str) -> None:
-    """Write everything that must be written however the run has ended; `note` is what the user wrote about it."""
+    """Write everything that must be written however the run has ended; `note` is what the user wrote about it.
+
+    Where ZenML's server is away the note of the process stays, as after a kill: ZenML takes the run for running.
+    """
     run_id = str(run.id)
     record.keep()
     record.measure()
@@ -234,13 +241,17 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
     step = record.attempt if record.attempt > 1 else 0
     record.tracker.log_metrics(result_metrics(record.summary, gpus, record.trained, record.tokens), step=step)
     shown = record.shows_highest_paid
-    links = links_of(record.summary, record.tracker.experiment_id, _page_of(run), highest_paid=shown)
+    page = _page_of(run) if record.zenml_answers else None
+    links = links_of(record.summary, record.tracker.experiment_id, page, highest_paid=shown)
     said = description(record.summary, record.name, note, links)
     record.tracker.set_tags({"rlft.status": record.summary.status, DESCRIPTION: said})
     record.tracker.log_json(SUMMARY_ARTIFACT, record.summary.model_dump())
     keep_summary(home, record.summary)
-    _log_report(record, home, run_id)
+    if record.zenml_answers:
+        _log_report(record, home, run_id)
     record.tracker.finish(status)
+    if not record.zenml_answers:
+        return
     if record.tracker.run_id is not None:
         link: dict[str, MetadataType] = {"mlflow_run_id": record.tracker.run_id}
         log_metadata(metadata=link, run_id_name_or_prefix=run_id)

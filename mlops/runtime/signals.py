@@ -57,7 +57,8 @@ class Interrupt:
 
     `summary` is the file that `--summary` names, `started` the command's beginning in seconds since the epoch, and
     `run_name` the name of its run, set once there may be a run. `tracking_uri` is where MLflow is, if the environment
-    does not say so, and `limit` the seconds after which the process ends, whatever is still to be done.
+    does not say so, and `limit` the seconds after which the process ends, whatever is still to be done. `resume` is the
+    command that goes on with its run if an error ends that.
     """
 
     summary: Path | None = None
@@ -65,6 +66,7 @@ class Interrupt:
     run_name: str | None = None
     tracking_uri: str | None = None
     limit: float | None = None
+    resume: str | None = None
     owner: int = field(default_factory=os.getpid)
 
     def install(self, signals: tuple[signal.Signals, ...] = SIGNALS) -> None:

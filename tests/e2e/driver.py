@@ -3,7 +3,8 @@
     python -m tests.e2e.driver steps.train_grpo:train_round:2 run config.yaml
 
 A kill inside a step is what a machine that dies leaves behind: no clean-up code runs. With a text and a file after an
-`=`, as in `steps.train_grpo:train_round:2=denied=FILE`, the text is written there in place of a kill.
+`=`, as in `steps.train_grpo:train_round:2=denied=FILE`, the text is written there in place of a kill; `=kill=PID` kills
+the group of another process.
 """
 
 import importlib
@@ -52,7 +53,9 @@ if __name__ == "__main__":
         place, _, written = target.partition("=")
         if written:
             text, _, file = written.partition("=")
-            act_at(place, lambda: Path(file).write_text(text))
+            act_at(
+                place, lambda: os.killpg(int(file), signal.SIGKILL) if text == "kill" else Path(file).write_text(text)
+            )
         else:
             kill_at(place)
     console_script(arguments)

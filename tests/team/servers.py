@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import yaml
@@ -38,14 +39,32 @@ VALUES = {
 _S3 = Path(__file__).with_name("s3.py")
 
 
+class Restartable:
+    """A server that a test may kill, and start again where it was; `pid` is its process, and its group's number."""
+
+    def __init__(self, held: ExitStack, address: str, *how: Any, **variables: str) -> None:
+        self.address = address
+        self._start = lambda: held.enter_context(process(*how, **variables)).pid
+        self.start()
+
+    def start(self) -> None:
+        """Start it; returns when it answers."""
+        self.pid = self._start()
+
+
 @dataclass(frozen=True)
 class Servers:
     """Where they are. What stands in the file `fault` makes the store fail, and `folder` holds databases and logs."""
 
-    zenml: str
+    zenml_server: Restartable
     mlflow: str
     s3: str
     fault: Path
+
+    @property
+    def zenml(self) -> str:
+        """The address of ZenML's server."""
+        return self.zenml_server.address
 
     @property
     def folder(self) -> Path:
@@ -167,14 +186,12 @@ def mlflow(folder: Path, database: str, s3_address: str) -> Iterator[str]:
         yield address
 
 
-@contextmanager
-def zenml(folder: Path) -> Iterator[str]:
-    """ZenML's server, with an administrator; yields its address."""
+def zenml(held: ExitStack, folder: Path) -> Restartable:
+    """ZenML's server, with an administrator; it ends with `held`."""
     port = str(free_port())
     command, variables, _ = _described("zenml", {"/data": str(folder), "0.0.0.0": "127.0.0.1", "8080": port})
     address = f"http://127.0.0.1:{port}"
-    with process(command, folder, "zenml", f"{address}/health", **variables):
-        yield address
+    return Restartable(held, address, command, folder, "zenml", f"{address}/health", **variables)
 
 
 @contextmanager
@@ -185,4 +202,4 @@ def team(folder: Path) -> Iterator[Servers]:
         database = held.enter_context(postgres())
         s3_address, fault = held.enter_context(s3(folder))
         tracker = held.enter_context(mlflow(folder, database, s3_address))
-        yield Servers(held.enter_context(zenml(folder)), tracker, s3_address, fault)
+        yield Servers(zenml(held, folder), tracker, s3_address, fault)

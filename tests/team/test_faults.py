@@ -72,6 +72,23 @@ def test_a_killed_run_of_another_is_resumed_once_it_is_silent_and_through_every_
     assert (again.code, "has finished" in again.output) == (2, True), again.output
 
 
+def test_a_run_whose_zenml_server_dies_names_the_command_that_goes_on_and_that_does(anna):
+    server = anna.servers.zenml_server
+    run = ("run", str(TINY), *ON, *SHORT, "--set", "seed=6", "--name", "lost")
+    lost = anna.rlft(*run, kill_at=f"steps.train_grpo:train_round:1=kill={server.pid}")
+    server.start()
+    said = " ".join(lost.output.split())
+    assert lost.code == 1, said
+    assert f"error {server.address}: ZenML's server does not answer (ConnectionError)" in said
+    assert "then `rlft resume lost --stack team`" in said
+    assert "unexpected error" not in said
+    assert "Traceback" not in said
+    assert lost.summary["error"].startswith(f"{server.address}: ZenML's server does not answer")
+    done = anna.rlft("resume", "lost", *ON)
+    assert done.code == 0, done.output
+    assert len(anna.json("show", "lost", "0", *ON)) == 32  # the rollouts of the round, sampled once
+
+
 def test_a_policy_of_a_gibibyte_is_stored_in_pieces_whole_or_not_at_all(ben):
     measured = ben.code(_LARGE, str(ben.servers.fault), timeout=3000)
     assert measured.returncode == 0, measured.stderr[-3000:]
