@@ -105,6 +105,7 @@ def _from_records(config: Config, runs: Sequence[PastRun]) -> Estimate:
     from rlft.estimation.counts import counts_now, counts_of
     from rlft.estimation.estimate import estimate_run
     from rlft.estimation.records import changed_settings, rates_of_runs
+    from rlft.estimation.trainers import assumed
     from rlft.estimation.work import work_of
     from rlft.readiness.device import gpus_here
     from rlft.readiness.policy import memory_bytes
@@ -120,7 +121,7 @@ def _from_records(config: Config, runs: Sequence[PastRun]) -> Estimate:
     busy = busy_now()
     work = work_of(config, counts_of(runs[0], config) or counts_now(config))
     rates, gpus = rates_of_runs(runs, config, work, busy), gpus_here()
-    basis += said_of(busy)
+    basis += [*said_of(busy), *assumed(config.distributed, on_gpu=rates.on_gpu)]
     there = min(gpus) if rates.on_gpu and gpus else memory_bytes()
     return estimate_run(config, work, rates, len(gpus), basis, there)
 
@@ -129,12 +130,14 @@ def _from_probe(config: Config, seconds: float) -> Estimate:
     from rlft.estimation.estimate import estimate_run
     from rlft.estimation.probing import run_probe
     from rlft.estimation.samples import basis_of, counts_of_probe, rates_of_probe
+    from rlft.estimation.trainers import assumed, by_trainers
     from rlft.estimation.work import work_of
     from rlft.readiness.device import gpus_here
     from rlft.readiness.policy import memory_bytes
 
     probed = run_probe(config, seconds)
     work = work_of(config, counts_of_probe(probed))
-    rates, gpus = rates_of_probe(probed, config, work), gpus_here()
+    rates, gpus = by_trainers(rates_of_probe(probed, config, work), config.distributed), gpus_here()
     there = min(gpus) if rates.on_gpu and gpus else memory_bytes()
-    return estimate_run(config, work, rates, len(gpus), basis_of(probed, config), there)
+    basis = [*basis_of(probed, config), *assumed(config.distributed, on_gpu=rates.on_gpu)]
+    return estimate_run(config, work, rates, len(gpus), basis, there)

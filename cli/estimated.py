@@ -28,6 +28,9 @@ def show_estimate(found: Estimate, name: str, price_per_hour: float | None) -> N
         f"Tokens: {_counts(found.sampled)} are sampled in the rounds, {_counts(found.evaluated)} beside them."
     )
     console.print(styled(found.room.sentence, "" if found.room.verdict in ("fits", "unknown") else "red"))
+    if found.trainer is not None:
+        low, high = (each / 2**30 for each in (found.trainer.low, found.trainer.high))
+        console.print(f"Each trainer takes {low:.3g} to {high:.3g} GiB of that.")
     if found.gpus:
         hours = found.seconds.times(found.gpus / 3600)
         console.print(f"GPU-hours: {hours.low:.2g} to {hours.high:.2g} on {found.gpus} GPU{'s' * (found.gpus > 1)}.")

@@ -8,6 +8,7 @@
 - `stages`, `estimate`: work times rates, stage by stage; all of it with tokens, cost and budget
 - `scheduled`: what the runs of a schedule take by week and by month
 - `endings`: what an early stop or a budget changes
+- `trainers`: what several trainers change in time and memory
 - `room`: whether memory is enough, and which settings to lower
 - `busy`: how busy the machine is with other work
 - `peak`: the most memory that this process has held

@@ -12,6 +12,7 @@ from rlft.estimation.rates import Rates
 from rlft.estimation.room import Room, room_for
 from rlft.estimation.span import Span
 from rlft.estimation.stages import Stage, stages_of, together
+from rlft.estimation.trainers import held_with_trainers, trainer_memory
 from rlft.estimation.work import Work
 
 
@@ -20,7 +21,8 @@ class Estimate:
     """What a run will take: wall seconds by stage and in all, tokens, memory, and what the numbers rest on.
 
     `sampled` are the tokens of all rounds, which `budget.tokens` bounds, `evaluated` those of evaluations. `gpus` is
-    how many GPUs the run can see. `endings` say what would end it early, `basis` where the rates are from.
+    how many GPUs the run can see. `endings` say what would end it early, `basis` where the rates are from. `trainer` is
+    the memory of each of several trainers, in bytes.
     """
 
     stages: Sequence[Stage]
@@ -32,6 +34,7 @@ class Estimate:
     gpus: int
     basis: Sequence[str]
     endings: Sequence[str]
+    trainer: Span | None = None
 
     def cost(self, price_per_hour: float) -> Span:
         """Return what the hours of a machine cost at this price, in its currency."""
@@ -46,6 +49,7 @@ class Estimate:
             "tokens": {"rounds": asdict(self.sampled), "evaluations": asdict(self.evaluated)},
             "gpu_hours": asdict(self.seconds.times(self.gpus / 3600)),
             "memory": asdict(self.room),
+            "trainer_memory": None if self.trainer is None else asdict(self.trainer),
             "cost": None if price_per_hour is None else asdict(self.cost(price_per_hour)),
             "basis": list(self.basis),
             "endings": list(self.endings),
@@ -56,13 +60,15 @@ def estimate_run(config: Config, work: Work, rates: Rates, gpus: int, basis: Seq
     """Return what a run of this config takes on a machine with so many GPUs, and `there` bytes of memory."""
     rounds = rounds_within(config.budget, work, rates, gpus)
     stages = stages_of(work, rates, rounds)
+    held = held_with_trainers(rates.memory, config.distributed, on_gpu=rates.on_gpu)
     return Estimate(
         stages=stages,
         seconds=together(stages, work.lag),
         rounds=rounds,
         sampled=_capped(rates.tokens.times(rounds.times(work.sampled)), config.budget.tokens),
         evaluated=rates.evaluated,
-        room=room_for(config, rates.memory, there, on_gpu=rates.on_gpu),
+        room=room_for(config, held, there, on_gpu=rates.on_gpu),
+        trainer=trainer_memory(rates.memory, config.distributed),
         gpus=gpus,
         basis=basis,
         endings=endings(config, rounds),

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from rlft.config import Config
+from rlft.config import Config, DistributedConfig
 from rlft.estimation.rates import Rates
-from rlft.estimation.span import Span, around, span_of
+from rlft.estimation.span import Span, around, exactly, span_of
+from rlft.estimation.trainers import carried_over
 from rlft.estimation.work import Work
 
 _SETUP = ("ingest_tasks", "audit_rewards", "initialize_policy", "leave_out_tasks", "ask_model")
@@ -94,7 +95,9 @@ def rates_of_runs(runs: Sequence[PastRun], config: Config, work: Work, busy: flo
         warm_start=timed([_seconds(run, "warm_start") or None for run in runs]),
         sample=sample,
         score=score,
-        train=timed([_trained(run) for run in runs], attempt.times(_groups_factor(runs, config))),
+        train=timed(
+            [_trained(run, config, on_gpu=on_gpu) for run in runs], attempt.times(_groups_factor(runs, config))
+        ),
         baseline=evaluation("baseline", work.baseline),
         validation=evaluation(_VALIDATION, work.validation),
         arm=evaluation(_ARMS, work.arm),
@@ -138,12 +141,18 @@ def _per_attempt(run: PastRun, pattern: str) -> float:
     return sum(step.seconds for step in steps) / (mean * len(steps)) if steps else 0.0
 
 
-def _trained(run: PastRun) -> float:
-    """Return the seconds of training by the attempts of a round, without those that are sampled in place of others."""
+def _trained(run: PastRun, config: Config, *, on_gpu: bool) -> Span:
+    """Return the seconds of training by the attempts of a round, without those that are sampled in place of others.
+
+    They are carried over to as many trainers as the config has.
+    """
     steps, training = run.matching(f"train_grpo_{_ROUND}"), run.settings["training"]
     sampled = fmean(step.attempts for step in run.matching(f"generate_rollouts_{_ROUND}"))
     asked = min(sampled, training["tasks_per_round"] * training["num_generations"])
-    return sum(step.seconds for step in steps) / (asked * len(steps))
+    before = run.settings.get("distributed")
+    settings = DistributedConfig.model_validate(before) if before else None
+    taken = exactly(sum(step.seconds for step in steps) / (asked * len(steps)))
+    return taken.times(carried_over(settings, config.distributed, on_gpu=on_gpu))
 
 
 def _groups_factor(runs: Sequence[PastRun], config: Config) -> Span:

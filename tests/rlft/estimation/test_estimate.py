@@ -67,6 +67,24 @@ def test_rounds_that_are_sampled_ahead_take_as_long_as_the_longer_half():
         assert near(one_round(work, replace(RATES, train=exactly(train))), low / 4 + 1, high / 4 + 1)
 
 
+def test_trainers_take_memory_beside_the_process_of_the_run():
+    two = {"engine": "ray", "trainers": 2}
+    config = make_config(distributed=two)
+    for on_gpu, most in (
+        (False, 3e9 + 2 * 3e9),
+        (True, 3e9 + 3e9),
+    ):  # on a GPU of its own the second one needs none here
+        found = estimate_run(config, WORK, replace(RATES, on_gpu=on_gpu), 0, [], 8 * 10**9)
+        assert found.room.needed is not None
+        assert near(found.room.needed, 2e9, most)
+        assert found.room.verdict == ("fits" if on_gpu else "may_not_fit")
+        assert found.trainer is not None
+        assert near(found.trainer, 1e9, 3e9)
+        assert found.as_json(None)["trainer_memory"] == {"low": 1e9, "high": 3e9}
+    alone = estimate_run(CONFIG, WORK, RATES, 0, [], 10**10)
+    assert (alone.trainer, alone.as_json(None)["trainer_memory"]) == (None, None)
+
+
 def test_what_it_costs():
     found = estimate_run(CONFIG, WORK, RATES, 2, [], 10**10)
     assert near(found.cost(120.0), 1.0, 37 / 30)  # 30 to 37 s at 2 a minute

@@ -170,3 +170,12 @@ def test_a_busy_machine_may_take_twice_as_long():
     assert near(busy.sample, alone.sample.low, 1.5 * alone.sample.high)
     assert near(busy.tokens, alone.tokens.low, alone.tokens.high)
     assert near(rates_for([make_run()], make_config(), 9.0).sample, alone.sample.low, 2 * alone.sample.high)
+
+
+def test_training_takes_longer_or_shorter_with_other_trainers_and_nothing_else_does():
+    config, two = make_config(), make_config(distributed={"engine": "ray", "trainers": 2})
+    work = work_of(config, TaskCounts(7, 10, 20))
+    alone, together = (rates_of_runs([make_run()], each, work) for each in (config, two))
+    assert near(together.train, 0.75 * alone.train.low, 1.5 * alone.train.high)
+    assert together.sample == alone.sample
+    assert rates_of_runs([make_run(distributed={"engine": "ray", "trainers": 2})], two, work).train == alone.train
