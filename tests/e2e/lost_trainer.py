@@ -1,6 +1,8 @@
 """Run the command line in this process, and kill a trainer with SIGKILL before the n-th round is given to them.
 
-python -m tests.e2e.lost_trainer 2 run config.yaml
+    python -m tests.e2e.lost_trainer 2 run config.yaml
+
+With a process's number, as in `2:1234`, that one is killed in place of the second trainer.
 """
 
 import os
@@ -11,15 +13,15 @@ from typing import Any
 from rlft.distributed.trainers import Trainers
 
 
-def kill_before(count: int) -> None:
-    """Have the second trainer die when the round of this number, from 1, is to be trained."""
+def kill_before(count: int, pid: int | None) -> None:
+    """Have the second trainer, or another process, die when the round of this number, from 1, is to be trained."""
     original, calls = Trainers.train, 0
 
     def train(self: Trainers, *given: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == count:
-            os.kill(self.pids[1], signal.SIGKILL)
+            os.kill(pid or self.pids[1], signal.SIGKILL)
         return original(self, *given)
 
     setattr(Trainers, "train", train)  # noqa: B010  # as a type checker would not have it
@@ -28,6 +30,7 @@ def kill_before(count: int) -> None:
 if __name__ == "__main__":
     from cli.__main__ import console_script
 
-    number, *arguments = sys.argv[1:]
-    kill_before(int(number))
+    place, *arguments = sys.argv[1:]
+    number, _, process = place.partition(":")
+    kill_before(int(number), int(process) if process else None)
     console_script(arguments)

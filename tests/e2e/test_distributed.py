@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
 import psutil
 import pytest
 
-from tests.e2e.conftest import TINY
+from tests.e2e.conftest import TINY, Home, Result
 from tests.needs import need_ray
+from tests.rlft.distributed.real_cluster import running
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.slow]
 TWO = "distributed={engine: ray, trainers: 2, timeout_seconds: 300}"
@@ -17,23 +23,77 @@ def rounds(home, run_id):
     return [home.steps(run_id)[f"train_grpo_r{number:03d}"]["weights"] for number in range(2)]
 
 
-def test_a_lost_trainer_costs_its_round_and_another_number_goes_on(make_home):
+SHORT = ("--set", "training.rounds=2", "--set", "controls=[]")
+
+
+@dataclass(frozen=True)
+class OfCluster(Home):
+    """A home whose runs know the token of a cluster."""
+
+    token: Path
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | {"RAY_AUTH_TOKEN_PATH": str(self.token)}
+
+
+@pytest.fixture(scope="module")
+def whole(make_home):
+    """The home of a run that two trainers have trained, and what it came to."""
     need_ray()
     home = make_home("distributed")
-    short = ["--set", "training.rounds=2", "--set", "controls=[]", "--set", TWO]
-    done = home.module("tests.e2e.lost_trainer", "2", "run", str(TINY), *short, "--name", "lost")
+    result = home.rlft("run", str(TINY), *SHORT, "--set", TWO, "--name", "whole")
+    assert result.code == 0, result.output
+    return home, result
+
+
+def check_goes_on(home, whole, resumed):
+    """A resumed run has the policy of the round that was kept, and trained on every rollout once."""
+    assert resumed.code == 0, resumed.output
+    kept = rounds(home, resumed.summary["pipeline_run_id"])[0]
+    assert kept == rounds(whole[0], whole[1].summary["pipeline_run_id"])[0]
+    assert resumed.summary["ledger"] == whole[1].summary["ledger"]
+
+
+def test_a_lost_trainer_costs_its_round_and_another_number_goes_on(whole):
+    home = whole[0]
+    done = home.module("tests.e2e.lost_trainer", "2", "run", str(TINY), *SHORT, "--set", TWO, "--name", "lost")
     said = done.stdout + done.stderr
     assert done.returncode == 1, said
     assert "trainer 2 of 2 (process " in said
     assert "has died" in said
     assert "rlft resume" in said
-    resumed = home.rlft("resume", "lost", "--trainers", "1")
-    assert resumed.code == 0, resumed.output
-    whole = home.rlft("run", str(TINY), *short, "--name", "whole")
-    assert whole.code == 0, whole.output
-    found, expected = (rounds(home, result.summary["pipeline_run_id"]) for result in (resumed, whole))
-    assert found[0] == expected[0]  # the round that two had trained was kept
+    summary = home.folder / "resumed.json"
+    again = home.module("cli", "resume", "lost", "--trainers", "1", "--summary", str(summary))
+    assert again.returncode == 0, again.stderr
+    resumed = Result(0, "", json.loads(summary.read_text()))
+    check_goes_on(home, whole, resumed)
+    found, expected = (rounds(home, each.summary["pipeline_run_id"]) for each in (resumed, whole[1]))
     assert found[1] != expected[1]  # one rounds otherwise than two
-    assert resumed.summary["ledger"] == whole.summary["ledger"]
     left = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
     assert not [line for line in left if "rlft-ray-" in line and "raylet" in line]
+
+
+def test_a_lost_machine_and_a_lost_head_of_a_cluster_cost_their_round(whole, make_home, tmp_path):
+    (token := tmp_path / "token").write_text(secrets.token_hex(32))
+    home = OfCluster(make_home("joined").folder, token)
+    with running(token) as cluster:
+        # Found within 20 s by Ray, and by the run when the trainer there does not answer.
+        run_and_lose(home, cluster["raylets"][1], cluster["address"], "machine")
+        check_goes_on(home, whole, home.rlft("resume", "machine", "--trainers", "1"))  # a core is left
+    port = int(cluster["address"].rpartition(":")[2])
+    with running(token, port) as cluster:
+        run_and_lose(home, cluster["head"], cluster["address"], "head", "--no-cache")
+    with running(token, port):
+        check_goes_on(home, whole, home.rlft("resume", "head"))
+
+
+def run_and_lose(home, pid, address, name, *options):
+    """A run in a cluster ends with the way on when a process of that is killed before its second round."""
+    joined = TWO.replace("}", f", address: '{address}'}}")
+    call = ("run", str(TINY), *SHORT, "--set", joined, "--name", name, *options)
+    done = home.module("tests.e2e.lost_trainer", f"2:{pid}", *call)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 1, said
+    assert "has died" in said or "the head of Ray does not answer any more" in said
+    assert "`rlft resume` goes on with the run from its last finished round" in said
+    assert "Traceback" not in said

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rlft.config import DistributedConfig
 from rlft.distributed.demand import Demand
 from rlft.distributed.joined import Machine, cores_each, find_problem
-from rlft.distributed.trainers import Trainers
 from rlft.distributed.trainers import find_problem as find_problem_of
 from rlft.errors import DistributedError
 from rlft.policy import PolicyFolder, save_policy
 from tests.factories import make_policy
 from tests.needs import need_ray
-from tests.rlft.distributed.test_trainers import job, start_trainers
+from tests.rlft.distributed.real_cluster import running
+from tests.rlft.distributed.test_trainers import job, start_trainers, train_often
 
 HERE = {
     "python": "3.11.9",
@@ -110,28 +107,13 @@ def cluster(tmp_path_factory):
     need_ray()
     token = tmp_path_factory.mktemp("cluster") / "token"
     token.write_text(secrets.token_hex(32))
-    variables = os.environ | {"RAY_AUTH_TOKEN_PATH": str(token)}
-    with tempfile.TemporaryDirectory(prefix="rlft-") as folder:  # a short name: a socket's path has 107 bytes at most
-        command = [sys.executable, "-m", "tests.rlft.distributed.real_cluster", folder]
-        with subprocess.Popen(
-            command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as running:
-            assert running.stdout is not None
-            assert running.stdin is not None
-            yield {**json.loads(running.stdout.readline()), "token": token}
-            running.stdin.close()
-            running.wait(timeout=120)
+    with running(token) as found:
+        yield found
 
 
 @pytest.fixture
 def first(tmp_path) -> PolicyFolder:
     return save_policy(make_policy(), tmp_path / "first")
-
-
-def train_often(trainers: Trainers, first: PolicyFolder, folder: Path) -> None:
-    """Train until something is wrong, or for very long: what Ray has lost it may notice only after some seconds."""
-    for number in range(1000):
-        trainers.train(job(first, folder / f"again{number}"))
 
 
 def settings(address: str, trainers: int) -> DistributedConfig:
@@ -154,6 +136,40 @@ def test_a_missing_token_and_too_few_cores_are_found_before(cluster, tmp_path, m
     nobody = find_problem_of(demand(2, address="127.0.0.1:9"), tmp_path)
     assert nobody is not None
     assert "nothing answers at 127.0.0.1:9" in nobody.what
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_auto_is_the_ray_that_runs_here_and_all_listens_at_the_address_by_which_ray_knows_the_machine(
+    cluster, first, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(cluster["token"]))
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # as where that Ray was started: it is on loopback
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    nothing = find_problem_of(settings("auto", 2), tmp_path, on_gpu=False)
+    assert nothing is not None
+    assert nothing.what == "no Ray runs on this machine"
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text(cluster["address"])  # what `ray start --head` leaves there
+    assert find_problem_of(settings("auto", 2), tmp_path, on_gpu=False) is None
+    before = listening(psutil.Process())
+    trainers = start_trainers(settings("auto", 2))
+    try:
+        trainers.train(job(first, tmp_path / "auto"))
+        assert PolicyFolder(tmp_path / "auto").metadata.round == 1
+        # The director has a port for Ray, and each trainer one of Ray's and one of gloo's.
+        assert {address for address, _ in listening(psutil.Process()) - before} == {"127.0.0.1"}
+        for pid in trainers.pids:
+            assert {address for address, _ in listening(psutil.Process(pid))} == {"127.0.0.1"}
+    finally:
+        trainers.close()
+
+
+def listening(process: psutil.Process) -> set[tuple[str, int]]:
+    """Address and port of all at which a process, or one that it has started, listens."""
+    links = [link for each in (process, *process.children(recursive=True)) for link in each.net_connections("inet")]
+    return {(link.laddr.ip.removeprefix("::ffff:"), link.laddr.port) for link in links if link.status == "LISTEN"}
 
 
 @pytest.mark.slow

@@ -140,3 +140,24 @@ def test_a_dead_or_hanging_trainer_is_named_and_the_round_can_be_done_again(requ
         trainers.close()
     assert not [each for each in children() if "ray" in each.name().lower() or "raylet" in " ".join(each.cmdline())]
     assert np.all([not Path(f"/proc/{second}").exists() or psutil.Process(second).status() == "zombie"])
+
+
+def train_often(trainers: Trainers, first: PolicyFolder, folder: Path) -> None:
+    """Train until something is wrong, or for very long: what Ray has lost it may notice only after some seconds."""
+    for number in range(1000):
+        trainers.train(job(first, folder / f"again{number}"))
+
+
+def test_a_dead_head_is_named(request, first, tmp_path):
+    request.getfixturevalue("trainers").close()
+    trainers = start_trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=60.0))
+    try:
+        trainers.train(job(first, tmp_path / "made"))
+        [head] = [each for each in children() if each.name() == "gcs_server"]
+        head.kill()
+        with pytest.raises(DistributedError, match=r"the head of Ray does not answer any more|has died") as caught:
+            train_often(trainers, first, tmp_path)
+        assert "`rlft resume`" in caught.value.fix
+    finally:
+        trainers.close()
+    assert not [each for each in children() if "raylet" in " ".join(each.cmdline())]
