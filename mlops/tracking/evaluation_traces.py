@@ -14,15 +14,17 @@ from mlops.tracking.spans import trace_id
 from mlops.tracking.traces import (
     ROLLOUT_TAG,
     SOURCE,
+    MadeTrace,
     choose_rollouts,
     prompt_count,
     reward_feedback,
     root_span_id,
-    store_rollout,
+    store_traces,
     trace_key,
+    trace_of,
 )
 from mlops.tracking.values import reason_of
-from rlft.types import Rewards, Rollouts, Task, TaskSet
+from rlft.types import Rewards, Rollout, Rollouts, Task, TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -53,27 +55,24 @@ def log_attempts(
     by_id, scores = tasks.by_id(), {reward.rollout_id: reward for reward in rewards}
     wanted = list(rollouts) if limit is None else list(choose_rollouts(rollouts, rewards, limit))
     metadata = {MODEL_ID: model_id} if model_id else {}
+
+    def trace(rollout: Rollout) -> MadeTrace:
+        task, key = by_id.get(rollout.task_id), trace_key(run_id, rollout)
+        found = reward_feedback(scores.get(rollout.rollout_id), rewards.weights, trace_id(key))
+        found += [*expectations(task, trace_id(key)), *(more or {}).get(rollout.rollout_id, ())]
+        assessments = _of_run(found, run_id, trace_id(key), root_span_id(key))
+        own = {**tags, **({"rlft.split": task.split} if task else {}), "rlft.sample": str(rollout.sample)}
+        return trace_of(experiment_id, run_id, rollout, assessments, prompt_count(rollout, task), own, metadata)
+
     stored = 0
     with quick_http():
         try:
             check_reachable(tracking_uri)
             there = _stored(tracking_uri, experiment_id, run_id)
             stored = len(there)
-            client = TracingClient(tracking_uri)
-            for rollout in wanted:
-                if rollout.rollout_id in there:
-                    continue
-                task = by_id.get(rollout.task_id)
-                key = trace_key(run_id, rollout)
-                found = reward_feedback(scores.get(rollout.rollout_id), rewards.weights, trace_id(key))
-                found += [*expectations(task, trace_id(key)), *(more or {}).get(rollout.rollout_id, ())]
-                assessments = _of_run(found, run_id, trace_id(key), root_span_id(key))
-                split = {"rlft.split": task.split} if task else {}
-                prompt = prompt_count(rollout, task)
-                sample = {"rlft.sample": str(rollout.sample)}
-                store_rollout(
-                    client, experiment_id, run_id, rollout, assessments, prompt, {**tags, **split, **sample}, metadata
-                )
+            missing = [rollout for rollout in wanted if rollout.rollout_id not in there]
+            traces = (trace(rollout) for rollout in missing)
+            for _ in store_traces(TracingClient(tracking_uri), experiment_id, traces):
                 stored += 1
         except Exception as cause:  # a trace is a convenience: the numbers are in the summary
             reason = reason_of(cause, tracking_uri)

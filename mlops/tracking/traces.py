@@ -1,6 +1,6 @@
 """Stores chosen rollouts as MLflow traces: conversations that a person can read, with their scores beside them.
 
-Traces are written straight to the store of the given address, one after the other: no tracer, no queue that drops
+Traces are written straight to the store of the given address, one batch after the other: no tracer, no queue that drops
 under load, no global state. Their ids come from the run and the rollout, so writing one again changes nothing.
 """
 
@@ -10,7 +10,8 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from mlflow import MlflowClient
 from mlflow.entities import (
@@ -18,6 +19,7 @@ from mlflow.entities import (
     AssessmentError,
     AssessmentSource,
     Feedback,
+    Span,
     TraceInfo,
     TraceLocation,
     TraceState,
@@ -41,6 +43,8 @@ TURNS_TAG, CALLS_TAG, FAILED_TAG = "rlft.turns", "rlft.tool_calls", "rlft.tool_e
 STOP_TAG = "rlft.stop_reason"
 PREVIEW = 1000  # characters of a request or response in MLflow's list of traces
 SOURCE = AssessmentSource(source_type="CODE", source_id="rlft")
+MOST_TOGETHER = 50  # traces whose spans go in one request
+_LARGEST = 1_000_000  # characters of their spans; one trace may have more
 
 
 def choose_rollouts(rollouts: Rollouts, rewards: Rewards, count: int) -> tuple[Rollout, ...]:
@@ -78,18 +82,20 @@ def log_rollout_traces(
     by_id = tasks.by_id() if isinstance(tasks, TaskSet) else tasks
     scores = {reward.rollout_id: reward for reward in rewards}
     wanted = list(rollouts)
+
+    def trace(rollout: Rollout) -> MadeTrace:
+        trace = trace_id(trace_key(run_id, rollout))
+        feedback = reward_feedback(scores.get(rollout.rollout_id), rewards.weights, trace)
+        prompt = prompt_count(rollout, by_id.get(rollout.task_id))
+        return trace_of(experiment_id, run_id, rollout, feedback, prompt, {ROUND_TAG: str(round)}, {})
+
     with quick_http():
         try:
             check_reachable(tracking_uri)
             there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
-            client = TracingClient(tracking_uri)
-            for rollout in wanted:
-                if rollout.rollout_id not in there:
-                    prompt = prompt_count(rollout, by_id.get(rollout.task_id))
-                    feedback = reward_feedback(
-                        scores.get(rollout.rollout_id), rewards.weights, trace_id(trace_key(run_id, rollout))
-                    )
-                    store_rollout(client, experiment_id, run_id, rollout, feedback, prompt, {ROUND_TAG: str(round)}, {})
+            traces = (trace(rollout) for rollout in wanted if rollout.rollout_id not in there)
+            for _ in store_traces(TracingClient(tracking_uri), experiment_id, traces):
+                pass
             there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
         except Exception as cause:  # a trace is a convenience: whatever the store throws must not stop training
             reason = reason_of(cause, tracking_uri)
@@ -131,8 +137,16 @@ def prompt_count(rollout: Rollout, task: Task | None) -> int:
     return roles.index("assistant") if "assistant" in roles else len(roles)
 
 
-def store_rollout(
-    client: TracingClient,
+@dataclass(frozen=True, slots=True)
+class MadeTrace:
+    """A trace that is yet to be stored; `size` is about how many characters its spans have."""
+
+    info: TraceInfo
+    spans: list[Span]
+    size: int
+
+
+def trace_of(
     experiment_id: str,
     run_id: str,
     rollout: Rollout,
@@ -140,47 +154,71 @@ def store_rollout(
     prompt: int,
     tags: Mapping[str, str],
     metadata: Mapping[str, str],
-) -> None:
-    """Store one trace of a run, with further `tags` and `metadata`; the first `prompt` messages are the prompt.
+) -> MadeTrace:
+    """Return a rollout as a trace of a run, with further `tags` and `metadata`.
 
-    Its spans go first, so that a trace which a search by the run finds is complete. Raises what the store raises.
+    The first `prompt` messages are the prompt.
     """
     key = trace_key(run_id, rollout)
     end = time.time_ns()
     start = end - max(1_000_000, int(rollout.seconds * 1e9))  # nanoseconds, at least a millisecond
-    client.log_spans(experiment_id, rollout_spans(rollout, prompt, key, start, end))
-    client.start_trace(
-        TraceInfo(
-            trace_id=trace_id(key),
-            trace_location=TraceLocation.from_experiment_id(experiment_id),
-            request_time=start // 1_000_000,
-            execution_duration=(end - start) // 1_000_000,
-            state=TraceState.ERROR if rollout.error else TraceState.OK,
-            request_preview=_last_text(rollout.messages[:prompt]),
-            response_preview=as_text(rollout.error) or _last_text(rollout.messages[prompt:]),
-            trace_metadata={
-                "mlflow.sourceRun": run_id,
-                "mlflow.trace_schema.version": "3",
-                "mlflow.trace.tokenUsage": json.dumps(token_usage(rollout)),
-                **metadata,
-            },
-            tags={
-                "mlflow.traceName": "rollout",
-                # Set by MLflow when spans arrive first; a start_trace without it would point to a file.
-                "mlflow.trace.spansLocation": "TRACKING_STORE",
-                ROLLOUT_TAG: rollout.rollout_id,
-                # No session of MLflow's: it would show attempts at one task, which are apart, as turns of one talk.
-                TASK_TAG: rollout.task_id,
-                **tags,
-                POLICY_TAG: rollout.policy,
-                TURNS_TAG: str(rollout.turns),
-                CALLS_TAG: str(rollout.tool_calls),
-                FAILED_TAG: str(rollout.tool_errors),
-                STOP_TAG: rollout.stop_reason,
-            },
-            assessments=list(assessments),
-        )
+    info = TraceInfo(
+        trace_id=trace_id(key),
+        trace_location=TraceLocation.from_experiment_id(experiment_id),
+        request_time=start // 1_000_000,
+        execution_duration=(end - start) // 1_000_000,
+        state=TraceState.ERROR if rollout.error else TraceState.OK,
+        request_preview=_last_text(rollout.messages[:prompt]),
+        response_preview=as_text(rollout.error) or _last_text(rollout.messages[prompt:]),
+        trace_metadata={
+            "mlflow.sourceRun": run_id,
+            "mlflow.trace_schema.version": "3",
+            "mlflow.trace.tokenUsage": json.dumps(token_usage(rollout)),
+            **metadata,
+        },
+        tags={
+            "mlflow.traceName": "rollout",
+            # Set by MLflow when spans arrive first; a start_trace without it would point to a file.
+            "mlflow.trace.spansLocation": "TRACKING_STORE",
+            ROLLOUT_TAG: rollout.rollout_id,
+            # No session of MLflow's: it would show attempts at one task, which are apart, as turns of one talk.
+            TASK_TAG: rollout.task_id,
+            **tags,
+            POLICY_TAG: rollout.policy,
+            TURNS_TAG: str(rollout.turns),
+            CALLS_TAG: str(rollout.tool_calls),
+            FAILED_TAG: str(rollout.tool_errors),
+            STOP_TAG: rollout.stop_reason,
+        },
+        assessments=list(assessments),
     )
+    characters = sum(len(message["content"]) for message in rollout.messages)
+    return MadeTrace(info, rollout_spans(rollout, prompt, key, start, end), characters * max(rollout.turns, 1))
+
+
+def store_traces(client: TracingClient, experiment_id: str, traces: Iterable[MadeTrace]) -> Iterator[MadeTrace]:
+    """Store traces, and yield each when it is. Raises what the store raises.
+
+    The spans of many go in one request, and before the traces themselves, so that a trace which a search by the run
+    finds is complete.
+    """
+    for together in _batches(traces):
+        client.log_spans(experiment_id, [span for each in together for span in each.spans])
+        for each in together:
+            client.start_trace(each.info)
+            yield each
+
+
+def _batches(traces: Iterable[MadeTrace]) -> Iterator[list[MadeTrace]]:
+    batch, size = list[MadeTrace](), 0
+    for each in traces:
+        if batch and (len(batch) == MOST_TOGETHER or size + each.size > _LARGEST):
+            yield batch
+            batch, size = [], 0
+        batch.append(each)
+        size += each.size
+    if batch:
+        yield batch
 
 
 def reward_feedback(reward: Reward | None, weights: Mapping[str, float], trace_id: str) -> list[Assessment]:

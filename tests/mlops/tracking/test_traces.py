@@ -1,10 +1,12 @@
 import dataclasses
+from typing import Any
 
 import mlflow
 import numpy as np
 import pytest
 from mlflow import MlflowClient
 
+from mlops.tracking import traces
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces, prompt_count
 from rlft.calls import make_call
 from rlft.outcome import Failure
@@ -171,17 +173,65 @@ def test_a_conversation_of_many_turns_is_read_back_turn_by_turn(store):
     }  # fmt: skip
 
 
-def test_nothing_is_traced_twice_and_all_are_stored(store):
+def test_nothing_is_traced_twice_and_all_are_stored(store, monkeypatch):
+    monkeypatch.setattr(traces, "MOST_TOGETHER", 10)
     run_id = store[0].create_run(store[1]).info.run_id
     rollouts = Rollouts(tuple(attempt(i) for i in range(25)))
     rewards = tuple(reward("x", i, i / 24) for i in range(25))
     assert log(store, run_id, rollouts.rows[:10], rewards) == 10
     assert log(store, run_id, rollouts, rewards) == 25
     assert log(store, run_id, rollouts, rewards) == 25
-    traces = traces_of(store, run_id)
-    assert sorted(t.info.tags["rlft.rollout_id"] for t in traces) == sorted(r.rollout_id for r in rollouts)
-    assert {len(t.data.spans) for t in traces} == {4}
-    assert {len(t.info.assessments) for t in traces} == {3}
+    there = traces_of(store, run_id)
+    assert sorted(t.info.tags["rlft.rollout_id"] for t in there) == sorted(r.rollout_id for r in rollouts)
+    assert {len(t.data.spans) for t in there} == {4}
+    assert {len(t.info.assessments) for t in there} == {3}
+
+
+class Listed:
+    """A client that lists what it is asked to store, and fails at a trace of which it has `fails_at` before."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.requests: list[tuple[str, list[str]]] = []
+        self._fails_at = fails_at
+
+    def log_spans(self, location, spans):
+        self.requests.append((f"spans of {location}", list(dict.fromkeys(span.trace_id for span in spans))))
+
+    def start_trace(self, info):
+        if self._fails_at == sum(what == "trace" for what, _ in self.requests):
+            raise ConnectionError("gone")
+        self.requests.append(("trace", [info.trace_id]))
+
+
+def made(count, text="x"):
+    for sample in range(count):
+        each = dataclasses.replace(attempt(sample), messages=(*PROMPT, {"role": "assistant", "content": text}))
+        yield traces.trace_of("7", "run", each, [], 1, {}, {})
+
+
+def test_the_spans_of_many_traces_are_one_request_and_come_before_these():
+    client: Any = Listed()
+    ids = [each.info.trace_id for each in traces.store_traces(client, "7", made(120))]
+    assert len(set(ids)) == 120
+    spans = [(place, names) for place, (what, names) in enumerate(client.requests) if what == "spans of 7"]
+    assert [len(names) for _, names in spans] == [50, 50, 20]  # 3 requests, where one for each trace would be 120
+    assert [place for place, _ in spans] == [0, 51, 102]
+    assert [names[0] for what, names in client.requests if what == "trace"] == ids
+
+
+def test_long_conversations_go_in_requests_of_their_own():
+    client: Any = Listed()
+    stored = list(traces.store_traces(client, "7", made(5, text="x" * 400_000)))  # two of them are below a million
+    assert [len(names) for what, names in client.requests if what != "trace"] == [2, 2, 1]
+    assert len(stored) == 5
+
+
+def test_what_is_stored_before_a_store_fails_is_counted():
+    client: Any = Listed(fails_at=3)
+    stored = []
+    with pytest.raises(ConnectionError):
+        stored.extend(traces.store_traces(client, "7", made(10)))
+    assert len(stored) == 3
 
 
 def test_the_same_rollout_in_another_run_is_another_trace(store):
