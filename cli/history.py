@@ -57,6 +57,10 @@ def show_history(console: Terminal, found: History, options: str, *, full: bool)
         console.print(f"version {version.version} was not promoted")
         for reason in version.why:
             console.print_behind("  ", reason)
+        if version.again:
+            console.print("  compared once more since, it was not promoted either:")
+        for reason in version.again:
+            console.print_behind("    ", reason)
     if (more := len(found.not_promoted) - _LISTED) > 0:
         console.print(f"{more} older versions were not promoted either (--json lists all)")
     for version in found.waiting:

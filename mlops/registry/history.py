@@ -10,7 +10,7 @@ from typing import Any
 from mlops.registry.client import RegistryClient
 from mlops.registry.ledger import Ledger, all_versions, read_ledger
 from mlops.registry.names import REASONS_TAG
-from mlops.registry.reasons import why_not_promoted
+from mlops.registry.reasons import why_not_again, why_not_promoted
 from mlops.registry.spells import Move, Spell, find_spells
 from mlops.registry.verdicts import waiting
 
@@ -57,10 +57,14 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class NotPromoted:
-    """A version that was decided about and was never champion, and the sentences that say why."""
+    """A version that was decided about and was never champion, and the sentences that say why.
+
+    `again` are those of its newest comparison (`rlft promote`), if that has found something else.
+    """
 
     version: str
     why: tuple[str, ...]
+    again: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,10 @@ class History:
             "name": self.name,
             "champion": self.champion,
             "waiting": list(self.waiting),
-            "not_promoted": [{"version": each.version, "why": list(each.why)} for each in self.not_promoted],
+            "not_promoted": [
+                {"version": each.version, "why": list(each.why), "again": list(each.again)}
+                for each in self.not_promoted
+            ],
             "history": past,
         }
 
@@ -101,7 +108,11 @@ def _not_promoted(ledger: Ledger, tags: Mapping[str, Mapping[str, str]]) -> tupl
     """Return the versions that were not promoted; one that another client has made champion is in the history."""
     without = {number: why_not_promoted(own) for number, own in tags.items()}
     numbers = sorted(without.keys() - ledger.ever, key=int, reverse=True)
-    return tuple(NotPromoted(number, tuple(why)) for number in numbers if (why := without[number]) is not None)
+    return tuple(
+        NotPromoted(number, tuple(why), tuple(why_not_again(tags[number])))
+        for number in numbers
+        if (why := without[number]) is not None
+    )
 
 
 def _told(spell: Spell, tags: Mapping[str, Mapping[str, str]]) -> Past:

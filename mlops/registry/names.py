@@ -21,6 +21,7 @@ APPROVAL_TAG = "rlft.approval"
 COMPARED_TAG, COMPARED_HASH_TAG, DECIDED_TAG = "rlft.compared.version", "rlft.compared.weights_hash", "rlft.decided_at"
 VERDICT_TAG = "rlft.verdict"  # of a version: who decided about it, when and why
 WITHHELD_TAG = "rlft.withheld"  # of a version: why it did not become champion although its gate was passed
+AGAIN_TAG = "rlft.decided_again"  # of a version: why the newest comparison, made once more, has not promoted it
 REASONS_TAG = "rlft.reasons"  # of a version: the sentences of its decision
 SCORE_TAG = "rlft.score."  # of a version, with the metric that decides behind it: its mean on the gate
 RULE_TAG = "rlft.rule."  # of a version, with the kind of a rule behind it: whether that `passes` or `fails`

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mlops.registry.names import PROMOTE_TAG, REASONS_TAG, WITHHELD_TAG
+from mlops.registry.names import AGAIN_TAG, PROMOTE_TAG, REASONS_TAG, WITHHELD_TAG
 from mlops.registry.verdicts import approval_of, told_of, verdict_of
 
 FAILS = "fails: "  # how the sentence of a rule begins that has failed
@@ -38,3 +38,9 @@ def why_not_promoted(tags: Mapping[str, str]) -> list[str] | None:
     if approval_of(tags) == "rejected":
         return [f"rejected{told_of(verdict_of(tags))}"]
     return [tags[WITHHELD_TAG]] if WITHHELD_TAG in tags else None
+
+
+def why_not_again(tags: Mapping[str, str]) -> list[str]:
+    """Return why the newest comparison has not promoted a version that one before it had not, if the reasons differ."""
+    newest = tags.get(AGAIN_TAG, "").splitlines()
+    return newest if newest != why_not_promoted(tags) else []

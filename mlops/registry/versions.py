@@ -24,6 +24,7 @@ from mlops.registry.ledger import all_versions
 from mlops.registry.logged_model import ServedFiles, log_model, read_policy, replace_files
 from mlops.registry.moved import why_withheld
 from mlops.registry.names import (
+    AGAIN_TAG,
     APPROVAL_TAG,
     COMPARED_HASH_TAG,
     COMPARED_TAG,
@@ -80,7 +81,7 @@ def register_policy_version(
     are not registered again, and aliases that were set once are not set again: a replay does not undo a rollback. An
     alias never moves to an older version, whoever comes last. With `anew` the weights may have been decided on before:
     if they are to be promoted now, by another look or beside another champion, they become a version more, as its
-    number says that this came later; if not, nothing changes. With `approval` a version that would be promoted waits
+    number says that this came later; if not, only the reason is noted. With `approval` a version that would be promoted waits
     for a person. If the champion that the decision compared with (`mlops.registry.moved.decided_with` in `tags`) was
     taken back meanwhile, or another run has promoted a version meanwhile, the version is withheld. `result` heads its
     description: what came of the run. `max_new_tokens` is the default of a request, `description` maps names of
@@ -110,6 +111,9 @@ def register_policy_version(
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
             all_tags, text = {**own, **waiting, **(tags or {})}, _described(client, run_id, decision, result)
             version = _create_version(client, name, run_id, model_id, all_tags, text)
+        elif anew and DONE_TAG in version.tags and not decision.promote:
+            failed = failing(decision.reasons) or decision.reasons
+            client.set_model_version_tag(name, str(version.version), AGAIN_TAG, "\n".join(failed))
         if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
             _set_aliases(client, version, decision)
     return _registered(client, name, str(version.version))

@@ -139,5 +139,12 @@ def test_a_version_that_failed_its_gate_leads_on(home):
     assert lines[:2] == ["version 12 was not promoted", "  fails: base"]
     assert lines[-2:] == ["2 older versions were not promoted either (--json lists all)", "small: there is no champion"]
     assert len(json.loads(rlft("history", "small", "--json").output)["not_promoted"]) == 12
+    registry.client.set_model_version_tag("small", "12", "rlft.decided_again", "fails: champion")
+    lines = rlft("history", "small").output.splitlines()
+    assert lines[1:4] == [
+        "  fails: base",
+        "  compared once more since, it was not promoted either:",
+        "    fails: champion",
+    ]
     refused = rlft("approve", "small", "1")
     assert (refused.exit_code, "it has not passed its gate: base" in refused.output) == (6, True)

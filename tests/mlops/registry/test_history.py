@@ -188,11 +188,13 @@ def test_versions_that_were_not_promoted_are_told_with_the_rules_that_failed(add
     promote(client, name, add_version(client, name))
     verdict = '{"verdict": "rejected", "who": {"name": "bob"}, "at": "2026-11-25T10:00:00Z", "why": "it is rude"}'
     add_version(client, name, **{"rlft.approval": "rejected", "rlft.verdict": verdict})
-    add_version(client, name, **{"rlft.withheld": "its rival was taken back"})
+    later = {"rlft.decided_again": "fails: it loses to the champion"}
+    add_version(client, name, **{"rlft.withheld": "its rival was taken back"}, **later)
     add_version(client, name, **{"rlft.approval": "pending"})
+    client.set_model_version_tag(name, "1", "rlft.decided_again", "fails: it loses to base")  # as before
     client.set_registered_model_alias(name, "champion", "2")  # whoever makes it champion has it in the history
     assert read_history(client, name).as_json()["not_promoted"] == [
-        {"version": "5", "why": ["its rival was taken back"]},
-        {"version": "4", "why": ["rejected by bob (unverified), 2026-11-25 10:00 UTC: it is rude"]},
-        {"version": "1", "why": ["fails: it loses to base"]},
+        {"version": "5", "why": ["its rival was taken back"], "again": ["fails: it loses to the champion"]},
+        {"version": "4", "why": ["rejected by bob (unverified), 2026-11-25 10:00 UTC: it is rude"], "again": []},
+        {"version": "1", "why": ["fails: it loses to base"], "again": []},
     ]
