@@ -77,16 +77,10 @@ def evaluate(
 
         tracking_uri = connect(home, stack)
         keep_from_zenml()
-        from mlops.stacks.image import check_pods, image_settings
-        from mlops.stacks.needs import needs_of_suite
-
         if stack is None:
             _check_names(home, settings, named, tracking_uri)
             held.callback(back_up, home)
-        needs = needs_of_suite(settings, named, key)
-        if stack is not None:
-            check_pods(needs)
-        images = image_settings(needs.configs[0])
+        images = _checked_images(settings, named, key)
         run_id = _run(settings, models, tracking_uri if stack else None, key, images, no_cache=no_cache)
         from cli.evaluated import finish_evaluation
 
@@ -101,6 +95,16 @@ def _check_names(home: Home, settings: SuiteConfig, models: list[ModelName], tra
     if settings.scorers:
         load_scorers(settings.scorers)
     check_models(home, models, tracking_uri)
+
+
+def _checked_images(settings: SuiteConfig, models: list[ModelName], key: str | None) -> Mapping[str, Any]:
+    """Return the settings of the pipeline's image. Raises NotReadyError for what the stack's pods will not have."""
+    from mlops.stacks.image import check_pods, image_settings
+    from mlops.stacks.needs import needs_of_suite
+
+    needs = needs_of_suite(settings, models, key)
+    check_pods(needs)
+    return image_settings(needs.configs[0])
 
 
 def _run(
