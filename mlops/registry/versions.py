@@ -77,18 +77,18 @@ def register_policy_version(
 ) -> RegisteredVersion:
     """Log the policy under an existing MLflow run, register it, and set its aliases.
 
-    It becomes `challenger`, and `champion` too if `decision.promote`. Weights that this run has registered already
-    are not registered again, and aliases that were set once are not set again: a replay does not undo a rollback. An
-    alias never moves to an older version, whoever comes last. With `anew` the weights may have been decided on before:
-    if they are to be promoted now, by another look or beside another champion, they become a version more, as its
-    number says that this came later; if not, only the reason is noted. With `approval` a version that would be promoted waits
+    It becomes `challenger`, and `champion` too if `decision.promote`. Weights that this run has registered already are
+    not registered again, and aliases that were set once are not set again: a replay does not undo a rollback. An alias
+    never moves to an older version, whoever comes last. With `anew` the weights may have been decided on before: if
+    they are to be promoted now, by another look or beside another champion, they become a version more, as its number
+    says that this came later; if not, only the reason is noted. With `approval` a version that would be promoted waits
     for a person. If the champion that the decision compared with (`mlops.registry.moved.decided_with` in `tags`) was
     taken back meanwhile, or another run has promoted a version meanwhile, the version is withheld. `result` heads its
     description: what came of the run. `max_new_tokens` is the default of a request, `description` maps names of
     `mlops.registry.logged_model.DESCRIPTION` to the texts that are stored beside the policy. `alone` keeps other
     processes from registering, if something can; it is entered once, when the weights have been uploaded. Files of a
-    version that are damaged are replaced. Raises PolicyError when the folder
-    holds no policy, and DamagedError when its weights are not those whose hash it says.
+    version that are damaged are replaced. Raises PolicyError when the folder holds no policy, and DamagedError when its
+    weights are not those whose hash it says.
     """
     policy = read_policy(policy_folder)
     check_weights(policy_folder, policy["weights_hash"], str(policy_folder))

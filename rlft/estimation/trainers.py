@@ -1,6 +1,7 @@
 """What several trainers (`distributed`) change: how long training takes, and what memory they hold.
 
-Two trainers were measured beside one, on CPUs (docs/guide/distributed.md); all else is assumed, and said to be.
+Two trainers of a thread each were measured beside one, on CPUs (docs/performance.md); all else is assumed, and said to
+be.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SAME_CORES = Span(0.75, 1.5)
 def time_share(settings: DistributedConfig | None, *, on_gpu: bool) -> Span:
     """Return the time of training as a share of what one process takes.
 
-    On GPUs of their own N trainers take 1/N at least, and 2/(N+1) at most: two were 1.5 times as fast as one.
+    On GPUs of their own N trainers take 1/N at least, and 2/(N+1) at most: two were 1.57 times as fast as one.
     """
     if settings is None or settings.trainers == 1:
         return exactly(1.0)

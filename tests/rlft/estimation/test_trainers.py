@@ -14,7 +14,7 @@ def of(trainers: int) -> DistributedConfig:
 
 @pytest.mark.parametrize(
     ("trainers", "on_gpu", "low", "high"),
-    # 2 and 4 at best in a half and a quarter of the time; at most what two were seen to take, 1/1.5, and 2/5
+    # 2 and 4 at best in a half and a quarter of the time; at most a little more than the 1/1.57 that two took, and 2/5
     [(2, True, 1 / 2, 2 / 3), (4, True, 1 / 4, 2 / 5), (1, True, 1, 1), (2, False, 0.75, 1.5), (1, False, 1, 1)],
 )
 def test_training_takes_a_share_of_the_time_of_one(trainers, on_gpu, low, high):
