@@ -147,11 +147,9 @@ def test_auto_is_the_ray_that_runs_here_and_all_listens_at_the_address_by_which_
     monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # as where that Ray was started: it is on loopback
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    nothing = find_problem_of(settings("auto", 2), tmp_path, on_gpu=False)
-    assert nothing is not None
-    assert nothing.what == "no Ray runs on this machine"
     (tmp_path / "ray").mkdir()
-    (tmp_path / "ray" / "ray_current_cluster").write_text(cluster["address"])  # what `ray start --head` leaves there
+    # What `ray start --head` leaves there; of a Ray that runs alone the processes are enough.
+    (tmp_path / "ray" / "ray_current_cluster").write_text(cluster["address"])
     assert find_problem_of(settings("auto", 2), tmp_path, on_gpu=False) is None
     before = listening(psutil.Process())
     trainers = start_trainers(settings("auto", 2))
