@@ -12,7 +12,7 @@ from mlops.home.faults import find_faults
 from mlops.home.folder import Home
 from mlops.home.last_calls import how_it_ended
 from mlops.home.lost import check_artifacts, dangling_aliases, lost_versions
-from mlops.home.processes import Note, dead_notes, forget_process
+from mlops.home.processes import Note, dead_notes, forget_process, resume_command
 from mlops.registry.dangling import no_version
 from mlops.runs.last_sign import last_sign
 from mlops.stacks.stack import connect
@@ -37,8 +37,9 @@ def check_runs(home: Home) -> Iterator[Finding]:
         for note in left:
             forget_process(home, note.run_id)
             what = f"{note.run_name} was killed, and its summary says so now"
-            yield Finding("warning", what, f"rlft resume {quote(note.run_name)}")
-            yield from _end_in_mlflow(note.run_name, connect(home, None), read_summary(home, note.run_id))
+            yield Finding("warning", what, resume_command(note.run_name, note.stack))
+            if not note.stack:  # else its MLflow is told by the resume
+                yield from _end_in_mlflow(note.run_name, connect(home, None), read_summary(home, note.run_id))
         if not left:
             yield Finding("ok", "no run was killed midway")
         return

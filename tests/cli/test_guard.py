@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from cli import guard
 from cli.options import Summary as SummaryOption
 from mlops.home.folder import Home, find_home
+from mlops.home.processes import note_process
+from mlops.runtime.signals import Interrupt
 from mlops.summary.file import keep_summary, summary_text
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
@@ -57,6 +59,22 @@ def test_a_shortage_is_a_sentence_that_the_summary_has_too(tmp_path, monkeypatch
     assert caught.value.exit_code == 1
     assert capsys.readouterr().err == f"error {what}\n  what to do: {fix}\n"
     assert json.loads((tmp_path / "s.json").read_text())["error"] == f"{what}\n  what to do: {fix}"
+
+
+@pytest.mark.parametrize(("begun", "then"), [(True, "then `rlft resume a --stack team`"), (False, "then start again")])
+def test_what_goes_on_with_a_run_that_had_begun_is_named(tmp_path, monkeypatch, capsys, begun, then):
+    monkeypatch.setenv("RLFT_HOME", str(tmp_path))
+    monkeypatch.setattr(guard.errors, "_width", 2000)
+
+    def fail(interrupt: Interrupt) -> None:
+        interrupt.resume = "rlft resume a --stack team"
+        if begun:
+            note_process(Home(tmp_path), "id", "a-resumed-2", stack="team")
+        bytearray(1 << 62)
+
+    with pytest.raises(typer.Exit), guard.guarded(False, None) as interrupt:
+        fail(interrupt)
+    assert then in capsys.readouterr().err
 
 
 def test_folders_of_the_same_names_in_a_users_repository_do_not_stand_in_for_rlfts_own(tmp_path):

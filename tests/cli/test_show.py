@@ -93,3 +93,5 @@ def test_so_can_the_one_that_goes_on(tmp_path):
     note = Note("id", "sums, it's $(ls)", 1, 0.0)
     (command,) = re.findall("`(rlft resume .*)` goes on", _state(Home(tmp_path), note, None))
     assert shlex.split(command) == ["rlft", "resume", "sums, it's $(ls)"]
+    note = Note("id", "sums", 1, 0.0, stack="a team")
+    assert _state(Home(tmp_path), note, None) == "`rlft resume sums --stack 'a team'` goes on from here"

@@ -53,3 +53,8 @@ def test_a_summary_that_was_left_running_or_damaged_says_that_the_run_was_killed
     assert (left["status"], left["error"]) == ("failed", "the process was killed")
     assert [finding.state for finding in check_runs(home)] == ["ok"]
     assert [file.name for file in (tmp_path / "runs").iterdir()] == ["a-1.json"]
+    note = Note("a-2", "second", dead.pid, 1.0, stack="my team")
+    (tmp_path / "runs" / "a-2.process.json").write_text(json.dumps(asdict(note)))
+    home.summary_file("a-2").write_text(summary)
+    [finding] = check_runs(home)
+    assert finding.fix == "rlft resume second --stack 'my team'"
