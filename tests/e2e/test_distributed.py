@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.conftest import TINY, Home, Result
+from tests.e2e.conftest import TINY, Home
 from tests.needs import need_ray
 from tests.rlft.distributed.real_cluster import running
 
@@ -38,9 +37,9 @@ class OfCluster(Home):
 
 @pytest.fixture(scope="module")
 def whole(make_home):
-    """The home of a run that two trainers have trained, and what it came to."""
+    """A run that two trainers have trained, in a home of its own: another one there would take its rounds from it."""
     need_ray()
-    home = make_home("distributed")
+    home = make_home("whole")
     result = home.rlft("run", str(TINY), *SHORT, "--set", TWO, "--name", "whole")
     assert result.code == 0, result.output
     return home, result
@@ -54,20 +53,17 @@ def check_goes_on(home, whole, resumed):
     assert resumed.summary["ledger"] == whole[1].summary["ledger"]
 
 
-def test_a_lost_trainer_costs_its_round_and_another_number_goes_on(whole):
-    home = whole[0]
+def test_a_lost_trainer_costs_its_round_and_another_number_goes_on(whole, make_home):
+    home = make_home("distributed")
     done = home.module("tests.e2e.lost_trainer", "2", "run", str(TINY), *SHORT, "--set", TWO, "--name", "lost")
     said = done.stdout + done.stderr
     assert done.returncode == 1, said
     assert "trainer 2 of 2 (process " in said
     assert "has died" in said
     assert "rlft resume" in said
-    summary = home.folder / "resumed.json"
-    again = home.module("cli", "resume", "lost", "--trainers", "1", "--summary", str(summary))
-    assert again.returncode == 0, again.stderr
-    resumed = Result(0, "", json.loads(summary.read_text()))
+    resumed = home.rlft("resume", "lost", "--trainers", "1")
     check_goes_on(home, whole, resumed)
-    found, expected = (rounds(home, each.summary["pipeline_run_id"]) for each in (resumed, whole[1]))
+    found, expected = (rounds(where, each.summary["pipeline_run_id"]) for where, each in ((home, resumed), whole))
     assert found[1] != expected[1]  # one rounds otherwise than two
     left = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
     assert not [line for line in left if "rlft-ray-" in line and "raylet" in line]
