@@ -6,6 +6,9 @@ FAULT is a file that is read at each request: empty, or `denied`, `full`, `broke
 `slow` (a tenth of a second each), and after it, where only some requests fail, the methods that do (`denied PUT POST`),
 and how many of them pass before (`full PUT 2`). Other keys than KEY are unknown, as they are to any store. All is kept
 in memory.
+
+Where the pieces of a large file are put together a client may ask once more before there is an answer. It then gets
+that of the first request, as from a store; moto alone would not know the upload any more.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
@@ -36,6 +40,7 @@ class Faulty:
         self._app = DomainDispatcherApplication(create_backend_app)
         self._key, self._fault = key, fault
         self._text, self._passed, self._lock = "", 0, threading.Lock()
+        self._completing: dict[str, tuple[threading.Lock, list[Any]]] = {}
 
     def __call__(self, environ, start_response):
         """Answer a request, or refuse it."""
@@ -44,6 +49,9 @@ class Faulty:
         if used is not None and used[1] != self._key:
             fault, methods = "unknown", []
         if fault == "" or (methods and not self._fails(environ["REQUEST_METHOD"], methods)):
+            upload = re.search(r"\buploadId=([^&]+)", environ.get("QUERY_STRING", ""))
+            if environ["REQUEST_METHOD"] == "POST" and upload is not None:
+                return self._complete(upload[1], environ, start_response)
             return self._app(environ, start_response)
         if fault == "slow":
             time.sleep(0.1)
@@ -55,6 +63,19 @@ class Faulty:
         status, code, message = FAULTS[fault]
         start_response(status, [("Content-Type", "application/xml")])
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [_ERROR.format(code, message).encode()]
+
+    def _complete(self, upload: str, environ, start_response):
+        with self._lock:
+            own, answer = self._completing.setdefault(upload, (threading.Lock(), []))
+        with own:
+            if not answer:
+                head: list[Any] = []
+                body = b"".join(self._app(environ, lambda *given: head.append(given)))
+                answer += [head[0], body]
+            else:
+                environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        start_response(*answer[0])
+        return [answer[1]]
 
     def _read(self) -> list[str]:
         """Return the words of the file; what has passed counts from when it was written."""
