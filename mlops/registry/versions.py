@@ -111,12 +111,18 @@ def register_policy_version(
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
             all_tags, text = {**own, **waiting, **(tags or {})}, _described(client, run_id, decision, result)
             version = _create_version(client, name, run_id, model_id, all_tags, text)
-        elif anew and DONE_TAG in version.tags and not decision.promote:
-            failed = failing(decision.reasons) or decision.reasons
-            client.set_model_version_tag(name, str(version.version), AGAIN_TAG, "\n".join(failed))
+        elif anew and DONE_TAG in version.tags:
+            _note_again(client, version, decision)
         if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
             _set_aliases(client, version, decision)
     return _registered(client, name, str(version.version))
+
+
+def _note_again(client: RegistryClient, version: ModelVersion, decision: Decision) -> None:
+    """Note on a version that has been decided on before why it is not promoted by another decision, either."""
+    if not decision.promote:
+        failed = failing(decision.reasons) or decision.reasons
+        client.set_model_version_tag(version.name, str(version.version), AGAIN_TAG, "\n".join(failed))
 
 
 def _set_aliases(client: RegistryClient, version: ModelVersion, decision: Decision) -> None:
