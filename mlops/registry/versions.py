@@ -99,11 +99,7 @@ def register_policy_version(
     if version is None:
         model_id, files_hash = log_model(client, run_id, name, files)
     else:
-        logger.info("%s: version %s has these weights of this run already", name, version.version)
-        if not is_whole(client, version):
-            logger.warning("%s: the files of version %s are damaged, and are stored anew", name, version.version)
-            files_hash = replace_files(client, run_id, version.tags[MODEL_TAG], files)
-            client.set_model_version_tag(name, version.version, FILES_TAG, files_hash)
+        _mend_files(client, run_id, version, files)
     with alone or nullcontext():
         if version is None:
             assert model_id is not None
@@ -111,18 +107,27 @@ def register_policy_version(
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
             all_tags, text = {**own, **waiting, **(tags or {})}, _described(client, run_id, decision, result)
             version = _create_version(client, name, run_id, model_id, all_tags, text)
-        elif anew and DONE_TAG in version.tags:
-            _note_again(client, version, decision)
         if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
             _set_aliases(client, version, decision)
+        elif anew and not decision.promote:
+            _note_again(client, version, decision)
     return _registered(client, name, str(version.version))
+
+
+def _mend_files(client: RegistryClient, run_id: str, version: ModelVersion, files: ServedFiles) -> None:
+    """Store the files of a version anew if they are damaged."""
+    name, number = version.name, version.version
+    logger.info("%s: version %s has these weights of this run already", name, number)
+    if not is_whole(client, version):
+        logger.warning("%s: the files of version %s are damaged, and are stored anew", name, number)
+        files_hash = replace_files(client, run_id, version.tags[MODEL_TAG], files)
+        client.set_model_version_tag(name, number, FILES_TAG, files_hash)
 
 
 def _note_again(client: RegistryClient, version: ModelVersion, decision: Decision) -> None:
     """Note on a version that has been decided on before why it is not promoted by another decision, either."""
-    if not decision.promote:
-        failed = failing(decision.reasons) or decision.reasons
-        client.set_model_version_tag(version.name, str(version.version), AGAIN_TAG, "\n".join(failed))
+    failed = failing(decision.reasons) or decision.reasons
+    client.set_model_version_tag(version.name, str(version.version), AGAIN_TAG, "\n".join(failed))
 
 
 def _set_aliases(client: RegistryClient, version: ModelVersion, decision: Decision) -> None:
