@@ -110,6 +110,20 @@ class Child:
             leader.wait(_ENDS_WITHIN)
 
 
+def end_session(leader: int) -> None:
+    """End all processes of a session, by SIGTERM and after four seconds by SIGKILL; its leader may have ended."""
+    found = _others(leader)
+    with suppress(psutil.NoSuchProcess, ProcessLookupError):
+        if os.getsid(leader) == leader:
+            found.append(psutil.Process(leader))
+    for process in found:
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+    for process in psutil.wait_procs(found, timeout=_ENDS_WITHIN)[1]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
 def _others(leader: int) -> list[psutil.Process]:
     """Return the other processes of a session: children that were left by their parents belong to it, too."""
     found = []

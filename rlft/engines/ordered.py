@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from rlft.engines.child import Child, free_port
 from rlft.engines.guard import KEY_VARIABLE, OPEN
@@ -18,6 +21,8 @@ from rlft.temporary import folder_prefix, remove_left_behind
 SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
 _KIND = "engine"  # of temporary folders
 _LOOKS_EVERY = 1.0  # seconds
+# Ends a server and what it has started once nobody holds its input any more.
+_ENDER = "import sys; from rlft.engines.child import end_session; sys.stdin.read(); end_session(int(sys.argv[1]))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class Ordered:
         command: Sequence[str] = [sys.executable, "-m", SERVER, *order.options, "--host", host, "--port", str(port)]
         log = self._folder / "vllm.log"
         self.child = Child("vLLM", command, {**order.variables, **threads, KEY_VARIABLE: key}, log)
+        self._held = _watch_from_outside(self.child.pid)
         self._over = threading.Event()
 
     def wait(self, within: float) -> None:
@@ -71,6 +77,7 @@ class Ordered:
         """End it."""
         self._over.set()
         self.child.stop()
+        self._held.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _watch(self) -> None:
@@ -79,3 +86,23 @@ class Ordered:
             if self.child.exit_code is not None:
                 self.child.stop()
                 return
+
+
+def _watch_from_outside(server: int) -> IO[bytes]:
+    """Have a process end the server of this number once what is returned is closed, or this process has ended.
+
+    Ray kills the children of an actor that it ends, by SIGKILL: then vLLM's server cannot end its engine. So that
+    process is a grandchild, which its own parent leaves at once.
+    """
+    command = ["sh", "-c", 'exec 3<&0; "$@" <&3 &', "sh", sys.executable, "-c", _ENDER, str(server)]
+    read, write = os.pipe()
+    subprocess.run(
+        command,
+        stdin=read,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        check=True,
+    )
+    os.close(read)
+    return os.fdopen(write, "wb")

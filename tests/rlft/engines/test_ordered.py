@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -94,6 +97,38 @@ def test_all_that_a_server_has_started_ends_with_it(stands_in, ends):
     assert_ended(both)
     server.stop()
     assert [each for each in Path(stands_in).iterdir() if each.is_dir() and each.name != "__pycache__"] == []
+
+
+ACTOR = """
+import os, signal, sys
+from rlft.engines import ordered
+ordered.SERVER = "stand_in"
+server = ordered.Ordered(ordered.Order((), {}, on_gpu=False), "127.0.0.1", 1)
+server.wait(60)
+print(server.child.pid, flush=True)
+sys.stdin.readline()
+os.kill(server.child.pid, signal.SIGKILL)
+os._exit(1)
+"""
+
+
+def test_nothing_is_left_where_ray_kills_a_server_and_the_actor_ends(stands_in):
+    path = f"{os.getcwd()}:{stands_in}"
+    with subprocess.Popen(
+        [sys.executable, "-c", ACTOR],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path, "TMPDIR": str(stands_in)},
+    ) as actor:
+        assert actor.stdin is not None
+        assert actor.stdout is not None
+        own = psutil.Process(int(actor.stdout.readline()))
+        both = [own, *own.children()]
+        assert len(both) == 2
+        actor.stdin.write("end\n")
+        actor.stdin.flush()
+        assert_ended(both)
 
 
 def test_a_server_that_does_not_start_says_why_and_leaves_nothing(stands_in):
