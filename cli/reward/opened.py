@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mlops.display.terminal import errors
 from rlft.errors import ConfigError, TaskError
 
 if TYPE_CHECKING:
@@ -28,10 +29,16 @@ def specification_in(config: Config) -> Specification:
 
 
 def open_reward(config: Config) -> BaseEnv:
-    """Load the environment of a config. Raises EnvironmentSetupError and ConfigError as `load_environment` does."""
+    """Load the environment of a config, and say before that whose code it is and where a key is sent, on stderr.
+
+    Raises EnvironmentSetupError and ConfigError as `load_environment` does.
+    """
+    from rlft.config.reach import reaches
     from rlft.contract.loading import load_environment
 
     _check_single(config)
+    for line in reaches(config):
+        errors.print(line)
     return load_environment(config.environment.name, config.environment.kwargs)
 
 

@@ -11,6 +11,7 @@ from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.config.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, MOST
 from rlft.config.names import SEVERAL, Text, is_import_path
 from rlft.config.section import Section, changed
+from rlft.config.trusted import NO_SANDBOX
 from rlft.specification import Specification
 from rlft.types import Aggregation
 from rlft.workers.settings import Isolation, Workers
@@ -74,6 +75,15 @@ class RewardConfig(Section):
         description="A [specification](reward-specification.md), which is the reward in place of the environment's "
         "own: a YAML file, whose path is relative to the config, or its content. Without `environment` the attempt is "
         "one answer without tools.",
+    )
+    spec_may: list[Annotated[str, Field(pattern=rf"^({NO_SANDBOX}|env:[A-Za-z_][A-Za-z0-9_]*)$")]] = Field(
+        default=[],
+        max_length=20,
+        exclude_if=lambda allowed: not allowed,
+        description="What the file of `spec` may do that a file cannot ask for by itself: `no_sandbox` (its "
+        "`sandbox: none`), and `env:NAME` (its judge gets the key in this variable, at the address that the file "
+        "names). Variables with JUDGE in their name, and a provider's own, such as OPENAI_API_KEY for "
+        "https://api.openai.com, need no leave. What stands in the config itself needs none either.",
     )
     weights: dict[Text, Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT)]] = Field(
         default={},

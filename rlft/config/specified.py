@@ -11,6 +11,7 @@ from typing import Any
 
 from rlft.config.environment import EnvironmentConfig, RewardConfig
 from rlft.config.names import SPECIFICATION
+from rlft.config.trusted import check_trusted_file
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
@@ -44,13 +45,15 @@ def read_named_specifications(content: MutableMapping[str, Any], folder: Path) -
     """Replace the names of files in all settings `reward.spec` of a config or suite by what the files hold.
 
     Names are relative to `folder`, the config's own. Returns {setting: file}. Raises ConfigError as
-    `read_specification` does.
+    `read_specification` does, and for what a file may not ask for unless `reward.spec_may` allows it.
     """
     files = dict[str, Path]()
     for path, reward in _rewards(content):
         if isinstance(reward.get("spec"), str):
             files[f"{path}.spec"] = folder / reward["spec"]
-            reward["spec"] = read_specification(folder / reward["spec"], f"{path}.spec")
+            content_read = read_specification(folder / reward["spec"], f"{path}.spec")
+            check_trusted_file(content_read, reward, folder / reward["spec"], path)
+            reward["spec"] = content_read
     return files
 
 

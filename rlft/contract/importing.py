@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
@@ -69,6 +70,28 @@ def import_named(named: Name) -> ModuleType:
     return _load_file(named) if named.location.endswith(".py") else _load_module(named)
 
 
+def check_own(named: Name) -> None:
+    """Raise EnvironmentSetupError for code of Python itself or of an installed package other than rlft.
+
+    Nothing is imported to find that out. `builtins:eval` would run what a model has written.
+    """
+    location = named.location
+    if location.endswith(".py"):
+        path = str(expanded(location).resolve())
+        is_standard, is_other = path.startswith(_STANDARD), is_installed(Path(path))
+    else:
+        top = location.partition(".")[0]
+        is_standard = top in sys.stdlib_module_names
+        is_other = not is_standard and top != "rlft" and _is_installed_module(top)
+    if is_standard or is_other:
+        what = "Python itself" if is_standard and not is_other else "an installed package"
+        raise EnvironmentSetupError(
+            f"{location} is code of {what}, which was not written to score attempts",
+            where=named.where,
+            fix=f"write a function of your own that calls it, and name that: path/to/file.py:{named.kind}",
+        )
+
+
 def users_files() -> dict[str, str]:
     """Return the sha256 of each file of the user's own code that is imported, as it was when this was first asked.
 
@@ -98,6 +121,17 @@ def check_syntax(name: str, setting: str, kind: str) -> None:
         compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes
         raise _import_failed(named, error) from error
+
+
+def _is_installed_module(top: str) -> bool:
+    try:
+        spec = PathFinder.find_spec(top, [str(Path.cwd())]) or importlib.util.find_spec(top)
+    except ValueError:  # a module that was not made by an import
+        return False
+    if spec is None:
+        return False
+    places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+    return any(is_installed(Path(place)) for place in places)
 
 
 def _load_module(named: Name) -> ModuleType:

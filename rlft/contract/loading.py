@@ -15,7 +15,7 @@ from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.config.names import SEVERAL, SPECIFICATION
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import calling, defined_at, described
-from rlft.contract.importing import Name, import_named, users_files
+from rlft.contract.importing import Name, check_own, import_named, users_files
 from rlft.contract.marks import marked_weights
 from rlft.contract.several import Several
 from rlft.contract.signatures import check_signatures
@@ -180,13 +180,15 @@ def constructed_modules(value: Any) -> Iterator[ModuleType]:
         yield load_function(str(value[_TARGET]), _TARGET).module
 
 
-def load_function(name: str, setting: str) -> LoadedFunction:
+def load_function(name: str, setting: str, *, own: bool = False) -> LoadedFunction:
     """Import the function, class or other callable that `name` names, as `load_environment` imports a class.
 
-    `setting` is where the name stands in the config. Raises `EnvironmentSetupError` if it is not there, cannot be
-    imported or cannot be called.
+    `setting` is where the name stands in the config. With `own` it must be rlft's or the user's own code. Raises
+    `EnvironmentSetupError` if it is not there, cannot be imported or cannot be called.
     """
     named = Name.read(name, setting, "function")
+    if own:
+        check_own(named)
     module = import_named(named)
     found = getattr(module, named.attribute, None)
     if found is None:

@@ -21,7 +21,6 @@ from rlft.specification.golds import written_gold
 from rlft.specification.grader import FIELDS
 from rlft.specification.judged import no_judge
 from rlft.specification.model import GATE
-from rlft.specification.programs import Program
 from rlft.specification.scoring import parts_of, score_attempt
 from rlft.types import Task, Trajectory
 
@@ -82,7 +81,7 @@ class SpecifiedReward(BaseEnv):
         """Return what scores depend on: the specification, the code of its graders, and the versions of libraries."""
         specification, helpers = _held(self)
         graders = list(specification.graders())
-        modules = [load_function(name, "reward.spec").module for name in specification.functions()]
+        modules = [load_function(name, "reward.spec", own=True).module for name in specification.functions()]
         content = {
             "specification": specification.scoring(),
             "graders": code_fingerprint("rlft.environments.specified"),
@@ -167,9 +166,9 @@ def _helpers(specification: Specification) -> Helpers:
         from rlft.judges.chat_judge import ChatJudge
 
         judge = ChatJudge(specification.judge, Answers(judges_folder()))
-    if any(isinstance(each, Program) for each in graders):
+    if any(each.needs_sandbox for each in graders):
         from rlft.sandbox.create import create_sandbox
 
         sandbox = create_sandbox(specification.sandbox)
-    functions = {name: load_function(name, "reward.spec").call for name in specification.functions()}
+    functions = {name: load_function(name, "reward.spec", own=True).call for name in specification.functions()}
     return Helpers(sandbox=sandbox, judge=judge, functions=functions)

@@ -19,6 +19,8 @@ class Grader(Piece):
     """Whether scores lie in [0, 1] by themselves."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """The distributions whose versions may change its scores."""
+    needs_sandbox: ClassVar[bool] = False
+    """Whether it runs a program."""
 
     def says(self) -> str:
         """Return what is checked, in words that go on from “It is checked whether …”."""

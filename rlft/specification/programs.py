@@ -90,6 +90,7 @@ class Program(Grader):
     """
 
     bounded: ClassVar[bool] = False
+    needs_sandbox: ClassVar[bool] = True
 
     type: Literal["python"]
     name: str = Field(default="", description="A name, which is not read.")

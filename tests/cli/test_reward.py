@@ -75,6 +75,25 @@ def test_an_attempt_whose_score_does_not_come_is_cut(reward):
     reward("run", "try.yaml", "--attempt", "loop", *limit, code=2)
 
 
+def test_whose_code_is_run_is_told_before_it_runs(reward):
+    (reward.folder / "mine.py").write_text("raise RuntimeError('it ran')")
+    mine = {"mine": {"says": "It is mine.", "grader": {"type": "function", "function": "mine.py:f"}}}
+    (reward.folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": mine}))
+    for command in (["validate"], ["explain"], ["run", "--attempt", "x"]):
+        result = CliRunner().invoke(cli.app, ["reward", command[0], "try.yaml", *command[1:], "--verbose"])
+        said = result.output
+        assert 0 <= said.find(f"This runs the code in {reward.folder / 'mine.py'}.") < said.find("it ran")
+
+
+def test_a_file_with_a_function_of_python_itself_is_refused(reward):
+    attempt = "__import__('pathlib').Path('ran').touch() or 1"
+    mine = {"mine": {"says": "It is mine.", "grader": {"type": "function", "function": "builtins:eval"}}}
+    case = {"attempt": attempt, "item": {}, "at_least": 0, "reason": "It is."}
+    (reward.folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": mine, "cases": [case]}))
+    reward("validate", "try.yaml", code=2)
+    assert not (reward.folder / "ran").exists()
+
+
 def test_run_scores_an_attempt_and_says_why(reward):
     told = json.loads(reward("run", "try.yaml", "--attempt", "Cusco", "--task", "peru", "--json"))
     assert [(each["name"], each["found"], each["counts"]) for each in told["criteria"]] == [
