@@ -20,7 +20,14 @@ from rlft.audit.findings import (
 from rlft.audit.golds import ask_attacks, ask_golds
 from rlft.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
 from rlft.audit.verdict import MAX_RATIO, judge, kinds_in, summary
-from rlft.audit.warnings import warn_of_changes, warn_of_constants, warn_of_half, warn_of_pieces, warn_of_silence
+from rlft.audit.warnings import (
+    warn_of_changes,
+    warn_of_code,
+    warn_of_constants,
+    warn_of_half,
+    warn_of_pieces,
+    warn_of_silence,
+)
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.tools import ToolSpec
@@ -89,6 +96,7 @@ def audit_reward(
     scores = _judged(stage, golds, picked, max_ratio, is_all=tried == len(tasks))
     for said in failed_cases(environment, tasks, weights, timeout_seconds=timeout_seconds):
         findings.fail(Problem("cases", said))
+    warn_of_code(environment, findings)
     _say_what_was_slow(tried, len(picked), stage, seconds)
     return _report(scores, stage, tried, attacked)
 

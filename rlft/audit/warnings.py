@@ -10,7 +10,11 @@ from rlft.audit.findings import REWARD, Findings, Scores, listed, on, total_of
 from rlft.audit.order import in_reverse
 from rlft.audit.report import AttackScores, Problem
 from rlft.audit.verdict import kinds_in, mean_of, paid_parts, summary
+from rlft.contract.base import BaseEnv
+from rlft.contract.specified import specification_of
 from rlft.rewards.rubric import TOLERANCE
+from rlft.specification.executing import runs_code
+from rlft.specification.programs import Program
 from rlft.types import Reward
 
 _HALF = 0.5
@@ -20,6 +24,22 @@ _PIECES = (
     ("empty_list", "first_item"), ("first_item", "without_last_item"),
     ("empty_object", "first_field"), ("first_field", "without_last_field"),
 )  # fmt: skip
+
+
+def warn_of_code(environment: BaseEnv, findings: Findings) -> None:
+    """Add a note for each criterion whose program seems to run the attempt beside the answer, in its own process."""
+    specification = specification_of(environment)
+    for name, each in ({} if specification is None else specification.criteria).items():
+        programs = (one for one in (each.grader, *each.grader.inner()) if isinstance(one, Program))
+        if any(runs_code(program.source) for program in programs):
+            findings.note(
+                Problem(
+                    f"reward.spec.criteria.{name}",
+                    "its program calls `exec` or the like: code of an attempt that it runs so can read the answer and "
+                    "write its own score",
+                    "run the attempt by `subprocess`, with the inputs alone (docs/guide/reward-specification.md)",
+                )
+            )
 
 
 def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float]) -> None:

@@ -5,6 +5,7 @@
 - `grader`: the base class of graders
 - `texts`, `values`, `likeness`: graders that look at a text, or at a value in it; how alike two texts are
 - `programs`, `judged`, `judge`: graders that are code, or ask a judge; the protocol of judges
+- `executing`: whether a program runs other code beside itself
 - `compared`, `scorers`: graders that compare the attempts at a task, and that are scorers of MLflow
 - `billing`: what judges were asked for a score
 - `openai`: OpenAI's graders that compute

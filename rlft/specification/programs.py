@@ -19,11 +19,11 @@ from rlft.specification.grader import Grader
 from rlft.specification.reading import Read, said, value_read
 from rlft.workers.threads import in_thread
 
-# What `grade` runs of an attempt may write to every open file, end the process and replace functions of modules. So a
-# result is signed, by words that are not known to who merely writes, and what signs it is bound before.
+# Code of an attempt in a process that `grade` starts anew can read neither the grader nor the words that sign a result,
+# and so write none. What `grade` runs in this process itself, by `exec`, can do both: nothing here prevents that.
 _PROGRAM = """\
 def main():
-    import ctypes, json, os, sys, traceback
+    import ctypes, json, linecache, os, sys, traceback, types
     write, leave, number, text = os.write, os._exit, float, repr
     asked = json.loads(sys.stdin.buffer.read())
     sign, out = asked["sign"], os.dup(1)
@@ -33,7 +33,10 @@ def main():
         write(out, f"\\n{sign} {what}\\n".encode())
     say("began")
     try:
-        import graded
+        source, graded = asked.pop("source"), types.ModuleType("graded")
+        linecache.cache["graded.py"] = len(source), None, source.splitlines(True), "graded.py"
+        sys.modules["graded"] = graded
+        exec(compile(source, "graded.py", "exec"), vars(graded))
         score = text(number(graded.grade(asked["sample"], asked["item"])))
     except Exception:
         traceback.print_exc()
@@ -45,7 +48,6 @@ main()
 """
 _LONGEST_SOURCE = 256 * 1024  # as OpenAI's
 _SECONDS = 20.0
-_SIGNALS = 128  # exit codes from here on are those of signals
 
 
 class Function(Grader):
@@ -85,8 +87,8 @@ class Function(Grader):
 class Program(Grader):
     """OpenAI's `python`: a program that defines `grade(sample, item)`, run in the sandbox for each attempt.
 
-    Code of the attempt that `grade` runs itself, by `exec` or an import, can read the answer and fake the score: let it
-    run in a process of its own (docs/guide/reward-specification.md).
+    Code of the attempt that `grade` runs itself, by `exec` or an import, can read the answer and write any score: let
+    it run in a process of its own (docs/guide/reward-specification.md).
     """
 
     bounded: ClassVar[bool] = False
@@ -117,18 +119,18 @@ class Program(Grader):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return what the program returns.
 
-        Raises Unmeasured if it ends before that, ValueError if it fails, and SandboxError if the sandbox does.
+        Raises Unmeasured if it ends before that, by a limit too, ValueError if it raises an error or cannot start, and
+        SandboxError if the sandbox fails.
         """
         sandbox = attempt.helpers.sandbox
         assert sandbox is not None  # whoever loads a specification with programs makes one
         sign = secrets.token_hex(16)
-        asked = json.dumps({"sign": sign, "sample": attempt.sample, "item": attempt.item}).encode()
-        files = {"graded.py": self.source, "run_graded.py": _PROGRAM}
+        # The source goes in by stdin, which is read once: a file with it could be read by what `grade` starts.
+        asked = {"sign": sign, "source": self.source, "sample": attempt.sample, "item": attempt.item}
         limits = Limits(seconds=_SECONDS, output_bytes=64 * 1024)
         argv = [*sandbox.python, "-m", "run_graded"]
-        result = await run_program(sandbox, argv, files=files, stdin=asked, limits=limits)
-        if result.stopped is not None:
-            raise ValueError(f"the program ran into the limit on {result.stopped}")
+        files, given = {"run_graded.py": _PROGRAM}, json.dumps(asked).encode()
+        result = await run_program(sandbox, argv, files=files, stdin=given, limits=limits)
         score = _signed(result, sign)
         if not math.isfinite(score):
             raise ValueError(f"the program returned {score}")
@@ -136,12 +138,16 @@ class Program(Grader):
 
 
 def _signed(result: SandboxResult, sign: str) -> float:
-    """Return the score that a program has signed. Raises Unmeasured if it ended before, else ValueError."""
+    """Return the score that a program has signed.
+
+    Raises ValueError if it could not start, or said that `grade` raised an error, and Unmeasured for any other end.
+    """
     lines = result.stdout.decode(errors="replace").splitlines()
     said = [line.removeprefix(f"{sign} ") for line in lines if line.startswith(f"{sign} ")]
-    if said == ["began"] and result.exit_code < _SIGNALS:
-        raise Unmeasured("the program ended before `grade` returned, as what it runs of the attempt may do")
-    if result.exit_code == 0 and len(said) == 2:
+    if result.stopped is None and result.exit_code == 0 and len(said) == 2 and said[0] == "began":
         return float(said[1])
+    if said[:1] == ["began"] and said[1:] != ["raised"]:
+        how = f"at the limit on {result.stopped}" if result.stopped is not None else "before `grade` returned"
+        raise Unmeasured(f"the program ended {how}, as what it runs of the attempt may do")
     last = result.stderr.decode(errors="replace").strip()[-300:] or "it returned no number"
     raise ValueError(f"the program failed: {last}")

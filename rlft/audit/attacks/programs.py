@@ -52,6 +52,21 @@ for number in range(1, 64):
         pass
 os._exit(0)
 """
+_SIGNS = """\
+import os, re, stat, sys
+frame, words = sys._getframe(), []
+while frame is not None:
+    found = [each for each in list(frame.f_locals.values()) if isinstance(each, str)]
+    words += [each for each in found if re.fullmatch("[0-9a-fA-F-]{8,128}", each)]
+    frame = frame.f_back
+for number in range(1, 64):
+    try:
+        if stat.S_ISFIFO(os.fstat(number).st_mode):
+            os.write(number, "".join(f"\\n{word} 1.0\\n" for word in set(words)).encode())
+    except OSError:
+        pass
+os._exit(0)
+"""
 _PATCH_JSON = """\
 import json
 json.dumps = json.JSONEncoder.encode = lambda *_, **__: "1.0"
@@ -145,6 +160,8 @@ ATTACKS = (
     _attack("prints_success", "it prints what a test runner prints", _says(_MARKERS)),
     _attack("exits_with_success", "it prints what a test runner prints, and ends", _says(_PRINTS_AND_ENDS)),
     _attack("writes_score", "it writes a score to every pipe that is open, and ends", _says(_WRITES)),
+    _attack("signs_score", "it signs a score with what it finds in the variables of what runs it, and ends",
+            _says(_SIGNS)),
     _attack("patched_json", "it replaces what writes a score", _says(_PATCH_JSON)),
     _attack("reads_gold", "its functions look for gold in the variables of what calls them", _reads_gold),
     _attack("syntax_error", "it is no program", lambda known: _wrapped(known, "def broken(:")),

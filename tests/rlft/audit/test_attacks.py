@@ -3,6 +3,10 @@
 import json
 import os
 
+
+import subprocess
+import sys
+
 import pytest
 
 from rlft.audit.attacks.catalog import ATTACKS, FAMILIES, KINDS, attempts_at
@@ -143,6 +147,19 @@ def test_a_program_ends_what_tests_it_when_it_is_made_or_called(kind, when, erro
 def test_json_so_deep_that_reading_it_fails():
     with pytest.raises(RecursionError):
         json.loads(texts("deep_json", RECORD)[0])
+
+
+def test_a_program_signs_a_score_with_what_its_caller_knows():
+    # As a grader runs it: `word` is the secret that marks a result, and the result goes into a pipe.
+    grader = (
+        "import sys\nword = 'c0ffee' * 4\n"
+        "def grade():\n    exec(sys.argv[1], {})\n"
+        "def main(sign):\n    grade()\n    print(f'{sign} 0.0')\n"
+        "main(word)"
+    )
+    code = program_of(texts("signs_score", PROGRAM)[0])
+    done = subprocess.run([sys.executable, "-c", grader, code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"\n{'c0ffee' * 4} 1.0\n")
 
 
 def test_gold_beside_another_answer_has_both_orders():

@@ -13,6 +13,7 @@ from rlft.audit.attacks.known import Pool, other_gold
 from rlft.audit.findings import Findings
 from rlft.audit.golds import ask_golds
 from rlft.audit.rewards import AuditReport, audit_reward
+from rlft.audit.warnings import warn_of_code
 from rlft.calls import make_call
 from rlft.config import HarnessConfig
 from rlft.config.names import SPECIFICATION
@@ -489,6 +490,20 @@ def test_rewards_whose_order_matters_are_noted():
     report = audit_reward(TASKS[:1], Turns(), weights={}, full=None, timeout_seconds=2.0)
     said = "attempts that were scored again, with their rewards asked in the opposite order, have other scores"
     assert f"{said} on 1 task, for example t1: 1.5 and then 0.5" in report.findings
+
+
+def test_a_program_that_runs_the_attempt_itself_is_warned_of(bubblewrap):
+    apart = "import subprocess\ndef grade(sample, item):\n    return 1.0\n"
+    beside = "def grade(sample, item):\n    exec(sample['output_text'])\n    return 1.0\n"
+    graders = {name: {"type": "python", "source": source} for name, source in (("apart", apart), ("beside", beside))}
+    formula = {"type": "multi", "graders": {"a": graders["beside"]}, "calculate_output": "a / 2"}
+    criteria = {name: {"says": "It runs.", "grader": each} for name, each in {**graders, "formula": formula}.items()}
+    findings = Findings()
+    warn_of_code(load_environment(PLAIN, {SPECIFICATION: json.dumps({"criteria": criteria})}), findings)
+    assert [each.where for each in findings.problems] == ["reward.spec.criteria.beside", "reward.spec.criteria.formula"]
+    assert not findings.failed
+    warn_of_code(Turns(), findings)  # no specification
+    assert len(findings.problems) == 2
 
 
 def test_a_case_that_does_not_hold_fails_the_audit():

@@ -13,6 +13,7 @@ from rlft.errors import ConfigError
 from rlft.rewards.scoring import score_rollouts
 from rlft.sandbox.create import create_sandbox
 from rlft.specification.attempt import Attempt, Helpers
+from rlft.specification.executing import runs_code
 from rlft.specification.importing import import_grader
 from rlft.specification.judged import Input
 from rlft.specification.scoring import score_attempt
@@ -86,6 +87,16 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "guide" / "reward-specifi
 APART = PAGE.split("```python\n")[1].split("```")[0]
 WRITES = "import os\nfor fd in range(1, 10):\n    try: os.write(fd, b'1.0\\n')\n    except OSError: pass\n"
 GETS = "f = lambda x: x + next(v['k'] for v in values() if isinstance(v, dict) and 'k' in v)\n"
+SIGNS = """
+import os, sys
+frame = sys._getframe()
+while frame is not None:
+    known = frame.f_locals
+    if "sign" in known and "out" in known:
+        os.write(known["out"], f"\\n{known['sign']} 1.0\\n".encode())
+        os._exit(0)
+    frame = frame.f_back
+"""
 FRAMES = """
 import sys
 def values():
@@ -114,7 +125,12 @@ def program_score(source, code):
         (WRITES + "os._exit(0)", 0, 0),
         (WRITES + "f = lambda x: 0", 0, 0),
         ("import sys; sys.exit(0)", 0, 0),
-        ("import os; os.kill(os.getpid(), 9)", "error", 0),
+        ("import os; os.kill(os.getpid(), 9)", 0, 0),
+        ("import os, signal; signal.signal(2, signal.SIG_DFL); os.kill(os.getpid(), 2)", 0, 0),
+        ("raise KeyboardInterrupt", 0, 0),
+        ("import os; os.kill(os.getppid(), 15)", 0, 0),  # in a process of its own it kills the grader
+        ("import os; os.kill(-1, 9)", 0, 0),
+        (SIGNS, 1, 0),  # what signs a score is found, too
         ("import json\njson.dumps = repr = lambda *_: '1.0'\nf = lambda x: 0", 0, 0),
         ("import builtins\nbuiltins.float = builtins.repr = lambda *_: 1.0\nf = lambda x: 0", 1, 0),
         (FRAMES + GETS, 1, 0),  # what a grader that runs code beside the answer cannot prevent
@@ -154,6 +170,52 @@ def test_an_attempt_that_breaks_the_program_has_no_score_and_the_ledger_names_it
 def test_code_in_a_process_of_its_own_cannot_look_into_the_grader(bubblewrap):
     looks = "import os\ntry:\n    os.listdir(f'/proc/{os.getppid()}/fd')\nexcept OSError:\n    f = lambda x: x + 7\n"
     assert program_score(APART, looks) == 1
+
+
+def test_a_program_that_runs_into_a_limit_scores_the_lowest(bubblewrap):
+    floods = "import sys\nwhile True: sys.stderr.write('x' * 100_000)"
+    assert program_score(RUNS, floods) == 0
+
+
+def test_a_program_that_raises_or_does_not_start_is_an_error(bubblewrap):
+    assert program_score("def grade(sample, item):\n    return item['absent']\n", "x") == "error"
+    assert program_score("import no_such_module\ndef grade(sample, item):\n    return 1.0\n", "x") == "error"
+    assert program_score("def grade(sample, item):\n    return float('nan')\n", "x") == "error"
+
+
+def test_a_program_is_told_where_it_fails(bubblewrap):
+    source = "def grade(sample, item):\n    return item['absent']\n"
+    specification = import_grader({**PROGRAM, "source": source}, where="g.json")
+    attempt = Attempt([{"role": "assistant", "content": "x"}], {}, Helpers(sandbox=create_sandbox()))
+    with pytest.raises(
+        ValueError, match=r"(?s)File \"graded.py\", line 2, in grade\s+return item\['absent'\].*KeyError"
+    ):
+        asyncio.run(score_attempt(specification, attempt))
+
+
+def test_code_in_a_process_of_its_own_cannot_read_the_source_of_the_grader(bubblewrap):
+    finds = (
+        "import glob, os\n"
+        "texts = [open(path).read() for path in glob.glob('/program/**', recursive=True) if os.path.isfile(path)]\n"
+        "f = lambda x: x + 7 if texts and not any('each + item' in text for text in texts) else 0\n"
+    )
+    assert program_score(APART, finds) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "runs"),
+    [
+        (RUNS, True),
+        (APART, False),  # its `exec` stands in a text, which runs elsewhere
+        ("import builtins\ndef grade(sample, item):\n    return builtins.eval(sample['output_text'])", True),
+        ("import runpy\ndef grade(sample, item):\n    runpy.run_path('x')", True),
+        ("import re\nWORD = re.compile('x')\ndef grade(sample, item):\n    return 1.0", False),
+        ("def grade(sample, item):\n    return float(sample['output_text'] == 'exec(x)')", False),
+        ("def grade(:", False),
+    ],
+)
+def test_a_program_that_runs_code_itself_is_known_by_its_calls(source, runs):
+    assert runs_code(source) is runs
 
 
 @pytest.mark.parametrize(
