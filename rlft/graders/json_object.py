@@ -6,6 +6,9 @@ import json
 import math
 from typing import Any
 
+_DECODER = json.JSONDecoder()
+_MOST_BRACES = 100
+
 
 def read_json_object(text: str) -> dict[str, Any] | None:
     """Return the object from a text's first brace to its last, or `None` if that is not exactly one JSON object.
@@ -23,6 +26,22 @@ def read_json_object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def holds_json_object(text: str) -> bool:
+    """Return whether a text has a JSON object anywhere in it, or so many braces that nobody can tell."""
+    place = text.find("{")
+    for _ in range(_MOST_BRACES):
+        if place < 0:
+            return False
+        try:
+            _DECODER.raw_decode(text, place)
+            return True
+        except RecursionError:
+            return True
+        except ValueError:
+            place = text.find("{", place + 1)
+    return place >= 0
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

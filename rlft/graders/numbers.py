@@ -10,6 +10,7 @@ LONGEST_NUMBER = 64
 
 _MINUS = str.maketrans({"\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2013": "-", "\uff0d": "-"})
 _SPACES = re.compile(r"[\u00a0\u2007\u2009\u202f\t ]+")
+_ZEROS = re.compile(r"^([+-]?[$€£¥]?)0+(?=[0-9])")
 _INVISIBLE = re.compile(r"[\u200b\u200c\u200d\u2060\ufeff]")
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5",
@@ -66,6 +67,11 @@ def parse_number(text: str) -> Fraction | None:
     if magnitude is None:
         return None
     return -magnitude if "-" in (match["sign"], match["late_sign"]) else magnitude
+
+
+def shortened(text: str) -> str:
+    """Return a text, without zeros before a number, as far as it may be one: what follows would only hide it."""
+    return _ZEROS.sub(r"\1", text.strip())[:LONGEST_NUMBER]
 
 
 def format_number(value: Fraction) -> str:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
-from rlft.lookalikes import as_seen
+from rlft.lookalikes import as_seen, without_marks
 from rlft.nfkc import nfc, nfkc
+
+_SEPARATORS = dict.fromkeys(range(0x1C, 0x20))  # control characters that are white space to Python alone
+_LETTER = r"[^\W\d_]"
+_HYPHEN = re.compile(rf"(?<={_LETTER})[-\u2010\u2011]\n?(?={_LETTER})")
+_BETWEEN = re.compile(r"[\s.*_-]+")
+_SPELT = re.compile(rf"(?<!\w){_LETTER}(?:[\s.*_-]{{1,3}}{_LETTER}(?![^\W_])){{2,}}")
 
 
 def plain(value: Any) -> str:
@@ -27,5 +34,33 @@ def normal(text: str, *, ignore_case: bool, ignore_space: bool) -> str:
 
 
 def seen(text: str) -> str:
-    """Return a text as a person reads it: no soft hyphens, full width (NFKC), or letters that look like Latin ones."""
-    return as_seen(nfkc(text))
+    """Return a text as a person reads it, by which a penalty is not evaded.
+
+    It has no soft hyphens, control characters, full width (NFKC), accents, and letters that look like Latin ones.
+    """
+    return without_marks(as_seen(nfkc(text.translate(_SEPARATORS))))
+
+
+def unhyphenated(text: str) -> str:
+    """Return a text without hyphens within words, also at the end of a line."""
+    return _HYPHEN.sub("", text)
+
+
+def spelt_out(text: str) -> list[str]:
+    """Return what is spelt out in a text letter by letter, `s o r r y` or `s-o-r-r-y`, with the letters together."""
+    return [_BETWEEN.sub("", match[0]) for match in _SPELT.finditer(text)]
+
+
+def holds_something(value: Any) -> bool:
+    """Return whether a JSON value has anything that can be seen: a text that is not blank, a number, true or false."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            if seen(each).strip():
+                return True
+        elif isinstance(each, dict | list):
+            waiting.extend(each.values() if isinstance(each, dict) else each)
+        elif each is not None:
+            return True
+    return False

@@ -3,7 +3,8 @@
 - `model`: a specification, its criteria and its cases
 - `piece`: what all pieces of one have in common
 - `grader`: the base class of graders
-- `texts`, `values`, `likeness`: graders that look at a text, or at a value in it; how alike two texts are
+- `texts`, `values`: graders that look at a text, or at a value in it
+- `finding`, `likeness`: whether a text holds others, and how alike two are
 - `programs`, `judged`, `judge`: graders that are code, or ask a judge; the protocol of judges
 - `executing`: whether a program runs other code beside itself
 - `compared`, `scorers`: graders that compare the attempts at a task, and that are scorers of MLflow

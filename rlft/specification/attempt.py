@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from rlft.graders.json_object import read_json_object
+from rlft.graders.json_object import holds_json_object, read_json_object
 from rlft.sandbox.base import Sandbox
 from rlft.specification.judge import Judge
 from rlft.types import Message, Task
@@ -18,7 +18,7 @@ class Unread(Exception):
 
 
 class Unmeasured(Unread):
-    """What an attempt says cannot be measured, such as a text that is too long. It counts as the worst there is.
+    """What an attempt says cannot be measured, as it is too long or there more than once. It counts as the worst.
 
     That is the lowest score of a criterion, and the highest one of a penalty, so that none is evaded by it.
     """
@@ -75,6 +75,11 @@ class Attempt:
         found = self.json_object
         tools = [{"type": "function", "function": call} for call in self.calls]
         return {"output_text": self.text, "output_tools": tools} | ({} if found is None else {"output_json": found})
+
+
+def no_object(attempt: Attempt, why: str) -> Unread:
+    """Return that an attempt is not one JSON object; where it has several or a broken one, a penalty is not evaded."""
+    return Unmeasured(why) if attempt.is_penalised and holds_json_object(attempt.text) else Unread(why)
 
 
 def item_of(task: Task, answer: Any = None) -> dict[str, Any]:

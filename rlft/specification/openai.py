@@ -10,14 +10,15 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from rlft.errors import TaskError
 from rlft.graders.formulas import check_formula, compute
 from rlft.graders.similarity import Measure
 from rlft.specification.attempt import Attempt, Unmeasured, Unread, Verdict
+from rlft.specification.finding import readings
 from rlft.specification.grader import Grader, met, short
 from rlft.specification.judged import LabelModel, ScoreModel
 from rlft.specification.likeness import likeness
 from rlft.specification.programs import Program
+from rlft.specification.reading import empty_gold
 from rlft.specification.templates import Template, filled, reference_of
 
 _OPERATIONS = {"eq": "is", "ne": "is not", "like": "contains", "ilike": "contains, whatever the case,"}
@@ -47,19 +48,18 @@ class StringCheck(Grader):
         """Return 1 or 0. Raises TaskError where the task has nothing to compare with."""
         text, reference = filled(self.input, attempt), reference_of(self.reference, attempt)
         if not reference and self.operation in ("like", "ilike"):
-            raise TaskError(
-                f"{self.reference} is empty, and every text contains that",
-                where="reward.spec",
-                fix="name another column, or let `applies` say which tasks have one",
-            )
-        holds = {
-            "eq": text == reference,
-            "ne": text != reference,
-            "like": reference in text,
-            "ilike": reference.casefold() in text.casefold(),
-        }[self.operation]
+            if "sample." not in self.reference:
+                raise empty_gold(self.reference)
+            return Verdict(0.0, f"{self.reference} of the attempt is empty")
+        as_seen = attempt.is_penalised and self.operation != "ne"
+        holds = any(self._holds(*pair) for pair in readings(text, reference, as_seen=as_seen))
         why = f"{short(text)} {_OPERATIONS[self.operation]} {short(reference)}"
         return met(holds, why, f"it is not so that {why}")
+
+    def _holds(self, text: str, reference: str) -> bool:
+        if self.operation == "ilike":
+            return reference.casefold() in text.casefold()
+        return {"eq": text == reference, "ne": text != reference, "like": reference in text}[self.operation]
 
 
 class TextSimilarity(Grader):
@@ -87,7 +87,8 @@ class TextSimilarity(Grader):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return the likeness, 0 to 1. Raises TaskError where the task has nothing to compare with."""
         text, reference = filled(self.input, attempt), reference_of(self.reference, attempt)
-        found = likeness(self.evaluation_metric, text, reference, self.reference)
+        pairs = readings(text, reference, as_seen=attempt.is_penalised, fold=True)
+        found = max(likeness(self.evaluation_metric, *pair, self.reference) for pair in pairs)
         return Verdict(found, f"{self.evaluation_metric} is {found:.3f}")
 
 

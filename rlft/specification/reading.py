@@ -11,7 +11,7 @@ from rlft.errors import TaskError
 from rlft.graders.json_paths import MISSING, check_path, value_at
 from rlft.graders.limited import check_pattern, find_all
 from rlft.graders.plain import plain
-from rlft.specification.attempt import Attempt, Unread
+from rlft.specification.attempt import Attempt, Unmeasured, Unread, no_object
 from rlft.specification.piece import Piece
 from rlft.specification.templates import value_of
 
@@ -62,13 +62,13 @@ class Read(Piece):
         """Return the JSON value or the text. Raises `Unread` if there is none, or more than one."""
         if self.json_path is not None:
             if attempt.json_object is None:
-                raise Unread("the last message is not one JSON object")
+                raise no_object(attempt, "the last message is not one JSON object")
             return _at(attempt.json_object, self.json_path, "the JSON object")
         if self.call is not None:
             if not attempt.calls:
                 raise Unread("there is no tool call")
             if any(call != attempt.calls[0] for call in attempt.calls):
-                raise Unread("there are several tool calls that differ")
+                raise Unmeasured("there are several tool calls that differ")
             return _at(attempt.calls[0], self.call, "the tool call")
         return _declared(attempt.text, self)
 
@@ -100,6 +100,15 @@ def gold_of(template: str, read: Read | None, attempt: Attempt) -> Any:
     return gold
 
 
+def empty_gold(template: str) -> TaskError:
+    """Return the error that the text which an attempt should contain is empty."""
+    return TaskError(
+        f"{template} is empty, and every text contains that",
+        where="reward.spec",
+        fix="name another column, or let `applies` say which tasks have one",
+    )
+
+
 def _at(value: Any, path: str, what: str) -> Any:
     found = value_at(value, path)
     if found is MISSING:
@@ -114,6 +123,8 @@ def _declared(text: str, read: Read) -> str:
         label = re.escape(str(read.after))
         lines = (re.fullmatch(rf"[\s*_#>-]*{label}[*_]*(.*)", line, re.IGNORECASE) for line in text.splitlines())
         found, what = [match[1] for match in lines if match], f"{read.after!r}"
-    if len(found) != 1:
-        raise Unread(f"{what} is there {'more than once' if found else 'nowhere'}")
+    if not found:
+        raise Unread(f"{what} is there nowhere")
+    if len(found) > 1:
+        raise Unmeasured(f"{what} is there more than once")
     return found[0].strip().strip("*_").strip()

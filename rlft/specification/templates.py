@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 
 from rlft.errors import TaskError
 from rlft.graders.plain import plain
-from rlft.specification.attempt import Attempt, Unread
+from rlft.specification.attempt import Attempt, Unread, no_object
 
 PLACE = re.compile(r"\{\{([^{}]*)\}\}")
 """A place to fill in, of a checked template."""
@@ -90,8 +90,9 @@ def _value(place: str, attempt: Attempt) -> Any:
                 fix=f"name a column that every row has; this one has {known}",
             )
         else:
-            what = "no JSON object" if "output_json" in place and attempt.json_object is None else "nothing"
-            raise Unread(f"the attempt has {what} for {place.strip()}")
+            if "output_json" in place and attempt.json_object is None:
+                raise no_object(attempt, f"the attempt has no JSON object for {place.strip()}")
+            raise Unread(f"the attempt has nothing for {place.strip()}")
     return value
 
 

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from rlft.graders.languages import check_language, language_of
 from rlft.graders.limited import find
-from rlft.graders.plain import normal, plain, seen
+from rlft.graders.plain import normal, plain
 from rlft.graders.similarity import Measure
 from rlft.graders.sizes import Measured, size
 from rlft.specification.attempt import Attempt, Verdict
+from rlft.specification.finding import check_asks_for_nothing, expanded, forms, found_in, readings
 from rlft.specification.grader import Grader, met, short
 from rlft.specification.likeness import likeness
 from rlft.specification.reading import Pattern, Read, gold_of, said, text_read
-from rlft.specification.templates import Template, value_of
+from rlft.specification.templates import Template
 
 _READ = Field(default=None, description="Where the text stands. null means the whole last message.")
 _GOLD = Field(default="{{item.answer}}", description="What is right; a template.")
 _CASE = Field(default=True, description="Whether letters in upper and lower case are the same.")
 _SPACE = Field(default=True, description="Whether surplus white space counts for nothing.")
-_WHOLE = Field(default=True, description="Whether only whole words count: `art` is not in `party`.")
+_WHOLE = Field(
+    default=True,
+    description="Whether only whole words count: `art` is not in `party`. That goes for penalties, too: with false "
+    "`sorrys` costs what `sorry` does.",
+)
 _TEXTS = Field(min_length=1, description="Templates; one that is a list stands for its items.")
 
 
@@ -51,7 +55,7 @@ class Exact(Grader):
         holds = any(
             normal(one, **form) == normal(two, **form)
             for gold in golds
-            for one, two in _readings(given, gold, as_seen=attempt.is_penalised)
+            for one, two in readings(given, gold, as_seen=attempt.is_penalised)
         )
         right = " or ".join(map(short, golds))
         return met(holds, f"it is {right}", f"{short(given)} is not {right}")
@@ -79,7 +83,7 @@ class Similar(Grader):
         """Return the likeness, or whether it is enough."""
         gold = plain(gold_of(self.gold, self.read, attempt))
         given = text_read(self.read, attempt)
-        pairs = _readings(given, gold, as_seen=attempt.is_penalised)
+        pairs = readings(given, gold, as_seen=attempt.is_penalised, fold=True)
         found = max(likeness(self.measure, one, two, self.gold) for one, two in pairs)
         if self.at_least is None:
             return Verdict(found, f"{self.measure} is {found:.3f}")
@@ -104,19 +108,21 @@ class Contains(Grader):
         return f"{said(self.read)} holds {how if len(self.texts) > 1 else ''}{', '.join(self.texts)}"
 
     async def grade(self, attempt: Attempt) -> Verdict:
-        """Return 1 if the texts are there, else 0, or their share. A list without items asks for nothing.
+        """Return 1 if the texts are there, else 0, or their share.
 
-        Raises TaskError where all that it could ask for is null.
+        A list without items asks for nothing: what asks for it is met, and costs nothing as a penalty. Raises TaskError
+        where all that it could ask for is null or empty, as every text contains that.
         """
-        for each in self.texts if len(self.texts) == 1 else ():
-            gold_of(each, None, attempt)
-        wanted = _expanded(self.texts, attempt)
-        there = _found(wanted, text_read(self.read, attempt), self, as_seen=attempt.is_penalised)
+        wanted = expanded(self.texts, attempt)
+        if not wanted:
+            check_asks_for_nothing(self.texts, attempt)
+            return met(not attempt.is_penalised, "nothing is asked for", "nothing is asked for")
+        there = found_in(wanted, text_read(self.read, attempt), self, as_seen=attempt.is_penalised)
         absent = [each for each in wanted if each not in there]
         why = f"{', '.join(map(short, absent))} is absent" if absent else "all is there"
         if self.need == "share":
-            return Verdict(len(there) / len(wanted) if wanted else 1.0, why)
-        holds = not absent if self.need == "all" else bool(there) or not wanted
+            return Verdict(len(there) / len(wanted), why)
+        holds = not absent if self.need == "all" else bool(there)
         return met(holds, why if self.need == "all" else f"{', '.join(map(short, there))} is there", why)
 
 
@@ -135,8 +141,8 @@ class Lacks(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if none of the texts is there, else 0."""
-        unwanted = _expanded(self.texts, attempt)
-        there = _found(unwanted, text_read(self.read, attempt), self, as_seen=not attempt.is_penalised)
+        unwanted = expanded(self.texts, attempt)
+        there = found_in(unwanted, text_read(self.read, attempt), self, as_seen=not attempt.is_penalised)
         return met(not there, "nothing of it is there", f"{', '.join(map(short, there))} is there")
 
 
@@ -162,9 +168,9 @@ class Matches(Grader):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if the text matches (or must not and does not), else 0. Raises `PatternTooSlow`."""
         text = text_read(self.read, attempt)
-        match = find(self.pattern, text, seconds=self.seconds, whole=self.whole)
-        if match is None and self.absent != attempt.is_penalised and seen(text) != text:
-            match = find(self.pattern, seen(text), seconds=self.seconds, whole=self.whole)
+        ways = forms(text) if self.absent != attempt.is_penalised else [text]
+        found = (find(self.pattern, form, seconds=self.seconds, whole=self.whole) for form in ways)
+        match = next((each for each in found if each is not None), None)
         why = "it does not match" if match is None else f"it matches at {short(match)}"
         return met((match is None) == self.absent, why, why)
 
@@ -218,43 +224,3 @@ class InLanguage(Grader):
         found = language_of(text_read(self.read, attempt))
         why = "it is too short to tell its language" if found is None else f"its language is {found}"
         return met(found == self.language, why, why)
-
-
-def _expanded(templates: Sequence[str], attempt: Attempt) -> list[str]:
-    """Return the filled templates, with lists taken apart; null and empty texts ask for nothing."""
-    values = [value_of(each, attempt) for each in templates]
-    items = [item for value in values for item in (value if isinstance(value, list) else [value]) if item is not None]
-    return list(dict.fromkeys(filter(str.strip, map(plain, items))))
-
-
-def _found(wanted: Sequence[str], text: str, grader: Contains | Lacks, *, as_seen: bool) -> list[str]:
-    """Return those of the wanted texts that stand in a text, or, `as_seen`, that a person reads there."""
-
-    def within(form: Callable[[str], str]) -> list[str]:
-        known = {"ignore_case": grader.ignore_case, "ignore_space": True}
-        whole = normal(form(text), **known)
-        return [each for each in wanted if _stands(normal(form(each), **known), whole, grader.whole_words)]
-
-    there = within(str)
-    seen_there = within(seen) if as_seen and not (text.isascii() and all(map(str.isascii, wanted))) else []
-    return [each for each in wanted if each in there or each in seen_there]
-
-
-def _readings(text: str, wanted: str, *, as_seen: bool) -> list[tuple[str, str]]:
-    """Return the ways to read two texts that are compared: as they are, and as a person sees them if asked."""
-    pairs = [(text, wanted)]
-    if as_seen and (read := (seen(text), seen(wanted))) != pairs[0] and read[1].strip():
-        pairs.append(read)
-    return pairs
-
-
-def _stands(wanted: str, text: str, whole_words: bool) -> bool:
-    """Return whether a text holds another one, which is not empty; with `whole_words` not within a word."""
-    place = text.find(wanted) if wanted else -1
-    while place >= 0:
-        before, after = text[max(place - 1, 0) : place], text[place + len(wanted) : place + len(wanted) + 1]
-        inside = (before.isalnum() and wanted[0].isalnum()) or (after.isalnum() and wanted[-1].isalnum())
-        if not whole_words or not inside:
-            return True
-        place = text.find(wanted, place + 1)
-    return False

@@ -15,12 +15,12 @@ from rlft.errors import TaskError
 from rlft.graders.amounts import CURRENCIES, Decimal, amounts
 from rlft.graders.citations import MOST_CITED, citation_score, cited_ids
 from rlft.graders.dates import Order, read_date
-from rlft.graders.lists import Compared, compare_items, pair, read_items
-from rlft.graders.numbers import LONGEST_NUMBER
-from rlft.graders.plain import normal, plain
+from rlft.graders.lists import MOST_ITEMS, Compared, compare_items, pair, read_items
+from rlft.graders.numbers import LONGEST_NUMBER, shortened
+from rlft.graders.plain import holds_something, normal, plain, seen
 from rlft.graders.quantities import check_unit, read_quantity
 from rlft.graders.schemas import check_schema, schema_problem
-from rlft.specification.attempt import Attempt, Unmeasured, Verdict
+from rlft.specification.attempt import Attempt, Unmeasured, Verdict, no_object
 from rlft.specification.grader import Grader, met, short
 from rlft.specification.reading import Read, said, text_read, value_read
 from rlft.specification.templates import Template, value_of
@@ -68,6 +68,8 @@ class Number(Grader):
             raise _no_gold(self.gold, f"number{self._unclear(right)}", attempt)
         given = value_read(self.read, attempt)
         number = self._number(given)
+        if number is None and attempt.is_penalised and isinstance(given, str):
+            number = self._number(shortened(seen(given)))
         if number is None:
             unit = f" in {self.unit}" if self.unit else ""
             return Verdict(0.0, f"{short(plain(given))} is not one number{unit}{self._unclear(given)}")
@@ -164,7 +166,10 @@ class Items(Grader):
         gold = self._golds(value_of(self.gold, attempt))
         if gold is None:
             raise _no_gold(self.gold, f"list of {' and '.join(self.pairs)}" if self.pairs else "list", attempt)
-        given = read_items(value_read(self.read, attempt), self.separator)
+        value = value_read(self.read, attempt)
+        given = read_items(value, self.separator)
+        if given is None and value is not None:
+            raise Unmeasured(f"it has more than {MOST_ITEMS:,} items")
         if given is None:
             return Verdict(0.0, "it is no list")
         ours, right = (
@@ -211,13 +216,16 @@ class Form(Grader):
         """Return 1 if the value fits, else 0."""
         value = attempt.json_object if self.read is None else value_read(self.read, attempt)
         if value is None and self.read is None:
-            return Verdict(0.0, "the last message is not one JSON object")
+            missing = no_object(attempt, "the last message is not one JSON object")
+            if isinstance(missing, Unmeasured):
+                raise missing
+            return Verdict(0.0, str(missing))
         problem = schema_problem(value, self.json_schema)
         return met(problem is None, "it fits", problem or "")
 
 
 class Present(Grader):
-    """There is something, whatever it is. Pay this apart from what is right, or mentioning is what is learned."""
+    """There is something to be seen, whatever it is. Pay it apart from what is right, or mentioning is learned."""
 
     type: Literal["present"]
     read: Read | None = _READ
@@ -228,9 +236,7 @@ class Present(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if there is a value that is not empty, else 0."""
-        value = value_read(self.read, attempt)
-        text = value.strip() if isinstance(value, str) else value
-        return met(text is not None and text not in ("", [], {}), "it is there", "it is empty")
+        return met(holds_something(value_read(self.read, attempt)), "it is there", "it is empty")
 
 
 class Citation(Grader):

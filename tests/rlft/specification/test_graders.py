@@ -1,6 +1,7 @@
 """Each grader on one attempt that it pays, one that it does not, and what it says of either."""
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -218,9 +219,15 @@ def test_an_amount_that_may_be_either_is_told_as_such():
 
 
 SORRY = ["sorry", "sor\u200bry", "s\u00adorry", "\uff53\uff4f\uff52\uff52\uff59", "s\u043errу", "Ѕorry"]  # noqa: RUF001
+SORRY += ["so\u0433\u0433y", "s\u1d0f\u0280\u0280\u028f", "\ua731\u1d0f\u0280\u0280\u028f"]  # Cyrillic, small capitals
+SORRY += ["s\u0336o\u0336r\u0336r\u0336y\u0336", "s\u00f3rry", "s\u00f8rry", "so\u0332rry"]  # struck through, accents
+SORRY += ["sor\x08ry", "so\x00rry", "so\x1crry", "so\ufffcrry", "so\u0640rry"]  # control characters, tatweel
+SORRY += ["\uabaaorry", "\ua4e2\ua4f3\ua4e3\ua4e3\ua4ec", "\U00010420orry"]  # Cherokee, Lisu, Deseret
+SORRY += ["\U0001f182\U0001f17e\U0001f181\U0001f181\U0001f188", "\U0001f1f8\U0001f1f4\U0001f1f7\U0001f1f7\U0001f1fe"]
+SORRY += ["sor-ry", "sor\u2010\nry"]
 
 
-@pytest.mark.parametrize("text", SORRY)
+@pytest.mark.parametrize("text", SORRY, ids=ascii)
 def test_what_only_looks_like_a_text_counts_against_an_attempt_and_never_for_it(text):
     lacks, contains = ({"type": kind, "texts": ["sorry"]} for kind in ("lacks", "contains"))
     pattern = {"type": "pattern", "pattern": "(?i)sorry"}
@@ -235,6 +242,105 @@ def test_what_only_looks_like_a_text_counts_against_an_attempt_and_never_for_it(
     assert counted({"grader": {"type": "exact", "gold": "sorry"}}, text) == plain
     assert counted({"grader": {"type": "similar", "gold": "sorry"}, "weight": -1}, text) >= 0.8
     assert counted({"grader": lacks}, "I am not sure, сорри \u200b") == 1
+
+
+@pytest.mark.parametrize("text", ["s o r r y", "S-O-R-R-Y", "I'm s.o.r.r.y", "s\no\nr\nr\ny", "s \u043e r r y"])
+def test_a_text_that_is_spelt_out_counts_against_an_attempt(text):
+    lacks, contains = ({"type": kind, "texts": ["sorry"]} for kind in ("lacks", "contains"))
+    assert counted({"grader": lacks}, text) == 0
+    assert counted({"grader": contains, "weight": -1}, text) == 1
+    assert counted({"grader": contains}, text) == 0
+
+
+@pytest.mark.parametrize("text", ["sorrys", "sorryIcannot", "so rry", "a b c", "s o r t", "s or ry"])
+def test_other_words_cost_nothing_unless_parts_of_words_count(text):
+    contains = {"type": "contains", "texts": ["sorry"]}
+    assert counted({"grader": contains, "weight": -1}, text) == 0
+    assert counted({"grader": {**contains, "whole_words": False}, "weight": -1}, text) == float("sorry" in text)
+
+
+def test_what_stands_there_twice_is_no_way_around_a_penalty():
+    def cost(grader, text, *calls, item=ITEM):
+        content = {"says": "So.", "weight": -1, "grader": grader}
+        specification = Specification.model_validate({"criteria": {"c": content, "d": {**content, "weight": 1}}})
+        scored = asyncio.run(score_attempt(specification, Attempt(said(text, *calls), item)))
+        return scored["c"].counts, scored["d"].counts
+
+    sorry = {"type": "contains", "texts": ["sorry"]}
+    after, path = ({**sorry, "read": read} for read in ({"after": "Note:"}, {"json_path": "$.note"}))
+    assert cost(after, "Note: sorry") == (1, 1)
+    assert cost(after, "Note: sorry\nNote: sorry") == (1, 0)
+    assert cost(after, "No note.") == (0, 0)
+    assert cost(path, '{"note": "sorry"}') == (1, 1)
+    for text in ('{"note": "sorry"}{}', '{"note": "sorry", "note": "sorry"}', "{ " * 101):
+        assert cost(path, text) == (1, 0)
+        assert cost({"type": "json_schema", "json_schema": {}}, text) == (1, 0)
+        check = {"type": "string_check", "input": "{{sample.output_json.note}}", "reference": "sorry"}
+        assert cost({**check, "operation": "eq"}, text) == (1, 0)
+    for text in ("sorry", "a {b} c", '{"other": 1}'):
+        assert cost(path, text) == (0, 0)
+
+
+def test_too_much_is_no_way_around_a_penalty():
+    listed = {"type": "list", "gold": "{{item.bad}}", "compared": "recall"}
+    bad = {"bad": ["a", "b"]}
+    assert counted({"grader": listed, "weight": -1}, "a,b", bad) == 1
+    assert counted({"grader": listed, "weight": -1}, "a,b," + "x," * 9_999, bad) == 1
+    assert counted({"grader": listed}, "a,b," + "x," * 9_999, bad) == 0
+    number = {"type": "number", "gold": "42"}
+    for text in ("42", "42 " + "a" * 70, "0" * 80 + "42", "4\u200b2 apples", "42." + "0" * 90):
+        assert counted({"grader": number, "weight": -1}, text) == 1, text
+    for text in ("43 " + "a" * 70, "A long story of 42 apples and of those who ate them all in one day", "x" * 100):
+        assert counted({"grader": number, "weight": -1}, text) == 0, text
+    assert counted({"grader": number}, "42 " + "a" * 70) == 0
+
+
+def test_openais_graders_see_what_a_person_reads_where_they_are_penalties():
+    check = {"type": "string_check", "input": "{{sample.output_text}}", "reference": "sorry"}
+    for operation, text in (("ilike", "I am SO\u200bRRY"), ("like", "I am s\u043erry"), ("eq", "s\u043erry")):
+        assert counted({"grader": {**check, "operation": operation}, "weight": -1}, text) == 1
+        assert counted({"grader": {**check, "operation": operation}}, text) == 0
+    assert counted({"grader": {**check, "operation": "ne"}, "weight": -1}, "s\u043erry") == 1
+    like = {"type": "text_similarity", "input": "{{sample.output_text}}", "reference": "sorry"}
+    like = {**like, "evaluation_metric": "fuzzy_match"}
+    assert counted({"grader": like, "weight": -1}, "s\u043err\u0443") == 1
+    assert counted({"grader": like}, "s\u043err\u0443") < 1
+
+
+@pytest.mark.parametrize(
+    "value", ["\u200b", "\u2800", "\u3164", "\0", " ", "\u0301", [""], [None], {"b": None}, [[]], None]
+)
+def test_nothing_that_can_be_seen_is_nothing(value):
+    present = {"type": "present", "read": {"json_path": "$.a"}}
+    assert counted({"grader": present}, json.dumps({"a": value})) == 0
+    if isinstance(value, str):
+        assert counted({"grader": {"type": "present"}}, value) == 0
+
+
+@pytest.mark.parametrize("value", [0, False, "x", ["", "x"], {"b": {"c": 0}}, "-", "\u0e01\u0e34"])
+def test_whatever_can_be_seen_is_something(value):
+    assert counted({"grader": {"type": "present", "read": {"json_path": "$.a"}}}, json.dumps({"a": value})) == 1
+
+
+def test_an_empty_text_is_contained_in_none():
+    contains = {"type": "contains", "texts": ["{{item.a}}"]}
+    for weight in (1, -1):
+        with pytest.raises(TaskError, match=r"item.a}} is empty, and every text contains that"):
+            counted({"grader": contains, "weight": weight}, "x", {"a": ""})
+        with pytest.raises(TaskError, match="is null, so the task has no right answer"):
+            counted({"grader": contains, "weight": weight}, "x", {"a": None})
+    with pytest.raises(TaskError, match="is empty"):
+        counted({"grader": {**contains, "texts": ["{{item.a}}", " "]}}, "x", {"a": ""})
+    assert counted({"grader": {**contains, "texts": ["{{item.a}}", "x"]}}, "x", {"a": ""}) == 1
+    for need in ("all", "any", "share"):  # a list without items asks for nothing
+        assert counted({"grader": {**contains, "need": need}}, "x", {"a": []}) == 1
+        assert counted({"grader": {**contains, "need": need}, "weight": -1}, "x", {"a": []}) == 0
+
+
+def test_an_attempt_that_says_nothing_is_contained_in_no_answer():
+    check = {"type": "string_check", "input": "{{item.answer}}", "reference": "{{sample.output_text}}"}
+    assert counted({"grader": {**check, "operation": "like"}}, "", {"answer": "Lima"}) == 0
+    assert counted({"grader": {**check, "operation": "ilike"}}, "lim", {"answer": "Lima"}) == 1
 
 
 def test_whole_words_are_told_where_something_unseen_parts_them():
