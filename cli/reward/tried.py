@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from rich.table import Table
 from cli.reward.opened import specification_in
 from mlops.display.terminal import console, styled
 from rlft.errors import RlftError
+from rlft.secrets import hide
 
 if TYPE_CHECKING:
     from rlft.config import Config
@@ -83,6 +84,7 @@ def try_attempt(config: Config, environment: BaseEnv, attempt: str | Sequence[ob
         seen = Attempt(completion, item_of(task), helpers_of(environment))
         score = partial(score_attempt, specification, seen)
         scored = run_one(score, environment, seconds=config.reward.timeout_seconds)
+        scored = {name: replace(each, why=hide(each.why)) for name, each in scored.items()}
         parts = parts_of(specification, scored)
         if wrong := beyond_bounds(parts, weights, maxima, environment.reward_minima()):
             raise ValueError(wrong.why)

@@ -15,6 +15,8 @@ from rlft.visible import visible
 
 MOST_VALUES = 50_000
 """So many values and keys may a text stand for. Ten lines of aliases to aliases stand for billions."""
+MOST_CHARACTERS = 10_000_000
+"""So many characters may its texts have together, each counted as often as an alias stands for it."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -91,10 +93,10 @@ def read_yaml(text: str) -> Any:
 
 
 def _check_size(node: yaml.Node) -> None:
-    """Raise ValueError if the node stands for more than `MOST_VALUES` values, or is a part of itself."""
-    sizes: dict[int, int | None] = {}  # by id; `None` while the parts of a node are counted
+    """Raise ValueError if the node stands for more than may be, in values or characters, or is a part of itself."""
+    sizes: dict[int, tuple[int, int] | None] = {}  # by id; `None` while the parts of a node are counted
 
-    def size(node: yaml.Node) -> int:
+    def size(node: yaml.Node) -> tuple[int, int]:
         if id(node) in sizes:
             known = sizes[id(node)]
             if known is None:
@@ -103,11 +105,16 @@ def _check_size(node: yaml.Node) -> None:
         sizes[id(node)] = None
         parts: Any = node.value if isinstance(node, yaml.CollectionNode) else ()
         flat = [each for part in parts for each in (part if isinstance(part, tuple) else (part,))]
-        total = sizes[id(node)] = 1 + sum(map(size, flat))
+        found = [size(each) for each in flat]
+        own = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        total = sizes[id(node)] = 1 + sum(values for values, _ in found), own + sum(texts for _, texts in found)
         return total
 
-    if size(node) > MOST_VALUES:
+    values, characters = size(node)
+    if values > MOST_VALUES:
         raise ValueError(f"it stands for more than {MOST_VALUES:,} values; put data into a file of its own")
+    if characters > MOST_CHARACTERS:
+        raise ValueError(f"its texts stand for more than {MOST_CHARACTERS:,} characters; write a long text once")
 
 
 def yaml_problem(cause: Exception) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 LONGEST_FORMULA = 2000
 """The most characters of a formula."""
+_DEEPEST = 300  # operators within each other; whoever computes with the tree goes down as many calls
 
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -85,10 +86,17 @@ def parsed(formula: str) -> ast.Expression:
     try:
         # In Python ^ is another operator, which binds less than +; a formula has no text in which one could stand.
         tree = ast.parse(formula.strip().replace("^", "**"), mode="eval")
-        for node in ast.walk(tree):
-            _check(node, formula)
-    except (SyntaxError, RecursionError, MemoryError):
+        depth, level = 0, list[ast.AST]([tree])
+        while level and depth <= _DEEPEST:
+            for node in level:
+                _check(node, formula)
+            depth, level = depth + 1, [child for node in level for child in ast.iter_child_nodes(node)]
+    except (RecursionError, MemoryError):  # what CPython says of deep nesting; its parser says MemoryError
+        depth = _DEEPEST + 1
+    except SyntaxError:
         raise ValueError(f"{formula!r:.80} is no formula; {_WRITE}") from None
+    if depth > _DEEPEST:
+        raise ValueError(f"{formula!r:.80} has more than {_DEEPEST} signs or parentheses within each other")
     return tree
 
 
@@ -101,13 +109,20 @@ def _check(node: ast.AST, formula: str) -> None:
         case ast.UnaryOp(op=op):
             known = isinstance(op, ast.UAdd | ast.USub)
         case ast.Constant(value=value):
-            known = type(value) in (int, float)
+            known = type(value) in (int, float) and _is_finite(value)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
             known = name in _FUNCTIONS and bool(args) and not any(isinstance(each, ast.Starred) for each in args)
         case _:
             known = False
     if not known:
         raise ValueError(f"{formula!r:.80} is no formula: it has {ast.unparse(node)!r:.40}; {_WRITE}")
+
+
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number that is no float
+        return False
 
 
 def _value(node: ast.expr, values: Mapping[str, float]) -> float:

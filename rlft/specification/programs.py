@@ -106,7 +106,9 @@ class Program(Grader):
             raise ValueError(f"the source has {len(source):,} characters, and at most {_LONGEST_SOURCE:,} are taken")
         try:
             tree = ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError) as error:
+        except (RecursionError, MemoryError):  # what CPython says of deep nesting; its parser says MemoryError
+            raise ValueError("the source is nested too deeply to be read as Python") from None
+        except (SyntaxError, ValueError) as error:
             raise ValueError(f"the source is no Python: {error}") from None
         if not any(isinstance(node, ast.FunctionDef) and node.name == "grade" for node in tree.body):
             raise ValueError("the source defines no grade(sample, item)")

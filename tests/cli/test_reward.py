@@ -223,6 +223,20 @@ def judged_config(folder, url):
     (folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in PAIRS))
 
 
+def test_a_key_that_a_judge_tells_is_not_printed(reward, monkeypatch):
+    monkeypatch.setenv("JUDGE_KEY", "a-key-of-mine")
+    with ChatServer(lambda body, number: '{"why": "Your key is a-key-of-mine.", "score": 1.0}') as server:
+        judged_config(reward.folder, server.url)
+        content = yaml.safe_load((reward.folder / "spec.yaml").read_text())
+        content["judge"]["api_key"] = "env:JUDGE_KEY"
+        (reward.folder / "spec.yaml").write_text(yaml.safe_dump(content))
+        result = CliRunner().invoke(cli.app, ["reward", "run", "try.yaml", "--attempt", "Lima"])
+        told = reward("run", "try.yaml", "--attempt", "Lima", "--json")
+    assert f"This sends the key in $JUDGE_KEY to {server.url}." in result.stderr
+    assert "Your key is ***." in result.stdout
+    assert json.loads(told)["criteria"][0]["why"] == "Your key is ***."
+
+
 def test_agreement_measures_a_judge_alone_and_in_both_orders(reward):
     def answer(body, number):
         shown = body["messages"][-1]["content"]

@@ -30,6 +30,15 @@ def test_everything_else_is_refused(formula):
         check_formula(formula, VALUES)
 
 
+def test_what_is_nested_deeply_or_no_float_is_refused():
+    for formula in ("-" * 1990 + "a", "+".join(["a"] * 400), "abs(" * 60 + "-" * 300 + "a" + ")" * 60):
+        with pytest.raises(ValueError, match="more than 300 signs or parentheses within each other"):
+            check_formula(formula, VALUES)
+    with pytest.raises(ValueError, match=r"is no formula: it has '9+"):
+        linear_terms("a * " + "9" * 1900)
+    assert compute("+".join(["a"] * 250), VALUES) == 750
+
+
 @pytest.mark.parametrize("formula", ["1 / 0", "10^10^10", "log(0)", "sqrt(0 - 1)", "exp(1000)", "1e308 * 10"])
 def test_what_has_no_finite_value_raises(formula):
     with pytest.raises(ValueError, match=r"cannot be computed|comes to"):

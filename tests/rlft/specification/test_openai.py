@@ -230,6 +230,15 @@ def test_a_formula_has_the_bounds_of_its_graders(formula, low, high):
         import_grader({**multi, "calculate_output": "a / b"}, where="g.json")
 
 
+def test_a_program_that_is_nested_too_deeply_is_told_as_such():
+    for inner in ("-" * 5000 + "1", "(" * 250 + "1" + ")" * 250, "+".join(["1"] * 100_000)):
+        source = f"def grade(sample, item):\n    return {inner}\n"
+        with pytest.raises(
+            ConfigError, match=r"nested too deeply|the source is no Python: too many nested parentheses"
+        ):
+            import_grader({**PROGRAM, "source": source}, where="g.json")
+
+
 def test_the_bounds_of_a_program_are_told():
     multi = {"type": "multi", "name": "m", "graders": {"a": PROGRAM}, "calculate_output": "max(a, 0)"}
     for grader in (PROGRAM, multi):
