@@ -83,21 +83,26 @@ def parsed(formula: str) -> ast.Expression:
     """Return the tree of a formula, which has nothing in it but what a formula may have. Raises ValueError."""
     if len(formula) > LONGEST_FORMULA:
         raise ValueError(f"a formula has at most {LONGEST_FORMULA} characters, this one {len(formula)}")
+    depth = 0
     try:
         # In Python ^ is another operator, which binds less than +; a formula has no text in which one could stand.
         tree = ast.parse(formula.strip().replace("^", "**"), mode="eval")
-        depth, level = 0, list[ast.AST]([tree])
+        level: list[ast.AST] = [tree]
         while level and depth <= _DEEPEST:
             for node in level:
                 _check(node, formula)
             depth, level = depth + 1, [child for node in level for child in ast.iter_child_nodes(node)]
     except (RecursionError, MemoryError):  # what CPython says of deep nesting; its parser says MemoryError
-        depth = _DEEPEST + 1
+        raise _too_deep(formula) from None
     except SyntaxError:
         raise ValueError(f"{formula!r:.80} is no formula; {_WRITE}") from None
     if depth > _DEEPEST:
-        raise ValueError(f"{formula!r:.80} has more than {_DEEPEST} signs or parentheses within each other")
+        raise _too_deep(formula)
     return tree
+
+
+def _too_deep(formula: str) -> ValueError:
+    return ValueError(f"{formula!r:.80} has more than {_DEEPEST} signs or parentheses within each other")
 
 
 def _check(node: ast.AST, formula: str) -> None:
