@@ -281,6 +281,15 @@ def test_what_stands_there_twice_is_no_way_around_a_penalty():
         assert cost(path, text) == (0, 0)
 
 
+def test_a_formula_that_pays_counts_several_objects_as_none():
+    # `a` finds no object and is 0, `b` is 1, so that their mean is 1/2; as a penalty it would be unmeasured.
+    check = {"type": "string_check", "operation": "like", "reference": "x"}
+    graders = {"a": {**check, "input": "{{sample.output_json.n}}"}, "b": {**check, "input": "{{sample.output_text}}"}}
+    multi = {"type": "multi", "graders": graders, "calculate_output": "(a + b) / 2"}
+    assert counted({"grader": multi}, '{"n": "x"}{}') == 0.5
+    assert counted({"grader": multi, "weight": -1}, '{"n": "x"}{}') == 1
+
+
 def test_too_much_is_no_way_around_a_penalty():
     listed = {"type": "list", "gold": "{{item.bad}}", "compared": "recall"}
     bad = {"bad": ["a", "b"]}
