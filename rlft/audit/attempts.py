@@ -28,12 +28,21 @@ _SCORED_AGAIN = 8
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A kind of attempt at a task, and one of its variants."""
+    """A kind of attempt at a task, and one of its variants.
+
+    `calls_otherwise` says that it calls tools as gold does not, where the answer is handed in by calls.
+    """
 
     task: Task
     kind: str
     script: Script
     variant: int = 0
+    calls_otherwise: bool = False
+
+    @property
+    def rollout_id(self) -> str:
+        """The id of its rollout."""
+        return f"audit/{self.kind}/{self.variant}/{self.task.id}"
 
 
 def attempts_of(known: Sequence[Known], attacked: Sequence[Known]) -> list[Attempt]:
@@ -43,7 +52,10 @@ def attempts_of(known: Sequence[Known], attacked: Sequence[Known]) -> list[Attem
     for each in known:
         found += [Attempt(each.task, "gold", each.gold)] if each.gold is not None else []
         for kind, scripts in attempts_at(each, all_kinds=each.task.id in all_kinds).items():
-            found += [Attempt(each.task, kind, script, variant) for variant, script in enumerate(scripts)]
+            found += [
+                Attempt(each.task, kind, script, variant, each.calls_otherwise(script))
+                for variant, script in enumerate(scripts)
+            ]
     return found
 
 
@@ -66,10 +78,15 @@ class Stage:
     seconds: float = 0.0
     stopped: bool = False
 
+    @property
+    def other_calls(self) -> set[str]:
+        """The ids of the rollouts that call tools as gold does not, where the answer is handed in by calls."""
+        return {attempt.rollout_id for attempt, _ in self.rows if attempt.calls_otherwise}
+
     def play(self, attempts: Sequence[Attempt]) -> None:
         """Play and score attempts. What stops this is a finding; raises ConfigError for a weight of no part."""
         began = time.perf_counter()
-        parts = [Part(f"audit/{each.kind}/{each.variant}/{each.task.id}", each.task, each.script) for each in attempts]
+        parts = [Part(each.rollout_id, each.task, each.script) for each in attempts]
         try:
             rollouts = play_scripts(parts, self.environment, self.harness, progress=self.progress)
             self.golds |= {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rlft.audit.attacks.catalog import FIRST, kind_of
 from rlft.audit.report import GOLD, GOLD_KIND, Problem
@@ -19,6 +19,7 @@ REWARD = "compute_reward"
 _BEYOND = (" is above its maximum", " is a penalty that pays")  # of `rlft.rewards.rubric.beyond_bounds`
 _ALWAYS = ("gold", *(attack.name for attack in FIRST))
 _OTHERS = ("other_gold", "most_common")
+_MADE = "made_answer"
 _SCORE_IT = (
     "let the reward give such attempts the lowest score: one that makes it fail leaves its group, and is not told from "
     "the others there"
@@ -62,11 +63,12 @@ def none_on(parts: Sequence[str], tasks: str) -> Problem:
     return Problem(REWARD, f"{which} None on {tasks}", fix)
 
 
-def by_task(rows: Sequence[tuple[str, str, Reward]]) -> tuple[Scores, list[Failed]]:
+def by_task(rows: Sequence[tuple[str, str, Reward]], other_calls: Collection[str] = ()) -> tuple[Scores, list[Failed]]:
     """Return the rewards of (task id, kind, reward) by task and kind, and those that failed, one list for each error.
 
     Of several variants of a kind it is the worst paid one, but for a kind with a control (`Attack`). What may be right
-    by chance is left out where it has the same final answer as the task's own gold.
+    by chance is left out where it has the same final answer as the task's own gold. That says nothing of the rollouts
+    whose ids are `other_calls`: they call tools as gold does not, and the answer is handed in by calls.
     """
     variants: dict[str, dict[str, list[Reward]]] = defaultdict(lambda: defaultdict(list))
     failed: dict[tuple[str, ...], Failed] = defaultdict(list)
@@ -80,7 +82,8 @@ def by_task(rows: Sequence[tuple[str, str, Reward]]) -> tuple[Scores, list[Faile
     for rewards in scores.values():
         gold = rewards.get("gold")
         for kind in [kind for kind in rewards if kind != "gold" and not kind_of(kind).certain]:
-            if gold and gold.answer is not None and rewards[kind].answer == gold.answer:
+            is_same = gold and gold.answer is not None and rewards[kind].answer == gold.answer
+            if is_same and rewards[kind].rollout_id not in other_calls:
                 del rewards[kind]
     return scores, list(failed.values())
 
@@ -160,8 +163,16 @@ def say_what_was_left_out(
         said = "only attempts that say nothing were checked, and only for being below full"
         findings.note(Problem(GOLD, f"no task has a gold completion: {said}"))
     elif not findings.failed and not any(kind in rewards for rewards in scores.values() for kind in _OTHERS):
-        said = "all tasks share one gold answer: a wrong answer in the right form was not checked"
-        findings.note(Problem("tasks", said))
+        findings.note(Problem("tasks", _alike(golds, scores)))
+
+
+def _alike(golds: Mapping[str, Script], scores: Scores) -> str:
+    """Return why no gold was tried as a wrong answer at another task, and what was tried instead."""
+    is_one = len({repr(gold) for gold in golds.values()}) == 1
+    why = "all tasks share one gold answer" if is_one else "the golds are too alike to be wrong answers at other tasks"
+    if any(_MADE in rewards for rewards in scores.values()):
+        return f"{why}: only made-up wrong answers in the right form were checked"
+    return f"{why}: a wrong answer in the right form was not checked"
 
 
 def listed(kinds: Sequence[str]) -> str:

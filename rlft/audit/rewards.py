@@ -106,7 +106,7 @@ def _judged(
 ) -> Scores:
     """Say what the scores mean, and return them by task. `is_all` says that no task was left out."""
     findings, rows = stage.findings, [(attempt.task.id, attempt.kind, reward) for attempt, reward in stage.rows]
-    scores, failed = by_task(rows)
+    scores, failed = by_task(rows, stage.other_calls)
     if golds and scores and _is_no_gold(scores, stage.environment, stage.harness or HarnessConfig()):
         findings.note(GOLD_NEEDS_TOOLS)
         golds = {}

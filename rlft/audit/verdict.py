@@ -66,8 +66,9 @@ def _most(kind: str, scores: Scores, tasks: Sequence[str], gold_mean: float, max
     counts = kind_of(kind).counts
     if counts == "full" or gold_mean <= 0:
         return gold_mean
-    beside = {"above_other": "other_gold", "above_control": kind_of(kind).control}.get(counts, "")
-    above = max(0.0, mean_of(scores[task_id][beside] for task_id in tasks if beside in scores[task_id]))
+    beside = {"above_other": ("other_gold", "made_answer"), "above_control": (kind_of(kind).control,)}.get(counts, ())
+    lower = [[scores[task_id][each] for each in beside if each in scores[task_id]] for task_id in tasks]
+    above = max(0.0, mean_of(found[0] for found in lower if found))
     return min(gold_mean, above + max_ratio * (gold_mean - above))
 
 

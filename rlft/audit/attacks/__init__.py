@@ -7,6 +7,7 @@ white space around it, is no attack.
 - `known`: what attackers know, and how an attempt is said (`Known`, `Pool`)
 - `kinds`: what a kind of attack is (`Attack`)
 - `texts`: looks at golds: the form that they share, JSON, programs
+- `made`: makes other answers in the form of an answer, and says which are near
 - `silence`: nothing, and texts that are no answer
 - `others`: right answers to other tasks, and pieces of gold
 - `constants`: the same for every task, of what is most frequent in the golds

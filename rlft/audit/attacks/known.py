@@ -12,7 +12,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from rlft.audit.attacks.texts import as_json, labels_in, plain, program_of, shared_form
+from rlft.audit.attacks.made import are_near, made_answer
+from rlft.audit.attacks.texts import as_json, items_of, labels_in, plain, program_of, shared_form
 from rlft.contract.tools import ToolSpec
 from rlft.graders.numbers import parse_number
 from rlft.harness.scripted import Script, as_script
@@ -22,8 +23,8 @@ MOST_GOLDS = 1_000
 """From how many different golds attackers learn what is frequent."""
 MOST_ANSWERS = 200
 """How many answers of other tasks an attempt lists at most."""
+_MOST_COMPARED = 100  # golds that are looked at to learn whether they differ by order alone
 _TELLING = 3  # characters of an answer that is not in a form by chance
-_NEAR = Fraction(1, 10)  # numbers that differ by less of the larger one may be equal to a tolerant reward
 
 
 def script_of(text: str) -> Script:
@@ -73,7 +74,7 @@ class Pool:
     `golds` are the different scripts and `texts` what they say last, the most frequent first. `form` is what all these
     texts begin and end with, and `answers` are the different answers without their forms. `counted` is the number of
     tasks with a gold, and `frequency` says how many of them have each text. `lists` has, for each field of `task.info`
-    that is a list of texts, all that stands in it.
+    that is a list of texts, all that stands in it. `given` has the answer of a task with each of `golds`.
     """
 
     golds: tuple[Script, ...]
@@ -83,6 +84,7 @@ class Pool:
     counted: int
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     frequency: Mapping[str, int] = field(default_factory=dict)
+    given: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, golds: Mapping[str, Script], tasks: Sequence[Task]) -> Pool:
@@ -98,7 +100,22 @@ class Pool:
                 begins, ends = form_of(text, form, answer.get(key))
                 answers[text.removeprefix(begins).removesuffix(ends)] = None
         frequency = Counter(map(text_of, golds.values()))
-        return cls(tuple(ordered.values()), texts, form, tuple(answers), len(golds), _lists(tasks), frequency)
+        given = tuple(answer.get(key) for key in ordered)
+        return cls(tuple(ordered.values()), texts, form, tuple(answers), len(golds), _lists(tasks), frequency, given)
+
+    @cached_property
+    def differ_by_order(self) -> bool:
+        """Whether all golds have the same items, so that their order is the answer."""
+        some = {self._items(text) for text in self.texts[:_MOST_COMPARED]}
+        return len(self.texts) > 1 and len(some) == 1 and None not in some
+
+    def are_same_items(self, one: str, two: str) -> bool:
+        """Return whether two texts list the same items, and their order is not what all golds differ by."""
+        return (found := self._items(one)) is not None and found == self._items(two) and not self.differ_by_order
+
+    def _items(self, text: str) -> tuple[str, ...] | None:
+        begins, ends = self.form
+        return items_of(text if as_json(text) is not None else text.removeprefix(begins).removesuffix(ends))
 
     @cached_property
     def plain_answers(self) -> tuple[str, ...]:
@@ -124,10 +141,11 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """The gold of another task, and its answer without the form."""
+    """The gold of another task, and its answer without the form; or, where none differs enough, a made-up one."""
 
     script: Script
     answer: str
+    is_made: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,7 +165,7 @@ class Known:
 
     @property
     def other(self) -> Script | None:
-        """The gold of another task."""
+        """The gold of another task, or a made-up one."""
         return None if self.rival is None else self.rival.script
 
     @property
@@ -237,9 +255,16 @@ class Known:
             return True
         if self.gold is None or _asked(calls_of(script)) != _asked(self.calls):
             return False
+        said = text_of(script)
+        if self.pool.are_same_items(self.text, said):
+            return True
         if self.value is not None:
-            return as_json(text_of(script)) == self.value
-        return bool(self._plain_text) and plain(text_of(script)) in (self._plain_text, self._plain_answer)
+            return as_json(said) == self.value
+        return bool(self._plain_text) and plain(said) in (self._plain_text, self._plain_answer)
+
+    def calls_otherwise(self, script: Script) -> bool:
+        """Return whether a script calls tools as gold does not, where the answer is handed in by calls."""
+        return bool(self.calls) and not self.text_counts and _asked(calls_of(script)) != _asked(self.calls)
 
     def around(self) -> list[str]:
         """Return answers of other tasks with gold's own in their middle; nothing if there are fewer than two others."""
@@ -253,26 +278,28 @@ class Known:
 def other_gold(task: Task, tasks: Sequence[Task], golds: Mapping[str, Script], pool: Pool, seed: int) -> Other | None:
     """Return the gold of the first task, from a random place on, whose answer and gold differ from this task's.
 
-    Numbers that a tolerant reward could take for equal do not differ.
+    Numbers and days that a tolerant reward could take for equal do not differ, and neither do the same items in another
+    order, unless it is the order that all golds differ by. Where none differs a made-up one is returned.
     """
-    start = random.Random(f"{seed}:{task.id}").randrange(len(tasks))
+    start, own = random.Random(f"{seed}:{task.id}").randrange(len(tasks)), golds.get(task.id)
     for index in range(len(tasks)):
         other = tasks[(start + index) % len(tasks)]
         gold = golds.get(other.id)
-        if gold is None or gold == golds.get(task.id) or (other.answer is not None and other.answer == task.answer):
+        if gold is None or gold == own or (other.answer is not None and other.answer == task.answer):
             continue
-        if not are_near(task.answer, other.answer):
+        if not (are_near(task.answer, other.answer) or (own and pool.are_same_items(text_of(own), text_of(gold)))):
             begins, ends = form_of(text_of(gold), pool.form, other.answer)
             return Other(gold, text_of(gold).removeprefix(begins).removesuffix(ends))
-    return None
+    return _made_up(task, own, pool)
 
 
-def are_near(one: Any, two: Any) -> bool:
-    """Return whether two answers are numbers that differ by less than a tenth of the larger one."""
-    first, second = (parse_number(str(each)) if isinstance(each, str | int | float) else None for each in (one, two))
-    if first is None or second is None:
-        return False
-    return abs(first - second) < _NEAR * max(abs(first), abs(second))
+def _made_up(task: Task, gold: Script | None, pool: Pool) -> Other | None:
+    """Return a made-up answer in the form of a task's gold; `None` for golds that call tools, and for programs."""
+    if gold is None or calls_of(gold) or program_of(text_of(gold)) is not None:
+        return None
+    begins, ends = form_of(text_of(gold), pool.form, task.answer)
+    made = made_answer(text_of(gold).removeprefix(begins).removesuffix(ends))
+    return None if made is None else Other(script_of(f"{begins}{made}{ends}"), made, is_made=True)
 
 
 def _asked(calls: Sequence[ToolCall]) -> list[Any]:

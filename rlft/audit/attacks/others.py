@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 
 from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known, are_near, text_of
+from rlft.audit.attacks.known import Known, text_of
+from rlft.audit.attacks.made import are_near, day_of, made_answer, position_of
 from rlft.harness.scripted import Script
 
 _LOOKALIKES = str.maketrans("aeopcxyiABEHKMOPCTX", "аеорсхуіАВЕНКМОРСТХ")  # noqa: RUF001 - Cyrillic on purpose
@@ -17,9 +18,35 @@ _AGAIN = "it answers another task"
 def _most_common(place: int) -> Callable[[Known], Script | None]:
     def make(known: Known) -> Script | None:
         found = known.pool.golds[place : place + 1]
-        return found[0] if found and not are_near(known.text, text_of(found[0])) else None
+        given = known.pool.given[place] if found else None
+        if not found or (given is not None and given == known.task.answer):
+            return None
+        return None if are_near(known.text, text_of(found[0])) or are_near(known.task.answer, given) else found[0]
 
     return make
+
+
+def _other_gold(known: Known) -> Script | None:
+    return None if known.rival is None or known.rival.is_made else known.rival.script
+
+
+def _made(known: Known) -> str | None:
+    if known.program is not None or (known.calls and not known.text_counts):
+        return None
+    return None if (made := made_answer(known.answer)) is None else known.declare(made)
+
+
+def _farthest(known: Known) -> str | None:
+    """Return the number or day of the golds that is farthest from gold, where all are near it."""
+    if known.rival is None or not known.rival.is_made:
+        return None
+    place = position_of(known.answer)
+    others = [
+        (abs(each - place), text)
+        for text in known.pool.answers
+        if place is not None and (each := position_of(text)) is not None and each != place
+    ]
+    return known.declare(max(others)[1]) if others else None
 
 
 def _certain_and_wrong(known: Known) -> str | None:
@@ -59,6 +86,8 @@ def _third_replaced(known: Known) -> str | None:
 
 
 def _lookalike(known: Known) -> str | None:
+    if known.number is not None or day_of(known.answer) is not None:
+        return None  # letters beside a number are its unit, and those of a month may be read generously
     replaced = known.answer.translate(_LOOKALIKES)
     return known.declare(replaced) if replaced != known.answer else None
 
@@ -68,7 +97,7 @@ def _is_short(known: Known) -> bool:
 
 
 FIRST = (
-    Attack("other_gold", _AGAIN, lambda known: known.other, certain=False),
+    Attack("other_gold", _AGAIN, _other_gold, certain=False),
     Attack(
         "most_common",
         "it is the most frequent gold, whatever is asked",
@@ -79,6 +108,8 @@ FIRST = (
 )
 """These are tried on every task that is audited."""
 ATTACKS = (
+    Attack("made_answer", "it is made up in gold's form", _made, certain=False),
+    Attack("farthest_gold", "it is the gold that is farthest away, though all are alike", _farthest, certain=False),
     Attack(
         "second_most_common",
         "it is a frequent gold, whatever is asked",

@@ -11,6 +11,7 @@ from typing import Any
 from rlft.syntax import parse
 
 _FENCE = re.compile(r"```[a-zA-Z0-9]*\n(.*?)```", re.DOTALL)
+_BETWEEN = re.compile(r"[,;\n]")
 _LONGEST_PROGRAM = 20_000  # characters
 _SIGNS = re.compile(r"[,;\n]")
 _MOST_LABELS = 30
@@ -92,6 +93,22 @@ def program_of(text: str) -> str | None:
 def defined_names(code: str) -> list[str]:
     """Return the names of the functions that a program defines at its top."""
     return [node.name for node in parse(code).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def items_of(text: str) -> tuple[str, ...] | None:
+    """Return the items that a text lists, in order of the alphabet; `None` if it lists fewer than two.
+
+    It lists them as JSON, or with a comma, a semicolon or a new line between them. Without JSON their case is no
+    difference.
+    """
+    value = as_json(text)
+    if isinstance(value, list):
+        found = [json.dumps(each, sort_keys=True) for each in value]
+    else:
+        found = (
+            [] if value is not None else [each for part in _BETWEEN.split(text) if (each := part.strip().casefold())]
+        )
+    return tuple(sorted(found)) if len(found) >= 2 else None
 
 
 def plain(text: str) -> str:

@@ -1,6 +1,7 @@
 import dataclasses
 import inspect
 import json
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -183,9 +184,10 @@ def test_a_part_that_is_none_on_every_task_is_said_instead_of_what_follows_from_
 
 def test_a_reward_without_any_return_is_said_once_for_all_attempts():
     report = audit_reward(TASKS, Pays(lambda *_: None), weights={}, full=None, timeout_seconds=2.0)
-    assert [finding.split(";")[0] for finding in report.findings] == [
+    # How many kinds there are is of no account here.
+    assert [re.sub("and [0-9]{2} more", "and N more", each.split(";")[0]) for each in report.findings] == [
         "part part is None on every task",
-        "gold, empty, echo, constant, other_gold, whitespace and 51 more could not be scored on 6 tasks, for example "
+        "gold, empty, echo, constant, other_gold, whitespace and N more could not be scored on 6 tasks, for example "
         "t1: compute_reward: no part with a weight applies (parts: {'part': None})",
     ]
     assert "mean" not in report.text()  # nothing was scored, so there is no table
@@ -211,7 +213,8 @@ def test_another_tasks_gold_with_the_same_final_answer_is_no_attack():
     report = audit_reward(same, numbers, weights={}, full=None, timeout_seconds=2.0)
     assert report.passed
     assert report.attacks["other_gold"].count == 0
-    assert report.findings == ("all tasks share one gold answer: a wrong answer in the right form was not checked",)
+    said = "the golds are too alike to be wrong answers at other tasks"
+    assert report.findings == (f"{said}: only made-up wrong answers in the right form were checked",)
 
 
 def test_without_gold_the_attacks_must_stay_below_full():
