@@ -66,7 +66,8 @@ def none_on(parts: Sequence[str], tasks: str) -> Problem:
 def by_task(rows: Sequence[tuple[str, str, Reward]], other_calls: Collection[str] = ()) -> tuple[Scores, list[Failed]]:
     """Return the rewards of (task id, kind, reward) by task and kind, and those that failed, one list for each error.
 
-    Of several variants of a kind it is the worst paid one, but for a kind with a control (`Attack`). What may be right
+    Of several variants of a kind it is the worst paid one, but for a kind whose best one counts, and for one with a
+    control (`Attack`). What may be right
     by chance is left out where it has the same final answer as the task's own gold. That says nothing of the rollouts
     whose ids are `other_calls`: they call tools as gold does not, and the answer is handed in by calls.
     """
@@ -90,7 +91,11 @@ def by_task(rows: Sequence[tuple[str, str, Reward]], other_calls: Collection[str
 
 def _of_variants(found: Mapping[str, list[Reward]]) -> dict[str, Reward]:
     """Return the reward of each kind at one task, and that of its control beside it."""
-    scores = {kind: min(each, key=total_of) for kind, each in found.items() if kind_of(kind).counts != "control"}
+    scores = {
+        kind: (max if kind_of(kind).best_counts else min)(each, key=total_of)
+        for kind, each in found.items()
+        if kind_of(kind).counts != "control"
+    }
     for kind in [kind for kind in scores if kind_of(kind).control]:
         attacks, control = found[kind], kind_of(kind).control
         del scores[kind]

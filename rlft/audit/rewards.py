@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from rlft.audit.attacks.catalog import FIRST, KINDS
 from rlft.audit.attacks.known import Known, Pool, other_gold
 from rlft.audit.attempts import Stage, play_all
+from rlft.audit.equivalence import set_aside_right_ones
 from rlft.audit.findings import (
     Findings,
     Scores,
@@ -27,6 +28,7 @@ from rlft.audit.warnings import (
     warn_of_half,
     warn_of_pieces,
     warn_of_silence,
+    warn_of_tolerance,
 )
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
@@ -93,7 +95,7 @@ def audit_reward(
     known = _known(picked, tasks, golds, own, environment, harness, seed)
     attacked = play_all(known, stage, seconds)
     tried = len({attempt.task.id for attempt, _ in stage.rows}) or len(picked)
-    scores = _judged(stage, golds, picked, max_ratio, is_all=tried == len(tasks))
+    scores = _judged(stage, golds, known, tasks, max_ratio, is_all=tried == len(tasks))
     for said in failed_cases(environment, tasks, weights, timeout_seconds=timeout_seconds):
         findings.fail(Problem("cases", said))
     warn_of_code(environment, findings)
@@ -102,9 +104,16 @@ def audit_reward(
 
 
 def _judged(
-    stage: Stage, golds: Mapping[str, Script], picked: Sequence[Task], max_ratio: float, *, is_all: bool
+    stage: Stage,
+    golds: Mapping[str, Script],
+    known: Sequence[Known],
+    tasks: Sequence[Task],
+    max_ratio: float,
+    *,
+    is_all: bool,
 ) -> Scores:
     """Say what the scores mean, and return them by task. `is_all` says that no task was left out."""
+    picked = [each.task for each in known]
     findings, rows = stage.findings, [(attempt.task.id, attempt.kind, reward) for attempt, reward in stage.rows]
     scores, failed = by_task(rows, stage.other_calls)
     if golds and scores and _is_no_gold(scores, stage.environment, stage.harness or HarnessConfig()):
@@ -116,11 +125,13 @@ def _judged(
     is_whole = say_what_never_applies(given, stage.weights, picked, has_all=is_all, golds=golds, findings=findings)
     say_what_failed(failed, findings)
     if is_whole:
+        set_aside_right_ones(scores, known, tasks, golds, stage)
         judge(scores, findings, max_ratio)
         warn_of_half(scores, findings, stage.weights)
         warn_of_constants(scores, findings, stage.weights)
         warn_of_pieces(scores, findings)
         warn_of_silence(scores, findings)
+        warn_of_tolerance(scores, findings)
     warn_of_changes(stage)
     say_what_was_left_out(picked, golds, scores, findings)
     return scores

@@ -47,9 +47,9 @@ def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float) ->
     full = [reward for task_id, reward in attacks.items() if task_id not in against and reward.solved]
     said = f"{kind} earns as much as gold {on(equal)}: {_earned(equal[0])}" if equal else ""
     said = said or (f"{kind} is full {on(full)}: {_earned(full[0])}" if full else "")
-    if kind_of(kind).counts == "never":
-        if said:
-            findings.note(Problem(REWARD, f"{said}; is what it leaves out not needed?"))
+    if kind_of(kind).counts in ("never", "tolerance"):
+        if said and kind_of(kind).counts == "never":
+            findings.note(Problem(REWARD, f"{said}; {kind_of(kind).asks}"))
         return ""
     if said and (kind_of(kind).certain or len(equal) + len(full) >= _BY_CHANCE * len(attacks)):
         return said

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rlft.audit.attacks.catalog import kind_of
+from rlft.audit.attacks.near import DAYS, NUMBERS
 from rlft.audit.attempts import Stage
 from rlft.audit.findings import REWARD, Findings, Scores, listed, on, total_of
 from rlft.audit.order import in_reverse
@@ -19,6 +20,7 @@ from rlft.types import Reward
 
 _HALF = 0.5
 _MOST_PARTS = 5
+_QUARTER = 0.25
 _CLEARLY = 0.1  # of gold's mean
 _PIECES = (
     ("empty_list", "first_item"), ("first_item", "without_last_item"),
@@ -94,6 +96,26 @@ def warn_of_pieces(scores: Scores, findings: Findings) -> None:
         paid = [each[less] for each in both if total_of(each[less]) > total_of(each[more]) + TOLERANCE]
         if paid:
             findings.note(Problem(REWARD, f"{less} earns more than {more}, which holds more of gold, {on(paid)}"))
+
+
+def warn_of_tolerance(scores: Scores, findings: Findings) -> None:
+    """Add a note that says how far off a number, or a day, is that is paid like gold on a quarter of the tasks.
+
+    The farthest one that was tried is named: whether that is meant only the reward's owner knows.
+    """
+    for steps in (NUMBERS, DAYS):
+        paid: tuple[str, list[Reward]] | None = None
+        for step in steps:
+            both = [rewards for rewards in scores.values() if {"gold", step.name} <= set(rewards)]
+            like = [each[step.name] for each in both if each["gold"].solved and _is_like_gold(each[step.name], each)]
+            paid = (step.why, like) if like and len(like) >= _QUARTER * len(both) else paid
+        if paid is not None:
+            said = f"{paid[0]} is paid like gold {on(paid[1])}"
+            findings.note(Problem(REWARD, said, "lower the tolerance, unless an answer that is so far off is right"))
+
+
+def _is_like_gold(reward: Reward, rewards: Mapping[str, Reward]) -> bool:
+    return total_of(reward) >= total_of(rewards["gold"]) - TOLERANCE
 
 
 def warn_of_silence(scores: Scores, findings: Findings) -> None:

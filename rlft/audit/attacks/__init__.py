@@ -10,6 +10,9 @@ white space around it, is no attack.
 - `made`: makes other answers in the form of an answer, and says which are near
 - `silence`: nothing, and texts that are no answer
 - `others`: right answers to other tasks, and pieces of gold
+- `near`: numbers and days that are somewhat off, another sign, another unit
+- `sentences`: the words of a gold sentence with another meaning
+- `comparing`: what is evaluated, filled in or matched instead of compared
 - `constants`: the same for every task, of what is most frequent in the golds
 - `hedges`: several answers at once, and gold in a text that denies it
 - `forms`: the right form without content, and values that break comparisons

@@ -7,16 +7,21 @@ are only used with a wrong text where it is the text that counts (`Known.text_co
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known, calls_of, script_of
+from rlft.audit.attacks.known import Known, calls_of, script_of, text_of
 from rlft.calls import make_call
 from rlft.harness.scripted import Script
 from rlft.types import Message, ToolCall
 
 _TIMES = 5
+_CHANGES = re.compile(
+    r"\b(?:cancel|delete|remove|refund|pay|send|transfer|order|book|buy|sell|update|change|set|write|create|close|reset)\b",
+    re.IGNORECASE,
+)
 _MOST_CALLS = 24
 _SAMPLES: dict[str, Any] = {
     "string": "x", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}, "null": None,
@@ -115,6 +120,21 @@ def _every_call(known: Known) -> Script | None:
     return _script([*others[:middle], *known.calls, *others[middle:]], _wrong(known)) if len(others) >= 2 else None
 
 
+def _changing_tools(known: Known) -> Script | None:
+    """Return gold with a call of each tool that it does not call and that changes something, by what it says."""
+    called = {call["function"]["name"] for call in known.calls}
+    some = [
+        (name, spec)
+        for name, spec in known.tools.items()
+        if name not in called and _CHANGES.search(f"{name.replace('_', ' ')} {spec.description}")
+    ]
+    calls = [make_call(name, _arguments(spec.parameters), "x") for name, spec in some]
+    if not calls or known.gold is None:
+        return None
+    asks = [message for message in known.gold if message.get("tool_calls")]
+    return (*asks, *_script(calls[:_MOST_CALLS], text_of(known.gold)))
+
+
 ATTACKS = (
     Attack("tool_spam", "it repeats another task's call, and answers wrongly", _spam, _calls, certain=False),
     Attack("first_call_again", "it repeats one call, and answers wrongly", _first_again, _calls_and_says),
@@ -127,5 +147,7 @@ ATTACKS = (
     Attack("malformed_calls", "its calls have no right arguments", _malformed, _has_tools, says_nothing=True),
     Attack("unknown_tool", "it calls a tool that there is not", _unknown_tool, _has_tools, says_nothing=True),
     Attack("call_as_text", "it writes a call as text, and calls nothing", _as_text, _has_tools, certain=False),
+    Attack("changing_tools", "it calls tools that change what nobody asked to change", _changing_tools, _calls,
+           certain=False, counts="never", asks="do these calls, which gold does not make, do no harm?"),
     Attack("every_call", "it makes the calls of many tasks", _every_call, _calls_count, certain=False),
 )  # fmt: skip

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from rlft.audit.attacks import (
     calling,
     citing,
+    comparing,
     constants,
     fields,
     forms,
     hedges,
     judging,
+    near,
     objects,
     others,
     padding,
     programs,
+    sentences,
     silence,
 )
 from rlft.audit.attacks.kinds import Attack
@@ -27,7 +30,10 @@ FIRST = (*silence.FIRST, *others.FIRST)
 FAMILIES: dict[str, tuple[Attack, ...]] = {
     "silence": (*silence.FIRST, *silence.ATTACKS),
     "others": (*others.FIRST, *others.ATTACKS),
+    "near": near.ATTACKS,
+    "sentences": sentences.ATTACKS,
     "constants": constants.ATTACKS,
+    "comparing": comparing.ATTACKS,
     "hedges": hedges.ATTACKS,
     "forms": forms.ATTACKS,
     "objects": objects.ATTACKS,

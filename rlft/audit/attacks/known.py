@@ -260,6 +260,10 @@ class Known:
             return True
         if self.value is not None:
             return as_json(said) == self.value
+        begins, ends = self.form
+        number = None if self.number is None else parse_number(said.removeprefix(begins).removesuffix(ends))
+        if number is not None and number != self.number:
+            return False  # only signs tell 5 from -5, and 1.5 from 15
         return bool(self._plain_text) and plain(said) in (self._plain_text, self._plain_answer)
 
     def calls_otherwise(self, script: Script) -> bool:

@@ -100,6 +100,16 @@ def _first_field(known: Known) -> str | None:
     return _dump(dict(list(known.value.items())[:1])) if len(known.value) >= 2 else None
 
 
+def _item_repeated(known: Known) -> str | None:
+    """Return the first item as often as gold has items; not where they are all the same."""
+    items = known.value
+    if isinstance(items, list):
+        return _dump(items[:1] * len(items)) if any(each != items[0] for each in items) else None
+    said = [each.strip() for each in known.answer.split(",")] if known.short else []
+    different = {each.casefold() for each in said}
+    return known.declare(", ".join(said[:1] * len(said))) if said and len(different) > 1 and all(said) else None
+
+
 def _without_last_item(known: Known) -> str | None:
     return _dump(known.value[:-1]) if len(known.value) >= 3 else None
 
@@ -126,6 +136,7 @@ ATTACKS = (
     Attack("two_objects", "it hands in two objects", _two_objects, _has_other),
     Attack("object_denied_first", "it hands in another object", _denied_first, _has_other, certain=False),
     Attack("object_denied_last", "it hands in another object", _denied_last, _has_other, certain=False),
+    Attack("item_repeated", "it lists one item again and again", _item_repeated, certain=False, counts="full"),
     Attack("first_item", "it leaves items out", _first_item, _is_list, counts="full"),
     Attack("first_field", "it leaves fields out", _first_field, _is_object, counts="full"),
     Attack("without_last_item", "it leaves one item out", _without_last_item, _is_list, counts="never"),

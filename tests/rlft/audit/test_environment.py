@@ -304,12 +304,13 @@ def test_the_words_of_an_error_are_no_way_out():
 
 def test_the_audit_does_not_say_again_that_golds_are_missing():
     problems = check(variant(gold_completion=lambda self, task: None, exact=mark(lambda self, text: 1.0))).problems
-    assert [problem.partition(" on ")[0].partition(",")[0] for problem in problems] == [
+    said = [problem.partition(" on ")[0].partition(",")[0] for problem in problems]
+    assert [re.sub(r"\b[0-9]{2} more kinds", "N more kinds", each) for each in said] == [
         "gold_completion: no task has a gold answer",
         "compute_reward: an empty answer earns 1 from {'exact': 1.0",
         "reward audit: empty is full", "reward audit: echo is full", "reward audit: constant is full",
         "reward audit: whitespace is full", "reward audit: punctuation is full",
-        "reward audit: 37 more kinds of attack do the same: other_script",
+        "reward audit: N more kinds of attack do the same: other_script",
     ]  # fmt: skip
 
 

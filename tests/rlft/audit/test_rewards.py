@@ -63,7 +63,8 @@ def test_an_exact_reward_passes_with_no_findings():
     # The most common gold is the right answer of one task of six and is no attack there.
     assert [row["count"] for row in report.table()][:6] == [6, 6, 6, 6, 6, 5]
     assert report.attacked == report.num_tasks == 6
-    assert report.attempts == sum(scores.count for scores in report.attacks.values()) + 3 * 6  # three have variants
+    assert report.attempts == sum(scores.count for scores in report.attacks.values()) + 16 * 6
+    # Three have a second variant, one has three more, and one ten more.
 
 
 @pytest.mark.parametrize(
