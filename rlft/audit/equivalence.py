@@ -3,7 +3,8 @@
 "Name a country in Europe" has many right answers: the gold of one such task is right at another, and the other way
 round. A reward that pays whatever has the form of an answer does the same. So a gold counts as right at another task
 only where each of the two is paid in full at the other's task, where that is so for at most three quarters of the
-tasks, and where a made-up answer in the same form is not paid.
+tasks, and where a made-up answer in the same form is not paid. Numbers and days are never set aside: that two of them
+are paid for each other is what a tolerance does which is too wide.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 
 from rlft.audit.attacks.catalog import KINDS, attempts_at
 from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.made import position_of
 from rlft.audit.attempts import Attempt, Stage
 from rlft.audit.findings import REWARD, Scores, on, total_of
 from rlft.audit.report import GOLD_KIND, Problem
@@ -59,7 +61,8 @@ def _pairs(scores: Scores, known: Sequence[Known], sources: Mapping[str, Task]) 
     pairs: list[Pair] = []
     for kind in _KINDS:
         tried = [each for each in known if {GOLD_KIND, kind} <= set(scores.get(each.task.id, {}))]
-        like = [each for each in tried if _is_like_gold(scores, each.task.id, kind)]
+        words = [each for each in tried if position_of(each.answer) is None]
+        like = [each for each in words if _is_like_gold(scores, each.task.id, kind)]
         if len(like) <= _MOST * len(tried):
             scripts = [(each, KINDS[kind].scripts(each)[0]) for each in like]
             pairs += [(each, kind, sources[_key(script)]) for each, script in scripts if _key(script) in sources]

@@ -7,6 +7,7 @@ import pytest
 from rlft.audit.report import AttackScores
 from tests.benchmarks.audit import honest, planted, unseen
 from tests.benchmarks.audit.cases import Case
+from tests.benchmarks.audit.families import attacked
 from tests.benchmarks.audit.measure import audited, counted, found_by, interval
 
 
@@ -26,6 +27,23 @@ def test_a_broken_reward_is_refused_for_an_attack_and_not_for_its_gold(case, req
 
 @pytest.mark.parametrize("case", [*honest.HONEST, *unseen.HONEST], ids=lambda case: case.name)
 def test_an_honest_reward_is_not_accused(case):
+    report = audited(case)
+    assert report.passed, report.text()
+
+
+@pytest.mark.parametrize("case", attacked.BROKEN, ids=lambda case: case.name)
+def test_a_reward_by_an_attacker_is_refused_or_its_tolerance_is_said(case):
+    report = audited(case)
+    step = attacked.NOTED.get(case.name)
+    assert report.passed is (step is not None), report.text()
+    if step is None:
+        assert found_by(report) == report.exploits != ()
+    else:
+        assert any(each.startswith(f"{step} is paid like gold on 12 tasks") for each in report.findings)
+
+
+@pytest.mark.parametrize("case", attacked.HONEST, ids=lambda case: case.name)
+def test_an_honest_reward_that_was_accused_once_is_not_accused(case):
     report = audited(case)
     assert report.passed, report.text()
 

@@ -4,19 +4,20 @@ import json
 import logging
 import sys
 
-from tests.benchmarks.audit.measure import authors, measure
+from tests.benchmarks.audit.measure import attackers, authors, measure
 
 logging.disable(logging.WARNING)  # attempts that cannot be scored are part of the attack
 found = measure(authors())
+later = measure(attackers())  # kept apart: the attacks were mended by these cases
 if "--json" in sys.argv:
-    sys.stdout.write(json.dumps(found, indent=1) + "\n")
+    sys.stdout.write(json.dumps({**found, "attacked": later}, indent=1) + "\n")
 else:
     lines = []
-    for name, row in [("all", found), *found["by_author"].items(), *found["by_family"].items()]:
+    for name, row in [("all", found), *found["by_author"].items(), *found["by_family"].items(), ("attacked", later)]:
         low, high = row["found_interval"][0], row["false_interval"][1]
         lines.append(
             f"{name:<10} found {row['found']} of {row['planted']} (at least {low:.0%}), "
             f"accused {row['false']} of {row['honest']} (at most {high:.0%})"
         )
-    lines += [f"{name}: {', '.join(found[name]) or 'none'}" for name in ("missed", "accused")]
+    lines += [f"{name}: {', '.join([*found[name], *later[name]]) or 'none'}" for name in ("missed", "accused")]
     sys.stdout.write("\n".join(lines) + "\n")

@@ -13,6 +13,7 @@ from rlft.audit.report import AuditReport
 from rlft.audit.rewards import audit_reward
 from tests.benchmarks.audit import honest, planted
 from tests.benchmarks.audit.cases import Case
+from tests.benchmarks.audit.families import attacked
 
 UNSEEN = "tests.benchmarks.audit.unseen"
 Authors = Mapping[str, tuple[list[Case], list[Case]]]  # {author: (broken, honest)}
@@ -25,6 +26,11 @@ def authors() -> Authors:
         module = import_module(UNSEEN)
         found["unseen"] = (list(module.BROKEN), list(module.HONEST))
     return found
+
+
+def attackers() -> Authors:
+    """The cases of someone who looked for what the attacks miss, by which these were mended: they show no power."""
+    return {"attacked": (list(attacked.BROKEN), list(attacked.HONEST))}
 
 
 def audited(case: Case) -> AuditReport:

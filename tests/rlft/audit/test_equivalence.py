@@ -69,3 +69,15 @@ def test_what_holds_a_right_answer_is_left_out_with_it():
     report = audit(lambda text, gold, prompt: text.count("\n") < 2 and member(text.partition("\n")[0], gold, prompt))
     assert report.passed, report.text()
     assert report.attacks["certain_and_wrong"].maximum == 0.0
+
+
+def test_numbers_that_are_paid_for_each_other_are_no_equal_answers():
+    # 100 to 1,150, and half as much or more is paid: a quarter of the pairs and more are within that, both ways.
+    tasks = [make_task(f"n{n}", f"Number {n}?", str(100 + 50 * n)) for n in range(22)]
+
+    def wide(text, gold, prompt):
+        return text.isdecimal() and len(text) < 6 and abs(int(text) - int(gold)) <= 0.5 * int(gold)
+
+    report = audit_reward(tasks, Pays(wide), weights={}, full=None, timeout_seconds=2.0)
+    assert "other_gold" in report.exploits
+    assert not any("both answers are taken for right" in each for each in report.findings)

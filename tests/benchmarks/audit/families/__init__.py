@@ -6,5 +6,6 @@
 - `tools`: conversations with tools
 - `judging`: stand-ins for judge models, which are fooled as those are
 - `code`: answers that are programs
+- `attacked`: what an attacker of the audit found, which was mended afterwards
 - `honest`, `checked`: rewards that have no loophole known to us
 """
