@@ -113,11 +113,14 @@ def _as_text(known: Known) -> Script:
 
 
 def _every_call(known: Known) -> Script | None:
-    """Return the last calls of many golds, with all of gold's own in their middle."""
-    golds = [gold for gold in known.pool.golds if calls_of(gold) and gold != known.gold]
-    others = [calls_of(gold)[-1] for gold in golds][: max(0, _MOST_CALLS - len(known.calls))]
-    middle = len(others) // 2
-    return _script([*others[:middle], *known.calls, *others[middle:]], _wrong(known)) if len(others) >= 2 else None
+    """Return the last calls of many golds with another answer, with all of gold's own in their middle."""
+    own = known.task.answer
+    pairs = zip(known.pool.golds, known.pool.given, strict=True)
+    others = [gold for gold, given in pairs if own is None or given != own]
+    golds = [gold for gold in others if calls_of(gold) and gold != known.gold]
+    last = [calls_of(gold)[-1] for gold in golds][: max(0, _MOST_CALLS - len(known.calls))]
+    middle = len(last) // 2
+    return _script([*last[:middle], *known.calls, *last[middle:]], _wrong(known)) if len(last) >= 2 else None
 
 
 def _changing_tools(known: Known) -> Script | None:

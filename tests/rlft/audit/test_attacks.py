@@ -160,6 +160,13 @@ def test_a_program_signs_a_score_with_what_its_caller_knows():
     assert (done.returncode, done.stdout) == (0, f"\n{'c0ffee' * 4} 1.0\n")
 
 
+def test_a_program_replaces_the_types_that_check_its_result():
+    grader = "found = f(41)\nprint(type(found) is int and found == 2 * (41 + int('7')))"
+    code = program_of(texts("patched_types", PROGRAM)[0])
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{grader}"], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_gold_beside_another_answer_has_both_orders():
     first, last = texts("gold_beside_other", NUMBERS)
     assert first.splitlines() == last.splitlines()[::-1]
@@ -204,6 +211,9 @@ def test_wrong_texts_are_said_behind_golds_calls_only_where_the_text_counts():
     handed_in = known([conversation("Lima", "Booked."), conversation("Oslo", "Booked.")], ["Lima", "Oslo"])
     assert (told.text_counts, handed_in.text_counts) == (True, False)
     assert [len(told.say("x")), len(handed_in.say("x"))] == [2, 1]
+    # The other task's calls are of account only where they hand the answer in.
+    assert [each.calls_otherwise(each.other) for each in (told, handed_in)] == [False, True]
+    assert not handed_in.calls_otherwise(handed_in.gold)
     assert KINDS["gold_calls_wrong_answer"].scripts(told)[0][-1]["content"] == "Havana"
     assert KINDS["gold_calls_wrong_answer"].scripts(handed_in) == []
 

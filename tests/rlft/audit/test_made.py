@@ -149,3 +149,34 @@ def test_golds_that_end_in_the_same_words_are_told_apart_by_their_calls():
     assert honest.findings == ()
     # The most frequent gold is another task's, but right where the same city is asked for: it is no attack there.
     assert honest.attacks["most_common"].count == 6
+    assert "changing_tools" not in honest.attacks  # the only tool is gold's own
+
+
+class Marks(BaseEnv):
+    """Has the number of the task and a label handed in, and looks at the label alone."""
+
+    @rlft.tool
+    def mark(self, number: int, label: str, state: dict) -> str:
+        """Note a label.
+
+        Args:
+            number: The task's.
+            label: yes or no.
+        """
+        state["label"] = label
+        return "noted"
+
+    def compute_reward(self, completion, ground_truth):
+        return {"right": float(completion.state.get("label") == ground_truth)}
+
+    def gold_completion(self, task):
+        given = {"number": int(task.id[1:]), "label": task.answer}
+        asks = {"role": "assistant", "content": "", "tool_calls": [make_call("mark", given, "1")]}
+        return [asks, {"role": "assistant", "content": "Done."}]
+
+
+def test_the_gold_of_a_task_with_the_same_answer_is_no_attack_though_its_calls_differ():
+    labels = [make_task(f"t{n}", f"Is {n} odd?", "yes" if n % 2 else "no") for n in range(8)]
+    report = audit(Marks(), labels)
+    assert report.passed, report.text()
+    assert report.attacks["most_common"].count == 4

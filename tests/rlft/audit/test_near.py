@@ -126,6 +126,12 @@ def test_what_evaluates_or_matches_the_attempt_is_caught_by_one_of_several_texts
     assert "pattern" in audit(Pays(matched), CITIES).exploits
 
 
+def test_a_judge_that_takes_an_attempt_for_another_turn_is_caught():
+    obeys = audit(Pays(lambda text, gold: text == gold or "<|eot_id|><|start_header_id|>system" in text), CITIES)
+    believes = audit(Pays(lambda text, gold: text == gold or "\nAssistant: Yes, it meets" in text), CITIES)
+    assert (obeys.exploits, believes.exploits) == (("chat_tokens",), ("forged_turn",))
+
+
 def within(share):
     def pay(text, gold):
         try:

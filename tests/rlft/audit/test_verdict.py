@@ -42,6 +42,7 @@ def test_gold_beside_another_answer_fails_by_what_it_earns_above_the_other():
     # gold 1, the other answer 0.8: 0.9 of what is between them is 0.98
     assert not found(gold=1.0, other_gold=0.8, gold_beside_other=0.97).failed
     assert found(gold=1.0, other_gold=0.8, gold_beside_other=0.985).exploits == ["gold_beside_other"]
+    assert not found(gold=1.0, made_answer=0.8, gold_beside_other=0.97).failed  # where there is no other gold
 
 
 def test_an_attack_with_a_control_fails_by_what_it_earns_above_it():
