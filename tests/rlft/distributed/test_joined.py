@@ -150,7 +150,7 @@ def test_auto_is_the_ray_that_runs_here_and_all_listens_at_the_address_by_which_
     (tmp_path / "ray").mkdir()
     # What `ray start --head` leaves there; of a Ray that runs alone the processes are enough.
     (tmp_path / "ray" / "ray_current_cluster").write_text(cluster["address"])
-    assert find_problem_of(settings("auto", 2), tmp_path, on_gpu=False) is None
+    assert find_problem_of(demand(2), tmp_path) is None
     before = listening(psutil.Process())
     trainers = start_trainers(settings("auto", 2))
     try:
