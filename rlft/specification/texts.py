@@ -196,14 +196,18 @@ class Length(Grader):
         """Return what is checked, in words."""
         low = "" if self.at_least is None else f"at least {self.at_least}"
         high = "" if self.at_most is None else f"at most {self.at_most}"
-        return f"{said(self.read)} has {' and '.join(filter(None, (low, high)))} {self.measured}"
+        last = self.at_least if self.at_most is None else self.at_most
+        return f"{said(self.read)} has {' and '.join(filter(None, (low, high)))} {self._named(last)}"
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if the number is within the limits, else 0."""
         number = size(text_read(self.read, attempt), self.measured)
         low, high = self.at_least or 0, number if self.at_most is None else self.at_most
-        why = f"it has {number} {self.measured}"
+        why = f"it has {number} {self._named(number)}"
         return met(low <= number <= high, why, why)
+
+    def _named(self, count: int | None) -> str:
+        return self.measured.removesuffix("s") if count == 1 else self.measured
 
 
 class InLanguage(Grader):

@@ -101,7 +101,7 @@ def test_run_scores_an_attempt_and_says_why(reward):
         ("short", 1.0, 0.0),
     ]
     assert told["total"] == 0.0
-    assert told["criteria"][1]["why"] == "it has 1 words, but right is essential and not met"
+    assert told["criteria"][1]["why"] == "it has 1 word, but right is essential and not met"
     (reward.folder / "attempt.json").write_text(json.dumps([{"role": "assistant", "content": "LIMA"}]))
     assert "The total is 1.5 of 1.5." in reward("run", "try.yaml", "--attempt", "attempt.json", "--task", "peru")
     assert "The total is 0 of 1.5." in reward("run", "try.yaml", "--attempt", "words of some length", "--task", "peru")

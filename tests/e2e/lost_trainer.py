@@ -2,9 +2,11 @@
 
     python -m tests.e2e.lost_trainer 2 run config.yaml
 
-With a process's number, as in `2:1234`, that one is killed in place of the second trainer.
+With a process's number, as in `2:1234`, that one is killed in place of the second trainer. With `2:1234:head` it is
+the head of Ray's cluster: the round waits until Ray has found that out, and has ended the process that directs.
 """
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -13,7 +15,7 @@ from typing import Any
 from rlft.distributed.trainers import Trainers
 
 
-def kill_before(count: int, pid: int | None) -> None:
+def kill_before(count: int, pid: int | None, *, is_head: bool) -> None:
     """Have the second trainer, or another process, die when the round of this number, from 1, is to be trained."""
     original, calls = Trainers.train, 0
 
@@ -22,6 +24,9 @@ def kill_before(count: int, pid: int | None) -> None:
         calls += 1
         if calls == count:
             os.kill(pid or self.pids[1], signal.SIGKILL)
+            for child in multiprocessing.active_children() if is_head else ():
+                if child.name == "rlft-director":
+                    child.join()
         return original(self, *given)
 
     setattr(Trainers, "train", train)  # noqa: B010  # as a type checker would not have it
@@ -31,6 +36,6 @@ if __name__ == "__main__":
     from cli.__main__ import console_script
 
     place, *arguments = sys.argv[1:]
-    number, _, process = place.partition(":")
-    kill_before(int(number), int(process) if process else None)
+    number, process, kind = (*place.split(":"), "", "")[:3]
+    kill_before(int(number), int(process) if process else None, is_head=kind == "head")
     console_script(arguments)

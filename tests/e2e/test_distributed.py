@@ -79,13 +79,28 @@ def test_a_lost_machine_of_a_cluster_costs_its_round(whole, make_home, tmp_path)
         check_goes_on(home, whole, home.rlft("resume", "machine", "--trainers", "1"))  # a core is left
 
 
-def run_and_lose(home, pid, address, name):
+def test_a_lost_head_of_a_cluster_costs_its_round_once_it_is_back(whole, make_home, tmp_path):
+    (token := tmp_path / "token").write_text(secrets.token_hex(32))
+    home = OfCluster(make_home("headless").folder, token)
+    with running(token) as cluster:
+        address = cluster["address"]
+        said = run_and_lose(
+            home, f"{cluster['head']}:head", address, "headless", dies="the head of Ray does not answer"
+        )
+        assert "look whether the machine of the head is up" in said
+    with running(token, int(address.rpartition(":")[2])) as cluster:
+        assert cluster["address"] == address
+        check_goes_on(home, whole, home.rlft("resume", "headless"))
+
+
+def run_and_lose(home, lost, address, name, dies="has died"):
     """A run in a cluster ends with the way on when a process of that is killed before its second round."""
     joined = TWO.replace("}", f", address: '{address}'}}")
     call = ("run", str(TINY), *SHORT, "--set", joined, "--name", name)
-    done = home.module("tests.e2e.lost_trainer", f"2:{pid}", *call)
+    done = home.module("tests.e2e.lost_trainer", f"2:{lost}", *call)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 1, said
-    assert "has died" in said
+    assert dies in said
     assert "`rlft resume` goes on with the run from its last finished round" in said
     assert "Traceback" not in said
+    return said
