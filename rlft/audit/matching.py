@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from rlft.audit.attacks.catalog import ATTACKS, attempts_at
-from rlft.audit.attacks.known import Known, Pool, calls_of, other_gold, text_of
+from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.pool import Pool, other_gold
+from rlft.audit.attacks.scripts import calls_of, text_of
 from rlft.audit.findings import Findings
 from rlft.audit.golds import ask_attacks, ask_golds
 from rlft.contract.base import BaseEnv

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from rlft.audit.attacks.catalog import FIRST, KINDS
-from rlft.audit.attacks.known import Known, Pool, other_gold
+from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.pool import Pool, other_gold
 from rlft.audit.attempts import Stage, play_all
 from rlft.audit.equivalence import set_aside_right_ones
 from rlft.audit.findings import (

@@ -4,7 +4,8 @@ An attacker is a small function that makes an attempt from what is known of a ta
 (`Pool`). A kind says why its attempt deserves no full reward; what an honest reward may pay in full, such as gold with
 white space around it, is no attack.
 
-- `known`: what attackers know, and how an attempt is said (`Known`, `Pool`)
+- `known`: what attackers know of a task (`Known`), `pool`: of the golds of all train tasks (`Pool`), and `scripts`: how
+  golds and attempts are said
 - `kinds`: what a kind of attack is (`Attack`)
 - `texts`: looks at golds: the form that they share, JSON, programs
 - `made`: makes other answers in the form of an answer, and says which are near

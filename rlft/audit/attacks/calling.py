@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known, calls_of, script_of, text_of
+from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.scripts import calls_of, script_of, text_of
 from rlft.calls import make_call
 from rlft.harness.scripted import Script
 from rlft.types import Message, ToolCall

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import MOST_ANSWERS, Known
+from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.pool import MOST_ANSWERS
 
 _ID = re.compile(r"(?=.*[0-9])[\w.-]{2,40}")
 _NO_IDS = ("prompt", "question", "answer")

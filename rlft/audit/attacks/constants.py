@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known, Pool
+from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.pool import Pool
 
 _HALF = 0.5
 

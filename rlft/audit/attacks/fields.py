@@ -12,8 +12,9 @@ from copy import deepcopy
 from typing import Any
 
 from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import MOST_ANSWERS, Known
+from rlft.audit.attacks.known import Known
 from rlft.audit.attacks.made import are_near
+from rlft.audit.attacks.pool import MOST_ANSWERS
 from rlft.audit.attacks.texts import as_json
 
 MOST_FIELDS = 6

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import MOST_ANSWERS, Known
+from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.pool import MOST_ANSWERS
 from rlft.audit.attacks.texts import as_json
 
 _EMPTY: dict[type, Any] = {str: "", bool: False, int: 0, float: 0.0}

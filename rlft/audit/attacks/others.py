@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 
 from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known, text_of
+from rlft.audit.attacks.known import Known
 from rlft.audit.attacks.made import are_near, day_of, made_answer, position_of
+from rlft.audit.attacks.scripts import text_of
 from rlft.harness.scripted import Script
 
 _LOOKALIKES = str.maketrans("aeopcxyiABEHKMOPCTX", "аеорсхуіАВЕНКМОРСТХ")  # noqa: RUF001 - Cyrillic on purpose

@@ -6,7 +6,8 @@ import itertools
 import re
 
 from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known, script_of
+from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.scripts import script_of
 from rlft.harness.scripted import Script
 
 FILLER = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known, script_of
+from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.scripts import script_of
 from rlft.harness.scripted import Script
 from rlft.rewards.harmless import CONSTANT
 

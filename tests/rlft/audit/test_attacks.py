@@ -8,7 +8,10 @@ import sys
 import pytest
 
 from rlft.audit.attacks.catalog import ATTACKS, FAMILIES, KINDS, attempts_at
-from rlft.audit.attacks.known import Known, Pool, are_near, form_of, other_gold, text_of
+from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.made import are_near
+from rlft.audit.attacks.pool import Pool, other_gold
+from rlft.audit.attacks.scripts import form_of, text_of
 from rlft.audit.attacks.texts import program_of, shared_form
 from rlft.calls import make_call
 from rlft.harness.scripted import as_script
