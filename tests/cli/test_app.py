@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from mlops.display import terminal
+from mlops.runtime.signals import Interrupt
 from rlft.engines import serving
 from tests.e2e.conftest import TINY
 
@@ -160,8 +162,10 @@ def test_resume_is_advised_only_where_a_run_had_begun(rlft, tmp_path, monkeypatc
 
     monkeypatch.delenv("RLFT_HOME", raising=False)
     monkeypatch.setattr("mlops.stacks.file.read_stack_file", read)
+    # As `rlft run` notes it before its run begins.
+    monkeypatch.setattr("cli.guard.Interrupt", partial(Interrupt, resume="rlft resume first --stack team"))
     result = rlft("stack", "any.yaml")
     assert result.exit_code == 1
     assert "RuntimeError: a surprise" in result.output
-    assert ("`rlft resume 0d1c` goes on from there" in result.output) is began
+    assert ("`rlft resume first --stack team` goes on from there" in " ".join(result.output.split())) is began
     assert ("rlft resume" in result.output) is began
