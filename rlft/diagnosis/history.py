@@ -107,18 +107,14 @@ class History:
         found = [compare(report, first, self.metric, confidence=confidence) for report in later]
         return any(each is not None and each.exceeds(0) for each in found)
 
-    def validation_is_high(self) -> bool:
-        """Return whether the last validation is measurably better than the first, and measurably worse than none."""
-        scored = [report for _, report in self.scored_validations()]
-        if len(scored) < 2 or not self._has_scores(min(self.validations)):
+    def validation_has_risen_and_stays(self) -> bool:
+        """Return whether validation has risen, and the last one is measurably worse than none before."""
+        *earlier, last = [report for _, report in self.scored_validations()] or [None]
+        if last is None or not self.validation_has_risen():
             return False
-        first, *since, last = scored
-        gain = compare(last, first, self.metric)
-        # All looks for a loss share the chance of 5 %.
-        confidence = 1 - 0.05 / max(1, len(since))
-        losses = [compare(last, report, self.metric, confidence=confidence) for report in since]
-        lost = any(each is not None and each.high_with_errors < 0 for each in losses)
-        return gain is not None and gain.exceeds(0) and not lost
+        confidence = 1 - 0.05 / max(1, len(earlier))  # all looks for a loss share the chance of 5 %
+        losses = [compare(last, report, self.metric, confidence=confidence) for report in earlier]
+        return not any(each is not None and each.high_with_errors < 0 for each in losses)
 
     def _has_scores(self, number: int) -> bool:
         return bool(self.validations[number].per_task.get(self.metric))

@@ -20,8 +20,8 @@ LEVEL = 0.01  # the chance of a false alarm of one monitor in a whole run, if no
 class Monitor:
     """A question to the rounds so far.
 
-    It is asked after each of the `looks`. One that `needs_harm` is silent while the last validation is measurably
-    better than the one before training and not measurably worse than any since, as what it sees did no harm then.
+    It is asked after each of the `looks`. One that `needs_harm` is silent where a validation was measurably better than
+    the one before training and the last is not measurably worse than any, as what it sees did no harm then.
     """
 
     check: Callable[[History], Finding | None]
@@ -63,7 +63,7 @@ def watch(history: History, actions: Mapping[str, Action], *, rounds: int, valid
     if not history.rounds:
         return []
     asked = replace(history, metric=history.counted)
-    unharmed = asked.validation_is_high()
+    unharmed = asked.validation_has_risen_and_stays()
     done, looks = len(history.rounds), {"rounds": rounds, "validations": validations}
     found = []
     for name, monitor in MONITORS.items():
