@@ -109,9 +109,9 @@ class History:
 
     def validation_has_risen_and_stays(self) -> bool:
         """Return whether validation has risen, and the last one is measurably worse than none before."""
-        *earlier, last = [report for _, report in self.scored_validations()] or [None]
-        if last is None or not self.validation_has_risen():
+        if not self.validation_has_risen():
             return False
+        *earlier, last = [report for _, report in self.scored_validations()]
         confidence = 1 - 0.05 / max(1, len(earlier))  # all looks for a loss share the chance of 5 %
         losses = [compare(last, report, self.metric, confidence=confidence) for report in earlier]
         return not any(each is not None and each.high_with_errors < 0 for each in losses)
