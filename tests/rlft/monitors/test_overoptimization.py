@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlft.monitors.overoptimization import overoptimization, reward_gap
+from rlft.monitors.overoptimization import _shares, overoptimization, reward_gap
 from tests.rlft.monitors.runs import history, rounds, validated
 
 ONE = rounds(reward=[0.5], rewards__right__mean=[0.5])
@@ -90,6 +90,17 @@ def test_the_looks_at_earlier_validations_share_the_chance_of_a_false_alarm():
     assert overoptimization(history(ONE, {0: reports[0], 8: reports[8]}, level=0.01)) is not None
     assert overoptimization(history(ONE, reports, level=0.01)) is None
     assert overoptimization(history(ONE, reports, level=0.02)) is not None
+
+
+def test_the_shares_of_the_level_add_up_to_it():
+    assert _shares(0.01, 1) == [0.01]
+    assert _shares(0.01, 3) == [0.005, 0.0025, 0.0025]
+
+
+def test_what_counts_may_stay_once_it_has_risen():
+    course = {0: (20, 0), 4: (20, 50), 8: (90, 50)}  # by rounds before it: reward, and what counts
+    reports = {number: validated(reward=paid, rewards__right=right) for number, (paid, right) in course.items()}
+    assert overoptimization(history(ONE, reports)) is None
 
 
 def test_one_validation_says_nothing():
