@@ -98,9 +98,10 @@ def test_the_shares_of_the_level_add_up_to_it():
 
 
 def test_what_counts_may_stay_once_it_has_risen():
-    course = {0: (20, 0), 4: (20, 50), 8: (90, 50)}  # by rounds before it: reward, and what counts
-    reports = {number: validated(reward=paid, rewards__right=right) for number, (paid, right) in course.items()}
+    course = {0: (80, 0), 4: (80, 80), 8: (360, 80)}  # by rounds before it: reward, and what counts, of 400 tasks
+    reports = {number: validated(400, reward=paid, rewards__right=right) for number, (paid, right) in course.items()}
     assert overoptimization(history(ONE, reports)) is None
+    assert overoptimization(history(ONE, {0: reports[4], 8: reports[8]})) is not None  # had it begun there
 
 
 def test_one_validation_says_nothing():
