@@ -2,7 +2,8 @@
 
 The pipeline in `pipelines/train.py` calls the same functions, in the steps `generate_rollouts`, `score_rewards` and
 `train_grpo`, and stores what goes from one to the next as an artifact. Where tasks are drawn by their pass rates or
-groups are replaced, they are drawn in `draw_tasks` and sampled in `generate_groups`.
+groups are replaced, they are drawn in `draw_tasks` and sampled in `generate_groups`. With `training.lag: 1` it samples
+the next round before it trains on this one, as `sample_round` and `train_sampled` can be called too.
 """
 
 from __future__ import annotations
@@ -19,18 +20,25 @@ from rlft.engines.base import Engine, Sampling
 from rlft.policy import Policy
 from rlft.rewards.by_settings import score_by
 from rlft.rollout import PolicyPlayer, collect_rollouts
+from rlft.training.off_policy import CORRECTION, corrected
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from rlft.types import Rewards, Rollouts, Task, TaskSet, TrainReport
 
 
 @dataclass(frozen=True, slots=True)
-class RoundResult:
-    """Holds what a round makes, beside the policy that it changed."""
+class SampledRound:
+    """Holds the attempts of a round, scored."""
 
     draw: Draw
     rollouts: Rollouts
     rewards: Rewards
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult(SampledRound):
+    """Holds what a round makes, beside the policy that it changed."""
+
     report: TrainReport
 
 
@@ -50,24 +58,52 @@ def run_round(
 
     `round` counts from 0. `reference` is the policy of the KL, needed if `training.beta` is above 0 and `policy` has no
     adapter. With `training.curriculum: pass_rate` tasks are drawn by `rates`, which `rlft.curriculum.rates.note_round`
-    brings up to date after each round, and by those `kept` from earlier runs.
+    brings up to date after each round, and by those `kept` from earlier runs. `training.lag` is not looked at.
     """
+    sampled = sample_round(task_set, environment, policy, engine, config, round=round, rates=rates, kept=kept)
+    report = train_sampled(policy, sampled, config, reference=reference)
+    return RoundResult(sampled.draw, sampled.rollouts, sampled.rewards, report)
+
+
+def sample_round(
+    task_set: TaskSet,
+    environment: BaseEnv,
+    policy: Policy,
+    engine: Engine,
+    config: Config,
+    *,
+    round: int,
+    rates: PassRates | None = None,
+    kept: KeptRates | None = None,
+) -> SampledRound:
+    """Sample rollouts of the round's tasks and score them; arguments are those of `run_round`."""
     training = config.training
     draw = draw_round(task_set, training, round=round, seed=config.seed, rates=rates, kept=kept, shares=config.shares)
     engine.load_policy(policy)
     sampled = _sample(draw, task_set.by_id(), environment, PolicyPlayer(policy, engine), config)
+    return SampledRound(draw, sampled.rollouts, sampled.rewards)
+
+
+def train_sampled(
+    policy: Policy, sampled: SampledRound, config: Config, *, reference: Policy | None = None, age: int = 0
+) -> TrainReport:
+    """Change `policy` in place by GRPO on a round that it sampled itself, or did `age` rounds of training ago.
+
+    Rollouts of an earlier policy are corrected for as with `training.lag`. `reference` is as in `run_round`.
+    """
+    training = corrected(config.training, CORRECTION if age else None)
     prepare_optimizer(policy, training, None)
-    report = train_round(
+    return train_round(
         policy,
         sampled.rollouts,
         sampled.rewards,
         training,
-        round=round,
+        round=sampled.draw.round,
         temperature=config.rollout.temperature,
         max_completion_length=config.rollout.max_completion_length,
         reference=reference,
+        age=age,
     )
-    return RoundResult(draw, sampled.rollouts, sampled.rewards, report)
 
 
 def _sample(

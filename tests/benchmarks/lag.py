@@ -1,16 +1,12 @@
-"""What `training.lag: 1` costs in learning, and what it saves in time.
+"""What `training.lag: 1` saves in time.
 
-    python -m tests.benchmarks.lag --json [--part learning|overlap] [--seeds 0,1,2]
+    python -m tests.benchmarks.lag --json
 
-`learning`: runs of `configs/demo.yaml` with lag 0 and 1, one after the other, without controls, and the accuracy of the
-trained model on the splits `gate` and `test`, which it has not seen. `difference` is the mean over the seeds of lag 1
-minus lag 0, in points.
-
-`overlap`: runs of `tests/fixtures/configs/tiny.yaml` with larger rounds, whose reward asks a server on loopback. The
-server lets the attempts of a round wait for as long as a round is trained, as a first run without waiting has shown.
-`wall` are the seconds from the beginning of the first sampling to the end of the last update, with what ZenML takes,
-and `ratio` is that of lag 1 over that of lag 0. `least` is what R rounds can come to: (R + 1) / 2R, as the first
-sampling and the last update have nothing beside them.
+Runs of `tests/fixtures/configs/tiny.yaml` with larger rounds, whose reward asks a server on loopback. The server lets
+the attempts of a round wait for as long as a round is trained, as a first run without waiting has shown. `wall` are
+the seconds from the beginning of the first sampling to the end of the last update, with what ZenML takes, and `ratio`
+is that of lag 1 over that of lag 0. `least` is what R rounds can come to: (R + 1) / 2R, as the first sampling and the
+last update have nothing beside them. What lag 1 costs in learning is the arm `lag_1` of `tests.benchmarks.learning`.
 
 Each run is a process with a home of its own. Progress goes to stderr; the last line of stdout is one JSON object.
 """
@@ -28,7 +24,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -58,7 +54,6 @@ OVERLAP = (
     "reward.timeout_seconds=60",
     "tracking.trace_every=0",
 )
-LEARNING = ("evaluation.pass_at_k=false", "tracking.trace_every=0", "tracking.highest_paid=0")
 log = Console(stderr=True, soft_wrap=True)
 _GAP = 0.08  # seconds without a request after which the next one is of another round
 
@@ -124,33 +119,6 @@ def wall_of_rounds(home: Path) -> float:
     return (datetime.strptime(ended, AS_STORED) - datetime.strptime(began, AS_STORED)).total_seconds()
 
 
-def held_out(summary: Mapping[str, Any]) -> dict[str, float]:
-    """Return the accuracy of the trained model on the splits that training and the choice of a round have not seen."""
-    return {"gate": summary["final"]["gate/accuracy"], "test": summary["final"]["accuracy"]}
-
-
-def learning(seeds: Sequence[int], folder: Path) -> dict[str, Any]:
-    """Return the accuracies of each seed and lag, and how far they differ in points."""
-    found: list[dict[str, Any]] = []
-    for seed in seeds:
-        for lag in (0, 1):
-            settings = (f"training.lag={lag}", f"seed={seed}", *LEARNING)
-            summary = run(ROOT / "configs" / "demo.yaml", settings, folder / f"demo-{seed}-{lag}")
-            found.append({"seed": seed, "lag": lag, **held_out(summary), "ledger": summary["ledger"]})
-            log.print(found[-1])
-    return {"runs": found, "difference": difference(found)}
-
-
-def difference(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return lag 1 minus lag 0 in points, by split, in the mean over the seeds."""
-    return {split: round(100 * (_mean(found, split, 1) - _mean(found, split, 0)), 2) for split in ("gate", "test")}
-
-
-def _mean(found: Sequence[Mapping[str, Any]], split: str, lag: int) -> float:
-    scores = [each[split] for each in found if each["lag"] == lag]
-    return sum(scores) / len(scores)
-
-
 def overlap(folder: Path) -> dict[str, Any]:
     """Return the wall seconds of rounds with lag 0 and 1 beside a server that takes as long as training."""
     config = ROOT / "tests" / "fixtures" / "configs" / "tiny.yaml"
@@ -173,15 +141,9 @@ def main() -> None:
     """Run what is asked for, and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object, which is the default too")
-    parser.add_argument("--part", choices=("learning", "overlap"), help="one of the two alone")
-    parser.add_argument("--seeds", default="0,1,2", help="seeds of the runs of the demo")
-    options = parser.parse_args()
-    result: dict[str, Any] = {"machine": describe("cpu", ["torch", "transformers", "zenml"])}
+    parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rlft-lag-") as folder:
-        if options.part != "learning":
-            result["overlap"] = overlap(Path(folder))
-        if options.part != "overlap":
-            result["learning"] = learning([int(each) for each in options.seeds.split(",")], Path(folder))
+        result = {"machine": describe("cpu", ["torch", "transformers", "zenml"]), "overlap": overlap(Path(folder))}
     Console(soft_wrap=True).print_json(json.dumps(result), indent=None)
 
 

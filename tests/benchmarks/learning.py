@@ -6,6 +6,7 @@
 - `trl` is TRL's GRPOTrainer with the settings of `dapo`: see `learning_trl.py` for what is the same and what is not.
 - `random` is `dapo` with a fair coin for a reward: what it gains, no reward was needed for.
 - `group_2` and `group_16` are `dapo` with groups of this size and as many rollouts a round (arXiv:2510.00977).
+- `lag_1` is `dapo` with `training.lag: 1`: each round is sampled by the policy before the last round of training.
 
 Every run is a process of its own with one thread, `--jobs` at a time, and leaves a file in FOLDER/runs: a call that was
 interrupted goes on where it stopped. A run is repeated when its settings, rlft's code or a library have changed. What

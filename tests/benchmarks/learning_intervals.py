@@ -29,6 +29,7 @@ COMPARISONS = {
     "dr_grpo_minus_dapo": ("dr_grpo", "dapo"),
     "grpo_minus_dapo": ("grpo", "dapo"),
     "group_2_minus_16": ("group_2", "group_16"),
+    "lag_1_minus_dapo": ("lag_1", "dapo"),
 }
 
 

@@ -23,12 +23,14 @@ STYLES = {
     "random": ("#D55E00", ":", "random rewards"),
     "group_2": ("#E69F00", "-.", "dapo, groups of 2"),
     "group_16": ("#56B4E9", "-.", "dapo, groups of 16"),
+    "lag_1": ("#F0E442", "--", "dapo, lag 1"),
 }
 LABELS = {
     "rlft_minus_trl": "dapo minus TRL",
     "dr_grpo_minus_dapo": "dr_grpo minus dapo",
     "grpo_minus_dapo": "grpo minus dapo",
     "group_2_minus_16": "groups of 2 minus of 16",
+    "lag_1_minus_dapo": "lag 1 minus lag 0",
     "random_gain": "random rewards:\nafter minus before",
 }
 LIMITS = {"rlft_minus_trl": -2, "random_gain": 2}  # points: the lower bound is to be above, the upper at most this

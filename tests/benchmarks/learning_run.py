@@ -12,6 +12,7 @@ import hashlib
 import json
 import statistics
 import time
+from collections import deque
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from rlft.config.file import load_config
 from rlft.contract.base import BaseEnv, Context
 from rlft.engines.base import derive_seed
 from rlft.fingerprints.identity import code_fingerprint
-from rlft.iteration import run_round
+from rlft.iteration import SampledRound, sample_round, train_sampled
 from rlft.policy import Policy, PolicyFolder
 from rlft.policy.folder import load_policy
 from rlft.policy.origin import choose_device
@@ -32,7 +33,7 @@ from rlft.types import Task, Trajectory
 from tests.benchmarks.learning_bench import Bench, make_bench, make_warm_start
 
 WARM_START = "warm_start"
-ARMS = ("dapo", "dr_grpo", "grpo", "trl", "random", "group_2", "group_16")
+ARMS = ("dapo", "dr_grpo", "grpo", "trl", "random", "group_2", "group_16", "lag_1")
 _HERE = Path(__file__).parent
 _CODE = ("rlft.iteration", "rlft.policy.create", "rlft.tasks", "rlft.sft.training")
 _OWN_CODE = ("learning_bench.py", "learning_run.py", "learning_trl.py")
@@ -49,6 +50,8 @@ def arm_config(file: Path, overrides: list[str], arm: str, seed: int) -> Config:
         own = ["training.loss_type=grpo"]
     elif arm == "dr_grpo":
         own = ["training.loss_type=dr_grpo", "training.scale_rewards=none"]
+    elif arm == "lag_1":
+        own = ["training.lag=1"]
     elif arm.startswith("group_"):
         size = int(arm.removeprefix("group_"))
         if rollouts % size:
@@ -78,13 +81,20 @@ class RandomReward(BaseEnv):
 
 
 def train_rlft(bench: Bench, policy: Policy, environment: BaseEnv) -> list[float]:
-    """All rounds with rlft; returns the mean reward of each."""
-    means = []
+    """All rounds with rlft, each sampled before the one before it is trained on if there is a lag.
+
+    Returns the mean reward of each.
+    """
+    means = list[float]()
+    lag, ahead = bench.config.training.lag, deque[SampledRound]()
     for number in range(bench.config.training.rounds):
-        result = run_round(bench.task_set, environment, policy, bench.engine, bench.config, round=number)
-        if result.report.stopped:
-            raise RuntimeError(f"round {number} was stopped: {result.report.stopped}")
-        means.append(statistics.fmean(reward.total for reward in result.rewards if reward.total is not None))
+        while len(ahead) <= lag and (next_one := number + len(ahead)) < bench.config.training.rounds:
+            ahead.append(sample_round(bench.task_set, environment, policy, bench.engine, bench.config, round=next_one))
+        sampled = ahead.popleft()
+        report = train_sampled(policy, sampled, bench.config, age=min(number, lag))
+        if report.stopped:
+            raise RuntimeError(f"round {number} was stopped: {report.stopped}")
+        means.append(statistics.fmean(reward.total for reward in sampled.rewards if reward.total is not None))
         bench.examine(policy, number + 1)
     return means
 

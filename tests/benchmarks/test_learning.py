@@ -133,7 +133,8 @@ def test_arms_have_the_same_budget():
     assert {own.tasks_per_round * own.num_generations for own in configs.values()} == {1024}
     assert (configs["group_2"].tasks_per_round, configs["group_16"].tasks_per_round) == (512, 64)
     assert (configs["dr_grpo"].loss_type, configs["dr_grpo"].scale_rewards) == ("dr_grpo", "none")
-    assert configs["dapo"] == configs["trl"] == configs["random"]
+    assert configs["dapo"] == configs["trl"] == configs["random"] == configs["lag_1"].without_lag()
+    assert (configs["dapo"].lag, configs["lag_1"].lag) == (0, 1)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +156,7 @@ def check_arm(arm, start):
     return bench
 
 
-@pytest.mark.parametrize("arm", ["dapo", "random"])
+@pytest.mark.parametrize("arm", ["dapo", "random", "lag_1"])
 def test_an_arm(arm, start):
     check_arm(arm, start)
 

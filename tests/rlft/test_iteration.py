@@ -6,7 +6,7 @@ import torch
 from rlft.config import Config
 from rlft.curriculum.rates import PassRates
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.iteration import run_round
+from rlft.iteration import run_round, sample_round, train_sampled
 from rlft.policy.create import create_policy
 from tests.factories import CHARACTERS, FirstCharacter, make_task, make_task_set
 
@@ -93,3 +93,17 @@ def test_a_round_is_drawn_by_the_rates_that_it_is_given():
     result = run_round(TASKS, FirstCharacter(), policy, engine, settings, round=0, rates=solved)
     assert {rollout.task_id for rollout in result.rollouts} == {"t6", "t7"}
     assert (result.draw.retired, result.draw.curriculum) == (6, "pass_rate")
+
+
+def test_a_round_that_was_sampled_before_the_last_training_is_corrected_for():
+    settings = config(updates_per_round=2)
+    policy, engine = create_policy(settings.policy, seed=settings.seed), TransformersEngine()
+    sampled = [sample_round(TASKS, FirstCharacter(), policy, engine, settings, round=number) for number in range(2)]
+    own, late = (train_sampled(policy, each, settings, age=age) for age, each in enumerate(sampled))
+    assert {rollout.policy for each in sampled for rollout in each.rollouts} == {next(iter(sampled[0].rollouts)).policy}
+    assert (own.age, late.age) == (0, 1)
+    effective = [report.metrics["sampling/effective_sample_ratio"] for report in (own, late)]
+    assert effective[0] == pytest.approx(1.0, abs=1e-5)  # the policy's own attempts weigh the same but for rounding
+    assert 0 < effective[1] < 0.999
+    weighed = ["sampling/capped_ratio" in report.metrics for report in (own, late)]
+    assert weighed == [False, True]  # only the loss of the second one has weights
