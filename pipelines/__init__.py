@@ -7,7 +7,7 @@ What pipelines share:
 
 - `stages`: calls the steps with a config's settings, a file for each part of a run
 - `showing`: shows a stage while it goes on, and names the settings to lower when its memory runs out
-- `rounds`: the rounds of training
+- `rounds`: the rounds of training; `rounds_done`: what they have come to; `validation`: evaluates policies between them
 - `watching`: the monitors, which are asked after each round
 - `attempts`: shows attempts of a round in MLflow
 - `draws`: how these get their tasks

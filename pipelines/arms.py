@@ -9,7 +9,7 @@ from mlops.registry.champion import ChampionVersion
 from mlops.tracking.run import Tracker
 from pipelines.controls import left_out_controls, make_controls
 from pipelines.prompted import prompted_controls
-from pipelines.rounds import Rounds
+from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.controls.best import ControlReport
 from rlft.controls.few_shot import PromptReport

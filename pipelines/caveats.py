@@ -7,7 +7,7 @@ import dataclasses
 from mlops.record.run import Record
 from mlops.summary.caveats import contamination_sections, text_changes
 from pipelines.arms import FINAL_SPLITS, Arms, Starts
-from pipelines.rounds import Rounds
+from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.forgetting import compare_bits, forgetting_sentences
 

@@ -30,7 +30,7 @@ from mlops.tracking.run import Tracker
 from pipelines.arms import Arms, Starts, evaluate_arms
 from pipelines.caveats import note_contamination, note_forgetting
 from pipelines.promotion import decide_and_register
-from pipelines.rounds import Rounds
+from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.controls.constant import ConstantAnswer
 from rlft.diagnosis import diagnose

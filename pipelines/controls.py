@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mlops.tracking.control_curves import log_control
 from mlops.tracking.run import Tracker
-from pipelines.rounds import Rounds
+from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import ControlName
 from rlft.controls.best import ControlReport

@@ -11,7 +11,7 @@ from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
 from pipelines.arms import Arms, Champion
 from pipelines.gate import ask_about
-from pipelines.rounds import Rounds
+from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
 from rlft.promotion import Decision, RegisteredVersion

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlops.ids import step_id
 from mlops.tracking.control_curves import log_prompts
 from mlops.tracking.run import Tracker
-from pipelines.rounds import Rounds
+from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.controls.few_shot import PromptReport
 from rlft.harness.examples import Examples

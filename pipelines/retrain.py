@@ -29,7 +29,8 @@ from mlops.tracking.address import tracking_address
 from pipelines.arms import FINAL_SPLITS
 from pipelines.judges import meet_judges
 from pipelines.replay import begin_replay, changed_sides, difference, noting
-from pipelines.rounds import Rounds, run_rounds
+from pipelines.rounds import run_rounds
+from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Scored, Stages
 from pipelines.watching import Watch
 from rlft.budget import Account

@@ -4,146 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from mlops.ids import validation_name
 from mlops.stored.retention import Retention
 from mlops.tracking.run import Tracker
 from pipelines.attempts import show_attempts
 from pipelines.draws import Draws
+from pipelines.rounds_done import Rounds, seconds_of
 from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
-from rlft.budget import TOKENS, Account
-from rlft.comparison import is_better
-from rlft.config import Config
-from rlft.curriculum.groups import RESAMPLING
-from rlft.evaluation import curve_points
-from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
-from rlft.monitors import Alarm
-from rlft.outcome import FATES
-from rlft.plateau import plateau
-from rlft.types import Evaluation, EvaluationReport, Judging, TrainReport, add_judging, judging_in
-from rlft.variety import collapse, named
+from pipelines.validation import validate, validate_round
+from rlft.budget import Account
+from rlft.types import Evaluation, TrainReport
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class Rounds:
-    """What the rounds came to: the best validated policy, a report for each round, and why training ended early.
-
-    `best_round` is the number of rounds that were done when `best` was validated; it is 0 while `best` is the policy
-    that training started from.
-    """
-
-    best: Artifact
-    best_round: int = 0
-    best_report: EvaluationReport | None = None
-    reports: list[TrainReport] = field(default_factory=list)
-    unused: TrainReport | None = None  # of a round that was sampled ahead when training ended
-    stopped: str = ""
-    validations: list[float] = field(default_factory=list)  # the FLOPs of each
-    validations_judging: list[Judging | None] = field(default_factory=list)
-    start_report: EvaluationReport | None = None
-    validated: dict[int, EvaluationReport] = field(default_factory=dict)  # by the number of rounds before
-    alarms: dict[str, Alarm] = field(default_factory=dict)  # by monitor, the first of each
-
-    def note_cost(self, validation: Evaluation) -> None:
-        """Note what a validation took."""
-        self.validations.append(validation.flops or 0.0)
-        self.validations_judging.append(validation.judging)
-
-    def note_validation(self, policy: Artifact, number: int, validation: Evaluation, metric: str) -> None:
-        """Take the evaluation of a policy after `number` rounds, which may be the best so far.
-
-        Rollouts without a score count as the lowest one, so that no policy is the best because its hard tasks failed.
-        """
-        self.note_cost(validation)
-        self.validated[number] = report = validation.splits["validation"]
-        if is_better(report, self.best_report, metric):
-            self.best, self.best_round, self.best_report = policy, number, report
-
-    def plateau(self, config: Config) -> str:
-        """Return why the last `evaluation.patience` validations are no rise; empty if they are one, or are too few.
-
-        Validations that failed, without any score, are not counted.
-        """
-        patience, metric = config.evaluation.patience, config.chosen_by
-        scored = [report for _, report in sorted(self.validated.items()) if report.per_task.get(metric)]
-        reports = scored[-2 * patience :]
-        reason = plateau(reports, metric) if 0 < 2 * patience == len(reports) else ""
-        return f"plateau: {reason}" if reason else ""
-
-    def stopping_alarm(self) -> str:
-        """Return the name of a monitor whose alarm was to end training; empty if there is none."""
-        return next((name for name, alarm in self.alarms.items() if alarm.action == "stop"), "")
-
-    def often_said(self) -> list[str]:
-        """Return completions that the policy gave often in validation, before training and when it was the best."""
-        reports = [each for each in (self.start_report, self.best_report) if each is not None]
-        return list(dict.fromkeys(text for report in reports for text in report.frequent))
-
-    def counts(self) -> dict[str, int]:
-        """Return how many rollouts of all rounds were sampled, trained on, filtered and errored."""
-        totals: dict[str, int] = dict.fromkeys(("sampled", *FATES), 0)
-        for report in self._sampled:
-            for key, value in report.counts().items():
-                totals[key] += value
-        return totals
-
-    def ages(self) -> dict[int, int]:
-        """Return how many rollouts of the rounds that were trained were of each age (`TrainReport.age`)."""
-        totals = Counter[int]()
-        for report in self.reports:
-            totals[report.age] += len(report.fates)
-        return dict(sorted(totals.items()))
-
-    @property
-    def _sampled(self) -> list[TrainReport]:
-        """The reports of all rounds that were sampled."""
-        return self.reports + ([] if self.unused is None else [self.unused])
-
-    def tokens(self) -> int:
-        """Return how many tokens all rounds have sampled."""
-        return int(sum(report.metrics.get(TOKENS, 0.0) for report in self._sampled))
-
-    def judging(self) -> Judging | None:
-        """Return what judges were asked for the rewards of all rounds; `None` if none was."""
-        return add_judging(judging_in(report.metrics) for report in self._sampled)
-
-    def resampling(self) -> dict[str, int]:
-        """Return what groups without variance have cost in all rounds; empty if none was to be replaced."""
-        totals = Counter[str]()
-        for report in self._sampled:
-            totals.update(
-                {
-                    each.removeprefix(RESAMPLING): int(report.metrics[each])
-                    for each in report.metrics
-                    if each.startswith(RESAMPLING)
-                }
-            )
-        return {name: count for name, count in totals.items() if name != "gen_batches"}
-
-    def flops(self) -> float:
-        """Return the FLOPs of all rounds: sampling, training and validation."""
-        kinds = (ROLLOUT_FLOPS, TRAIN_FLOPS)
-        return sum(self.validations) + sum(report.metrics.get(kind, 0.0) for report in self._sampled for kind in kinds)
-
-    def validation_flops(self) -> float:
-        """Return the most FLOPs that a validation took."""
-        return max(self.validations, default=0.0)
-
-    def attempt_tokens(self) -> float | None:
-        """Return the mean length of the attempts of the first round in tokens; `None` if all failed before any."""
-        return self.reports[0].metrics.get("completions/mean_length") if self.reports else None
-
-    def seconds(self) -> dict[str, float]:
-        """Return the wall seconds of `rollout`, `score` and `train`, over all rounds."""
-        return _seconds(self._sampled)
-
 
 Watch = Callable[[Rounds, Scored], str]
 """Looks at the rounds so far, of which the last was trained on these attempts; returns why training is to end."""
@@ -171,10 +46,10 @@ def run_rounds(
     (`evaluation.patience`), where `watch` says why, or at a round that had to be undone because its numbers went wrong
     (`TrainReport.stopped`). Whatever ends it, the last policy is validated.
     """
-    config, validate = stages.config, partial(_validate_round, stages, tasks, tracker, account)
+    config, validated = stages.config, partial(validate_round, stages, tasks, tracker, account)
     policy, draws, retention = start, Draws.begin(stages, tasks, start), Retention(config.policy.keep)
     numbers, reference = numbers or range(config.training.rounds), start if reference is None else reference
-    rounds = _begin(start, _validate(stages, tasks, start, numbers.start, tracker, account), numbers.start)
+    rounds = _begin(start, validate(stages, tasks, start, numbers.start, tracker, account), numbers.start)
     ahead: Scored | None = None  # the next round, if it was sampled already
     for number in _numbers(numbers, stages.show, shown):
         started, last = time.perf_counter(), number + 1 == numbers.stop
@@ -189,13 +64,13 @@ def run_rounds(
         last = last or bool(rounds.stopped)
         validates = last or (number + 1) % config.evaluation.validate_every == 0
         if validates:
-            validate(rounds, policy, number + 1)
+            validated(rounds, policy, number + 1)
         seen = watch(rounds, scored) or (rounds.plateau(config) if validates else "")
         if seen and not last:
             rounds.stopped, last = seen, True
             logger.info("training ends after round %d. %s", number, seen)
             if not validates:
-                validate(rounds, policy, number + 1)
+                validated(rounds, policy, number + 1)
         retention.keep(policy, number + 1, best=rounds.best_round)
         if keep is not None:
             keep()
@@ -246,15 +121,10 @@ def _why_to_end(report: TrainReport, number: int, spent: str) -> str:
     return spent
 
 
-def _seconds(reports: Sequence[TrainReport]) -> dict[str, float]:
-    kinds = ("rollout", "score", "train")
-    return {kind: sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for report in reports) for kind in kinds}
-
-
 def _worked(report: TrainReport, ahead: Scored | None) -> float:
     """Return the wall seconds of the work in a round: its own sampling if that was not done ahead, then the update and,
     at the same time, the sampling of the next round, if it was done."""
-    seconds = _seconds([report])
+    seconds = seconds_of([report])
     own = 0.0 if report.age else seconds["rollout"] + seconds["score"]
     beside = 0.0 if ahead is None else ahead.rollouts.load().seconds + ahead.rewards.load().seconds
     return own + max(seconds["train"], beside)
@@ -266,41 +136,6 @@ def _log_round(tracker: Tracker, report: TrainReport, number: int, seconds: floa
     # Negative for a round from the cache: what it has spent are the seconds of the run that did the work.
     rest = {"ledger/age": float(report.age), "perf/orchestration_seconds": seconds - worked}
     tracker.log_metrics({**report.metrics, **counts, **rest}, step=number + 1)  # step 0 is before training
-
-
-def _validate_round(
-    stages: Stages, tasks: Artifact, tracker: Tracker, account: Account, rounds: Rounds, policy: Artifact, number: int
-) -> None:
-    """Evaluate a policy that was trained for `number` rounds, which may be the best so far."""
-    evaluation = _validate(stages, tasks, policy, number, tracker, account)
-    rounds.note_validation(policy, number, evaluation, stages.config.chosen_by)
-    assert rounds.start_report is not None
-    _warn_of_collapse(evaluation.splits["validation"], rounds.start_report, number)
-
-
-def _validate(
-    stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker, account: Account
-) -> Evaluation:
-    """Evaluate a policy on `validation` after `number` rounds, and log its metrics."""
-    started = time.perf_counter()
-    evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], validation_name(number)).load()
-    report = evaluation.splits["validation"]
-    metric = stages.config.evaluation.metric
-    tracker.log_metrics(curve_points(report, metric), step=number)
-    if metric in report.metrics:
-        logger.info("validation after round %d: %s %.3f", number, metric, report.metrics[metric].mean)
-    else:
-        logger.warning(
-            "validation after round %d: all %d rollouts failed, so it does not count", number, report.errored
-        )
-    account.add_validation(time.perf_counter() - started)
-    return evaluation
-
-
-def _warn_of_collapse(report: EvaluationReport, start: EvaluationReport, number: int) -> None:
-    if collapsed := collapse(report, start):
-        said = named(report.frequent)
-        logger.warning("validation after round %d: %s; most often it says %s", number, collapsed, said)
 
 
 def _numbers(numbers: range, show: Show, name: str) -> Iterator[int]:

@@ -34,7 +34,8 @@ from pipelines.arms import Starts
 from pipelines.conclusion import conclude
 from pipelines.gate import check_slices, say_what_it_sees, say_what_moved
 from pipelines.judges import meet_judges
-from pipelines.rounds import Rounds, run_rounds
+from pipelines.rounds import run_rounds
+from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from pipelines.watching import Watch, check_honest
 from rlft.audit.by_settings import way_out

@@ -12,7 +12,7 @@ from functools import cached_property
 from mlops.runtime.runtime import pipeline_environment
 from mlops.stored.diagnosis import make_history
 from mlops.tracking.run import Tracker
-from pipelines.rounds import Rounds
+from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.audit.matching import Matcher, paid_attacks
 from rlft.config import Config

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipelines import rounds as module
-from pipelines.rounds import Rounds, run_rounds
+from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
 from rlft.budget import TOKENS, Account
 from rlft.config.budget import BudgetConfig
@@ -221,20 +221,3 @@ def test_a_replay_does_its_own_rounds_with_the_reference_of_the_whole_run():
     assert names == ["validation_r003", "validation_r004"]
     assert sorted(tracker.logged) == [3, 4]
     assert (0, 1, "rounds") in stages.shown
-
-
-def test_what_thrown_groups_have_cost_is_added_up():
-    counts = [{"gen_batches": 2.0, "resampled_groups": 3.0, "thrown_tokens": 40.0}] * 2
-    metrics = [{f"dynamic_sampling/{name}": value for name, value in each.items()} for each in counts]
-    rounds = Rounds(artifact("best"), reports=[TrainReport(n, each, {}, 1, 1.0) for n, each in enumerate(metrics)])
-    assert rounds.resampling() == {"resampled_groups": 6, "thrown_tokens": 80}
-
-
-def test_a_validation_that_failed_is_none_of_the_last_ones():
-    found = [EvaluationReport("validation", "p", 1, {}, {"accuracy": {"t": score}}) for score in (0.4, 0.4)]
-    failed = EvaluationReport("validation", "p", 1, {}, {}, errors={"t": 1})
-    rounds = Rounds(artifact("start"), validated=dict(enumerate([found[0], failed])))
-    config: Any = SimpleNamespace(evaluation=SimpleNamespace(patience=1), chosen_by="accuracy")
-    assert rounds.plateau(config) == ""
-    rounds.validated[2] = found[1]
-    assert "+0.000" in rounds.plateau(config)

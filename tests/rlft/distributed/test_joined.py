@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from pathlib import Path
 
 import psutil
 import pytest
 
 from rlft.config import DistributedConfig
 from rlft.distributed.demand import Demand
-from rlft.distributed.joined import Machine, cores_each, find_problem
 from rlft.distributed.trainers import find_problem as find_problem_of
 from rlft.errors import DistributedError
 from rlft.policy import PolicyFolder, save_policy
@@ -20,85 +18,6 @@ from tests.factories import make_policy
 from tests.needs import need_ray
 from tests.rlft.distributed.real_cluster import running
 from tests.rlft.distributed.test_trainers import job, start_trainers, train_often
-
-HERE = {
-    "python": "3.11.9",
-    "torch": "2.13.0",
-    "transformers": "5.19.0",
-    "peft": "0.21.0",
-    "rlft": "abc",
-    "shared": "seen",
-    "tokens": "token",
-}
-
-
-def demand(trainers: int, *, address: str = "auto", on_gpu: bool = False, **others: int) -> Demand:
-    return Demand(settings(address, trainers), on_gpu, trainers, **others)
-
-
-def machine(cpus: float = 4.0, gpus: float = 0.0, **changes: str) -> Machine:
-    return Machine("10.0.0.7", cpus, gpus, HERE | changes)
-
-
-@pytest.mark.parametrize(
-    ("free", "size", "cores"),
-    # 3 and 3 hold two of 3; three trainers fit with 1 core each (2 would be one on each machine); a half is no core
-    [([3, 3], 2, 3), ([3, 3], 3, 1), ([4], 2, 2), ([1.5, 0.5], 1, 1), ([1], 2, 0), ([], 1, 0)],
-)
-def test_a_trainer_has_its_cores_on_one_machine(free, size, cores):
-    assert cores_each(free, size) == cores
-
-
-@pytest.mark.parametrize(
-    ("machines", "on_gpu", "what"),
-    [
-        ([machine(), machine(torch="2.12.0")], False, "10.0.0.7 has torch 2.12.0 where this one has 2.13.0"),
-        ([machine(peft="", rlft="")], False, "10.0.0.7 has no peft, no rlft"),
-        ([machine(rlft="def")], False, "10.0.0.7 has other code of rlft (sha256 def) than this one (abc)"),
-        ([machine(shared="")], False, "10.0.0.7 does not see /home/of/runs"),
-        ([machine(tokens="")], False, "10.0.0.7 runs Ray without a token"),
-        ([Machine("10.0.0.7", 1, 0, None)], False, "10.0.0.7 of the cluster has run nothing for 120 s"),
-        ([machine(1.0)], False, "2 trainers need a free core each, and the cluster has 1"),
-        ([machine(8.0, 1.0)], True, "2 trainers need a free GPU and a core each, and the cluster has 1"),
-        ([machine(8.0, 1.0), machine(8.0, 1.0)], True, None),
-        ([machine(2.0)], False, None),
-    ],
-)
-def test_what_keeps_trainers_from_working_there_is_said(machines, on_gpu, what):
-    found = find_problem(machines, HERE, demand(2, on_gpu=on_gpu), folder=Path("/home/of/runs"))
-    if what is None:
-        assert found is None
-        return
-    assert found is not None
-    assert what in found.what
-    assert found.where.startswith("distributed.")
-    assert found.fix
-
-
-@pytest.mark.parametrize(
-    ("machines", "wanted", "what"),
-    [
-        # two trainers and three engines are five processes of one core: 4 cores hold them not, 3 and 2 do
-        ([machine(4.0)], {"engines": 3}, "2 trainers and 3 engines need a free core each, and the cluster has 4"),
-        ([machine(3.0), machine(2.0)], {"engines": 3}, None),
-        # an engine of 4 GPUs is on one machine: 2 and 2 do not hold it, and 4 leave none for trainers
-        (
-            [machine(8.0, 2.0), machine(8.0, 2.0)],
-            {"engines": 1, "gpus_each": 4, "on_gpu": True},
-            "need 4 free GPUs of one machine for each engine, and the cluster has 4",
-        ),
-        ([machine(8.0, 4.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, "need a free GPU and a core each"),
-        ([machine(8.0, 4.0), machine(8.0, 2.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, None),
-    ],
-)
-def test_engines_need_room_beside_the_trainers(machines, wanted, what):
-    found = find_problem(machines, HERE, demand(2, **wanted), folder=Path("/home/of/runs"))
-    if what is None:
-        assert found is None
-        return
-    assert found is not None
-    assert what in found.what
-    assert found.fix
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +37,10 @@ def first(tmp_path) -> PolicyFolder:
 
 def settings(address: str, trainers: int) -> DistributedConfig:
     return DistributedConfig(engine="ray", trainers=trainers, address=address, timeout_seconds=120.0)
+
+
+def demand(trainers: int, *, address: str = "auto") -> Demand:
+    return Demand(settings(address, trainers), on_gpu=False, trainers=trainers)
 
 
 @pytest.mark.slow
