@@ -51,6 +51,7 @@ TERMS = [
     ),
     *("seal", "look", "schedule", "firing", "replay", "effective sample size", "trace"),
     *("pass rate", "retired", "dynamic sampling", "monitor", "honest part"),
+    *("lag", "engine", "canary", "trainer", "sharding", "stack"),
 ]
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -5,7 +5,6 @@ The job is made by the code with which ZenML's orchestrator submits one, up to t
 
 from __future__ import annotations
 
-from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,17 +15,11 @@ from uuid import UUID
 import yaml
 
 from mlops.stacks.file import StackFile
+from mlops.stacks.ray_manifest import RUNS, ray_manifest
 from rlft.errors import StackError
 
 NO_ID = UUID(int=0)  # ZenML gives the ids of a run only when there is one
 _CLAIM_SIZE = "200Gi"
-_RAY_VERSION = "2.60.0"
-# KubeRay's own probes ask Ray's dashboard by wget, and the image has neither. Python takes seconds to start.
-_RAY_PROBE = {"exec": {"command": ["ray", "health-check"]}, "periodSeconds": 30, "timeoutSeconds": 20}
-_RAY_PROBES = {
-    "readinessProbe": {**_RAY_PROBE, "failureThreshold": 10},
-    "livenessProbe": {**_RAY_PROBE, "failureThreshold": 20, "initialDelaySeconds": 60},
-}
 
 
 def write_manifests(stack: StackFile, folder: Path, image: str) -> list[Path]:
@@ -41,6 +34,7 @@ def write_manifests(stack: StackFile, folder: Path, image: str) -> list[Path]:
     job = job_manifest(stack, image)
     made = {"job": job, "raycluster": ray_manifest(job, image)}
     made |= {f"claim-{name}": claim_manifest(name, stack) for name in _claims(job)}
+    made[f"claim-{RUNS}"] = claim_manifest(RUNS, stack, shared=True)
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name, manifest in made.items():
@@ -105,66 +99,16 @@ def _orchestrator(stack: StackFile) -> Any:
     )
 
 
-def claim_manifest(name: str, stack: StackFile) -> dict[str, Any]:
-    """Return a claim of a disk that one node at a time writes to."""
+def claim_manifest(name: str, stack: StackFile, *, shared: bool = False) -> dict[str, Any]:
+    """Return a claim of a disk that one node at a time writes to, or all at once if it is `shared`."""
     namespace = stack.orchestrator.config.get("kubernetes_namespace", "zenml")
+    mode = "ReadWriteMany" if shared else "ReadWriteOnce"
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": _CLAIM_SIZE}}},
+        "spec": {"accessModes": [mode], "resources": {"requests": {"storage": _CLAIM_SIZE}}},
     }
-
-
-def ray_manifest(job: dict[str, Any], image: str, workers: int = 1) -> dict[str, Any]:
-    """Return a cluster of KubeRay whose `workers` are pods like that of the job, which run Ray's command.
-
-    The head has no GPU. Ray's token is a secret that KubeRay makes from version 1.5.1 on. Pods of different nodes
-    cannot share the disk of a claim, which is left out.
-    """
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": {"name": "rlft", "namespace": job["metadata"]["namespace"]},
-        "spec": {
-            "rayVersion": _RAY_VERSION,
-            "authOptions": {"mode": "token"},
-            "headGroupSpec": {
-                "rayStartParams": {"dashboard-host": "127.0.0.1", "num-cpus": "0"},
-                "template": _ray_pod(job, image, "ray-head", has_gpu=False),
-            },
-            "workerGroupSpecs": [
-                {
-                    "groupName": "trainers",
-                    "replicas": workers,
-                    "minReplicas": workers,
-                    "maxReplicas": workers,
-                    "rayStartParams": {},
-                    "template": _ray_pod(job, image, "ray-worker", has_gpu=True),
-                }
-            ],
-        },
-    }
-
-
-def _ray_pod(job: dict[str, Any], image: str, name: str, *, has_gpu: bool) -> dict[str, Any]:
-    spec = deepcopy(job["spec"]["template"]["spec"])
-    claimed = {volume["name"] for volume in spec.get("volumes", []) if "persistentVolumeClaim" in volume}
-    [container] = spec["containers"]
-    mounts = [mount for mount in container.get("volumeMounts", []) if mount["name"] not in claimed]
-    kept = ("resources", "securityContext", "envFrom")
-    made = {"name": name, "image": image, **{key: container[key] for key in kept if key in container}, **_RAY_PROBES}
-    pod = {
-        "containers": [made | {"volumeMounts": mounts}],
-        "volumes": [volume for volume in spec.get("volumes", []) if volume["name"] not in claimed],
-        **{key: spec[key] for key in ("securityContext", "tolerations", "nodeSelector") if key in spec},
-    }
-    if not has_gpu:
-        made["resources"] = {"requests": {"cpu": "2", "memory": "8Gi"}, "limits": {"memory": "8Gi"}}
-        pod.pop("nodeSelector", None)
-        pod.pop("tolerations", None)
-        pod["containers"] = [made | {"volumeMounts": mounts}]
-    return {"spec": pod}
 
 
 def _claims(job: dict[str, Any]) -> list[str]:

@@ -44,8 +44,8 @@ USER = User()
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_all_are_as_the_api_takes_them(made, version):
-    assert set(made) == {"job", "raycluster", "claim-rlft-cache"}
-    for name in ("job", "claim-rlft-cache"):
+    assert set(made) == {"job", "raycluster", "claim-rlft-cache", "claim-rlft-runs"}
+    for name in ("job", "claim-rlft-cache", "claim-rlft-runs"):
         kubernetes_validate.validate(made[name], version, strict=True)
     for pod in pods_of_ray(made):
         kubernetes_validate.validate({"apiVersion": "v1", "kind": "Pod", **pod}, version, strict=True)
@@ -146,19 +146,32 @@ def test_a_pod_that_is_taken_away_is_replaced_and_a_run_that_has_failed_is_not(m
     assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 60
 
 
-def test_rays_pods_are_like_that_of_a_run_but_for_the_head_which_has_no_gpu(made):
+def test_rays_pods_are_like_that_of_a_run_and_ray_hands_out_nothing_of_the_head(made):
     head, worker = (pod["spec"] for pod in pods_of_ray(made))
     job = made["job"]["spec"]["template"]["spec"]
-    assert worker["containers"][0]["resources"] == job["containers"][0]["resources"]
-    assert (worker["nodeSelector"], worker["tolerations"]) == (job["nodeSelector"], job["tolerations"])
-    assert "nvidia.com/gpu" not in yaml.safe_dump(head)
     for pod in (head, worker):
-        assert [volume["name"] for volume in pod["volumes"]] == ["shared-memory"]
-        assert [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]] == ["/dev/shm"]
+        assert pod["containers"][0]["resources"] == job["containers"][0]["resources"]
+        assert (pod["nodeSelector"], pod["tolerations"]) == (job["nodeSelector"], job["tolerations"])
         assert pod["containers"][0]["image"] == IMAGE
     version = (ROOT / "requirements" / "ray.txt").read_text().partition("ray==")[2].split()[0]
     assert made["raycluster"]["spec"]["rayVersion"] == version
-    assert made["raycluster"]["spec"]["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "127.0.0.1"
+    started = made["raycluster"]["spec"]["headGroupSpec"]["rayStartParams"]
+    assert started == {"dashboard-host": "127.0.0.1", "num-cpus": "0", "num-gpus": "0"}
+
+
+def test_rays_pods_share_code_home_and_models_on_a_disk_that_all_may_write_to(made):
+    claim = made["claim-rlft-runs"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert claim["metadata"]["namespace"] == made["raycluster"]["metadata"]["namespace"]
+    for pod in pods_of_ray(made):
+        [container] = pod["spec"]["containers"]
+        volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+        mounted = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
+        assert set(mounted) == {"/dev/shm", "/runs"}  # not the cache, which one node at a time writes to
+        assert mounted["/runs"]["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
+        variables = {each["name"]: each["value"] for each in container["env"]}
+        assert set(variables) == {"PYTHONPATH", "RLFT_HOME", "HF_HOME"}
+        assert all(value.startswith("/runs/") for value in variables.values())
 
 
 def test_a_stack_of_this_machine_has_none(tmp_path, monkeypatch):
