@@ -8,10 +8,11 @@ do; Ray, which starts them there, is left out. A step that warms up, then the me
 and of several alternate.
 
 `speedup_N` is the seconds of one worker over those of N, `memory_share_N` the largest share of the numbers of weights,
-gradients and moments that a worker holds of what one holds, and `parity` the largest relative difference of a loss or
-gradient norm. `ideal_N` is what the division by tokens allows: all tokens over those of the worker with most. `alone_N`
-is the speed-up of N processes that do a share each and know nothing of each other: what the machine gives. The last
-line is one JSON object.
+gradients and moments that a worker holds of what one holds, `peak_mib_N` the most memory that a worker took in the
+steps beyond what it had before the model was read (with activations and what is gathered), and `parity` the largest
+relative difference of a loss or gradient norm. `ideal_N` is what the division by tokens allows: all tokens over those
+of the worker with most. `alone_N` is the speed-up of N processes that do a share each and know nothing of each other:
+what the machine gives. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -42,17 +43,20 @@ from rlft.training.team import ALONE, Team
 from rlft.training.update import Updater
 from rlft.types import Rollout
 from tests.benchmarks.grpo_workload import SEED, Workload, write_model
+from tests.benchmarks.machine import resident
 from tests.factories import make_rollout
 from tests.rlft.distributed.together import run_together
 
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
-    """What a worker saw in a turn: seconds of each step, its losses and norms, and how many numbers it holds."""
+    """What a worker saw in a turn: seconds of each step, its losses and norms, how many numbers it holds, and its
+    largest memory in MiB."""
 
     seconds: list[float]
     numbers: list[float]
     held: int
+    peak: float
 
 
 class Share(Team):
@@ -87,6 +91,7 @@ def train(workload: Workload, folder: Path, team: Any, sharding: Sharding = "ful
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(1)
+    before = resident("VmRSS")
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     metadata = PolicyMetadata("full", base_model=None, base_revision=None, base_hash=None, dtype="float32")
     policy = Policy(model, None, metadata)  # type: ignore[reportArgumentType]  # nothing is tokenized
@@ -97,6 +102,7 @@ def train(workload: Workload, folder: Path, team: Any, sharding: Sharding = "ful
     length = workload.completion_tokens
     updater = Updater(policy, settings, temperature=1.0, max_completion_length=length, reference=None, team=team)
     seconds = []
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is that of the steps, and not of reading the model
     for step in range(workload.steps + 1):
         groups, started = make_groups(workload, step), time.perf_counter()
         updater.step(groups)
@@ -105,7 +111,7 @@ def train(workload: Workload, folder: Path, team: Any, sharding: Sharding = "ful
     weights = list(policy.model.parameters())
     held = sum(map(_own, (*weights, *weights, *policy.optimizer.tensors().values())))  # a gradient for each weight
     seen = updater.tally.per_update
-    return Turn(seconds[1:], [*seen["policy_loss"], *seen["grad_norm"]], held)
+    return Turn(seconds[1:], [*seen["policy_loss"], *seen["grad_norm"]], held, resident("VmHWM") - before)
 
 
 def _own(tensor: torch.Tensor) -> int:
@@ -128,7 +134,12 @@ def measure(workload: Workload, sizes: list[int], turns: int, sharding: Sharding
                     found.setdefault((kind, size), []).append(seen)
                     console.print(f"{kind} {size}: {_median([seen]):.3f} s")
     one = found["together", 1]
-    report: dict[str, Any] = {"seconds_1": _median(one), "cores": os.cpu_count(), "load": list(os.getloadavg())}
+    report: dict[str, Any] = {
+        "seconds_1": _median(one),
+        "peak_mib_1": _peak(one),
+        "cores": os.cpu_count(),
+        "load": list(os.getloadavg()),
+    }
     differences = [0.0]
     for size in sizes[1:]:
         several = found["together", size]
@@ -136,6 +147,7 @@ def measure(workload: Workload, sizes: list[int], turns: int, sharding: Sharding
         report[f"speedup_{size}"] = _median(one) / _median(several)
         report[f"alone_{size}"] = _median(one) / _median(found["alone", size])
         report[f"memory_share_{size}"] = max(each.held for each in several[0]) / one[0][0].held
+        report[f"peak_mib_{size}"] = _peak(several)
         report[f"ideal_{size}"] = _ideal(workload, size)
         pairs = zip(one[0][0].numbers, several[0][0].numbers, strict=True)
         differences += [abs(a - b) / max(abs(a), 1e-3) for a, b in pairs]
@@ -162,6 +174,11 @@ class _Work:
 def _median(turns: list[list[Turn]]) -> float:
     """The median over turns and steps of the slowest worker's seconds."""
     return statistics.median(max(step) for turn in turns for step in zip(*(each.seconds for each in turn), strict=True))
+
+
+def _peak(turns: list[list[Turn]]) -> float:
+    """The median over turns of the worker that took most."""
+    return statistics.median(max(each.peak for each in turn) for turn in turns)
 
 
 def _ideal(workload: Workload, size: int) -> float:
