@@ -66,10 +66,10 @@ class Child:
         return self._process.poll()
 
     def wait_until_healthy(self, url: str, within: float, stop: threading.Event) -> None:
-        """Wait until `url` answers 200.
+        """Wait until `url` answers 200, and it is this program that does.
 
-        Raises EngineError with the program's last words if it ends before that, or takes longer than `within` seconds,
-        and StoppedError once `stop` is set.
+        Raises EngineError with the program's last words if it ends before that, takes longer than `within` seconds, or
+        another one listens at its port, and StoppedError once `stop` is set.
         """
         deadline = time.monotonic() + within
         with httpx.Client(timeout=_ASK_SECONDS, trust_env=False) as client:
@@ -77,13 +77,25 @@ class Child:
                 if stop.is_set():
                     raise StoppedError
                 with suppress(httpx.HTTPError):  # it does not listen yet
-                    if client.get(url).status_code == 200:
+                    if client.get(url).status_code == 200 and self.exit_code is None:
+                        # Whoever took the port while the program was starting would be given prompts and keys.
+                        if not self._listens(httpx.URL(url).port):
+                            raise self.died(f"another program listens at {url}, where {self.what} was to")
                         return
                 if self.exit_code is not None:
                     raise self.died(f"{self.what} did not start: it ended with exit code {self.exit_code}")
                 if time.monotonic() > deadline:
                     raise self.died(f"{self.what} did not answer within {within:g} s")
                 stop.wait(_ASKED_EVERY)
+
+    def _listens(self, port: int | None) -> bool:
+        """Return whether this program, or one that it has started, listens at a port."""
+        for process in (psutil.Process(self.pid), *_others(self.pid)):
+            with suppress(psutil.NoSuchProcess):
+                found = process.net_connections("tcp")
+                if any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in found):
+                    return True
+        return False
 
     def died(self, what: str) -> EngineError:
         """Return an error that says `what`, with the errors in the program's log and its last lines."""

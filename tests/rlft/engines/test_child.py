@@ -93,3 +93,41 @@ def test_it_ends_with_a_parent_that_is_killed(tmp_path):
     parent.kill()
     parent.wait()
     wait(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+
+
+# Answers 200 at a port.
+ANSWERING = """
+import http.server, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+"""
+
+
+@pytest.mark.parametrize("by_a_child", [False, True])
+def test_one_that_answers_is_healthy_also_if_a_child_of_it_does(tmp_path, by_a_child):
+    port, log = free_port(), tmp_path / "log"
+    command = [sys.executable, "-c", ANSWERING, str(port)]
+    if by_a_child:
+        command = [sys.executable, "-c", f"import subprocess; subprocess.run({command!r})"]
+    started = Child("the program", command, {}, log)
+    try:
+        started.wait_until_healthy(f"http://127.0.0.1:{port}", 60, threading.Event())
+        assert started.exit_code is None
+    finally:
+        started.stop()
+
+
+def test_another_program_that_has_taken_its_port_is_not_taken_for_it(tmp_path):
+    port = free_port()
+    with subprocess.Popen([sys.executable, "-c", ANSWERING, str(port)], start_new_session=True) as other:
+        started = child("import time; time.sleep(600)", tmp_path)  # it takes its time to start
+        try:
+            with pytest.raises(EngineError, match="another program listens at http://"):
+                started.wait_until_healthy(f"http://127.0.0.1:{port}", 60, threading.Event())
+        finally:
+            started.stop()
+            other.kill()
