@@ -71,6 +71,7 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 0.1}
 class Outcome:
     losses: list[float]
     norms: list[float]
+    gradients: list[dict[str, np.ndarray]]  # of each step, before they are clipped
     metrics: dict[str, float]
     weights: dict[str, np.ndarray]
     held: int  # numbers of weights and optimizer in this process
@@ -90,6 +91,7 @@ def train(case: Case, team: Any) -> Outcome:
             reference.shard(team.mesh, case.sharding)
     prepare_optimizer(policy, settings, None)
     updater = Updater(policy, settings, temperature=0.9, max_completion_length=10, reference=reference, team=team)
+    gradients = note_gradients(policy.optimizer)
     for step in range(STEPS):
         groups = make_groups(step)
         if step == 0 and updater.must_remember(groups, STEPS):
@@ -103,7 +105,20 @@ def train(case: Case, team: Any) -> Outcome:
     held = sum(_own(tensor) for tensor in (*policy.model.parameters(), *policy.optimizer.tensors().values()))
     encoded = sum(map(len, team.share(make_groups(0), shares_prompts=policy.shares_prompts)))
     found = updater.tally.per_update
-    return Outcome(found["policy_loss"], found["grad_norm"], updater.metrics(), weights, held, encoded)
+    return Outcome(found["policy_loss"], found["grad_norm"], gradients, updater.metrics(), weights, held, encoded)
+
+
+def note_gradients(optimizer: Any) -> list[dict[str, np.ndarray]]:
+    """Return a list to which whole gradients are added in every step, once all of its parts have been added up."""
+    found, clip = [], optimizer.clip
+
+    def noting(max_norm: float) -> float:
+        # a copy, since clipping changes the gradients in place
+        found.append({name: whole(master.grad).double().clone().numpy() for name, master in optimizer.masters.items()})
+        return clip(max_norm)
+
+    optimizer.clip = noting
+    return found
 
 
 def make_groups(step: int) -> list[list[tuple[Any, float]]]:
@@ -157,6 +172,10 @@ def test_several_workers_train_as_one(by_one, by_several, name):
         assert len(each.losses) == STEPS
         assert each.metrics == together[0].metrics  # all workers decide by the same numbers, bit for bit
         assert each.metrics == pytest.approx(alone.metrics, rel=10 * tolerance, abs=10 * tolerance)
+        for step, (own, other, norm) in enumerate(zip(each.gradients, alone.gradients, alone.norms, strict=True)):
+            for weight, numbers in other.items():
+                close = np.allclose(own[weight], numbers, rtol=0, atol=tolerance * max(1.0, norm))
+                assert close, f"the gradient of {weight} in step {step}"
         for weight, numbers in alone.weights.items():
             np.testing.assert_allclose(each.weights[weight], numbers, rtol=0, atol=max(1e-6, 10 * tolerance))
         # 10 % for what does not divide by four
