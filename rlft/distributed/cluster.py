@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ from rlft.temporary import folder_prefix, remove_left_behind
 LOOPBACK = "127.0.0.1"
 _OBJECTS = 512 << 20
 """Bytes that Ray keeps free in memory for what it hands to workers: a round's rollouts."""
+_KIND = "ray"  # of temporary folders
+_SOCKET = "session_2026-01-01_00-00-00_000000_{pid}/sockets/plasma_store"
+"""The longest path of a socket that Ray makes in its folder."""
+_SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
+"""Bytes that the path of a socket may have."""
 COMMON = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -52,11 +58,10 @@ class Cluster:
     """
 
     def __init__(self, demand: Demand) -> None:
-        remove_left_behind("ray")
         there = os.cpu_count() or 1
         self.cores, self.engine_cores = (max(1, there // max(1, size)) for size in (demand.trainers, demand.engines))
         cores = self.cores * demand.trainers + self.engine_cores * demand.engines
-        self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix("ray")))  # readable by this user alone
+        self.folder = make_folder()
         token = self.folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
@@ -84,6 +89,27 @@ class Cluster:
         """End Ray and all that runs in it."""
         self.ray.shutdown()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def make_folder() -> Path:
+    """Make the folder for Ray's files, which this user alone can read, and remove those that killed processes left.
+
+    It is where temporary files go, or in /tmp if the paths of Ray's sockets would be too long there. Raises
+    DistributedError if it cannot be made.
+    """
+    parent, name = Path(tempfile.gettempdir()), folder_prefix(_KIND, short=True)
+    longest = parent / f"{name}{8 * 'x'}" / _SOCKET.format(pid=os.getpid())  # eight bytes are those of `mkdtemp`
+    if len(os.fsencode(longest)) > _SOCKET_BYTES:
+        parent = Path("/tmp")
+    remove_left_behind(_KIND, parent, short=True)
+    try:
+        return Path(tempfile.mkdtemp(prefix=name, dir=parent))
+    except OSError as cause:
+        raise DistributedError(
+            f"no folder for Ray can be made: {cause}",
+            where="distributed",
+            fix=f"let this user write to {parent}, and make room there, or remove `distributed`",
+        ) from cause
 
 
 def _variables(token: Path) -> dict[str, str]:
