@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from mlops.clone import PINS
 from mlops.doctor.finding import Finding
 from mlops.home.folder import Home
+from rlft.cores import cores_here
 from rlft.errors import EnvironmentSetupError
 from rlft.readiness.device import why_no_gpu
 
@@ -79,7 +80,7 @@ def _sandbox() -> Finding:
 def _device() -> Finding:
     """Name the GPU that torch sees. Torch takes seconds to import, so it is asked only where there may be one."""
     if reason := why_no_gpu():
-        return Finding("ok", f"torch {version('torch')}, {len(os.sched_getaffinity(0))} CPU cores; no GPU: {reason}")
+        return Finding("ok", f"torch {version('torch')}, {cores_here()} CPU cores; no GPU: {reason}")
     import torch
 
     if torch.cuda.is_available():

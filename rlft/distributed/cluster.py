@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from rlft.cores import cores_here
 from rlft.distributed.demand import Demand
 from rlft.errors import DistributedError
 from rlft.temporary import folder_prefix, remove_left_behind
@@ -58,7 +59,7 @@ class Cluster:
     """
 
     def __init__(self, demand: Demand) -> None:
-        there = os.cpu_count() or 1
+        there = cores_here()
         self.cores, self.engine_cores = (max(1, there // max(1, size)) for size in (demand.trainers, demand.engines))
         cores = self.cores * demand.trainers + self.engine_cores * demand.engines
         self.folder = make_folder()
@@ -77,7 +78,7 @@ class Cluster:
             raise DistributedError(
                 f"Ray does not start: {type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]:.300}",
                 where="distributed",
-                fix="look whether this machine is short of memory, or remove `distributed`",
+                fix=f"{_what_helps(cause)}, or remove `distributed`",
             ) from cause
 
     def meeting(self, beside: Path) -> Path:
@@ -89,6 +90,12 @@ class Cluster:
         """End Ray and all that runs in it."""
         self.ray.shutdown()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _what_helps(cause: Exception) -> str:
+    """Return what to do where Ray does not start: its processes die without memory, and it calls that anything."""
+    is_named = isinstance(cause, ValueError | TypeError | OSError | ImportError)  # what it was given, or the disk
+    return "mend what it names" if is_named else "look whether this machine is short of memory or very busy"
 
 
 def make_folder() -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from transformers import AutoConfig
 
 from rlft.config import Config, EngineSettings
+from rlft.cores import cores_here
 from rlft.engines.ordered import SERVER
 from rlft.engines.vllm_adapter import rank_that_holds
 from rlft.engines.vllm_process import CPU_BATCH_TOKENS, is_installed
@@ -113,7 +113,7 @@ def on_cpu(context: int, *, cache_bytes: int, sequences: int) -> tuple[list[str]
     room = max(CPU_BATCH_TOKENS, context, sequences)
     options = ["--enforce-eager", "--kv-cache-memory-bytes", str(cache_bytes), "--max-num-seqs", str(sequences)]
     options += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(room)]
-    cores = len(os.sched_getaffinity(0))
+    cores = cores_here()
     few = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(max(cores - 1, 1))}
     return options, {"VLLM_NO_USAGE_STATS": "1"} | (few if cores <= FEW_CORES else {})
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from rlft.cores import cores_here
 from rlft.errors import EnvironmentSetupError
 from rlft.workers.bounded import Late
 from rlft.workers.process import Call, Program, WorkerEnded, WorkerFailed, WorkerProcess
@@ -30,7 +30,7 @@ class Pool:
     """
 
     def __init__(self, program: Program, processes: int | None) -> None:
-        self._program, self._processes = program, processes or min(8, os.cpu_count() or 1)
+        self._program, self._processes = program, processes or min(8, cores_here())
         self._workers: list[WorkerProcess] = []
         self._alone: list[WorkerProcess] = []  # at most one, for calls that may have ended a process
         self._one_at_a_time, self._loop = asyncio.Lock(), None

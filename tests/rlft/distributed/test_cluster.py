@@ -6,11 +6,15 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from rlft.distributed.cluster import make_folder
+from rlft.config import DistributedConfig
+from rlft.distributed import cluster
+from rlft.distributed.cluster import Cluster, make_folder
+from rlft.distributed.demand import Demand
 from rlft.errors import DistributedError
 from tests.left_behind import left_behind
 
@@ -68,3 +72,52 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     with pytest.raises(DistributedError, match="no folder for Ray can be made") as caught:
         make_folder()
     assert str(tmp_path / "file") in caught.value.fix
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The cores and GPUs that Ray was started with, without starting it, and with this process's variables kept."""
+    found: list[tuple[int, int]] = []
+
+    def start(folder: Path, cores: int, gpus: int) -> SimpleNamespace:
+        found.append((cores, gpus))
+        return SimpleNamespace(shutdown=lambda: None)
+
+    monkeypatch.setattr(cluster, "_start", start)
+    monkeypatch.setattr("os.environ", dict(os.environ))
+    return found
+
+
+def test_trainers_divide_the_cores_of_this_process_and_not_those_of_its_machine(started, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr(cluster, "cores_here", lambda: 6)
+    ray = Cluster(Demand(DistributedConfig(engine="ray", trainers=2), on_gpu=False, trainers=2, engines=3))
+    try:
+        assert (ray.cores, ray.engine_cores) == (3, 2)
+        assert started == [(12, 0)]  # they work in turns, so all cores are there twice
+    finally:
+        ray.close()
+
+
+@pytest.mark.parametrize(
+    ("cause", "helps"),
+    [
+        (
+            ValueError("Attempting to start raylet with 4 GPU, but CUDA_VISIBLE_DEVICES contains ['1']."),
+            "what it names",
+        ),
+        (OSError("[Errno 28] No space left on device"), "what it names"),
+        (RuntimeError("Failed to start GCS."), "short of memory"),
+        (Exception("The current node timed out during startup."), "short of memory"),
+    ],
+)
+def test_memory_is_only_blamed_where_it_may_be_to_blame(started, monkeypatch, cause, helps):
+    def fail(*_: object) -> None:
+        raise cause
+
+    monkeypatch.setattr(cluster, "_start", fail)
+    with pytest.raises(DistributedError, match="Ray does not start") as caught:
+        Cluster(Demand(DistributedConfig(engine="ray", trainers=2), on_gpu=False, trainers=2))
+    assert str(cause).partition("\n")[0] in caught.value.what
+    assert helps in caught.value.fix
+    assert ("memory" in caught.value.fix) == (helps == "short of memory")

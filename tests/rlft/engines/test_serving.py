@@ -142,7 +142,7 @@ def test_vllm_that_is_not_installed_says_how_to_install_it(tmp_path, monkeypatch
 
 @pytest.mark.parametrize(("cores", "bound"), [(1, {"OMP_NUM_THREADS": "1"}), (2, {"OMP_NUM_THREADS": "1"}), (5, {})])
 def test_on_few_cores_threads_are_not_bound_to_one(tmp_path, monkeypatch, cores, bound):
-    monkeypatch.setattr(serving.os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
+    monkeypatch.setattr(serving, "cores_here", lambda: cores)
     _, variables = serve_command(make_config(FULL), tmp_path)
     found = {name: value for name, value in variables.items() if "OMP" in name}
     assert found == (bound | {"VLLM_CPU_OMP_THREADS_BIND": "nobind"} if bound else {})

@@ -12,7 +12,7 @@ def value(command, option):
 
 
 def test_on_a_cpu_its_cache_and_its_threads_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr("rlft.engines.serving.cores_here", lambda: 2)
     model = str(save_judge(tmp_path / "model"))
     own = JudgeVllm(cache_gib=0.25, max_model_len=512, dtype="float32")
     settings = JudgeSettings(engine="vllm", model=model, concurrency=4, vllm=own)
