@@ -26,6 +26,7 @@ from mlops.runs.unknown import unknown_run
 from mlops.runtime.signals import keep_from_zenml
 from rlft.config import Config
 from rlft.errors import EnvironmentSetupError, RlftError
+from rlft.readiness.distributed import check_machine
 
 logger = logging.getLogger(__name__)
 Redo = Annotated[
@@ -79,11 +80,8 @@ def resume(
             found, tracking_uri if stack else None, [f"distributed.trainers={trainers}"] if trainers else []
         )
         interrupt.resume = resume_command(name, stack)
-        if stack is not None:
-            from mlops.stacks.image import check_image
-
-            check_image(again.config)
-        else:
+        check_place(again.config, stack)
+        if stack is None:
             interrupt.run_name = again.name  # on a stack it may go on elsewhere
             held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
         done = steps_of_same_code(found, again, redo or [], _code_now(again.config, stack))
@@ -92,6 +90,16 @@ def resume(
         kept = {"pipeline_run": found.id, "skip": done, "input_overrides": again.inputs}
         replay = partial(begin_alone, train.with_options(run_name=again.name, **again.options).replay, name, **kept)
         finish(home, run_id_of(replay, home, interrupt.started), summary, stack, as_json=as_json)
+
+
+def check_place(config: Config, stack: str | None) -> None:
+    """Raise RlftError for what the rest of the run needs, and this machine or the pods of the stack will not have."""
+    if stack is None:
+        check_machine(config)
+        return
+    from mlops.stacks.image import check_image
+
+    check_image(config)
 
 
 def begin_alone(replay: Callable[..., Any], name: str, **options: Any) -> Any:

@@ -41,6 +41,12 @@ def check_gpus(config: Config) -> None:
         )
 
 
+def check_machine(config: Config) -> None:
+    """Raise DistributedError if this machine lacks what several processes need: for a run that goes on here."""
+    check_ray(config.distributed)
+    check_gpus(config)
+
+
 def check_cluster(config: Config, folder: Path) -> None:
     """Raise DistributedError if the run's work cannot be done on the cluster that it is to join.
 

@@ -11,12 +11,15 @@ from zenml.exceptions import EntityExistsError
 from zenml.zen_stores.sql_zen_store import SqlZenStore
 
 from cli import resume
-from cli.resume import begin_alone, claim_early
+from cli.resume import begin_alone, check_place, claim_early
 from mlops.home.folder import Home
 from mlops.home.processes import claimed
 from mlops.runs.listed import Attempt, ListedRun
 from mlops.runs.listing import Listing
-from rlft.errors import RlftError
+from rlft.config.file import load_config
+from rlft.errors import DistributedError, RlftError
+from rlft.readiness import distributed
+from tests.e2e.conftest import TINY
 
 RUNS = [
     ListedRun(name, (Attempt(f"{name}-id", name, "failed", datetime(2026, 11, 1, tzinfo=UTC), 1.0, None),), "failed")
@@ -67,3 +70,16 @@ def test_of_two_who_resume_at_once_the_second_is_told():
         begin_alone(taken(message), "gcd")
     with pytest.raises(EntityExistsError):
         begin_alone(taken("an artifact of m exists"), "gcd")
+
+
+def test_a_run_that_goes_on_finds_too_few_gpus_before_it_begins(monkeypatch):
+    config = load_config(TINY, ["distributed={engine: ray, trainers: 4}"])
+    monkeypatch.setattr(distributed, "is_installed", lambda: True)
+    monkeypatch.setattr(distributed, "gpus_here", lambda: [1] * 4)
+    check_place(config, None)
+    monkeypatch.setattr(distributed, "gpus_here", lambda: [1] * 3)
+    with pytest.raises(DistributedError, match="4 trainers need a GPU each, and this machine has 3"):
+        check_place(config, None)
+    monkeypatch.setattr(distributed, "is_installed", lambda: False)
+    with pytest.raises(DistributedError, match="Ray is not installed"):
+        check_place(config, None)
