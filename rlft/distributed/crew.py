@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +14,8 @@ from rlft.distributed.cluster import Cluster
 from rlft.distributed.demand import Demand
 from rlft.distributed.job import Job, Pulse
 from rlft.distributed.joined import JoinedCluster
-from rlft.distributed.worker import Place, Worker
+from rlft.distributed.place import Place, are_together
+from rlft.distributed.worker import Worker
 from rlft.errors import DistributedError, RlftError
 from rlft.progress import Progress, silent
 from rlft.types import TrainReport
@@ -22,6 +23,7 @@ from rlft.types import TrainReport
 RESUME = "`rlft resume` goes on with the run from its last finished round"
 _START_SECONDS = 300.0
 """Seconds that the processes may take at least to start, in which each imports torch and transformers."""
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
 _GRACE = 3.0
 """Seconds in which the others fail, too, once a trainer has: the first to be heard of may only have lost a peer."""
 
@@ -46,6 +48,7 @@ class Crew:
         self._tell_pids, self._tick = pids, tick
         self._actors: list[Any] = []
         self._places: list[Place] = []
+        self._pids: list[int] = []  # those of other machines are 0
 
     def train(self, job: Job, progress: Progress = silent) -> TrainReport:
         """Train a round; the policy that it makes is in `job.target` unless the report says that it was stopped.
@@ -59,8 +62,8 @@ class Crew:
 
     def close(self, *, by_force: bool = False) -> list[int]:
         """End the trainers, by force where one may be stopped. Return their processes here: Ray is to end them, too."""
-        actors, pids = self._actors, self._pids_here()
-        self._actors, self._places = [], []
+        actors, pids = self._actors, [pid for pid in self._pids if pid]
+        self._actors, self._places, self._pids = [], [], []
         if by_force:
             kill_trainers(pids)
             for actor in actors:
@@ -76,15 +79,14 @@ class Crew:
         )(Worker)
         self._actors = [made.remote(rank, size, self._settings.sharding) for rank in range(size)]
         self._places = self._call(lambda actor: actor.place.remote(), silent, max(seconds, _START_SECONDS))
-        self._tell_pids(self._pids_here(fill=True))
+        own = Place.here()
+        self._pids = [each.pid if own.sees(each) else 0 for each in self._places]
+        self._tell_pids(self._pids)
         meeting, device = self._cluster.meeting(job.target), "cuda" if self._on_gpu else "cpu"
-        together = len({each.machine for each in self._places}) == 1
         # Twice the limit, since it is the watch that says who hangs.
-        self._call(lambda actor: actor.join.remote(meeting, device, 2 * seconds, together), silent, seconds)
-
-    def _pids_here(self, *, fill: bool = False) -> list[int]:
-        here = [each.pid if each.machine == platform.node() else 0 for each in self._places]
-        return here if fill else [pid for pid in here if pid]
+        self._call(
+            lambda actor: actor.join.remote(meeting, device, 2 * seconds, are_together(self._places)), silent, seconds
+        )
 
     def _call(self, method: Callable[[Any], Any], progress: Progress, limit: float) -> list[Any]:
         """Return what a method returns in every trainer; raise as `train` does, after `limit` seconds of standstill."""
@@ -134,8 +136,8 @@ class Crew:
         for rank, failure in found.items():
             if isinstance(failure, ray.exceptions.RayActorError):
                 raise DistributedError(f"{self._name(rank)} has died", where="distributed", fix=RESUME) from failure
-        causes = [getattr(failure, "cause", None) or failure for failure in found.values()]
-        raise next((cause for cause in causes if isinstance(cause, RlftError)), causes[0])
+        failures = sorted(found.values(), key=lambda failure: not isinstance(_cause_of(failure), RlftError))
+        raise _with_place(failures[0])
 
     def _hanging(self, what: str) -> DistributedError:
         fix = f"{RESUME}; if it only takes long, raise distributed.timeout_seconds"
@@ -148,6 +150,18 @@ class Crew:
             machine = f" on {place.address}" if self._settings.address is not None else ""
             process = f" (process {place.pid}{machine})"
         return f"trainer {rank + 1} of {self._size}{process}"
+
+
+def _cause_of(failure: Exception) -> Exception:
+    return getattr(failure, "cause", None) or failure
+
+
+def _with_place(failure: Exception) -> Exception:
+    """Return what a trainer has raised; if nobody has foreseen it, with a note of where in the trainer it was."""
+    cause = _cause_of(failure)
+    if cause is not failure and not isinstance(cause, RlftError):
+        cause.add_note(_COLOURS.sub("", str(failure)))  # which has the trainer's traceback
+    return cause
 
 
 def kill_trainers(pids: list[int]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.config import TrainingConfig
@@ -13,6 +11,7 @@ from rlft.config.distributed import Sharding
 from rlft.distributed.cluster import LOOPBACK, address_here
 from rlft.distributed.group import ProcessTeam, join
 from rlft.distributed.job import Job, Pulse
+from rlft.distributed.place import Place
 from rlft.errors import DistributedError
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.folder import save_sharded_policy
@@ -20,15 +19,6 @@ from rlft.policy.origin import choose_device
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from rlft.types import TrainReport
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a process is: its number, the name of its machine, and the address that Ray knows this by."""
-
-    pid: int
-    machine: str
-    address: str
 
 
 class Worker:
@@ -44,7 +34,7 @@ class Worker:
 
     def place(self) -> Place:
         """Return where this process is."""
-        return Place(os.getpid(), platform.node(), address_here())
+        return Place.here()
 
     def pulse(self) -> Pulse:
         """Return what was done so far."""
