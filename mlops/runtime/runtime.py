@@ -170,7 +170,8 @@ class Runtime:
         """Return the processes that train together by these settings; they are started by their first round."""
         if self._trainers is None:
             on_gpu = choose_device(device).type == "cuda"
-            self._trainers = Trainers(self._directed(Demand(settings, on_gpu, settings.trainers)))
+            director = self._directed(Demand(settings, on_gpu, settings.trainers))
+            self._trainers = Trainers(director, shared_folder(director.demand.settings.address, self._scratch))
         return self._trainers
 
     def _starter(self, settings: EngineSettings, batch_size: int, device_type: str) -> RayEngines | None:

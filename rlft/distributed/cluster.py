@@ -81,9 +81,8 @@ class Cluster:
                 fix=f"{_what_helps(cause)}, or remove `distributed`",
             ) from cause
 
-    def meeting(self, beside: Path) -> Path:
+    def meeting(self) -> Path:
         """Return a new file by which the trainers can meet."""
-        del beside  # all are on this machine
         return self.folder / f"meeting-{secrets.token_hex(4)}"
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ class Crew:
         Raises DistributedError if a trainer dies or hangs, and what a trainer raises.
         """
         if not self._actors:
-            self._start(job)
+            self._start()
         given = self._cluster.ray.put(job)
         return self._call(lambda actor: actor.train.remote(given), progress, self._settings.timeout_seconds)[0]
 
@@ -71,7 +71,7 @@ class Crew:
                     self._cluster.ray.kill(actor)
         return pids
 
-    def _start(self, job: Job) -> None:
+    def _start(self) -> None:
         size, seconds = self._size, self._settings.timeout_seconds
         # As many threads as cores, unless OMP_NUM_THREADS says otherwise.
         made = self._cluster.ray.remote(
@@ -82,7 +82,7 @@ class Crew:
         own = Place.here()
         self._pids = [each.pid if own.sees(each) else 0 for each in self._places]
         self._tell_pids(self._pids)
-        meeting, device = self._cluster.meeting(job.target), "cuda" if self._on_gpu else "cpu"
+        meeting, device = self._cluster.meeting(), "cuda" if self._on_gpu else "cpu"
         # Twice the limit, since it is the watch that says who hangs.
         self._call(
             lambda actor: actor.join.remote(meeting, device, 2 * seconds, are_together(self._places)), silent, seconds

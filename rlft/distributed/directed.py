@@ -16,6 +16,7 @@ from typing import Any
 from rlft.distributed import director
 from rlft.distributed.crew import RESUME
 from rlft.distributed.demand import Demand
+from rlft.distributed.messages import Done, Failed, Heard, Request, Said
 from rlft.errors import DistributedError
 
 _END_SECONDS = 30.0
@@ -31,24 +32,25 @@ class Director:
         self._process: _Process | None = None
         self._lock = threading.Lock()  # a request at a time
 
-    def ask(self, kind: str, value: Any, seconds: float, heard: Callable[[str, Any], None]) -> Any:
+    def ask(self, request: Request, seconds: float, heard: Callable[[Heard], None]) -> Any:
         """Return what the director answers to a request; `heard` is called with what it says before that.
 
-        It must be heard of every `seconds`, and `_SLACK` more. Raises DistributedError if it is not, or ends, and what
-        it raises itself; then all that it has started is ended.
+        It must take the request, and be heard of, every `seconds` and `_SLACK` more. Raises DistributedError if it is
+        not, or ends, and what it raises itself; then all that it has started is ended.
         """
         with self._lock:
             try:
                 if self._process is None:
                     self._process = _Process(director.direct, self.demand)
-                self._process.send((kind, value))
+                self._process.send(request, seconds + _SLACK)
                 while True:
-                    said, content = self._process.hear(seconds + _SLACK)
-                    if said == "done":
-                        return content
-                    if said == "error":
-                        raise content
-                    heard(said, content)
+                    match self._process.hear(seconds + _SLACK):
+                        case Done(value):
+                            return value
+                        case Failed() as failed:
+                            raise failed.error()
+                        case said:
+                            heard(said)
             except BaseException:
                 self._end()
                 raise
@@ -68,7 +70,9 @@ def ask_once(work: Callable[..., None], *arguments: Any) -> Any:
     """Return what a function says in a process of its own that may use Ray. Raises DistributedError if it ends."""
     asked = _Process(work, *arguments)
     try:
-        return asked.hear(_SLACK)[1]
+        said = asked.hear(_SLACK)
+        assert isinstance(said, Done)
+        return said.value
     finally:
         asked.close()
 
@@ -82,21 +86,37 @@ class _Process:
         self._process = context.Process(target=work, args=(theirs, *arguments), name="rlft-director", daemon=True)
         self._process.start()
         theirs.close()
+        self._sender: threading.Thread | None = None
 
-    def send(self, request: tuple[str, Any]) -> None:
-        """Send a request. Raises DistributedError if the process has ended."""
-        try:
-            self._link.send(request)
-        except ConnectionError as cause:
-            raise self._ended() from cause
+    def send(self, request: Request, seconds: float) -> None:
+        """Send a request. Raises DistributedError if the process has ended, or has not taken it after so many seconds.
 
-    def hear(self, seconds: float) -> tuple[str, Any]:
+        A round's rollouts are more than the link holds, so that sending them waits for the process.
+        """
+        failures: list[Exception] = []
+
+        def work() -> None:
+            try:
+                self._link.send(request)
+            except Exception as cause:
+                failures.append(cause)
+
+        self._sender = threading.Thread(target=work, name="rlft-request", daemon=True)
+        self._sender.start()
+        self._sender.join(seconds)
+        if self._sender.is_alive():
+            raise _silent(seconds)
+        for cause in failures:
+            if isinstance(cause, ConnectionError):
+                raise self._ended() from cause
+            raise cause
+
+    def hear(self, seconds: float) -> Said:
         """Return what it says next. Raises DistributedError if it ends, or says nothing for so many seconds."""
         limit = time.monotonic() + seconds
         while not self._link.poll(min(1.0, seconds)):
             if time.monotonic() > limit:
-                what = f"the process that uses Ray has not answered for {seconds:g} s"
-                raise DistributedError(what, where="distributed", fix=RESUME)
+                raise _silent(seconds)
         try:
             return self._link.recv()
         except (EOFError, ConnectionError) as cause:
@@ -113,8 +133,16 @@ class _Process:
 
     def close(self) -> None:
         """End it, and all that it has started."""
+        if self._sender is not None and self._sender.is_alive():
+            self._process.kill()  # before the link is closed, whose number another file could get while it is written
+            self._sender.join()
         self._link.close()  # which tells it
         self._process.join(_END_SECONDS)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+
+
+def _silent(seconds: float) -> DistributedError:
+    what = f"the process that uses Ray has not answered for {seconds:g} s"
+    return DistributedError(what, where="distributed", fix=RESUME)

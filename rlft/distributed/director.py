@@ -15,6 +15,8 @@ from rlft.distributed.demand import Demand
 from rlft.distributed.engine_crew import EngineCrew
 from rlft.distributed.job import Job
 from rlft.distributed.joined import JoinedCluster
+from rlft.distributed.machines import ADDRESS
+from rlft.distributed.messages import Advance, Alive, Done, Failed, Pids, Request, Said, StartEngines, Train
 from rlft.errors import DistributedError
 from rlft.types import TrainReport
 
@@ -22,11 +24,7 @@ _END_SECONDS = 20.0
 
 
 def direct(link: Connection, demand: Demand) -> None:
-    """Do what the link asks for until it is closed, and answer each request with `done` or `error`.
-
-    After an error it ends. In between come `pids`, `progress` and `alive`, of which the last says only that this
-    process is.
-    """
+    """Do what the link asks for until it is closed, and answer each request as `messages` says; after an error, end."""
     _stand_alone()
     say = _Speaker(link)
     work = _Work(demand, say)
@@ -34,18 +32,18 @@ def direct(link: Connection, demand: Demand) -> None:
     try:
         while True:
             try:
-                kind, value = link.recv()
-            except EOFError:
+                request: Request = link.recv()
+            except (EOFError, ConnectionError):
                 failed = False
                 return
             try:
-                done = work.do(kind, value)
+                done = work.do(request)
             except _Unheard:
                 raise
             except Exception as error:
-                _say_error(say, error)
+                say(Failed.by(error))
                 return
-            say("done", done)
+            say(Done(done))
     except _Unheard:
         return
     finally:
@@ -54,14 +52,18 @@ def direct(link: Connection, demand: Demand) -> None:
 
 
 def look(link: Connection, demand: Demand, folder: Path) -> None:
-    """Answer with what keeps the cluster from doing its work, or `None`, as `problem`."""
+    """Answer with what keeps the cluster from doing its work, a DistributedError, or with `None`."""
     _stand_alone()
     found: DistributedError | None = None
     try:
         JoinedCluster(demand, folder).close()
     except DistributedError as error:
         found = error
-    link.send(("problem", found))
+    except Exception as error:  # of Ray's own state, of which little is promised
+        first = str(error).strip().partition("\n")[0]
+        what = f"the cluster cannot be looked at: {type(error).__name__}: {first:.300}"
+        found = DistributedError(what, where=ADDRESS, fix="look whether it is well (`ray status`), and try again")
+    link.send(Done(found))
 
 
 class _Work:
@@ -73,13 +75,14 @@ class _Work:
         self._crew: Crew | None = None
         self._engines: EngineCrew | None = None
 
-    def do(self, kind: str, value: Any) -> Any:
+    def do(self, request: Request) -> Any:
         """Return the answer to a request."""
-        if kind == "train":
-            return self._train(value)
-        order, within, folder = value
-        self._engines = EngineCrew(self._open(folder), self._demand, self._tick)
-        return self._engines.start(order, within)
+        match request:
+            case Train(job, folder):
+                return self._train(job, folder)
+            case StartEngines(order, within, folder):
+                self._engines = EngineCrew(self._open(folder), self._demand, self._tick)
+                return self._engines.start(order, within)
 
     def close(self, *, by_force: bool) -> None:
         """End everything, by force where a trainer may be stopped, or wait for another: Ray would wait as well."""
@@ -90,10 +93,10 @@ class _Work:
             self._cluster.close()
         kill_trainers(pids)
 
-    def _train(self, job: Job) -> TrainReport:
+    def _train(self, job: Job, folder: Path) -> TrainReport:
         if self._crew is None:
-            cluster = self._open(job.target.parent)
-            self._crew = Crew(cluster, self._demand, pids=lambda found: self._say("pids", found), tick=self._tick)
+            cluster = self._open(folder)
+            self._crew = Crew(cluster, self._demand, pids=lambda found: self._say(Pids(found)), tick=self._tick)
         return self._crew.train(job, self._progress)
 
     def _open(self, folder: Path) -> Cluster | JoinedCluster:
@@ -103,13 +106,13 @@ class _Work:
         return self._cluster
 
     def _tick(self) -> None:
-        self._say("alive", None)
+        self._say(Alive())
 
     def _progress(
         self, done: float, total: float | None, what: str, *, tokens: int | None = None, loss: float | None = None
     ) -> None:
         del loss  # a round has none
-        self._say("progress", (done, total, what, tokens))
+        self._say(Advance(done, total, what, tokens))
 
 
 class _Unheard(Exception):
@@ -120,9 +123,9 @@ class _Speaker:
     def __init__(self, link: Connection) -> None:
         self._link = link
 
-    def __call__(self, kind: str, value: Any) -> None:
+    def __call__(self, said: Said) -> None:
         try:
-            self._link.send((kind, value))
+            self._link.send(said)
         except OSError as cause:
             raise _Unheard from cause
 
@@ -131,17 +134,6 @@ def _stand_alone() -> None:
     """Leave Ctrl-C to the process of the run, which then closes the link."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _say_error(say: _Speaker, error: Exception) -> None:
-    """Send an error, or its text if it cannot be sent."""
-    error.__cause__ = None  # it stays here: only the error itself is sent
-    try:
-        say("error", error)
-    except _Unheard:
-        raise
-    except Exception:  # whatever its own class raises
-        say("error", RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 def _end_within(seconds: float) -> None:

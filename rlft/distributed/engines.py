@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rlft.config import EngineSettings
 from rlft.distributed.directed import Director
+from rlft.distributed.messages import StartEngines
 from rlft.engines.ordered import Served
 from rlft.engines.ordering import order_for
 from rlft.policy import Policy
@@ -34,12 +35,12 @@ class RayEngines:
         within = self._settings.server.start_seconds
         with tempfile.TemporaryDirectory(prefix=folder_prefix(_KIND), dir=self.folder) as folder:
             order = order_for(policy, self._settings, self._batch_size, Path(folder))
-            found: list[Served] = self._director.ask("engines", (order, within, self.folder), within, lambda *_: None)
+            found: list[Served] = self._director.ask(StartEngines(order, within, self.folder), within, lambda _: None)
         for each in found:
             remember(each.key)
         return found
 
 
 def shared_folder(address: str | None, scratch: Path) -> Path:
-    """Return where engines read the weights: with machines of a cluster beside the policies, else with other files."""
+    """Return where trainers and engines see files: beside the policies in a cluster, else where temporary files go."""
     return Path(tempfile.gettempdir()) if address is None else Path(os.path.realpath(scratch)).parent

@@ -6,8 +6,11 @@ import importlib
 import logging
 import os
 import secrets
+import shutil
 import socket
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,9 @@ from rlft.distributed.cluster import COMMON, import_ray
 from rlft.distributed.demand import Demand
 from rlft.distributed.machines import ADDRESS, PROBE_SECONDS, Machine, cores_each, find_problem
 from rlft.errors import DistributedError
+from rlft.temporary import folder_prefix, remove_left_behind
 
+_KIND = "meeting"  # of temporary folders
 _ANSWER_SECONDS = 5.0
 _AGAIN_SECONDS = 2.0
 
@@ -32,6 +37,7 @@ class JoinedCluster:
         assert demand.settings.address is not None
         os.environ.update(COMMON)
         self.ray = _join(demand.settings.address)
+        self._folder, self._meetings = folder, list[Path]()
         try:
             machines, here = _ask_machines(self.ray, folder)
             if problem := find_problem(machines, here, demand, folder=folder):
@@ -43,13 +49,18 @@ class JoinedCluster:
             self.ray.shutdown()
             raise
 
-    def meeting(self, beside: Path) -> Path:
-        """Return a new file beside a policy, by which the trainers can meet on whatever machine they are."""
-        return beside.parent / f"meeting-{secrets.token_hex(4)}"
+    def meeting(self) -> Path:
+        """Return a new file by which the trainers can meet on whatever machine they are; it is there until `close`."""
+        remove_left_behind(_KIND, self._folder)
+        made = Path(tempfile.mkdtemp(prefix=folder_prefix(_KIND), dir=self._folder))
+        self._meetings.append(made)
+        return made / "meeting"
 
     def close(self) -> None:
         """Leave the cluster, which ends what this process has started there."""
         self.ray.shutdown()
+        for made in self._meetings:
+            shutil.rmtree(made, ignore_errors=True)
 
 
 def _join(address: str) -> Any:
@@ -120,7 +131,7 @@ def _ask_machines(ray: Any, folder: Path) -> tuple[list[Machine], dict[str, str]
     shared, limit = place / f".rlft-seen-{secrets.token_hex(4)}", time.monotonic() + PROBE_SECONDS
     pickle.register_pickle_by_value(probe)  # rlft may not be there, which is to be said as a sentence
     try:
-        shared.write_text(secrets.token_hex(16))
+        _write(shared)
         machines = _ask_once(ray, shared, limit)
         while any(each.says is None for each in machines) and time.monotonic() < limit:
             time.sleep(_AGAIN_SECONDS)
@@ -128,7 +139,19 @@ def _ask_machines(ray: Any, folder: Path) -> tuple[list[Machine], dict[str, str]
         return machines, probe.look_around(str(shared))
     finally:
         pickle.unregister_pickle_by_value(probe)
-        shared.unlink(missing_ok=True)
+        with suppress(OSError):
+            shared.unlink()
+
+
+def _write(shared: Path) -> None:
+    try:
+        shared.write_text(secrets.token_hex(16))
+    except OSError as cause:
+        raise DistributedError(
+            f"nothing can be written there, by which the machines of the cluster would be known to see it: {cause}",
+            where=str(shared.parent),
+            fix="let this user write there and make room, or set RLFT_HOME to a folder that all machines share",
+        ) from cause
 
 
 def _ask_once(ray: Any, shared: Path, limit: float) -> list[Machine]:

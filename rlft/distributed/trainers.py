@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rlft.distributed import director
 from rlft.distributed.demand import Demand
 from rlft.distributed.directed import Director, ask_once
 from rlft.distributed.job import Job
+from rlft.distributed.messages import Advance, Alive, Heard, Pids, Train
 from rlft.errors import DistributedError
 from rlft.progress import Progress, silent
 from rlft.types import TrainReport
 
 
 class Trainers:
-    """The processes that train together; they are started by the first round, and again after one that has failed."""
+    """The processes that train together; they are started by the first round, and again after one that has failed.
 
-    def __init__(self, director: Director) -> None:
-        self._director = director
+    `folder` is where their machines see files of this one.
+    """
+
+    def __init__(self, director: Director, folder: Path) -> None:
+        self._director, self.folder = director, folder
         self.pids: list[int] = []
         """The numbers of their processes; 0 for one on another machine."""
 
@@ -29,15 +32,18 @@ class Trainers:
         trainer raises. Then all trainers are ended.
         """
 
-        def heard(kind: str, value: Any) -> None:
-            if kind == "pids":
-                self.pids = value
-            if kind == "progress":
-                done, total, what, tokens = value
-                progress(done, total, what, tokens=tokens)
+        def heard(said: Heard) -> None:
+            match said:
+                case Pids(numbers):
+                    self.pids = numbers
+                case Advance(done, total, what, tokens):
+                    progress(done, total, what, tokens=tokens)
+                case Alive():
+                    pass
 
+        within = 2 * self._director.demand.settings.timeout_seconds
         try:
-            return self._director.ask("train", job, 2 * self._director.demand.settings.timeout_seconds, heard)
+            return self._director.ask(Train(job, self.folder), within, heard)
         except BaseException:
             self.pids = []
             raise

@@ -57,7 +57,7 @@ def test_one_process_uses_ray_for_training_and_engines():
     assert trainers is runtime.trainers(ray, "cpu")
     assert trainers._director is engine._starter._director
     assert trainers._director.demand == runtime.lent.demand
-    assert engine._starter.folder == runtime._scratch.parent  # which machines of a cluster see
+    assert engine._starter.folder == trainers.folder == runtime._scratch.parent  # which machines of a cluster see
     runtime.close()
     alone = Runtime()  # of a step in a process of its own, to which nothing is lent
     assert alone.engine(settings, 8, "cpu")._starter._director.demand.engines == 3

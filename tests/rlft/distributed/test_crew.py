@@ -74,7 +74,7 @@ class _Actor:
 def start(ray: FakeRay, monkeypatch: Any, limit: float = 60.0) -> tuple[Crew, list[list[int]]]:
     monkeypatch.setattr(Place, "here", lambda: OWN)
     settings = DistributedConfig(engine="ray", trainers=2, timeout_seconds=limit, address="10.0.0.7:6379")
-    cluster: Any = SimpleNamespace(ray=ray, cores=1, meeting=lambda _: "meeting")
+    cluster: Any = SimpleNamespace(ray=ray, cores=1, meeting=lambda: "meeting")
     pids: list[list[int]] = []
     return Crew(cluster, Demand(settings, False, 2), pids=pids.append, tick=lambda: None), pids
 

@@ -75,7 +75,7 @@ def test_auto_is_the_ray_that_runs_here_and_all_listens_at_the_address_by_which_
     (tmp_path / "ray" / "ray_current_cluster").write_text(cluster["address"])
     assert find_problem_of(demand(2), tmp_path) is None
     before = listening(psutil.Process())
-    trainers = start_trainers(settings("auto", 2))
+    trainers = start_trainers(settings("auto", 2), tmp_path)
     try:
         trainers.train(job(first, tmp_path / "auto"))
         assert PolicyFolder(tmp_path / "auto").metadata.round == 1
@@ -97,14 +97,14 @@ def listening(process: psutil.Process) -> set[tuple[str, int]]:
 @pytest.mark.timeout(1200)
 def test_it_trains_and_a_dead_machine_or_head_is_named(cluster, first, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(cluster["token"]))
-    trainers = start_trainers(settings(cluster["address"], 2))
+    trainers = start_trainers(settings(cluster["address"], 2), tmp_path)
     trainers.train(job(first, tmp_path / "two"))
     assert PolicyFolder(tmp_path / "two").metadata.round == 1
     os.kill(cluster["raylets"][1], signal.SIGKILL)
     with pytest.raises(DistributedError, match=r"trainer [12] of 2 \(process \d+ on 127.0.0.1\) has died") as caught:
         trainers.train(job(first, tmp_path / "lost"))
     assert "`rlft resume`" in caught.value.fix
-    one = start_trainers(settings(cluster["address"], 1))
+    one = start_trainers(settings(cluster["address"], 1), tmp_path)
     one.train(job(first, tmp_path / "one"))
     os.kill(cluster["head"], signal.SIGKILL)
     with pytest.raises(DistributedError, match=r"the head of Ray does not answer any more|has died") as caught:

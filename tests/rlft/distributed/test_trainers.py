@@ -37,15 +37,17 @@ TOTALS: dict[str, Sequence[float | None]] = {
 }
 
 
-def start_trainers(settings: DistributedConfig) -> Trainers:
-    return Trainers(Director(Demand(settings, on_gpu=False, trainers=settings.trainers)))
+def start_trainers(settings: DistributedConfig, folder: Path) -> Trainers:
+    return Trainers(Director(Demand(settings, on_gpu=False, trainers=settings.trainers)), folder)
 
 
 @pytest.fixture(scope="module")
-def trainers():
+def trainers(tmp_path_factory):
     need_ray()
     importlib.import_module("ray")  # as vLLM does before, where it samples in this process
-    made = start_trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=60.0))
+    made = start_trainers(
+        DistributedConfig(engine="ray", trainers=2, timeout_seconds=60.0), tmp_path_factory.mktemp("shared")
+    )
     yield made
     made.close()
 
@@ -122,7 +124,7 @@ def test_what_a_trainer_raises_is_raised_here(trainers, first, tmp_path):
 def test_a_dead_or_hanging_trainer_is_named_and_the_round_can_be_done_again(request, first, tmp_path, number, said):
     request.getfixturevalue("trainers").close()  # a process has one cluster
     limit = 60.0 if number == signal.SIGKILL else 10.0
-    trainers = start_trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=limit))
+    trainers = start_trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=limit), tmp_path)
     try:
         trainers.train(job(first, tmp_path / "made"))
         second = trainers.pids[1]
@@ -150,7 +152,7 @@ def train_often(trainers: Trainers, first: PolicyFolder, folder: Path) -> None:
 
 def test_a_dead_head_is_named(request, first, tmp_path):
     request.getfixturevalue("trainers").close()
-    trainers = start_trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=60.0))
+    trainers = start_trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=60.0), tmp_path)
     try:
         trainers.train(job(first, tmp_path / "made"))
         [head] = [each for each in children() if each.name() == "gcs_server"]

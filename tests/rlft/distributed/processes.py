@@ -1,0 +1,32 @@
+"""What stands in for the process that uses Ray; with few imports, since it is started anew."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+
+def stops(link: Connection, *_: Any) -> None:
+    """Be stopped before anything is taken."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+    link.recv()
+
+
+def dies(link: Connection, *_: Any) -> None:
+    """Die while something is being sent."""
+    time.sleep(1)
+    os._exit(3)
+
+
+def echoes(link: Connection, *_: Any) -> None:
+    """Send back what comes, as the answer."""
+    from rlft.distributed.messages import Done
+
+    try:
+        while True:
+            link.send(Done(link.recv()))
+    except EOFError:
+        return

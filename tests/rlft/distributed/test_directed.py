@@ -1,0 +1,65 @@
+"""The process that uses Ray as the run sees it, without Ray: one that is stopped or dies while it is sent a round."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import psutil
+import pytest
+
+from rlft.config import DistributedConfig
+from rlft.distributed import directed, director
+from rlft.distributed.demand import Demand
+from rlft.distributed.directed import Director
+from rlft.errors import DistributedError
+from tests.rlft.distributed import processes
+
+ROUND: Any = b"x" * (32 << 20)  # far more than a socket holds
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """A function that asks a process which does this; its limit is a second."""
+    monkeypatch.setattr(directed, "_SLACK", 0.0)
+    made = Director(Demand(DistributedConfig(engine="ray"), on_gpu=False))
+
+    def ask(work, request=ROUND, seconds=1.0):
+        monkeypatch.setattr(director, "direct", work)
+        return made.ask(request, seconds, lambda _: None)
+
+    yield ask
+    made.close()
+
+
+def left() -> list[psutil.Process]:
+    found = psutil.Process().children(recursive=True)
+    return [each for each in found if "spawn_main" in " ".join(each.cmdline()) and each.status() != "zombie"]
+
+
+@pytest.mark.parametrize("request_", [b"short", ROUND])
+def test_a_process_that_is_stopped_is_found_within_the_limit_and_ended(asked, monkeypatch, request_):
+    monkeypatch.setattr(directed, "_END_SECONDS", 1.0)
+    with pytest.raises(DistributedError, match="the process that uses Ray has not answered for 1 s") as caught:
+        asked(processes.stops, request_)
+    assert "`rlft resume`" in caught.value.fix
+    assert left() == []
+    assert [each for each in threading.enumerate() if each.name == "rlft-request"] == []
+
+
+def test_a_process_that_dies_while_it_is_sent_a_round_is_said_to_have_died(asked):
+    with pytest.raises(DistributedError, match=r"has died \(exit code 3\)"):
+        asked(processes.dies, seconds=60.0)
+    assert left() == []
+
+
+def test_after_one_that_has_failed_another_takes_the_next_round(asked):
+    with pytest.raises(DistributedError):
+        asked(processes.dies, seconds=60.0)
+    assert asked(processes.echoes, seconds=120.0) == ROUND
+    assert asked(processes.echoes, b"again", seconds=120.0) == b"again"
+
+
+def test_what_cannot_be_sent_is_said_as_it_is(asked):
+    with pytest.raises(Exception, match="pickle"):
+        asked(processes.dies, lambda: None, seconds=60.0)
