@@ -49,7 +49,7 @@ def find_problem(
         if each.says["tokens"] != "token":
             what = f"the machine {each.name} runs Ray without a token, so anybody who reaches it can run programs there"
             return DistributedError(what, where=ADDRESS, fix="start Ray there with RAY_AUTH_MODE=token")
-        if other := _other_versions(each.says, here):
+        if other := _other_versions(each.says, here, engines=demand.engines > 0):
             what = f"the machine {each.name} has {other}"
             return DistributedError(what, where=ADDRESS, fix="install the same there as here, and start its Ray again")
         if each.says["shared"] != here["shared"]:
@@ -82,8 +82,9 @@ def _too_few(demand: Demand, need: str, free: int) -> DistributedError:
     return DistributedError(f"{what} need {need}, and the cluster has {free}", where=where, fix=fix)
 
 
-def _other_versions(there: dict[str, str], here: dict[str, str]) -> str:
-    names = [name for name in here if name not in ("shared", "tokens") and there[name] != here[name]]
+def _other_versions(there: dict[str, str], here: dict[str, str], *, engines: bool) -> str:
+    without = {"shared", "tokens"} | (set() if engines else {"vllm"})
+    names = [name for name in here if name not in without and there[name] != here[name]]
     if names == ["rlft"] and there["rlft"]:
         return f"other code of rlft (sha256 {there['rlft']}) than this one ({here['rlft']})"
     return ", ".join(

