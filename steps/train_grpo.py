@@ -14,11 +14,9 @@ from mlops.runtime.tags import tag_round
 from rlft.config import DistributedConfig, TrainingConfig
 from rlft.curriculum.draw import Draw
 from rlft.curriculum.groups import reasons
-from rlft.distributed.job import Job
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.job import Job, train_job
 from rlft.types import Rewards, Rollouts, TrainReport
 
 
@@ -60,8 +58,9 @@ def train_grpo(
         temperature=temperature,
         max_completion_length=max_completion_length,
         target=runtime.new_folder(),
+        age=age,
     )
-    train = partial(_train_here, age=age)
+    train = _train_here
     if distributed is not None and distributed.trainers > 1:
         train = partial(_train_together, distributed=distributed)
     report = train(job, runtime, device)
@@ -75,25 +74,12 @@ def train_grpo(
     return policy if report.stopped else PolicyFolder(job.target), report
 
 
-def _train_here(job: Job, runtime: Runtime, device: str, *, age: int) -> TrainReport:
+def _train_here(job: Job, runtime: Runtime, device: str) -> TrainReport:
     """Train in this process, and write the policy to the job's target unless the round is undone."""
     live = runtime.borrow(job.policy, device)
-    parent = live.metadata.content_hash
-    prepare_optimizer(live, job.training, job.policy)
-    report = train_round(
-        live,
-        job.rollouts,
-        job.rewards,
-        job.training,
-        round=job.round,
-        temperature=job.temperature,
-        max_completion_length=job.max_completion_length,
-        reference=runtime.policy(job.reference, device) if job.reference else None,
-        progress=runtime.training_progress,
-        age=age,
-    )
+    reference = runtime.policy(job.reference, device) if job.reference else None
+    report = train_job(job, live, reference, save_policy, progress=runtime.training_progress)
     if not report.stopped:  # else `live` may have changed: it is not kept, and the next step loads its folder
-        save_policy(live, job.target, stage="grpo", round=job.round + 1, parent=parent)
         runtime.keep(live)
     return report
 

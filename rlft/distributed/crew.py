@@ -12,12 +12,13 @@ import psutil
 
 from rlft.distributed.cluster import Cluster
 from rlft.distributed.demand import Demand
-from rlft.distributed.job import Job, Pulse
 from rlft.distributed.joined import JoinedCluster
 from rlft.distributed.place import Place, are_together
+from rlft.distributed.pulse import Pulse
 from rlft.distributed.worker import Worker
 from rlft.errors import DistributedError, RlftError
 from rlft.progress import Progress, silent
+from rlft.training.job import Job
 from rlft.types import TrainReport
 
 RESUME = "`rlft resume` goes on with the run from its last finished round"

@@ -13,11 +13,11 @@ from rlft.distributed.cluster import Cluster
 from rlft.distributed.crew import Crew, kill_trainers
 from rlft.distributed.demand import Demand
 from rlft.distributed.engine_crew import EngineCrew
-from rlft.distributed.job import Job
 from rlft.distributed.joined import JoinedCluster
 from rlft.distributed.machines import ADDRESS
 from rlft.distributed.messages import Advance, Alive, Done, Failed, Pids, Request, Said, StartEngines, Train
 from rlft.errors import DistributedError
+from rlft.training.job import Job
 from rlft.types import TrainReport
 
 _END_SECONDS = 20.0

@@ -7,8 +7,8 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
-from rlft.distributed.job import Job
 from rlft.engines.ordered import Order
+from rlft.training.job import Job
 
 _PICKLER: Any = ForkingPickler  # by which the link sends, too; type checkers take its `loads` for a method
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from rlft.distributed import director
 from rlft.distributed.demand import Demand
 from rlft.distributed.directed import Director, ask_once
-from rlft.distributed.job import Job
 from rlft.distributed.messages import Advance, Alive, Heard, Pids, Train
 from rlft.errors import DistributedError
 from rlft.progress import Progress, silent
+from rlft.training.job import Job
 from rlft.types import TrainReport
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import platform
 import threading
+from functools import partial
 from pathlib import Path
 
-from rlft.config import TrainingConfig
 from rlft.config.distributed import Sharding
 from rlft.distributed.cluster import LOOPBACK, address_here
 from rlft.distributed.group import ProcessTeam, join
-from rlft.distributed.job import Job, Pulse
 from rlft.distributed.place import Place
+from rlft.distributed.pulse import Pulse
 from rlft.errors import DistributedError
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.folder import save_sharded_policy
 from rlft.policy.origin import choose_device
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.job import Job, train_job
 from rlft.types import TrainReport
 
 
@@ -55,28 +54,15 @@ class Worker:
         """Train a round, and write the policy that it makes unless the report says that it was stopped."""
         assert self._team is not None, "join first"
         self._check_sees(job)
-        policy, reference = self._prepare(job.policy, job.training), self._refer(job.reference)
-        parent = policy.metadata.content_hash
+        policy, reference = self._known_or_loaded(job.policy), self._refer(job.reference)
+        self._note(0, None, "the policy is there")
         self._policy = None  # until it is in a state that is stored
-        report = train_round(
-            policy,
-            job.rollouts,
-            job.rewards,
-            job.training,
-            round=job.round,
-            temperature=job.temperature,
-            max_completion_length=job.max_completion_length,
-            reference=reference,
-            progress=self._note,
-            team=self._team,
-        )
-        if report.stopped:
-            return report
-        writes = self._rank == 0
-        save_sharded_policy(policy, job.target, writes=writes, stage="grpo", round=job.round + 1, parent=parent)
-        self._team.gather([])  # from here on the folder is whole
-        policy.metadata = PolicyFolder(job.target).metadata
-        self._policy = policy
+        save = partial(save_sharded_policy, writes=self._rank == 0)
+        report = train_job(job, policy, reference, save, progress=self._note, team=self._team)
+        if not report.stopped:
+            self._team.gather([])  # from here on the folder is whole
+            policy.metadata = PolicyFolder(job.target).metadata
+            self._policy = policy
         return report
 
     def _check_sees(self, job: Job) -> None:
@@ -88,13 +74,9 @@ class Worker:
                     fix="keep policies (RLFT_HOME, and TMPDIR with a remote store) where all machines see them",
                 )
 
-    def _prepare(self, folder: PolicyFolder, training: TrainingConfig) -> Policy:
-        """Return the policy of a folder with its optimizer: the one that this worker has, or one that is loaded."""
+    def _known_or_loaded(self, folder: PolicyFolder) -> Policy:
         known = self._policy
-        policy = known if known and known.metadata.content_hash == folder.metadata.content_hash else self._load(folder)
-        prepare_optimizer(policy, training, folder)
-        self._note(0, None, "the policy is there")
-        return policy
+        return known if known and known.metadata.content_hash == folder.metadata.content_hash else self._load(folder)
 
     def _refer(self, folder: PolicyFolder | None) -> Policy | None:
         if folder is None:

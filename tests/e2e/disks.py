@@ -91,16 +91,16 @@ def main(folder: str) -> None:
         quieten(False)
         tempfile.tempdir = None  # the imports have looked for it, in another environment
         connect(find_home(), None)
-        import steps.train_grpo
         from cli.__main__ import main as rlft
+        from rlft.training import job
 
-        train = steps.train_grpo.train_round
+        train = job.train_round
 
         def befallen(*args, **kwargs):
             ACTS[case](home)
             return train(*args, **kwargs)
 
-        steps.train_grpo.train_round = befallen
+        job.train_round = befallen
         rlft(list(arguments))
 
     def rlft_alone(*arguments: str) -> None:

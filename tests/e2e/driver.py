@@ -1,10 +1,10 @@
 """Run the command line in this process, and kill it with SIGKILL when a function is called for the n-th time.
 
-    python -m tests.e2e.driver steps.train_grpo:train_round:2 run config.yaml
+    python -m tests.e2e.driver rlft.training.job:train_round:2 run config.yaml
 
 A kill inside a step is what a machine that dies leaves behind: no clean-up code runs. With a text and a file after an
-`=`, as in `steps.train_grpo:train_round:2=denied=FILE`, the text is written there in place of a kill; `=kill=PID` kills
-the group of another process.
+`=`, as in `rlft.training.job:train_round:2=denied=FILE`, the text is written there in place of a kill; `=kill=PID`
+kills the group of another process.
 """
 
 import importlib

@@ -147,7 +147,7 @@ def test_a_judge_that_changes_after_the_run_stops_resume_rescore_retrain_and_eva
 
     with ChatServer(lambda body, number: completion(says(**said), usage=USAGE)) as server:
         config(server)
-        first = home.rlft("run", "judged.yaml", "--name", "first", kill_at="steps.train_grpo:train_round:1")
+        first = home.rlft("run", "judged.yaml", "--name", "first", kill_at="rlft.training.job:train_round:1")
         assert first.code == -signal.SIGKILL, first.output
 
         said["score"] = 0.25

@@ -67,7 +67,7 @@ def test_the_vllm_of_a_judge_is_shared_by_all_stages_and_ends_with_the_run(make_
     content["training"]["rounds"] = 1
     (home.folder / "judged.yaml").write_text(yaml.safe_dump(content))
 
-    killed = home.rlft("run", "judged.yaml", "--name", "judged", kill_at="steps.train_grpo:train_round:1")
+    killed = home.rlft("run", "judged.yaml", "--name", "judged", kill_at="rlft.training.job:train_round:1")
     assert killed.code == -signal.SIGKILL, killed.output
     assert_all_end(of_judge(model))
 

@@ -58,7 +58,7 @@ def test_every_round_but_the_first_is_sampled_by_the_policy_of_one_round_before(
     assert first == whole_home.steps(whole.summary["pipeline_run_id"])["train_grpo_r000"]["weights"]
 
 
-@pytest.mark.parametrize("kill", ["steps.train_grpo:train_round:2", "steps.score_rewards:score_rollouts:5"])
+@pytest.mark.parametrize("kill", ["rlft.training.job:train_round:2", "steps.score_rewards:score_rollouts:5"])
 def test_a_run_that_is_killed_while_it_trains_and_samples_ends_with_the_same_bytes(lagged, make_home, kill):
     whole_home, whole = lagged
     home = make_home(f"lagged_{kill.rpartition(':')[0].rpartition(':')[2]}")
@@ -117,7 +117,7 @@ def test_tasks_are_drawn_by_pass_rates_as_ever_also_after_a_kill(finished, tmp_p
     settings = [word for each in BY_RATES for word in ("--set", each)]
     whole = homes[0].rlft(*LAGGED, *settings)
     assert whole.code == 0, whole.output
-    killed = homes[1].rlft(*LAGGED, *settings, "--name", "cut", kill_at="steps.train_grpo:train_round:2")
+    killed = homes[1].rlft(*LAGGED, *settings, "--name", "cut", kill_at="rlft.training.job:train_round:2")
     assert killed.code == -9, killed.output
     resumed = homes[1].rlft("resume", "cut")
     assert resumed.code == 0, resumed.output

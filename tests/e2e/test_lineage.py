@@ -29,7 +29,7 @@ NAMED = ["--name", "first", "--note", "A *first* try.", "--tag", "dataset=press 
 def moved(make_home) -> tuple[Home, Path, dict[str, Result]]:
     """A home, the folder it was moved from, and what the commands said after the move."""
     first, second = make_home("first"), make_home("second place", new=True)
-    killed = first.rlft(*SAME, *NAMED, kill_at="steps.train_grpo:train_round:1")
+    killed = first.rlft(*SAME, *NAMED, kill_at="rlft.training.job:train_round:1")
     assert killed.code == -9, killed.output
     old = first.folder / ".rlft"
     shutil.move(old, second.folder / ".rlft")

@@ -49,7 +49,7 @@ def shared(make_home):
     `third` was killed. `second` ran while `first` could be resumed.
     """
     home = make_home("removal")
-    killed = home.rlft("run", str(TINY), *EVERY, "--name", "first", kill_at="steps.train_grpo:train_round:3")
+    killed = home.rlft("run", str(TINY), *EVERY, "--name", "first", kill_at="rlft.training.job:train_round:3")
     assert killed.code == -9, killed.output
     before = policies(folder_of(home))
     assert len(before) == 2

@@ -66,7 +66,7 @@ def source(finished) -> str:
 def retrained(home, source):
     """Other training that was killed in its second round, and the same command again: its summary."""
     command = ["retrain", source, "--from-round", "0", *OTHER, "--name", "other"]
-    killed = home.rlft(*command, kill_at="steps.train_grpo:train_round:2")
+    killed = home.rlft(*command, kill_at="rlft.training.job:train_round:2")
     assert killed.code == -9, killed.output
     [cut] = [run for run in json.loads(home.module("cli", "runs", "--json").stdout) if run["name"] == "other"]
     # The tests' own program began it, so that its command is not known.

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 KILLS = (
     "steps.generate_rollouts:collect_rollouts:4",  # baseline, validation, r000, r001
     "steps.score_rewards:score_rollouts:1",  # r001
-    "steps.train_grpo:train_round:1",  # r001
+    "rlft.training.job:train_round:1",  # r001
     "steps.register_policy:register_policy_version:1",
 )
 
@@ -138,7 +138,7 @@ def test_a_run_whose_reward_was_edited_is_not_resumed_unless_only_the_registrati
     code.write_text(OWN)
     short = ("training.rounds=1", "warm_start.steps=20", "controls=[]", "environment.name=own.py:Own")
     settings = [word for setting in short for word in ("--set", setting)]
-    killed = home.rlft("run", str(TINY), "--name", "own", *settings, kill_at="steps.train_grpo:train_round:1")
+    killed = home.rlft("run", str(TINY), "--name", "own", *settings, kill_at="rlft.training.job:train_round:1")
     assert killed.code == -9, killed.output
     edited = OWN.replace("PAID = 1.0", "PAID = 0.5")
     code.write_text(edited)

@@ -50,7 +50,7 @@ def test_a_round_that_is_undone_gives_back_the_policy_that_came_in(stopped, tmp_
     folder = PolicyFolder(tmp_path / "before")
     report = TrainReport(round=3, metrics={"policy_loss": 0.5}, fates={}, updates=1, seconds=2.0, stopped=stopped)
     monkeypatch.setattr(module, "current_runtime", lambda: runtime)
-    monkeypatch.setattr(module, "train_round", lambda *args, **kwargs: report)
+    monkeypatch.setattr("rlft.training.job.train_round", lambda *args, **kwargs: report)
     rollouts, rewards = Rollouts(rows=(), seconds=4.0), Rewards(rows=(), weights={}, seconds=0.25)
     policy, returned = module.train_grpo.entrypoint(
         folder, folder, rollouts, rewards, TrainingConfig(), "", 1.0, 256, 3, "cpu"

@@ -22,13 +22,13 @@ SHORT = ("--set", "seed=5", "--set", "controls=[]", "--set", "training.rounds=1"
 @pytest.fixture(scope="module")
 def resumed(anna, ben):
     """A run that is killed, whose store then denies, fills up, is gone and is slow, and which each of them resumes."""
-    killed = anna.rlft("run", str(TINY), *ON, *SHORT, "--name", "hard", kill_at="steps.train_grpo:train_round:1")
+    killed = anna.rlft("run", str(TINY), *ON, *SHORT, "--name", "hard", kill_at="rlft.training.job:train_round:1")
     assert killed.code == -9, killed.output
     early = ben.rlft("resume", "hard", *ON)
     age(anna.servers, "hard", SILENT_SECONDS)
     said = [early]
     for who, fault in ((ben, "denied PUT POST"), (anna, "full PUT POST 2"), (anna, "gone")):
-        target = f"steps.train_grpo:train_round:1={fault}={anna.servers.fault}"
+        target = f"rlft.training.job:train_round:1={fault}={anna.servers.fault}"
         said.append(who.rlft("resume", "hard", *ON, kill_at=target))
         anna.servers.fault.write_text("")
     anna.servers.fault.write_text("slow")
@@ -75,7 +75,7 @@ def test_a_killed_run_of_another_is_resumed_once_it_is_silent_and_through_every_
 def test_a_run_whose_zenml_server_dies_names_the_command_that_goes_on_and_that_does(anna):
     server = anna.servers.zenml_server
     run = ("run", str(TINY), *ON, *SHORT, "--set", "seed=6", "--name", "lost")
-    lost = anna.rlft(*run, kill_at=f"steps.train_grpo:train_round:1=kill={server.pid}")
+    lost = anna.rlft(*run, kill_at=f"rlft.training.job:train_round:1=kill={server.pid}")
     server.start()
     said = " ".join(lost.output.split())
     assert lost.code == 1, said

@@ -17,7 +17,7 @@ KILLS = (
     "steps.warm_start_policy:run_sft:1",
     "steps.generate_rollouts:collect_rollouts:4",
     "steps.score_rewards:score_rollouts:3",
-    "steps.train_grpo:train_round:3",
+    "rlft.training.job:train_round:3",
     "rlft.controls.sft_search:train_sft:1",
     "steps.evaluate_policy:evaluate_rollouts:4",
     "steps.register_policy:register_policy_version:1",

@@ -13,8 +13,8 @@ from rlft.config import DistributedConfig
 from rlft.distributed import crew
 from rlft.distributed.crew import Crew
 from rlft.distributed.demand import Demand
-from rlft.distributed.job import Pulse
 from rlft.distributed.place import Place
+from rlft.distributed.pulse import Pulse
 from rlft.errors import DamagedError, DistributedError, RlftError
 
 OWN = Place(1, "10.0.0.7", "pid:[1]")

@@ -18,10 +18,10 @@ import torch
 from rlft.config import DistributedConfig
 from rlft.distributed.demand import Demand
 from rlft.distributed.directed import Director
-from rlft.distributed.job import Job
 from rlft.distributed.trainers import Trainers
 from rlft.errors import DamagedError, DistributedError
 from rlft.policy import PolicyFolder, load_policy, save_policy
+from rlft.training.job import Job
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from tests.factories import make_policy, make_scored, make_training
