@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from rlft.errors import DistributedError
+from rlft.policy import Policy
 from rlft.training.batching import Pair
 from rlft.training.division import divide
 
@@ -33,6 +35,20 @@ class Team:
         """Return the groups that this worker encodes."""
         return divide(groups, self.size, shares_prompts=shares_prompts)[self.rank]
 
+    def check_alike(self, policy: Policy) -> None:
+        """Raise DistributedError if the workers' devices read the policy in different ways, which each has tried out.
+
+        They would divide an update's rollouts differently, and train some of them twice or never.
+        """
+        found = self.gather([float(policy.shares_prompts), float(len(policy.fusible))])
+        if any(each != found[0] for each in found):
+            said = ", ".join(f"trainer {rank + 1}: {_ways(each)}" for rank, each in enumerate(found))
+            raise DistributedError(
+                f"the trainers' devices do not compute this model alike ({said})",
+                where="distributed",
+                fix="train on GPUs of one kind with one driver, or with fewer trainers",
+            )
+
     def level(self, parts: Sequence[_Part]) -> list[_Part | None]:
         """Return this worker's parts, and `None` as often as another has more.
 
@@ -41,6 +57,11 @@ class Team:
         """
         most = max(int(count) for (count,) in self.gather([len(parts)]))
         return [*parts, *[None] * (most - len(parts))]
+
+
+def _ways(found: Sequence[float]) -> str:
+    shares, fused = found
+    return f"{'shared' if shares else 'separate'} prompts, {fused:g} fused operations"
 
 
 ALONE = Team()

@@ -48,7 +48,7 @@ class Updater:
     means no bound. Of `lagged` rollouts, which the policy of an earlier round has sampled, the change by an update is
     measured from the policy before this round; they need a correction for what sampled. `meter` counts the rollouts
     that are encoded here, in every update again. Every worker of a `team` has an updater of its own, and all call the
-    same methods with the same arguments.
+    same methods with the same arguments. Raises DistributedError if their devices do not compute the model alike.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Updater:
         self.policy, self.settings, self.reference = policy, settings, reference
         self.loss = chosen_loss(settings)
         policy.find_out()  # it runs the model with its own attention, so before `attending` replaces that
+        team.check_alike(policy)
         self.temperature, self.max_completion_length = temperature, max_completion_length
         self.identity = policy.identity  # that of the policy before the first update, which fresh rollouts carry
         self.old_logprobs: dict[str, Tensor] = {}  # by rollout id, [tokens]; empty unless `remember` was called
@@ -289,6 +290,7 @@ class Updater:
                 logprobs = token_logprobs(self.policy, batch, self.temperature, with_entropy=False).logprobs
                 before = self._noted(part or _shortest(groups), logprobs) if self.lagged else batch.logprobs
                 distance = (logprobs - before)[batch.mask].double()
+                self.meter.add(0)  # whoever watches over workers sees that this one gets on
                 if part:
                     found += (distance.exp() - 1 - distance).sum().item()
                     tokens += len(distance)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rlft.losses import LOSSES
+from rlft.progress import Meter
 from rlft.training import update
 from rlft.training.batching import pack_groups, packed_tokens, pad_rows, split_groups
 from rlft.training.loss import Whole
@@ -673,3 +674,23 @@ def test_how_far_an_update_went_from_lagged_rollouts_is_measured_from_the_policy
     stopped = run(other, one_order(make_groups(other, noise=0.5, fresh=False)), **settings)
     assert "to the sampling policy" in stopped.stopped
     assert stopped.metrics["kl_update"] > 4 * report.metrics["kl_update"]
+
+
+def test_whoever_watches_sees_each_part_of_the_look_at_the_kl():
+    policy, told = make_small_policy("llama"), []
+    meter = Meter(lambda done, total, what, **_: told.append((done, what)), 16, "rollouts")
+    updater = Updater(
+        policy,
+        make_training(per_step_token_budget=12),
+        temperature=1.0,
+        max_completion_length=10,
+        reference=None,
+        meter=meter,
+    )
+    groups = make_groups(policy)
+    parts = updater._parts(groups)
+    told.clear()
+    meter.add(3)
+    updater._distance(groups)
+    assert len(parts) > 1
+    assert told == [(3, "rollouts")] * (1 + len(updater._parts([[pair for group in groups for pair in group]])))
