@@ -12,18 +12,20 @@ from rlft.engines.server_requests import ServerGoneError
 from rlft.errors import EngineError
 
 logger = logging.getLogger(__name__)
+Failure = EngineError | ServerGoneError
+"""Why a server is left out."""
 
 
 class ServerSet:
     """Holds the clients of all servers, and which of them are `live`: have answered since the last push of weights.
 
-    `dropped` is called with a server that is left out, and whether it is gone. A server that refuses what it is given
+    `dropped` is called with a server that is left out, and why. A server that refuses what it is given
     is an error of the setup until `proven` is set, after the first policy; later it is only left out. `fix` says what
     to do where none is left.
     """
 
     def __init__(
-        self, clients: Sequence[ServerClient], dropped: Callable[[ServerClient, bool], None], *, fix: str
+        self, clients: Sequence[ServerClient], dropped: Callable[[ServerClient, Failure], None], *, fix: str
     ) -> None:
         self.clients, self.live = list(clients), list[ServerClient]()
         self.proven, self.fix = False, fix
@@ -37,7 +39,7 @@ class ServerSet:
         """
         clients = self.live
 
-        def attempt(client: ServerClient) -> EngineError | ServerGoneError | None:
+        def attempt(client: ServerClient) -> Failure | None:
             try:
                 action(client)
             except (EngineError, ServerGoneError) as error:
@@ -49,7 +51,7 @@ class ServerSet:
                 found = list(pool.map(attempt, clients))
         else:
             found = [attempt(client) for client in clients]
-        cause: EngineError | ServerGoneError | None = None
+        cause: Failure | None = None
         for client, error in zip(clients, found, strict=True):
             if isinstance(error, EngineError) and not self.proven:
                 raise error
@@ -62,13 +64,13 @@ class ServerSet:
             raise cause
         raise EngineError(str(cause), where="rollout.server", fix=self.fix) from cause
 
-    def leave_out(self, client: ServerClient, cause: EngineError | ServerGoneError) -> None:
+    def leave_out(self, client: ServerClient, cause: Failure) -> None:
         """Do without a server until the next policy comes, as nobody knows which weights it has once it is back."""
         with self._lock:
             if client not in self.live:
                 return
             self.live = [other for other in self.live if other is not client]
-            self._dropped(client, isinstance(cause, ServerGoneError))
+            self._dropped(client, cause)
         said = cause.what if isinstance(cause, EngineError) else str(cause)
         logger.warning("%s; %d of %d servers left", said, len(self.live), len(self.clients))
 

@@ -26,7 +26,7 @@ from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Evidence, check_
 from rlft.engines.readback import WEIGHTS_COMPARED
 from rlft.engines.server_client import ServerClient
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
-from rlft.engines.server_set import ServerSet
+from rlft.engines.server_set import Failure, ServerSet
 from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import check_temperature
 from rlft.errors import EngineError
@@ -64,6 +64,7 @@ class VllmServerEngine:
         self.evidence: dict[str, Evidence] = {}  # of the last push, by address
         self.identity = ""
         self._weights = ServerWeights(settings.server, None if starter is None else starter.folder)
+        self._dead: list[ServerClient] = []  # of those that the starter has started
         self._stop_ids: list[int] = []
         self._canaries: Canaries | None = None
         self._context = 0
@@ -99,7 +100,8 @@ class VllmServerEngine:
         if self._starter is not None and not servers.clients:
             started = self._starter.start(policy)
             servers.clients = [ServerClient(each.address, self.settings.server, each.key) for each in started]
-        had_weights, servers.live, self.identity = servers.live if self.identity else [], list(servers.clients), ""
+        had_weights, self.identity = servers.live if self.identity else [], ""
+        servers.live = [client for client in servers.clients if client not in self._dead] or list(servers.clients)
         canaries = self._prepare(policy, had_weights)
         started = time.perf_counter()
         self._weights.push(policy, servers.each)
@@ -158,10 +160,12 @@ class VllmServerEngine:
         self.evidence.clear()
         self._checksums.clear()
 
-    def _dropped(self, client: ServerClient, gone: bool) -> None:
+    def _dropped(self, client: ServerClient, cause: Failure) -> None:
         self._weights.left_out(client)
-        if gone:  # what comes back there may be another server, which is known from its first push on
+        if isinstance(cause, ServerGoneError):  # what comes back there may be another server, known from its first push
             self._checksums.pop(client.address, None)
+            if self._starter is not None and not cause.status:
+                self._dead.append(client)  # nobody starts it again: it would cost each push all its attempts
 
     def _prepare(self, policy: Policy, had_weights: Sequence[ServerClient]) -> Canaries:
         """Note the policy's stop tokens and the servers' smallest context, and return the canaries.
