@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 import shutil
@@ -142,6 +143,47 @@ def test_a_dead_or_hanging_trainer_is_named_and_the_round_can_be_done_again(requ
         trainers.close()
     assert not [each for each in children() if "ray" in each.name().lower() or "raylet" in " ".join(each.cmdline())]
     assert np.all([not Path(f"/proc/{second}").exists() or psutil.Process(second).status() == "zombie"])
+
+
+LOSS = """
+import time
+from typing import ClassVar
+
+from rlft.losses import Divisor, Loss
+
+
+class Mine(Loss):
+    '''Waits, or fails.'''
+
+    divisor: ClassVar[Divisor] = "tokens"
+
+    def objective(self, ratio, advantages, logprobs):
+        {act}
+        return ratio * advantages
+"""
+
+
+def with_loss(first: PolicyFolder, folder: Path, act: str) -> Job:
+    (folder / "my_loss.py").write_text(LOSS.format(act=act))
+    settings = make_training(max_kl=1e9, loss_type=f"{folder / 'my_loss.py'}:Mine")
+    return dataclasses.replace(job(first, folder / "made"), training=settings)
+
+
+def test_trainers_of_which_none_gets_on_are_found_and_an_error_of_a_loss_says_where_it_was(request, first, tmp_path):
+    request.getfixturevalue("trainers").close()
+    trainers = start_trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=15.0), tmp_path)
+    try:
+        with pytest.raises(ZeroDivisionError, match="division by zero") as failed:
+            trainers.train(with_loss(first, tmp_path, "1 / 0"))
+        (note,) = failed.value.__notes__
+        assert f'File "{tmp_path / "my_loss.py"}", line 14, in objective' in note
+        assert "\x1b" not in note
+        with pytest.raises(DistributedError, match="none of the 2 trainers has got on for 15 s") as caught:
+            trainers.train(with_loss(first, tmp_path, "time.sleep(600)"))
+        assert "raise distributed.timeout_seconds" in caught.value.fix
+    finally:
+        trainers.close()
+    assert not [each for each in children() if "raylet" in " ".join(each.cmdline())]
 
 
 def train_often(trainers: Trainers, first: PolicyFolder, folder: Path) -> None:
