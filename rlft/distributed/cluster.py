@@ -22,8 +22,9 @@ LOOPBACK = "127.0.0.1"
 _OBJECTS = 512 << 20
 """Bytes that Ray keeps free in memory for what it hands to workers: a round's rollouts."""
 _KIND = "ray"  # of temporary folders
-_SOCKET = "session_2026-01-01_00-00-00_000000_{pid}/sockets/plasma_store"
-"""The longest path of a socket that Ray makes in its folder."""
+_RAYS = "r"  # of the folder: Ray lets every user of the machine write to what it is given
+_SOCKET = f"{_RAYS}/session_2026-01-01_00-00-00_000000_{{pid}}/sockets/plasma_store"
+"""The longest path of a socket that Ray makes in the folder."""
 _SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
 """Bytes that the path of a socket may have."""
 COMMON = {
@@ -72,7 +73,7 @@ class Cluster:
                 os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(_other_gpus())
             for name in ("RAY_AUTH_TOKEN", "RAY_ADDRESS"):  # of another cluster
                 os.environ.pop(name, None)
-            self.ray = _start(self.folder, cores, demand.gpus)
+            self.ray = _start(self.folder / _RAYS, cores, demand.gpus)
         except Exception as cause:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise DistributedError(

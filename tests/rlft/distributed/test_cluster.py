@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +20,10 @@ from rlft.distributed.cluster import Cluster, make_folder
 from rlft.distributed.demand import Demand
 from rlft.errors import DistributedError
 from tests.left_behind import left_behind
+from tests.needs import need_ray
 
 # What Ray puts below its folder, with the largest number that Linux gives a process; a socket's path has 107 bytes.
-SOCKET = "session_2026-11-27_17-44-27_123456_4194304/sockets/plasma_store"
+SOCKET = "r/session_2026-11-27_17-44-27_123456_4194304/sockets/plasma_store"
 
 
 @pytest.mark.parametrize("host", ["h", "ip-10-0-0-7.eu-central-1.compute.internal", 63 * "h"])
@@ -40,7 +44,7 @@ def test_rays_sockets_have_short_paths_whatever_the_machine_and_tmpdir_are_calle
 
 
 def test_rays_files_are_beside_other_temporary_ones_where_paths_are_short_enough(monkeypatch):
-    # With a process number of one digit: 14 bytes of /tmp/rXXXXXXXX, 29 of the folder in it, 58 of the socket.
+    # With a process number of one digit: 14 bytes of /tmp/rXXXXXXXX, 29 of the folder in it, 60 of the socket.
     short = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))
     monkeypatch.setattr("os.getpid", lambda: 7)
     monkeypatch.setattr("tempfile.tempdir", str(short))
@@ -121,3 +125,28 @@ def test_memory_is_only_blamed_where_it_may_be_to_blame(started, monkeypatch, ca
     assert str(cause).partition("\n")[0] in caught.value.what
     assert helps in caught.value.fix
     assert ("memory" in caught.value.fix) == (helps == "short of memory")
+
+
+# Starts Ray, and prints who may do what with its folder, and with what lies above and below.
+MODES = """
+import json
+from rlft.config import DistributedConfig
+from rlft.distributed.cluster import Cluster
+from rlft.distributed.demand import Demand
+cluster = Cluster(Demand(DistributedConfig(engine="ray", trainers=1), False, 1))
+files = [cluster.folder, cluster.folder / "token", *cluster.folder.glob("r/session_2*")]
+print(json.dumps([[str(file), oct(file.stat().st_mode & 0o777)] for file in files]))
+cluster.close()
+"""
+
+
+@pytest.mark.slow
+def test_nobody_else_reaches_rays_files_though_ray_lets_everybody_write_to_its_own():
+    need_ray()
+    done = subprocess.run([sys.executable, "-c", MODES], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    (folder, own), (_, token), (session, rays) = json.loads(done.stdout.splitlines()[-1])
+    assert (own, token) == ("0o700", "0o600")
+    assert rays == "0o777"  # why the folder above must be closed
+    assert Path(folder) in Path(session).parents
+    assert not Path(folder).exists()
