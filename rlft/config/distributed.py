@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
+from rlft.config.addresses import refuse_metadata
 from rlft.config.bounds import LONGEST_SECONDS
 from rlft.config.section import Section
 
@@ -59,4 +60,9 @@ class DistributedConfig(Section):
         host, _, port = address.rpartition(":")
         if not host or "/" in host or "@" in host or not port.isascii() or not port.isdigit() or int(port) > 65535:
             raise ValueError(f"{address!r:.80} is neither `auto` nor HOST:PORT, as `ray start` prints it")
+        try:
+            host.encode("idna")
+        except UnicodeError:
+            raise ValueError(f"{address!r:.80} has a host that no machine can be called") from None
+        refuse_metadata(f"//{address}")  # whoever answers there is told the cluster's token
         return address

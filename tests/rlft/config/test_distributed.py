@@ -34,6 +34,9 @@ def test_a_cluster_that_runs_already_is_named_by_its_head(address):
         ("host:70000", "neither `auto` nor HOST:PORT"),
         ("http://host:6379", "neither `auto` nor HOST:PORT"),
         ("user@host:6379", "neither `auto` nor HOST:PORT"),
+        ("head..example:6379", "has a host that no machine can be called"),
+        (f"{64 * 'h'}.example:6379", "has a host that no machine can be called"),
+        ("169.254.169.254:80", "hands out a machine's own credentials"),
     ],
 )
 def test_an_address_that_cannot_be_joined_is_refused(address, said):
