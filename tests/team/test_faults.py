@@ -43,7 +43,7 @@ def age(servers, run: str, seconds: float) -> None:
     with sqlite3.connect(servers.folder / "zenml.db") as database:
         (run_id,) = database.execute("SELECT id FROM pipeline_run WHERE name = ?", (run,)).fetchone()
         for table, column in (("pipeline_run", "id"), ("step_run", "pipeline_run_id")):
-            times = ["created", "start_time", "end_time", *(["latest_heartbeat"] if table == "step_run" else [])]
+            times = ["created", "updated", "start_time", "end_time"]
             earlier = ", ".join(f"{each} = strftime('%Y-%m-%d %H:%M:%f', {each}, '{shift}')" for each in times)
             database.execute(f"UPDATE {table} SET {earlier} WHERE {column} = ?", (run_id,))
 

@@ -1,9 +1,10 @@
-"""Signs of life of runs on a stack, with a ZenML that is made up. With real servers: tests/team/test_team.py."""
+"""Signs of life of runs on a stack. With real servers: tests/team/test_faults.py."""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from types import SimpleNamespace
 
 import pytest
@@ -12,45 +13,48 @@ from mlops.home.folder import Home
 from mlops.home.processes import note_process
 from mlops.runs import finding, heartbeat
 
+SKEW = 1000.0  # seconds by which the clock of the server is ahead of this machine's
+
 
 class Client:
-    """ZenML's, with these steps; `beats` are the steps for which a sign of life came."""
+    """ZenML's, which has last seen the run so many `seconds` ago by its own clock, and notes signs of life."""
 
-    def __init__(self, steps) -> None:
-        self.steps, self.beats, self.fails = steps, [], 1
-        self.zen_store = self
+    url = "http://team:8080/"
+
+    def __init__(self) -> None:
+        self.seconds, self.signs, self.fails = 0.0, [], 1
+        self.headers = {"Date": format_datetime(self.now(), usegmt=True)}
+        self.zen_store = self.session = self
 
     def __call__(self):
         return self
 
-    def list_run_steps(self, **asked):
-        assert asked["pipeline_run_id"] == "run"
-        return self.steps
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=SKEW)
 
-    def update_step_heartbeat(self, step_id):
+    def update_run(self, run_id, update):
+        assert update.model_dump(exclude_unset=True) == {}
         if self.fails:
             self.fails -= 1
             raise ConnectionError("the server is away")
-        self.beats.append(step_id)
+        self.signs.append(run_id)
 
+    def get_pipeline_run(self, run_id, **asked):
+        assert run_id == "run"
+        del asked
+        # as ZenML has it, without a zone
+        return SimpleNamespace(updated=self.now().replace(tzinfo=None) - timedelta(seconds=self.seconds))
 
-def ago(seconds: float) -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=seconds)  # as ZenML has it, without a zone
-
-
-def step(created: float, *, beat: float | None = None, end: float | None = None):
-    return SimpleNamespace(
-        id="step",
-        created=ago(created),
-        start_time=ago(created),
-        end_time=None if end is None else ago(end),
-        latest_heartbeat=None if beat is None else ago(beat),
-    )
+    def get(self, address, **asked):
+        assert (address, asked) == ("http://team:8080/health", {"timeout": 10.0})
+        return self
 
 
 def run(tracking_uri: str = "http://team:5000"):
+    """A run that this home has not begun."""
+    parameters = {"tracking_uri": tracking_uri}
     return SimpleNamespace(
-        id="run", created=ago(1000), config=SimpleNamespace(parameters={"tracking_uri": tracking_uri})
+        id="run", created=datetime.now(UTC) - timedelta(hours=1), config=SimpleNamespace(parameters=parameters)
     )
 
 
@@ -58,22 +62,21 @@ def run(tracking_uri: str = "http://team:5000"):
 def zenml(monkeypatch):
     import zenml.client
 
-    client = Client([])
+    client = Client()
     monkeypatch.setattr(zenml.client, "Client", client)
     return client
 
 
-def test_a_running_step_is_seen_again_after_a_failure(zenml, monkeypatch, tmp_path):
+def test_a_run_is_seen_again_after_a_failure_until_it_ends(zenml, monkeypatch, tmp_path):
     monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.01)
-    zenml.steps = [step(1)]
     with heartbeat.seen_on_stack("http://team:5000", Home(tmp_path), "run"):
         until = time.monotonic() + 10
-        while not zenml.beats and time.monotonic() < until:
+        while not zenml.signs and time.monotonic() < until:
             time.sleep(0.01)
-    assert zenml.beats[0] == "step"
-    count = len(zenml.beats) + 1  # one may have begun
+    assert zenml.signs[0] == "run"
+    count = len(zenml.signs) + 1  # one may have begun
     time.sleep(0.1)
-    assert len(zenml.beats) <= count  # the end ends it
+    assert len(zenml.signs) <= count  # the end ends it
 
 
 def test_a_run_in_a_home_asks_no_server(zenml, monkeypatch, tmp_path):
@@ -81,32 +84,60 @@ def test_a_run_in_a_home_asks_no_server(zenml, monkeypatch, tmp_path):
     home = Home(tmp_path)
     with heartbeat.seen_on_stack(home.tracking_uri, home, "run"):
         time.sleep(0.1)
-    assert zenml.beats == []
+    assert zenml.signs == []
     assert zenml.fails == 1
 
 
-@pytest.mark.parametrize(
-    ("steps", "seconds"),
-    [
-        (list, 1000),  # the run alone
-        (lambda: [step(500)], 500),
-        (lambda: [step(500, beat=30)], 30),
-        (lambda: [step(500, end=200), step(800, beat=600, end=550)], 200),
-    ],
-)
-def test_the_newest_sign_counts(zenml, steps, seconds):
-    zenml.steps = steps()
-    assert heartbeat.silent_seconds(run()) == pytest.approx(seconds, abs=5)
+def test_a_real_zenml_notes_a_sign_of_a_run_none_of_whose_steps_goes_on():
+    from zenml.client import Client as Real
+    from zenml.config.pipeline_configurations import PipelineConfiguration
+    from zenml.enums import ExecutionStatus
+    from zenml.models import PipelineRequest, PipelineRunRequest, PipelineSnapshotRequest
+
+    store, project = Real().zen_store, Real().active_project.id
+    pipeline = store.create_pipeline(PipelineRequest(project=project, name="signs"))
+    snapshot = store.create_snapshot(
+        PipelineSnapshotRequest(
+            project=project,
+            pipeline=pipeline.id,
+            stack=Real().active_stack_model.id,
+            pipeline_configuration=PipelineConfiguration(name="signs"),
+            run_name_template="signs",
+            client_environment={},
+            is_dynamic=True,
+        )
+    )
+    asked = PipelineRunRequest(project=project, name="signs", snapshot=snapshot.id, status=ExecutionStatus.RUNNING)
+    made, _ = store.get_or_create_run(asked)
+    time.sleep(1)
+    before = heartbeat.silent_seconds(made)
+    assert before >= 1
+    heartbeat._beat(made.id)
+    found = Real().get_pipeline_run(made.id)
+    assert found.updated >= made.updated + timedelta(seconds=1)
+    assert heartbeat.silent_seconds(made) < (datetime.now(UTC).replace(tzinfo=None) - made.updated).total_seconds() - 1
+    assert found.status == ExecutionStatus.RUNNING  # nothing else has changed
+    store.delete_run(made.id)
+    store.delete_pipeline(pipeline.id)
+
+
+def test_a_sign_is_as_old_as_the_servers_clock_says(zenml):
+    zenml.seconds = 30
+    assert heartbeat.silent_seconds(run()) == pytest.approx(30, abs=5)
+    zenml.seconds = -1  # the answer tells whole seconds
+    assert heartbeat.silent_seconds(run()) == 0
+    zenml.seconds, zenml.headers = SKEW + 50, {}  # no time in the answer: this machine's clock has to do
+    assert heartbeat.silent_seconds(run()) == pytest.approx(50, abs=5)
 
 
 def test_a_run_of_another_home_is_alive_until_it_is_silent(zenml, tmp_path):
     home = Home(tmp_path)
     (tmp_path / "runs").mkdir()
-    zenml.steps = [step(500, beat=heartbeat.SILENT_SECONDS - 20)]
+    zenml.seconds = heartbeat.SILENT_SECONDS - 20
     assert finding.is_alive(home, run())
-    zenml.steps = [step(500, beat=heartbeat.SILENT_SECONDS + 20)]
+    zenml.seconds = heartbeat.SILENT_SECONDS + 20
     assert not finding.is_alive(home, run())
-    zenml.steps = [step(500, beat=5)]
+    zenml.seconds = 5
     assert not finding.is_alive(home, run("home"))  # of a home the note of the process counts, and there is none
     note_process(home, "run", "run")
     assert finding.is_alive(home, run())  # its own process is seen, whatever ZenML knows
