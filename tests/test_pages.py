@@ -103,6 +103,18 @@ def parse(words: list[str]) -> None:
     command.make_context("rlft", list(words))
 
 
+@by_page
+def test_no_secret_is_typed_and_the_login_at_mlflow_is_private(page):
+    made = re.findall(r"(zenml|kubectl) (?:secret create|create secret generic) (\w+)([^`#\n]*)", page.read_text())
+    # ZenML takes a public secret `mlflow` for everybody's, and a shell keeps what is typed.
+    assert [
+        name for program, name, rest in made if (program, name) == ("zenml", "mlflow") and "--private" not in rest
+    ] == []
+    assert [
+        name for _, name, rest in made if re.search(r"--from-literal|--(?!values|namespace|from-env-file)\w+=", rest)
+    ] == []
+
+
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(ROOT)))
 def test_a_room_that_says_what_its_files_are_for_says_it_of_all(room):
     named = set(re.findall(r"`(\w+)`", ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""))

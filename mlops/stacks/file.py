@@ -114,7 +114,7 @@ def validate_components(stack: StackFile) -> None:
             raise StackError(
                 f"ZenML does not take the {component.flavor} {kind.value}:\n{describe_refusal(cause, where)}",
                 where=stack.name,
-                fix="correct these settings in the file; a secret is made with `zenml secret create NAME --KEY=...`",
+                fix="correct the settings there; a secret is made with `zenml secret create NAME --interactive`",
             ) from cause
 
 
