@@ -16,6 +16,7 @@ from rlft.curriculum.draw import Draw
 from rlft.curriculum.groups import reasons
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
+from rlft.policy.live import holds_reference
 from rlft.training.job import Job, train_job
 from rlft.types import Rewards, Rollouts, TrainReport
 
@@ -46,8 +47,7 @@ def train_grpo(
     del loss_fingerprint  # of the loss's code, part of the cache key
     tag_round("policy", "train_report")
     runtime = current_runtime()
-    # With its adapter switched off a policy is the base model. That is the reference only if training starts from it.
-    needs_copy = training.beta > 0 and (policy.metadata.kind == "full" or reference.metadata.stage != "base")
+    needs_copy = training.beta > 0 and not holds_reference(policy.metadata, reference.metadata)
     job = Job(
         policy,
         reference if needs_copy else None,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from zenml.models import ArtifactVersionResponse
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
 
 from mlops.runtime.environment import open_environment
@@ -35,6 +36,7 @@ from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.judges.servers import JudgeServers
 from rlft.policy import Policy, PolicyFolder, load_policy
+from rlft.policy.live import holds_reference
 from rlft.policy.origin import choose_device
 from rlft.policy.twin import twin_of
 from rlft.progress import Progress, silent
@@ -69,12 +71,14 @@ class Lent:
 class Beside:
     """One round is trained in a thread of its own while the next is sampled in that of the pipeline's body.
 
-    `progress` takes the reports of the training, which changes a `twin` of the policy that is sampled from. Until
-    `may_train` is set training waits: nothing may be loaded while it computes, as libraries then change torch's
+    `progress` takes the reports of the training, which changes a `twin` of the policy that is sampled from. `reference`
+    is the artifact of the policy that it reads for a KL. Until `may_train` is set training waits, and what it needs is
+    loaded before that: nothing may be loaded while it computes or a policy samples, as libraries then change torch's
     settings for all threads.
     """
 
     progress: Progress
+    reference: ArtifactVersionResponse | None = None
     twin: Policy | None = None
     may_train: threading.Event = field(default_factory=threading.Event)
 
@@ -105,10 +109,10 @@ class Runtime:
 
         While the next round is sampled it is a twin, and whoever samples goes on with the policy itself.
         """
-        if self._beside is not None:
-            self._beside.may_train.wait()
-            if (twin := self._beside.twin) is not None:
-                self._beside.twin = None
+        if (beside := self._beside) is not None:
+            beside.may_train.wait()
+            if (twin := beside.twin) is not None:
+                beside.twin = None
                 return twin
         return self._take(folder, device)
 
@@ -116,19 +120,19 @@ class Runtime:
         return self._policies.pop(folder.metadata.content_hash, None) or load_policy(folder, choose_device(device))
 
     @contextmanager
-    def beside(self, progress: Progress) -> Iterator[Beside]:
+    def beside(self, progress: Progress, reference: ArtifactVersionResponse | None = None) -> Iterator[Beside]:
         """Expect a round to be trained and the next one to be sampled at the same time, while the context is open."""
-        self._beside = Beside(progress)
+        self._beside = beside = Beside(progress, reference)
         try:
-            yield self._beside
+            yield beside
         finally:
-            self._beside.may_train.set()
+            beside.may_train.set()
             self._beside = None
 
     @property
     def training_progress(self) -> Progress:
         """What takes the reports of a training step."""
-        return self.lent.progress if self._beside is None else self._beside.progress
+        return self.lent.progress if (beside := self._beside) is None else beside.progress
 
     def keep(self, policy: Policy) -> None:
         """Keep a policy for later steps. It must be in the state that was last saved or loaded."""
@@ -198,11 +202,18 @@ class Runtime:
         engine = self.engine(sampling.engine, sampling.batch_size, live.device.type)
         engine.load_policy(live)
         if self._beside is not None:
-            # Before anything is sampled, for which a model is set up otherwise.
-            self._beside.twin = twin_of(live)
-            self._policies.pop(live.metadata.content_hash, None)
-            self._beside.may_train.set()
+            self._let_train(self._beside, live, device)
         return PolicyPlayer(live, engine)
+
+    def _let_train(self, beside: Beside, live: Policy, device: str) -> None:
+        """Give what the training needs, before anything is sampled, for which a model is set up otherwise."""
+        beside.twin = twin_of(live)
+        self._policies.pop(live.metadata.content_hash, None)
+        if beside.reference is not None and beside.reference.content_hash not in self._policies:
+            reference: PolicyFolder = beside.reference.load()
+            if not holds_reference(live.metadata, reference.metadata):
+                self.policy(reference, device)
+        beside.may_train.set()
 
     def new_folder(self) -> Path:
         """Return a new path to save a policy to, and remove those of earlier steps, which are stored by now."""

@@ -105,9 +105,10 @@ class Training(Calls):
     ) -> tuple[Artifact, Artifact, Scored]:
         """Train like `train` in a thread of its own, while `sample` samples; returns what that does, too."""
         given, named = self._training(policy, reference, scored, round)
+        read = reference if self.config.training.beta else None
         with (
             self.show(f"updates {round_name(round)}", "updates") as progress,
-            shared_runtime().beside(progress) as beside,
+            shared_runtime().beside(progress, read) as beside,
         ):
             training = train_grpo.submit(*given, **named)
             try:

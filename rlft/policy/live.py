@@ -43,6 +43,14 @@ class PolicyMetadata:
     content_hash: str = ""
 
 
+def holds_reference(policy: PolicyMetadata, reference: PolicyMetadata) -> bool:
+    """Return whether a policy with its adapter switched off is the reference, so that this needs no copy of its own.
+
+    It is the base model then, and that is the reference only if training starts from it.
+    """
+    return policy.kind == "adapter" and reference.stage == "base"
+
+
 @dataclass
 class Policy:
     """Holds a live policy: model, tokenizer and, once it is trained, its optimizer. The trainer changes it in place.

@@ -108,6 +108,24 @@ def test_rollouts_that_nobody_trained_on_stay_on_record(lagged):
     assert "has no round 1" in again.output
 
 
+def test_a_run_that_reads_its_reference_while_it_samples_ends_with_the_same_bytes_after_a_kill(make_home):
+    settings = ("--set", "training.beta=0.05")
+    homes = [make_home(name) for name in ("lagged_kl", "lagged_kl_killed")]
+    whole = homes[0].rlft(*LAGGED, *settings)
+    assert whole.code == 0, whole.output
+    killed = homes[1].rlft(*LAGGED, *settings, "--name", "cut", kill_at="steps.train_grpo:train_round:2")
+    assert killed.code == -9, killed.output
+    resumed = homes[1].rlft("resume", "cut")
+    assert resumed.code == 0, resumed.output
+    expected, found = (
+        home.steps(result.summary["pipeline_run_id"]) for home, result in zip(homes, (whole, resumed), strict=True)
+    )
+    for number in range(3):
+        name = f"train_grpo_r{number:03d}"
+        assert found[name]["outputs"]["policy"] == expected[name]["outputs"]["policy"]
+    assert resumed.summary["final"] == whole.summary["final"]
+
+
 BY_RATES = ("training.curriculum=pass_rate", "training.max_num_gen_batches=3")
 
 

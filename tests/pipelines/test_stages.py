@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 
 from pipelines.stages import Scored, Stages, calls, preparing, training
@@ -127,6 +131,23 @@ def test_rollouts_of_an_earlier_policy_are_corrected_for(monkeypatch, chosen, to
         stages.train(None, None, Scored(None, None, age=age), 0)
     assert {age: each.importance_sampling_correction for age, each in given.items()} == told
     assert given[1].importance_sampling_max == 3.0
+
+
+@pytest.mark.parametrize(("beta", "told"), [(0.0, None), (0.1, "start")])
+def test_the_reference_is_made_known_where_it_is_read_while_the_next_round_is_sampled(monkeypatch, beta, told):
+    given, future = [], SimpleNamespace(result=lambda: ("trained", "report"))
+
+    def beside(progress, reference):
+        given.append(reference)
+        return nullcontext(SimpleNamespace(may_train=threading.Event()))
+
+    monkeypatch.setattr(training, "train_grpo", SimpleNamespace(submit=lambda *args, **named: future))
+    monkeypatch.setattr(training, "shared_runtime", lambda: SimpleNamespace(beside=beside))
+    config = load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1", f"training.beta={beta}"])
+    stages = Stages(config, EnvironmentFingerprints("a", "b"))
+    done = stages.train_beside("policy", "start", Scored("rollouts", "rewards"), 0, lambda: "sampled")
+    assert done == ("trained", "report", "sampled")
+    assert given == [told]
 
 
 def test_a_round_that_is_sampled_and_trained_alike_with_and_without_lag_is_in_the_cache_for_both(monkeypatch):

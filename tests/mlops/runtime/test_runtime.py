@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from rlft.policy import load_policy, save_policy
 from rlft.progress import silent
 from rlft.rollout import AskedPlayer, SamplingSettings
 from rlft.temporary import folder_prefix
-from tests.factories import make_policy
+from tests.factories import make_lora_policy, make_policy, save_base
 from tests.left_behind import left_behind
 from tests.rlft.sft.test_training import sft
 
@@ -119,6 +122,59 @@ def test_while_a_policy_samples_its_twin_is_trained(tmp_path):
         assert again is not policy
         assert torch.equal(next(iter(policy.model.parameters())), next(iter(again.model.parameters())))
     assert runtime.borrow(folder, "cpu") is again  # as ever, when both are over
+    runtime.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "stage", "loads"), [("full", "base", 1), ("adapter", "warm_start", 1), ("adapter", "base", 0)]
+)
+def test_the_reference_is_loaded_before_anything_is_sampled(tmp_path, kind, stage, loads):
+    runtime = Runtime()
+    policy = make_policy() if kind == "full" else make_lora_policy(save_base(tmp_path / "base"))
+    start = save_policy(policy, tmp_path / "start", stage=stage)
+    runtime.keep(policy)
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=8, seed=0)
+    held, fetched = [], []
+    artifact = SimpleNamespace(content_hash=start.metadata.content_hash, load=lambda: fetched.append(0) or start)
+    with runtime.beside(silent, artifact) as beside:
+        beside.may_train = SimpleNamespace(set=lambda: held.append(list(runtime._policies.values())))
+        player = runtime.player(start, sampling, "cpu")  # the first round's policy is the reference, too
+    assert len(held[0]) == loads
+    assert all(reference not in (player.policy, beside.twin) for reference in held[0])
+    if loads:  # the next round's policy is another one, and the reference is not fetched from the store again
+        next(each for each in beside.twin.model.parameters() if each.requires_grad).data.add_(1.0)
+        beside.twin.note_change(update=1)
+        after = save_policy(beside.twin, tmp_path / "after", stage="grpo", round=1)
+        runtime.keep(beside.twin)
+        with runtime.beside(silent, artifact):
+            assert runtime.player(after, sampling, "cpu").policy is beside.twin
+        assert runtime.policy(start, "cpu") is held[0][0]
+        assert len(fetched) == 1
+    runtime.close()
+
+
+def test_training_that_begins_when_sampling_has_failed_gets_the_policy(tmp_path):
+    runtime, policy = Runtime(), make_policy()
+    folder = save_policy(policy, tmp_path / "policy")
+    runtime.keep(policy)
+    waits = threading.Event()
+
+    class Ended(threading.Event):
+        """Waits until the context is closed, after which the runtime knows nothing of it."""
+
+        def wait(self, timeout=None):
+            waits.set()
+            super().wait(timeout)
+            while runtime._beside is not None:
+                time.sleep(0.01)
+            return True
+
+    with ThreadPoolExecutor() as pool:
+        with runtime.beside(silent) as beside:
+            beside.may_train = Ended()
+            trained = pool.submit(runtime.borrow, folder, "cpu")
+            waits.wait(10)
+        assert trained.result(10) is policy
     runtime.close()
 
 
