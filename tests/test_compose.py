@@ -13,6 +13,7 @@ from tests.e2e.conftest import ROOT
 TEXT = (ROOT / "compose.yaml").read_text()
 COMPOSE = yaml.safe_load(TEXT)
 SERVICES = COMPOSE["services"]
+OPTIONAL = set(re.findall(r"\$\{(\w+):-", TEXT))
 LASTING = {name: service for name, service in SERVICES.items() if "profiles" not in service}
 
 
@@ -70,7 +71,7 @@ def test_ports_are_those_of_the_guide():
 
 
 def test_passwords_come_from_a_file_that_is_not_in_git():
-    wanted = set(re.findall(r"\$\{(\w+)", TEXT)) - {"RLFT_TEAM_ADDRESS"}
+    wanted = set(re.findall(r"\$\{(\w+)", TEXT)) - OPTIONAL
     lines = (ROOT / "compose.env.example").read_text().splitlines()
     given = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     assert wanted == set(given)
@@ -80,6 +81,14 @@ def test_passwords_come_from_a_file_that_is_not_in_git():
         for name, value in service.get("environment", {}).items():
             if re.search(r"PASSWORD|SECRET|ACCESS_KEY", name):
                 assert re.fullmatch(r"\$\{\w+:\?set it in compose\.env\}", value)
+
+
+def test_what_may_be_set_stands_in_the_example_and_in_the_guide_and_reaches_its_service():
+    example = (ROOT / "compose.env.example").read_text()
+    assert set(re.findall(r"^# ([A-Z_]+)=\S+$", example, re.MULTILINE)) == OPTIONAL
+    guide = (ROOT / "docs" / "guide" / "team.md").read_text()
+    assert set(re.findall(r"`([A-Z_]+)`", guide)) >= OPTIONAL
+    assert "MLFLOW_SERVER_ALLOWED_HOSTS" in SERVICES["mlflow"]["environment"]
 
 
 def test_volumes_and_files_that_services_name_are_described():

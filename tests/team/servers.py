@@ -35,6 +35,7 @@ VALUES = {
     "S3_SECRET": "team-secret-of-s3",
     "MLFLOW_SECRET_KEY": "x" * 32,
     "ZENML_SECRET_KEY": "y" * 32,
+    "MLFLOW_SERVER_ALLOWED_HOSTS": "",  # as where nobody sets it
 }
 _S3 = Path(__file__).with_name("s3.py")
 
