@@ -19,18 +19,19 @@ _SAME_CORES = Span(0.75, 1.5)
 def time_share(settings: DistributedConfig | None, *, on_gpu: bool) -> Span:
     """Return the time of training as a share of what one process takes.
 
-    On GPUs of their own N trainers take 1/N at least, and 2/(N+1) at most: two were 1.57 times as fast as one.
+    On GPUs of their own N trainers take 1/N at least, and 2/(N+1) at most: two were 1.57 times as fast as one. On the
+    CPUs of a cluster each may have a machine's cores, or all of them those of one.
     """
     if settings is None or settings.trainers == 1:
         return exactly(1.0)
     if not on_gpu:
-        return _SAME_CORES
+        return Span(1 / settings.trainers, _SAME_CORES.high) if settings.address else _SAME_CORES
     return Span(1 / settings.trainers, 2 / (settings.trainers + 1))
 
 
 def carried_over(before: DistributedConfig | None, now: DistributedConfig | None, *, on_gpu: bool) -> Span:
     """Return how many times as long training takes with the trainers of `now` as with those of `before`."""
-    if _count(before) == _count(now):
+    if _whose(before, on_gpu=on_gpu) == _whose(now, on_gpu=on_gpu):
         return exactly(1.0)
     was, share = time_share(before, on_gpu=on_gpu), time_share(now, on_gpu=on_gpu)
     return Span(share.low / was.high, share.high / was.low)
@@ -65,7 +66,12 @@ def assumed(settings: DistributedConfig | None, *, on_gpu: bool) -> list[str]:
     if settings is None:
         return []
     share = time_share(settings, on_gpu=on_gpu)
-    whose = "on GPUs of their own" if on_gpu else "on the cores that one process has"
+    cores = (
+        "on cores of the cluster, of which nobody knows yet whose"
+        if settings.address
+        else "on the cores that one process has"
+    )
+    whose = "on GPUs of their own" if on_gpu else cores
     many = f"{settings.trainers} trainers" if settings.trainers > 1 else "1 trainer"
     return [
         f"Of {many}, {whose}, nothing was measured here: training is taken to need {share.low:.2g} to {share.high:.2g} "
@@ -74,5 +80,8 @@ def assumed(settings: DistributedConfig | None, *, on_gpu: bool) -> list[str]:
     ]
 
 
-def _count(settings: DistributedConfig | None) -> int:
-    return 1 if settings is None else settings.trainers
+def _whose(settings: DistributedConfig | None, *, on_gpu: bool) -> tuple[int, bool]:
+    """Return how many train, and whether on CPUs that may be those of other machines."""
+    if settings is None or settings.trainers == 1:
+        return 1, False
+    return settings.trainers, not on_gpu and settings.address is not None

@@ -8,8 +8,8 @@ from rlft.estimation.trainers import assumed, carried_over, held_with_trainers, 
 from tests.rlft.estimation.made import near
 
 
-def of(trainers: int) -> DistributedConfig:
-    return DistributedConfig(engine="ray", trainers=trainers)
+def of(trainers: int, address: str | None = None) -> DistributedConfig:
+    return DistributedConfig(engine="ray", trainers=trainers, address=address)
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,20 @@ def of(trainers: int) -> DistributedConfig:
 )
 def test_training_takes_a_share_of_the_time_of_one(trainers, on_gpu, low, high):
     assert near(time_share(of(trainers), on_gpu=on_gpu), low, high)
+
+
+def test_the_cores_of_a_cluster_may_be_those_of_other_machines():
+    joined = of(4, "auto")
+    # each with a machine's cores, or all on one machine
+    assert near(time_share(joined, on_gpu=False), 1 / 4, 1.5)
+    assert time_share(joined, on_gpu=True) == time_share(of(4), on_gpu=True)
+    assert carried_over(joined, joined, on_gpu=False) == exactly(1.0)
+    assert carried_over(joined, of(4), on_gpu=True) == exactly(1.0)
+    assert near(carried_over(joined, of(4), on_gpu=False), 0.75 / 1.5, 1.5 * 4)
+    assert carried_over(of(1, "auto"), None, on_gpu=False) == exactly(1.0)
+    [said] = assumed(joined, on_gpu=False)
+    assert "on cores of the cluster" in said
+    assert "0.25 to 1.5" in said
 
 
 def test_the_time_of_past_runs_is_carried_over_from_their_number_of_trainers():
