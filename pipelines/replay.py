@@ -18,15 +18,16 @@ from mlops.summary.replays import ReplaySummary
 from mlops.tracking.run import Tracker
 from pipelines.judges import Note
 from rlft.comparison import compare
+from rlft.distributed.demand import Demand
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.types import Evaluation, Judging
 
 
-def begin_replay() -> tuple[Display, PipelineRunResponse]:
-    """Prepare the process of a replay; returns what shows its stages, and ZenML's run."""
+def begin_replay(demand: Demand | None = None) -> tuple[Display, PipelineRunResponse]:
+    """Prepare the process of a replay, which asks so much of Ray; returns what shows its stages, and ZenML's run."""
     leave_home_out()
     display = Display()
-    shared_runtime().lent = Lent(progress=display.report)
+    shared_runtime().lent = Lent(progress=display.report, demand=demand)
     context = DynamicPipelineRunContext.get()
     assert context is not None, "this is called in the body of a pipeline"
     return display, context.run

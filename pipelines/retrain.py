@@ -38,8 +38,10 @@ from rlft.config import Config
 from rlft.config.budget import BudgetConfig
 from rlft.config.file import apply_override, check_config
 from rlft.contrasts.configs import differing
+from rlft.distributed.demand import Demand
 from rlft.errors import ConfigError
 from rlft.monitors import of_validation
+from rlft.policy.origin import choose_device
 from rlft.readiness.loss import check_loss
 from rlft.training.off_policy import CORRECTION, corrected, is_on_policy
 from rlft.training.tally import CAPPED, EFFECTIVE, LOGP_DIFFERENCE, MEAN_WEIGHT
@@ -135,7 +137,8 @@ def retrain(
     `mlops.runs.labels.Labels`.
     """
     settings, own_labels = Config.model_validate(config), labels_of(labels)
-    display, run = begin_replay()
+    on_gpu = choose_device(settings.policy.device).type == "cuda"
+    display, run = begin_replay(Demand.of(settings, on_gpu=on_gpu))
     home = find_home()
     found = find_source(home, source)
     stages = _stages(settings, found, correction, display.stage)

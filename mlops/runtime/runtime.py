@@ -171,7 +171,10 @@ class Runtime:
         return self._engines[key]
 
     def trainers(self, settings: DistributedConfig, device: str) -> Trainers:
-        """Return the processes that train together by these settings; they are started by their first round."""
+        """Return the processes that train together; they are started by their first round.
+
+        Where they are, and how long they are waited for, says the demand of the run, and not the settings.
+        """
         if self._trainers is None:
             on_gpu = choose_device(device).type == "cuda"
             director = self._directed(Demand(settings, on_gpu, settings.trainers))

@@ -138,7 +138,9 @@ class Training(Calls):
             round,
             config.policy.device,
         )
-        extra = {"draw": scored.draw, "distributed": config.distributed, "age": scored.age or None}
+        # A cache does not ask where work was done, nor how long it was waited for: the process lends that to the step.
+        division = None if config.distributed is None else config.distributed.division()
+        extra = {"draw": scored.draw, "distributed": division, "age": scored.age or None}
         named = {name: value for name, value in extra.items() if value is not None}
         return given, {**named, "id": TRAIN_REPORT.step_id(round_name(round))}
 

@@ -47,6 +47,12 @@ class DistributedConfig(Section):
         "longer than the model takes to be loaded or stored.",
     )
 
+    def division(self) -> DistributedConfig | None:
+        """Return what the result of a round depends on: among how many it is divided, and how; `None` if not at all."""
+        if self.trainers == 1:
+            return None
+        return DistributedConfig(engine=self.engine, trainers=self.trainers, sharding=self.sharding)
+
     @field_validator("address")
     @classmethod
     def _can_be_joined(cls, address: str | None) -> str | None:

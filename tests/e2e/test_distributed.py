@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import TINY, Home
+from tests.e2e.test_replay import printed
 from tests.needs import need_ray
 from tests.rlft.distributed.real_cluster import running
 
@@ -63,11 +64,34 @@ def test_a_lost_trainer_costs_its_round_and_another_number_goes_on(whole, make_h
     assert "rlft resume" in said
     resumed = home.rlft("resume", "lost", "--trainers", "1")
     check_goes_on(home, whole, resumed)
-    found, expected = (rounds(where, each.summary["pipeline_run_id"]) for where, each in ((home, resumed), whole))
-    assert found[1] != expected[1]  # one rounds otherwise than two
+    assert trained_by(home, resumed.summary["pipeline_run_id"], 1) is None  # the run's own process
+    assert trained_by(whole[0], whole[1].summary["pipeline_run_id"], 1)["trainers"] == 2
     there = psutil.process_iter(["cmdline", "cwd"])
     left = [" ".join(each.info["cmdline"] or []) for each in there if each.info["cwd"] == str(home.folder)]
     assert not [line for line in left if "raylet" in line]  # of this run: others may train in Ray, too
+
+
+def test_a_round_does_not_depend_on_how_long_its_trainers_are_waited_for(whole):
+    home, _ = whole
+    result = home.rlft("run", str(TINY), *SHORT, "--set", TWO.replace("300", "200"), "--name", "waits")
+    assert result.code == 0, result.output
+    steps = home.steps(result.summary["pipeline_run_id"])
+    assert [steps[f"train_grpo_r{number:03d}"]["status"] for number in range(2)] == ["cached"] * 2
+
+
+def test_a_round_is_trained_again_by_two(whole):
+    home, _ = whole
+    done = printed(home, "retrain", "whole", "--from-round", "0", "--set", "training.learning_rate=2e-3")
+    assert home.steps(done["pipeline_run_id"])["train_grpo_r000"]["status"] == "completed"
+    assert trained_by(home, done["pipeline_run_id"], 0)["trainers"] == 2
+
+
+def trained_by(home, run_id, number):
+    """What the step of a round was told of those who train it together."""
+    return home.query(f"""
+[step] = client.list_run_steps(pipeline_run_id="{run_id}", name="train_grpo_r{number:03d}", size=1)
+print(json.dumps(client.get_run_step(step.id).config.parameters.get("distributed")))
+""")
 
 
 def test_a_lost_machine_of_a_cluster_costs_its_round(whole, make_home, tmp_path):

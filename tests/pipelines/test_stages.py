@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipelines.stages import Scored, Stages, calls, preparing, training
+from rlft.config import DistributedConfig
 from rlft.config.file import load_config
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.harness.examples import Example, Examples
@@ -131,6 +132,23 @@ def test_rollouts_of_an_earlier_policy_are_corrected_for(monkeypatch, chosen, to
         stages.train(None, None, Scored(None, None, age=age), 0)
     assert {age: each.importance_sampling_correction for age, each in given.items()} == told
     assert given[1].importance_sampling_max == 3.0
+
+
+def test_a_round_does_not_depend_on_where_or_how_long_its_trainers_are_waited_for(monkeypatch):
+    def told(settings: str):
+        given = []
+        monkeypatch.setattr(training, "train_grpo", lambda *args, **named: given.append((args, named)))
+        config = load_config(ROOT / "configs" / "demo.yaml", [f"distributed={settings}"])
+        Stages(config, EnvironmentFingerprints("a", "b")).train("policy", "start", Scored("rollouts", "rewards"), 0)
+        return given[0]
+
+    two = told("{engine: ray, trainers: 2}")
+    assert told("{engine: ray, trainers: 2, address: 'team:6379', timeout_seconds: 99}") == two
+    assert two[1]["distributed"] == DistributedConfig(engine="ray", trainers=2)
+    for other in ("{engine: ray, trainers: 3}", "{engine: ray, trainers: 2, sharding: shard_grad_op}"):
+        assert told(other) != two
+    # With one trainer the section is that of engines, and the run's own process trains.
+    assert told("{engine: ray, address: auto}") == told("null") != two
 
 
 @pytest.mark.parametrize(("beta", "told"), [(0.0, None), (0.1, "start")])

@@ -60,6 +60,7 @@ def test_one_process_uses_ray_for_training_and_engines():
     assert trainers is runtime.trainers(ray, "cpu")
     assert trainers._director is engine._starter._director
     assert trainers._director.demand == runtime.lent.demand
+    assert runtime.trainers(ray.division(), "cpu")._director.demand.settings.address == "auto"
     assert engine._starter.folder == trainers.folder == runtime._scratch.parent  # which machines of a cluster see
     runtime.close()
     alone = Runtime()  # of a step in a process of its own, to which nothing is lent

@@ -1,4 +1,4 @@
-"""What is said of a team's stack that lacks something. With real servers: tests/team/test_team.py."""
+"""What is said of a team's stack that lacks something. With real servers: tests/team/test_shared.py."""
 
 from __future__ import annotations
 
