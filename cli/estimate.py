@@ -101,6 +101,7 @@ def _as_json(found: Estimate, schedule: ScheduleConfig | None, price_per_hour: f
 
 
 def _from_records(config: Config, runs: Sequence[PastRun]) -> Estimate:
+    from rlft.distributed.demand import Demand, gpus_used
     from rlft.estimation.busy import busy_now, said_of
     from rlft.estimation.counts import counts_now, counts_of
     from rlft.estimation.estimate import estimate_run
@@ -123,10 +124,12 @@ def _from_records(config: Config, runs: Sequence[PastRun]) -> Estimate:
     rates, gpus = rates_of_runs(runs, config, work, busy), gpus_here()
     basis += [*said_of(busy), *assumed(config.distributed, on_gpu=rates.on_gpu)]
     there = min(gpus) if rates.on_gpu and gpus else memory_bytes()
-    return estimate_run(config, work, rates, len(gpus), basis, there)
+    used = gpus_used(Demand.of(config, on_gpu=rates.on_gpu), len(gpus))
+    return estimate_run(config, work, rates, used, basis, there)
 
 
 def _from_probe(config: Config, seconds: float) -> Estimate:
+    from rlft.distributed.demand import Demand, gpus_used
     from rlft.estimation.estimate import estimate_run
     from rlft.estimation.probing import run_probe
     from rlft.estimation.samples import basis_of, counts_of_probe, rates_of_probe
@@ -140,4 +143,5 @@ def _from_probe(config: Config, seconds: float) -> Estimate:
     rates, gpus = by_trainers(rates_of_probe(probed, config, work), config.distributed), gpus_here()
     there = min(gpus) if rates.on_gpu and gpus else memory_bytes()
     basis = [*basis_of(probed, config), *assumed(config.distributed, on_gpu=rates.on_gpu)]
-    return estimate_run(config, work, rates, len(gpus), basis, there)
+    used = gpus_used(Demand.of(config, on_gpu=rates.on_gpu), len(gpus))
+    return estimate_run(config, work, rates, used, basis, there)

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-import torch
 from zenml import pipeline
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 from zenml.models import PipelineRunResponse
@@ -41,7 +40,7 @@ from pipelines.watching import Watch, check_honest
 from rlft.audit.by_settings import way_out
 from rlft.budget import Account
 from rlft.config import Config
-from rlft.distributed.demand import Demand
+from rlft.distributed.demand import Demand, gpus_used
 from rlft.errors import RewardAuditError
 from rlft.evaluation import advice, baseline_verdict, report_numbers
 from rlft.policy.origin import choose_device
@@ -127,7 +126,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         record.keep()
         if _worth_training(stages, tasks, start, record):
             started = time.perf_counter()
-            account = Account(settings.budget, torch.cuda.device_count(), seconds=started - began)
+            account = Account(settings.budget, record.gpus, seconds=started - began)
             shown = "reading what the run has stored, nothing is trained" if anew else "training"
             watch = Watch(stages, tasks, record.tracker)
             rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep, watch=watch, shown=shown)
@@ -141,13 +140,18 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
 
 
 def _lend(display: Display, record: Record, settings: Config) -> Lent:
-    """Return what the body lends to the steps of its process. With `--no-cache` they use no earlier checkpoints."""
+    """Return what the body lends to the steps of its process, and note the GPUs that it asks for.
+
+    With `--no-cache` they use no earlier checkpoints.
+    """
+    demand = Demand.of(settings, on_gpu=choose_device(settings.policy.device).type == "cuda")
+    record.gpus = gpus_used(demand, record.gpus)
     return Lent(
         progress=display.report,
         checkpoints=find_home().checkpoints,
         anew=_current_run().config.enable_cache is False,
         note_training=partial(log_training, record.tracker),
-        demand=Demand.of(settings, on_gpu=choose_device(settings.policy.device).type == "cuda"),
+        demand=demand,
     )
 
 

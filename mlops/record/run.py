@@ -74,6 +74,8 @@ class Record:
     """The trained policy's mean on `test` in the metric of the run, once it is evaluated."""
     tokens: int = 0
     """How many tokens the rounds have sampled."""
+    gpus: int = field(default_factory=torch.cuda.device_count)
+    """How many GPUs the run uses: those of this machine, or those of a cluster that it is a part of."""
     disk_before: int = 0
     """Bytes of the home when this attempt began."""
     began: float = field(default_factory=time.perf_counter)
@@ -234,12 +236,11 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
     run_id = str(run.id)
     record.keep()
     record.measure()
-    gpus = torch.cuda.device_count()
     record.summary.mlflow_run_id = record.tracker.run_id
     # A step of its own for each attempt, as a metric keeps the first value that it has at a step. The first one has 0:
     # MLflow draws a bar of a value there, and a lone point of any other.
     step = record.attempt if record.attempt > 1 else 0
-    record.tracker.log_metrics(result_metrics(record.summary, gpus, record.trained, record.tokens), step=step)
+    record.tracker.log_metrics(result_metrics(record.summary, record.gpus, record.trained, record.tokens), step=step)
     shown = record.shows_highest_paid
     page = _page_of(run) if record.zenml_answers else None
     links = links_of(record.summary, record.tracker.experiment_id, page, highest_paid=shown)

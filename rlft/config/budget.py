@@ -25,7 +25,11 @@ class BudgetConfig(Section):
         "is taken from the cache counts with the minutes that it took.",
     )
     gpu_hours: float | None = Field(
-        default=None, gt=0, le=1e6, description="The same time in hours, times the number of GPUs that the run can see."
+        default=None,
+        gt=0,
+        le=1e6,
+        description="The same time in hours, times the number of GPUs that the run can see, or that its trainers and "
+        "engines have in a cluster (`distributed.address`), whichever is larger.",
     )
     tokens: int | None = Field(
         default=None, ge=1, le=_MOST_TOKENS, description="Tokens that the policy samples in all rounds."

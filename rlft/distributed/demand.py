@@ -35,3 +35,13 @@ class Demand:
     def gpus(self) -> int:
         """GPUs that Ray hands out to all of them."""
         return self.trainers + self.engines * self.gpus_each if self.on_gpu else 0
+
+
+def gpus_used(demand: Demand | None, here: int) -> int:
+    """Return how many GPUs a run uses whose own machine has so many: in a cluster those of others count as well.
+
+    The run's own process has one that Ray does not hand out. With trainers it shares one with them.
+    """
+    if demand is None or not demand.on_gpu:
+        return here
+    return max(here, demand.gpus + (0 if demand.trainers else 1))

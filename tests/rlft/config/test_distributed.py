@@ -4,7 +4,7 @@ import pytest
 
 from rlft.config import DistributedConfig
 from rlft.config.file import load_config
-from rlft.distributed.demand import Demand
+from rlft.distributed.demand import Demand, gpus_used
 from rlft.errors import ConfigError
 from tests.e2e.conftest import TINY
 
@@ -65,6 +65,22 @@ def test_engines_are_started_by_ray_in_place_of_addresses():
         assert Demand.of(three, on_gpu=on_gpu) == wanted
         assert wanted.gpus == gpus
     assert Demand.of(load_config(TINY, []), on_gpu=False) is None
+
+
+@pytest.mark.parametrize(
+    ("trainers", "engines", "on_gpu", "here", "used"),
+    [
+        (4, 0, True, 1, 4),  # of other machines, too; the run's own process shares the first trainer's
+        (4, 0, True, 8, 8),  # all that it can see, as without `distributed`
+        (0, 2, True, 1, 5),  # two engines with two each, and the GPU on which the run's own process trains
+        (3, 2, True, 1, 7),
+        (4, 0, False, 0, 0),
+    ],
+)
+def test_the_gpus_that_a_run_has_in_a_cluster_count(trainers, engines, on_gpu, here, used):
+    settings = DistributedConfig(engine="ray", trainers=max(trainers, 1), address="auto")
+    assert gpus_used(Demand(settings, on_gpu, trainers, engines, gpus_each=2), here) == used
+    assert gpus_used(None, here) == here
 
 
 @pytest.mark.parametrize(
