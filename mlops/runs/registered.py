@@ -12,6 +12,7 @@ from mlops.registry.names import CHAMPION, HASH_TAG, ZENML_TAG, plain_tags
 from mlops.registry.spells import find_moves
 from mlops.registry.verdicts import waits
 from mlops.runs.listed import ListedRun
+from mlops.summary.result import EARLIER_GPU_HOURS, GPU_HOURS
 from mlops.tracking.root_tags import OLD_ROOT_RUN_TAG, ROOT_RUN_TAG
 
 _ROOT_TAGS = (ROOT_RUN_TAG, OLD_ROOT_RUN_TAG)
@@ -27,7 +28,8 @@ def with_mlflow(database: sqlite3.Connection, run: ListedRun) -> ListedRun:
         f"SELECT name, version FROM model_versions WHERE run_id IN ({marks}) ORDER BY version DESC", run.mlflow_runs
     ).fetchall()
     hours = database.execute(
-        f"SELECT SUM(value) FROM latest_metrics WHERE key = 'perf/gpu_hours' AND run_uuid IN ({marks})", run.mlflow_runs
+        f"SELECT SUM(value) FROM latest_metrics WHERE key IN (?, ?) AND run_uuid IN ({marks})",
+        (GPU_HOURS, EARLIER_GPU_HOURS, *run.mlflow_runs),
     ).fetchone()[0]
     aliases = [
         (alias, f"{name} {version} is {alias}")

@@ -15,6 +15,7 @@ from mlops.runs.listed import Attempt, ListedRun
 from mlops.runs.listing import Listing, status_of
 from mlops.stored.summaries import mlflow_run_of, summary_in_mlflow
 from mlops.summary.file import read_summary
+from mlops.summary.result import EARLIER_GPU_HOURS, GPU_HOURS
 from mlops.summary.summary import Summary
 from mlops.tracking.answers import answering
 from rlft.errors import FormatVersionError, TrackerError
@@ -103,7 +104,8 @@ def _registered(
     try:
         with answering(address):
             client = RegistryClient(address)
-            hours = [client.get_run(one).data.metrics.get("perf/gpu_hours") for one in ids]
+            told = [client.get_run(one).data.metrics for one in ids]
+            hours = [each.get(GPU_HOURS, each.get(EARLIER_GPU_HOURS)) for each in told]
             found = [version for one in ids for version in client.search_model_versions(f"run_id = '{one}'")]
             newest = max(found, key=lambda version: int(version.version), default=None)
             aliases = client.get_registered_model(newest.name).aliases if newest else {}

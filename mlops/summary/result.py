@@ -14,6 +14,8 @@ from rlft.markdown import paragraph, plain
 from rlft.types import Interval
 
 PREFIX = "0_result"  # a digit sorts before all letters, so that these metrics head every list and table of MLflow
+GPU_HOURS = f"{PREFIX}/used/gpu_hours"
+EARLIER_GPU_HOURS = "perf/gpu_hours"  # where a run of rlft 0.1 has them
 
 
 def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None, tokens: int = 0) -> dict[str, float]:
@@ -38,7 +40,7 @@ def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None,
     if summary.baseline is not None and summary.status in ("too_hard", "already_solved"):
         found["baseline/frac_tasks_with_variance"] = summary.baseline.frac_tasks_with_variance
     found["used/seconds"] = summary.seconds.total
-    found["used/gpu_hours"] = gpus * summary.seconds.total / 3600
+    hours = gpus * summary.seconds.total / 3600
     found["used/rollouts"] = float(summary.ledger.sampled)
     found["used/tokens"] = float(tokens)
     if summary.judges:
@@ -51,7 +53,7 @@ def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None,
             found["used/judge_money"] = sum(each for each in money if each is not None)
     if summary.disk_megabytes is not None:
         found["used/disk_megabytes"] = summary.disk_megabytes
-    return {f"{PREFIX}/{name}": value for name, value in found.items()}
+    return {f"{PREFIX}/{name}": value for name, value in found.items()} | {GPU_HOURS: hours}
 
 
 def best_control(summary: Summary) -> Difference | None:

@@ -51,7 +51,7 @@ CREATE TABLE runs (run_uuid TEXT, name TEXT);
 CREATE TABLE tags (key TEXT, value TEXT, run_uuid TEXT);
 INSERT INTO model_versions VALUES ('tiny', 2, 'm1'), ('tiny', 3, 'm2');
 INSERT INTO registered_model_aliases VALUES ('champion', 3, 'tiny'), ('challenger', 3, 'tiny');
-INSERT INTO latest_metrics VALUES ('perf/gpu_hours', 1.5, 'm1'), ('perf/gpu_hours', 0.0, 'm2');
+INSERT INTO latest_metrics VALUES ('0_result/used/gpu_hours', 1.5, 'm1'), ('perf/gpu_hours', 0.0, 'm2');
 """
 GAIN = Difference(metric="accuracy", before=0.25, after=0.75, mean=0.5, ci_low=0.25, ci_high=0.75, tasks=12)
 
@@ -117,6 +117,11 @@ def test_a_run_is_all_attempts_at_it(made):
     assert (run.tokens, run.gpu_hours) == (100, 1.5)
     assert (run.version, run.aliases) == (("tiny", "2"), ())
     assert run.summary.difference == GAIN
+
+
+def test_gpu_hours_that_an_earlier_rlft_has_written_are_read(made):
+    made.attempt("sums", "completed", 9, mlflow_run_id="m2")
+    assert list_runs(made.home).runs[0].gpu_hours == 0.0
 
 
 @pytest.mark.parametrize(("state", "seconds"), [("failed", 600), ("completed", 3600)])
