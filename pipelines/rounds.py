@@ -15,10 +15,11 @@ from pipelines.rounds_done import Rounds, seconds_of
 from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
 from pipelines.validation import validate, validate_round
-from rlft.budget import Account
+from rlft.budget import TOKENS, Account
 from rlft.types import Evaluation, TrainReport
 
 logger = logging.getLogger(__name__)
+_COSTS = (TOKENS, "perf/", "judge/")
 
 Watch = Callable[[Rounds, Scored], str]
 """Looks at the rounds so far, of which the last was trained on these attempts; returns why training is to end."""
@@ -77,7 +78,7 @@ def run_rounds(
         if last:
             break
     if ahead is not None:
-        rounds.unused = stages.report_unused(ahead, numbers.start + len(rounds.reports)).load()
+        rounds.unused = _report_unused(stages, tracker, ahead, numbers.start + len(rounds.reports))
     return rounds
 
 
@@ -132,10 +133,22 @@ def _worked(report: TrainReport, ahead: Scored | None) -> float:
 
 def _log_round(tracker: Tracker, report: TrainReport, number: int, seconds: float, worked: float) -> None:
     """Log a round that has taken so many wall seconds with its steps, of which those `worked` are their own."""
-    counts = {f"ledger/{key}": float(value) for key, value in report.counts().items()}
     # Negative for a round from the cache: what it has spent are the seconds of the run that did the work.
-    rest = {"ledger/age": float(report.age), "perf/orchestration_seconds": seconds - worked}
-    tracker.log_metrics({**report.metrics, **counts, **rest}, step=number + 1)  # step 0 is before training
+    rest = {"perf/orchestration_seconds": seconds - worked}
+    tracker.log_metrics({**report.metrics, **_ledger(report), **rest}, step=number + 1)  # step 0 is before training
+
+
+def _report_unused(stages: Stages, tracker: Tracker, ahead: Scored, number: int) -> TrainReport:
+    """Report a round that nobody trained on, and log what it has cost: its rewards are no part of training's curves."""
+    report: TrainReport = stages.report_unused(ahead, number).load()
+    spent = {name: value for name, value in report.metrics.items() if name.startswith(_COSTS)}
+    tracker.log_metrics({**spent, **_ledger(report)}, step=number + 1)
+    return report
+
+
+def _ledger(report: TrainReport) -> dict[str, float]:
+    counts = {f"ledger/{key}": float(value) for key, value in report.counts().items()}
+    return {**counts, "ledger/age": float(report.age)}
 
 
 def _numbers(numbers: range, show: Show, name: str) -> Iterator[int]:

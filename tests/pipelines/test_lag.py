@@ -43,7 +43,8 @@ class LaggedStages(FakeStages):
     def report_unused(self, scored, number):
         self.told.append(("unused", number, scored.age))
         fates = {f"{number}-a": "filtered:training_ended", f"{number}-b": "errored:reward"}
-        return artifact(TrainReport(number, {TOKENS: 100.0, ROLLOUT_FLOPS: 7.0}, fates, 0, 0.0))
+        metrics = {TOKENS: 100.0, ROLLOUT_FLOPS: 7.0, "judge/calls": 5.0, "reward": 0.9}
+        return artifact(TrainReport(number, metrics, fates, 0, 0.0, age=scored.age))
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +87,8 @@ def test_what_was_sampled_ahead_when_training_ends_is_counted_and_not_trained_on
     stages.stop_in = 1 if how == "undone" else None
     watch: Any = lambda rounds, scored: "monitor a: b" if how == "monitor" and len(rounds.reports) == 2 else ""  # noqa: E731
     account = free(tokens=150) if how == "budget" else free()  # nobody knows what a round takes when 1 is sampled
-    result = run_rounds(stages, None, artifact("start"), FakeTracker(), account, watch=watch)
+    tracker = FakeTracker()
+    result = run_rounds(stages, None, artifact("start"), tracker, account, watch=watch)
     done = len(result.reports)
     assert done == {"budget": 1}.get(how, 2)
     assert result.stopped.startswith({"undone": "round 1: loss nan", "monitor": "monitor a"}.get(how, how))
@@ -96,6 +98,9 @@ def test_what_was_sampled_ahead_when_training_ends_is_counted_and_not_trained_on
     assert result.counts() == {"sampled": 3 * done + 2, "trained": done, "filtered": done + 1, "errored": done + 1}
     assert (result.tokens(), result.ages()) == (100 * (done + 1), {0: 3} if done == 1 else {0: 3, 1: 3})
     assert result.flops() == 7.0
+    # What it cost is logged; its reward is not, as no training has begun with it.
+    counts = {"ledger/sampled": 2, "ledger/trained": 0, "ledger/filtered": 1, "ledger/errored": 1, "ledger/age": 1}
+    assert tracker.logged[done + 1] == {TOKENS: 100, ROLLOUT_FLOPS: 7, "judge/calls": 5, **counts}
 
 
 def test_a_round_that_the_budget_has_no_room_for_is_not_sampled_ahead():
