@@ -31,13 +31,17 @@ def check_server(address: str) -> None:
     if used.rstrip("/") != address.rstrip("/"):
         other = "no server" if used.startswith("sqlite") else used
         raise StackError(f"this stack is one of {address}, and your ZenML uses {other}", where="server", fix=login)
-    answer = _asked(f"{address.rstrip('/')}/api/v1/info", "ZenML's server", "server")
-    there = answer.json()["version"]
+    info = f"{address.rstrip('/')}/api/v1/info"
+    answer = _asked(info, "ZenML's server", "server")
+    try:
+        there = str(answer.json()["version"])
+    except (ValueError, KeyError, TypeError):  # such as the page of a proxy that asks for a login
+        raise _stranger(info, "ZenML's server", "server") from None
     if _series(there) != _series(__version__):
         fix = f"give the server ZenML {__version__} (compose.yaml), or use the rlft that goes with {there}"
         raise StackError(f"ZenML's server is {there}, and here is {__version__}", where="server", fix=fix)
     try:
-        assert Client().active_user
+        _ = Client().active_user  # asks the server
     except (AuthorizationException, RuntimeError, KeyError) as cause:
         raise StackError(
             f"ZenML's server does not know you: {_line(cause)}", where="server", fix=f"{login} --refresh"
@@ -92,7 +96,8 @@ def _check_store(store: Any) -> None:
         with store.open(place, "wb") as file:
             file.write(b"rlft")
         with store.open(place, "rb") as file:
-            assert file.read() == b"rlft", f"{place} does not hold what was written"
+            if file.read() != b"rlft":
+                raise OSError(f"{place} does not hold what was written")
         store.remove(place)
     except FileNotFoundError:
         what, fix = f"there is no bucket or folder {store.path}", "make it, or correct artifact_store.config.path"
@@ -128,6 +133,8 @@ def _check_tracker(config: Any) -> None:
             fix="zenml secret update mlflow --interactive, then apply the file again",
         )
     there = answer.text.strip()
+    if not re.match(r"\d+\.\d", there):
+        raise _stranger(f"{base}/version", "MLflow's server", where)
     if _series(there) != _series(__version__):
         fix = f"give the server MLflow {__version__} (compose.yaml), or use the rlft that goes with {there[:20]}"
         raise StackError(f"MLflow's server is {there[:20]}, and here is {__version__}", where=where, fix=fix)
@@ -143,9 +150,13 @@ def _asked(address: str, what: str, where: str, login: tuple[str, str] | None = 
         said = f"{what} does not answer at {address}: {type(cause).__name__}"
         raise StackError(said, where=where, fix="start it (docker compose up --wait), or correct its address") from None
     if answer.status_code >= 400 and answer.status_code not in (401, 403):
-        said = f"what answers at {address} is not {what}, or is broken: HTTP {answer.status_code}"
-        raise StackError(said, where=where, fix="correct the address, or look at the server's log")
+        raise _stranger(address, what, where, f", or is broken: HTTP {answer.status_code}")
     return answer
+
+
+def _stranger(address: str, what: str, where: str, or_else: str = "") -> StackError:
+    said = f"what answers at {address} is not {what}{or_else}"
+    return StackError(said, where=where, fix="correct the address, or look at the server's log")
 
 
 def _secret(name: str) -> dict[str, str] | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
 import pytest
+from zenml.exceptions import AuthorizationException
 
 from mlops.stacks import team
 from rlft.errors import StackError
@@ -59,8 +60,39 @@ def test_a_server_of_another_version_is_refused_with_both(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("status", "text"), [(200, "<html>Sign in</html>"), (401, ""), (200, "{}"), (200, "[1]"), (200, "null")]
+)
+def test_what_answers_and_is_not_zenml_is_refused(monkeypatch, status, text):
+    with answering(status, text) as address:
+        use(monkeypatch, address)
+        with pytest.raises(StackError, match=rf"what answers at {address}/api/v1/info is not ZenML's server\n"):
+            team.check_server(address)
+
+
+@pytest.mark.parametrize("cause", [AuthorizationException("expired"), RuntimeError("expired"), None])
+def test_a_login_that_has_expired_is_told_with_the_way_to_a_new_one(monkeypatch, cause):
+    from zenml import client
+
+    class Client:
+        @property
+        def active_user(self):
+            if cause is not None:
+                raise cause
+
+    monkeypatch.setattr(client, "Client", Client)
+    with answering(200, json.dumps({"version": "0.98.0"})) as address:
+        use(monkeypatch, address)
+        told = (
+            nullcontext() if cause is None else pytest.raises(StackError, match=f"expired\n.*login {address} --refresh")
+        )
+        with told:
+            team.check_server(address)
+
+
+@pytest.mark.parametrize(
     ("status", "text", "said"),
     [
+        (200, "<html>Sign in</html>", r"what answers at .*/version is not MLflow's server\n"),
         (200, "2.22.0", r"MLflow's server is 2\.22\.0, and here is 3\.17\.2"),
         (401, "You are not authenticated", "does not let you in as u with this password"),
         (404, "", "is not MLflow's server, or is broken: HTTP 404"),
