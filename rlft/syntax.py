@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import Literal, overload
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Literal, overload
 
 _TRIES = 5
 
@@ -19,14 +22,29 @@ def parse(text: str, mode: Literal["eval"]) -> ast.Expression: ...
 def parse(text: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST:
     """Return the tree of a module, or of one expression where `mode` is `eval`. Raises what `ast.parse` raises.
 
-    CPython 3.11 counts the depth of a tree in one number for the whole interpreter while it turns the tree into
-    objects. Making objects can collect garbage; a finalizer, or another thread that runs meanwhile, which parses
+    CPython before 3.11.8 counts the depth of a tree in one number for the whole interpreter while it turns the tree
+    into objects. Making objects can collect garbage; a finalizer, or another thread that runs meanwhile, which parses
     something too changes that number, and `ast.parse` raises SystemError for a text that is fine
     (https://github.com/python/cpython/issues/106905). The garbage is gone at the next try.
     """
+    return _again(ast.parse, text, mode=mode)
+
+
+@contextmanager
+def parsed_again() -> Iterator[None]:
+    """Have `ast.parse` itself try again, for libraries that parse in several threads inside the context."""
+    plain = ast.parse
+    ast.parse = partial(_again, plain)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        ast.parse = plain
+
+
+def _again(parsing: Callable[..., ast.AST], *given: Any, **named: Any) -> ast.AST:
     for _ in range(_TRIES - 1):
         try:
-            return ast.parse(text, mode=mode)
+            return parsing(*given, **named)
         except SystemError:
             continue
-    return ast.parse(text, mode=mode)
+    return parsing(*given, **named)

@@ -11,6 +11,7 @@ from mlops.runtime.runtime import shared_runtime
 from pipelines.stages.calls import Artifact, Calls, Scored
 from rlft.curriculum.draw import is_plain
 from rlft.rollout import Selection
+from rlft.syntax import parsed_again
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.training.off_policy import CORRECTION, corrected
 from steps.collect_pass_rates import collect_pass_rates
@@ -109,6 +110,7 @@ class Training(Calls):
         with (
             self.show(f"updates {round_name(round)}", "updates") as progress,
             shared_runtime().beside(progress, read) as beside,
+            parsed_again(),  # ZenML parses the code of a step when it starts it, here in two threads
         ):
             training = train_grpo.submit(*given, **named)
             try:
