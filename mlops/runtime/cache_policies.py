@@ -63,7 +63,7 @@ def reward_code() -> str:
 @cache
 def training_code() -> str:
     """Return the fingerprint of the code behind `train_grpo`, losses left out: the step is given that of its loss."""
-    return code_fingerprint("rlft.training.trainer", "rlft.distributed.worker", "rlft.metrics")
+    return code_fingerprint("rlft.training.trainer", "rlft.distributed.trainer_actor", "rlft.metrics")
 
 
 @cache

@@ -27,7 +27,7 @@ from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.config.specified import unscored
 from rlft.contract.base import BaseEnv
 from rlft.distributed.demand import Demand
-from rlft.distributed.directed import Director
+from rlft.distributed.director_process import DirectorProcess
 from rlft.distributed.engines import RayEngines, shared_folder
 from rlft.distributed.trainers import Trainers
 from rlft.engines.base import Engine
@@ -91,7 +91,7 @@ class Runtime:
         self._environments: dict[str, BaseEnv] = {}  # by settings, as JSON
         self._engines: dict[str, Engine] = {}
         self.judges = JudgeServers()
-        self._director: Director | None = None
+        self._director: DirectorProcess | None = None
         self._trainers: Trainers | None = None
         self._scratch = _make_scratch()
         self._checkpoints: list[Checkpoints] = []
@@ -191,10 +191,10 @@ class Runtime:
         folder = shared_folder(director.demand.settings.address, self._scratch)
         return RayEngines(director, settings, batch_size, folder)
 
-    def _directed(self, needed: Demand) -> Director:
+    def _directed(self, needed: Demand) -> DirectorProcess:
         """Return the process that uses Ray, for all that the run demands, or what is needed where nobody says that."""
         if self._director is None:
-            self._director = Director(self.lent.demand or needed)
+            self._director = DirectorProcess(self.lent.demand or needed)
         return self._director
 
     def player(self, policy: PolicyFolder | AskedModel, sampling: SamplingSettings, device: str) -> Player:

@@ -9,13 +9,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from rlft.distributed.cluster import Cluster
-from rlft.distributed.crew import Crew, kill_trainers
 from rlft.distributed.demand import Demand
-from rlft.distributed.engine_crew import EngineCrew
-from rlft.distributed.joined import JoinedCluster
+from rlft.distributed.engine_actors import EngineActors
+from rlft.distributed.existing_cluster import ExistingCluster
+from rlft.distributed.local_cluster import LocalCluster
 from rlft.distributed.machines import ADDRESS
 from rlft.distributed.messages import Advance, Alive, Done, Failed, Pids, Request, Said, StartEngines, Train
+from rlft.distributed.trainer_actors import TrainerActors, kill_trainers
 from rlft.errors import DistributedError
 from rlft.training.job import Job
 from rlft.types import TrainReport
@@ -56,7 +56,7 @@ def look(link: Connection, demand: Demand, folder: Path) -> None:
     _stand_alone()
     found: DistributedError | None = None
     try:
-        JoinedCluster(demand, folder).close()
+        ExistingCluster(demand, folder).close()
     except DistributedError as error:
         found = error
     except Exception as error:  # of Ray's own state, of which little is promised
@@ -71,9 +71,9 @@ class _Work:
 
     def __init__(self, demand: Demand, say: _Speaker) -> None:
         self._demand, self._say = demand, say
-        self._cluster: Cluster | JoinedCluster | None = None
-        self._crew: Crew | None = None
-        self._engines: EngineCrew | None = None
+        self._cluster: LocalCluster | ExistingCluster | None = None
+        self._trainers: TrainerActors | None = None
+        self._engines: EngineActors | None = None
 
     def do(self, request: Request) -> Any:
         """Return the answer to a request."""
@@ -81,28 +81,30 @@ class _Work:
             case Train(job, folder):
                 return self._train(job, folder)
             case StartEngines(order, within, folder):
-                self._engines = EngineCrew(self._open(folder), self._demand, self._tick)
+                self._engines = EngineActors(self._open(folder), self._demand, self._tick)
                 return self._engines.start(order, within)
 
     def close(self, *, by_force: bool) -> None:
         """End everything, by force where a trainer may be stopped, or wait for another: Ray would wait as well."""
         if self._engines is not None:
             self._engines.close()
-        pids = [] if self._crew is None else self._crew.close(by_force=by_force)
+        pids = [] if self._trainers is None else self._trainers.close(by_force=by_force)
         if self._cluster is not None:
             self._cluster.close()
         kill_trainers(pids)
 
     def _train(self, job: Job, folder: Path) -> TrainReport:
-        if self._crew is None:
+        if self._trainers is None:
             cluster = self._open(folder)
-            self._crew = Crew(cluster, self._demand, pids=lambda found: self._say(Pids(found)), tick=self._tick)
-        return self._crew.train(job, self._progress)
+            self._trainers = TrainerActors(
+                cluster, self._demand, pids=lambda found: self._say(Pids(found)), tick=self._tick
+            )
+        return self._trainers.train(job, self._progress)
 
-    def _open(self, folder: Path) -> Cluster | JoinedCluster:
+    def _open(self, folder: Path) -> LocalCluster | ExistingCluster:
         if self._cluster is None:
             joins = self._demand.settings.address is not None
-            self._cluster = JoinedCluster(self._demand, folder) if joins else Cluster(self._demand)
+            self._cluster = ExistingCluster(self._demand, folder) if joins else LocalCluster(self._demand)
         return self._cluster
 
     def _tick(self) -> None:

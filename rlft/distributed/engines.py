@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlft.config import EngineSettings
-from rlft.distributed.directed import Director
+from rlft.distributed.director_process import DirectorProcess
 from rlft.distributed.messages import StartEngines
 from rlft.engines.ordered import Served
 from rlft.engines.ordering import order_for
@@ -22,7 +22,7 @@ _KIND = "start"  # of temporary folders
 class RayEngines:
     """Starts the engines that the settings ask for; `folder` is where their machines see files of this one."""
 
-    def __init__(self, director: Director, settings: EngineSettings, batch_size: int, folder: Path) -> None:
+    def __init__(self, director: DirectorProcess, settings: EngineSettings, batch_size: int, folder: Path) -> None:
         self._director, self._settings, self._batch_size = director, settings, batch_size
         self.folder = folder
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlft.distributed.cluster import address_here
+from rlft.distributed.local_cluster import address_here
 
 _NUMBERS = Path("/proc/self/ns/pid")
 

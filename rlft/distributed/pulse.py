@@ -1,4 +1,4 @@
-"""What each worker says of itself while it trains."""
+"""What each trainer says of itself while it trains."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """What a worker has done so far: its `beats` rise with everything that it does.
+    """What a trainer has done so far: its `beats` rise with everything that it does.
 
-    `done` of `total` are done of `what`, as `rlft.progress.Progress` takes them; the total is that of all workers.
+    `done` of `total` are done of `what`, as `rlft.progress.Progress` takes them; the total is that of all trainers.
     """
 
     beats: int = 0

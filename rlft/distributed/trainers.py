@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlft.distributed import director
 from rlft.distributed.demand import Demand
-from rlft.distributed.directed import Director, ask_once
+from rlft.distributed.director_process import DirectorProcess, ask_once
 from rlft.distributed.messages import Advance, Alive, Heard, Pids, Train
 from rlft.errors import DistributedError
 from rlft.progress import Progress, silent
@@ -20,7 +20,7 @@ class Trainers:
     `folder` is where their machines see files of this one.
     """
 
-    def __init__(self, director: Director, folder: Path) -> None:
+    def __init__(self, director: DirectorProcess, folder: Path) -> None:
         self._director, self.folder = director, folder
         self.pids: list[int] = []
         """The numbers of their processes; 0 for one on another machine."""

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.checksums import PolicyChecksums, ServerChecksums, of_all_workers
-from rlft.engines.division import Division, alike
+from rlft.engines.load_balancing import LoadBalancer, alike
 from rlft.engines.ordered import Served
 from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
 from rlft.engines.readback import WEIGHTS_COMPARED
@@ -146,7 +146,7 @@ class VllmServerEngine:
             meter.add(tokens=len(found[place].token_ids))
             return True
 
-        division = Division(
+        division = LoadBalancer(
             self.servers.clients, lambda: self.servers.live, ask, lambda place: meter.add(), width=width
         )
         division.make(alike(prompts, width))

@@ -1,6 +1,6 @@
-"""Shards a live policy among the workers that train it together: torch's FSDP2 (`fully_shard`, arXiv:2304.11277).
+"""Shards a live policy among its trainers: torch's FSDP2 (`fully_shard`, arXiv:2304.11277).
 
-Each worker holds its part of every weight, gradient and moment. A pass over the model gathers the weights of one layer
+Each trainer holds its part of every weight, gradient and moment. A pass over the model gathers the weights of one layer
 at a time, while the next are on their way, and those outside of the layers, embedding and head, for the whole pass.
 With `shard_grad_op`, torch's name for it, gathered weights are kept from the first pass of an update to its last.
 """
@@ -49,10 +49,10 @@ class Sharded(nn.Module):
 
 
 def shard(model: nn.Module, mesh: DeviceMesh, sharding: Sharding = "full_shard") -> Sharded:
-    """Shard a model's weights in place over the workers of `mesh`; return what reads it from then on.
+    """Shard a model's weights in place over the trainers of `mesh`; return what reads it from then on.
 
-    Gradients are summed over the workers, in float32 at least, and not averaged. What runs the model to find out about
-    it must have done so before. The model must be the same on all workers.
+    Gradients are summed over the trainers, in float32 at least, and not averaged. What runs the model to find out about
+    it must have done so before. The model must be the same on all trainers.
     """
     root = Sharded(model, sharding)
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
@@ -100,13 +100,13 @@ def read_through(sharded: Sharded | None, read: Read) -> tuple[Tensor | None, ..
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """Return a tensor without gradient, of a sharded one all of it; all workers must call this together."""
+    """Return a tensor without gradient, of a sharded one all of it; all trainers must call this together."""
     own = tensor.detach()
     return own.full_tensor() if isinstance(own, DTensor) else own
 
 
 def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
-    """Return this worker's part of a whole tensor that all workers have, if `like` is sharded; on its device."""
+    """Return this trainer's part of a whole tensor that all trainers have, if `like` is sharded; on its device."""
     if not isinstance(like, DTensor):
         return tensor.to(like.device)
     mesh, places = like.device_mesh, like.placements
@@ -117,7 +117,7 @@ def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
 def whole_copies(
     sharded: Sequence[Mapping[str, Tensor]], place: Path, *, writes: bool
 ) -> Iterator[list[dict[str, Tensor]] | None]:
-    """Provide whole copies of tensors in files below `place`, mapped to memory, for the worker that `writes`.
+    """Provide whole copies of tensors in files below `place`, mapped to memory, for the trainer that `writes`.
 
     The others get `None`, and must call this with the same names in the same order: one tensor after the other is
     gathered from all. A tensor under several names is copied once, so that tied weights stay tied.

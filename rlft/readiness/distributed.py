@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlft.config import Config, DistributedConfig
-from rlft.distributed.cluster import is_installed
 from rlft.distributed.demand import Demand
+from rlft.distributed.local_cluster import is_installed
 from rlft.errors import DistributedError
 from rlft.readiness.device import gpus_here
 

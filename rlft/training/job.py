@@ -10,8 +10,8 @@ from rlft.config import TrainingConfig
 from rlft.policy import Policy, PolicyFolder
 from rlft.progress import Progress, silent
 from rlft.training.optimizer import prepare_optimizer
-from rlft.training.team import ALONE, Team
 from rlft.training.trainer import train_round
+from rlft.training.world import ALONE, World
 from rlft.types import Rewards, Rollouts, TrainReport
 
 
@@ -44,7 +44,7 @@ class Save(Protocol):
 
 
 def train_job(
-    job: Job, policy: Policy, reference: Policy | None, save: Save, *, progress: Progress = silent, team: Team = ALONE
+    job: Job, policy: Policy, reference: Policy | None, save: Save, *, progress: Progress = silent, world: World = ALONE
 ) -> TrainReport:
     """Train `policy`, which has the content of `job.policy`, and save it to `job.target` unless the round is stopped.
 
@@ -62,7 +62,7 @@ def train_job(
         max_completion_length=job.max_completion_length,
         reference=reference,
         progress=progress,
-        team=team,
+        world=world,
         age=job.age,
     )
     if not report.stopped:

@@ -12,7 +12,7 @@ from rlft.config.loss import Correction
 from rlft.training.batching import Batch
 from rlft.training.importance import effective_share, mean_weight
 from rlft.training.loss import LossReport
-from rlft.training.team import Team
+from rlft.training.world import World
 
 LOGP_DIFFERENCE = "sampling/sampling_logp_difference"
 RATIO = "sampling/importance_sampling_ratio"
@@ -93,20 +93,20 @@ class Tally:
         for name, value in values.items():
             self.per_update[name].append(value)
 
-    def together(self, team: Team) -> Tally:
-        """Return the tally of all workers of a `team`, all of which must call this; numbers of updates are theirs."""
-        if team.size == 1:
+    def together(self, world: World) -> Tally:
+        """Return the tally of all trainers of a `world`, all of which must call this; numbers of updates are theirs."""
+        if world.size == 1:
             return self
         low, high = self.ratio_bounds or (math.inf, -math.inf)
         numbers = [low, high, self.largest_difference, *(self.sums[name] for name in _SUMS)]
-        lows, highs, differences, *sums = zip(*team.gather(numbers), strict=True)
+        lows, highs, differences, *sums = zip(*world.gather(numbers), strict=True)
         found = Tally()
         found.per_update = self.per_update
         found.sums.update(zip(_SUMS, map(sum, sums), strict=True))
         found.largest_difference = float(np.max(differences))  # it keeps a NaN
         if found.sums["compared"]:
             found.ratio_bounds = min(lows), max(highs)
-        found.log_weights = [weight for each in team.gather(self.log_weights) for weight in each]
+        found.log_weights = [weight for each in world.gather(self.log_weights) for weight in each]
         return found
 
     @property

@@ -12,8 +12,8 @@ from rlft.policy import Policy
 from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Pair
 from rlft.training.ledger import TrainingPlan, plan_training
-from rlft.training.team import ALONE, Team
 from rlft.training.update import TrainingStopped, Updater
+from rlft.training.world import ALONE, World
 from rlft.types import Rewards, Rollouts, TrainReport
 
 # The engine's limit is measured on canaries of random tokens. Rollouts are of a task's tokens, whose log-probabilities
@@ -32,15 +32,15 @@ def train_round(
     max_completion_length: int,
     reference: Policy | None = None,
     progress: Progress = silent,
-    team: Team = ALONE,
+    world: World = ALONE,
     age: int = 0,
 ) -> TrainReport:
     """Change `policy` in place by `settings.updates_per_round` optimizer steps, `settings.num_iterations` times over.
 
     `temperature` and `max_completion_length` (tokens) are those of the sampling. Groups without variance are counted
     in the means of the loss alone; with `beta` above 0 they are trained on for their KL, and without a `reference` the
-    base weights with the adapter off are that. Nothing is random: there is no dropout and no shuffling. Workers of a
-    `team` all call this with the same arguments, each with its shard of the policy, and get the same report but for its
+    base weights with the adapter off are that. Nothing is random: there is no dropout and no shuffling. All trainers of
+    a `world` call this with the same arguments, each with its shard of the policy, and get the same report but for its
     seconds. `age` is how many rounds of training the policy that sampled was behind this one: above 0 and with a
     correction, how far an update moved the policy is measured from the policy before the round.
 
@@ -63,7 +63,7 @@ def train_round(
         reference=reference,
         max_logp_difference=_logp_limit(rollouts, temperature),
         meter=Meter(progress, sum(len(pairs) for groups in updates for pairs in groups), "rollouts"),
-        team=team,
+        world=world,
         lagged=age > 0 and settings.importance_sampling_correction is not None,
     )
     stopped = _update(updater, plan, updates, max(len(dealt), 1), progress)

@@ -24,7 +24,7 @@ from rlft.training.loss import Part, Whole, policy_loss
 from rlft.training.optimizer import learning_rate
 from rlft.training.parts import make_batch, split_parts
 from rlft.training.tally import Tally
-from rlft.training.team import ALONE, Team
+from rlft.training.world import ALONE, World
 from rlft.types import Rollout
 
 # After each update the KL is estimated on this share of its tokens, which is cheap and enough to see that nothing has
@@ -47,7 +47,7 @@ class Updater:
     `max_logp_difference` bounds the mean difference of log-probabilities between sampling and training, in nats; `None`
     means no bound. Of `lagged` rollouts, which the policy of an earlier round has sampled, the change by an update is
     measured from the policy before this round; they need a correction for what sampled. `meter` counts the rollouts
-    that are encoded here, in every update again. Every worker of a `team` has an updater of its own, and all call the
+    that are encoded here, in every update again. Every trainer of a `world` has an updater of its own, and all call the
     same methods with the same arguments. Raises DistributedError if their devices do not compute the model alike.
     """
 
@@ -61,16 +61,16 @@ class Updater:
         reference: Policy | None,
         max_logp_difference: float | None = None,
         meter: Meter | None = None,
-        team: Team = ALONE,
+        world: World = ALONE,
         lagged: bool = False,
     ) -> None:
-        self.team, self.lagged = team, lagged
+        self.world, self.lagged = world, lagged
         self.meter = meter or Meter(silent, None, "rollouts")
         self.max_logp_difference = max_logp_difference
         self.policy, self.settings, self.reference = policy, settings, reference
         self.loss = chosen_loss(settings)
         policy.find_out()  # it runs the model with its own attention, so before `attending` replaces that
-        team.check_alike(policy)
+        world.check_alike(policy)
         self.temperature, self.max_completion_length = temperature, max_completion_length
         self.identity = policy.identity  # that of the policy before the first update, which fresh rollouts carry
         self.old_logprobs: dict[str, Tensor] = {}  # by rollout id, [tokens]; empty unless `remember` was called
@@ -85,14 +85,14 @@ class Updater:
     ) -> None:
         """Note the policy's log-probabilities before the first of the `updates`, if they need them (`must_remember`).
 
-        `groups` are those of the round, dealt out to the updates. A worker reads what it is to encode in one of these.
+        `groups` are those of the round, dealt out to the updates. A trainer reads what it is to encode in one of these.
         """
         own = {rollout.rollout_id for update in updates for group in self._share(update) for rollout, _ in group}
         mine = ([pair for pair in group if pair[0].rollout_id in own] for group in groups)
         groups, everything = [group for group in mine if group], groups
         meter = Meter(progress, sum(map(len, everything)), "rollouts read")
         with torch.no_grad(), fused(self.policy.fusible):  # the same operations as in the updates round the same way
-            for part in self.team.level(self._parts(groups)):
+            for part in self.world.level(self._parts(groups)):
                 pairs = part or _shortest(everything)
                 found = token_logprobs(
                     self.policy, make_batch(self.policy, pairs), self.temperature, with_entropy=False
@@ -137,10 +137,10 @@ class Updater:
             max_completion_length=self.max_completion_length,
         )
         with policy.optimizer.accumulating():
-            parts = self.team.level(self._parts(self._share(groups)))
+            parts = self.world.level(self._parts(self._share(groups)))
             passes = of_one_update(policy.sharded, parts)
             losses = [self._backward(part, whole) if part else self._pass_idly(groups) for part in passes]
-        (loss,) = self.team.total([sum(losses)])
+        (loss,) = self.world.total([sum(losses)])
         self._check_sampling(pairs)
         norm = policy.optimizer.clip(settings.max_grad_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -154,10 +154,10 @@ class Updater:
 
     def metrics(self) -> dict[str, float]:
         """Return means over tokens or updates of this round, by the names in docs/guide/training.md."""
-        return self.tally.together(self.team).metrics(with_kl=bool(self.settings.beta))
+        return self.tally.together(self.world).metrics(with_kl=bool(self.settings.beta))
 
     def _share(self, groups: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
-        return self.team.share(groups, shares_prompts=self.policy.shares_prompts)
+        return self.world.share(groups, shares_prompts=self.policy.shares_prompts)
 
     def _parts(self, groups: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
         return split_parts(self.policy, groups, self.settings.per_step_token_budget)
@@ -188,7 +188,7 @@ class Updater:
         return float(report.loss.detach())
 
     def _pass_idly(self, groups: Sequence[Sequence[Pair]]) -> float:
-        """Take part in a pass of the other workers, without adding to any gradient; return the loss of that, 0."""
+        """Take part in a pass of the other trainers, without adding to any gradient; return the loss of that, 0."""
         pairs = _shortest(groups)
         batch = make_batch(self.policy, pairs)
         if self.settings.beta:
@@ -249,7 +249,7 @@ class Updater:
         limit = self.max_logp_difference
         if self.count or limit is None or not all(self._is_fresh(rollout) for rollout, _ in pairs):
             return
-        found = self.tally.together(self.team).mean_difference
+        found = self.tally.together(self.world).mean_difference
         if found is not None and not found <= limit:
             raise TrainingStopped(
                 f"the engine's log-probabilities of the sampled tokens differ by {found:.3g} from the trainer's in the "
@@ -285,16 +285,16 @@ class Updater:
         """
         own, found, tokens = [pair for group in self._share(groups) for pair in group], 0.0, 0
         with torch.no_grad():
-            for part in self.team.level(self._parts([own] if own else [])):
+            for part in self.world.level(self._parts([own] if own else [])):
                 batch = make_batch(self.policy, part or _shortest(groups))
                 logprobs = token_logprobs(self.policy, batch, self.temperature, with_entropy=False).logprobs
                 before = self._noted(part or _shortest(groups), logprobs) if self.lagged else batch.logprobs
                 distance = (logprobs - before)[batch.mask].double()
-                self.meter.add(0)  # whoever watches over workers sees that this one gets on
+                self.meter.add(0)  # whoever watches over trainers sees that this one gets on
                 if part:
                     found += (distance.exp() - 1 - distance).sum().item()
                     tokens += len(distance)
-        found, tokens = self.team.total([found, tokens])
+        found, tokens = self.world.total([found, tokens])
         return found / tokens if tokens else None
 
 

@@ -37,10 +37,10 @@ from rlft.config import TrainingConfig
 from rlft.config.distributed import Sharding
 from rlft.policy.live import Policy, PolicyMetadata
 from rlft.training.batching import Pair, packed_tokens
-from rlft.training.division import divide
 from rlft.training.optimizer import prepare_optimizer
-from rlft.training.team import ALONE, Team
+from rlft.training.partition import partition
 from rlft.training.update import Updater
+from rlft.training.world import ALONE, World
 from rlft.types import Rollout
 from tests.benchmarks.grpo_workload import SEED, Workload, write_model
 from tests.benchmarks.machine import resident
@@ -59,7 +59,7 @@ class Turn:
     peak: float
 
 
-class Share(Team):
+class Share(World):
     """One of several workers that know nothing of each other: it trains on its share, as if that were all."""
 
     def __init__(self, rank: int, size: int) -> None:
@@ -86,8 +86,8 @@ def make_groups(workload: Workload, step: int) -> list[list[Pair]]:
     return groups
 
 
-def train(workload: Workload, folder: Path, team: Any, sharding: Sharding = "full_shard") -> Turn:
-    """Steps of one worker of a team."""
+def train(workload: Workload, folder: Path, world: Any, sharding: Sharding = "full_shard") -> Turn:
+    """Steps of one worker of a world."""
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(1)
@@ -95,12 +95,12 @@ def train(workload: Workload, folder: Path, team: Any, sharding: Sharding = "ful
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
     metadata = PolicyMetadata("full", base_model=None, base_revision=None, base_hash=None, dtype="float32")
     policy = Policy(model, None, metadata)  # type: ignore[reportArgumentType]  # nothing is tokenized
-    if hasattr(team, "mesh"):
-        policy.shard(team.mesh, sharding)
+    if hasattr(world, "mesh"):
+        policy.shard(world.mesh, sharding)
     settings = TrainingConfig(learning_rate=1e-6, max_kl=1e9)
     prepare_optimizer(policy, settings, None)
     length = workload.completion_tokens
-    updater = Updater(policy, settings, temperature=1.0, max_completion_length=length, reference=None, team=team)
+    updater = Updater(policy, settings, temperature=1.0, max_completion_length=length, reference=None, world=world)
     seconds = []
     Path("/proc/self/clear_refs").write_text("5")  # the peak is that of the steps, and not of reading the model
     for step in range(workload.steps + 1):
@@ -166,8 +166,8 @@ class _Work:
     kind: str
     sharding: Sharding
 
-    def __call__(self, team: Any) -> Turn:
-        given = ALONE if team.size == 1 else team if self.kind == "together" else Share(team.rank, team.size)
+    def __call__(self, world: Any) -> Turn:
+        given = ALONE if world.size == 1 else world if self.kind == "together" else Share(world.rank, world.size)
         return train(self.workload, self.folder, given, self.sharding)
 
 
@@ -182,7 +182,7 @@ def _peak(turns: list[list[Turn]]) -> float:
 
 
 def _ideal(workload: Workload, size: int) -> float:
-    loads = [sum(map(packed_tokens, mine)) for mine in divide(make_groups(workload, 0), size, shares_prompts=True)]
+    loads = [sum(map(packed_tokens, mine)) for mine in partition(make_groups(workload, 0), size, shares_prompts=True)]
     return sum(loads) / max(loads)
 
 

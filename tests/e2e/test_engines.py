@@ -49,7 +49,9 @@ def test_a_run_that_is_killed_leaves_no_engine_and_ends_with_the_same_bytes(make
     need_vllm()
     home, other = make_home("engines-killed"), make_home("engines-whole")
     # the baseline, validation and r000 are sampled; then r001 dies while its rollouts are asked for
-    killed = home.rlft("run", str(TINY), *SHORT, "--name", "killed", kill_at="rlft.engines.division:Division.make:4")
+    killed = home.rlft(
+        "run", str(TINY), *SHORT, "--name", "killed", kill_at="rlft.engines.load_balancing:LoadBalancer.make:4"
+    )
     assert killed.code == -9, killed.output
     ended = time.monotonic() + ENDED_WITHIN
     while (left := left_of(home)) and time.monotonic() < ended:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rlft.config import DistributedConfig
-from rlft.distributed import director, joined
+from rlft.distributed import director, existing_cluster
 from rlft.distributed.demand import Demand
 from rlft.distributed.director import look
-from rlft.distributed.joined import JoinedCluster
+from rlft.distributed.existing_cluster import ExistingCluster
 from rlft.distributed.messages import Done
 from rlft.errors import DistributedError
 
@@ -31,7 +31,7 @@ def alone(monkeypatch):
 def ray(monkeypatch):
     """Ray, of a cluster that has been joined."""
     made = SimpleNamespace(shutdown=lambda: None)
-    monkeypatch.setattr(joined, "_join", lambda address: made)
+    monkeypatch.setattr(existing_cluster, "_join", lambda address: made)
     return made
 
 
@@ -57,7 +57,7 @@ def test_whatever_ray_raises_is_a_sentence(ray, monkeypatch, tmp_path):
     def fail(*_: object) -> None:
         raise AttributeError("module 'ray._private.state' has no attribute 'available_resources_per_node'\nmore")
 
-    monkeypatch.setattr(joined, "_ask_once", fail)
+    monkeypatch.setattr(existing_cluster, "_ask_once", fail)
     found = said_of(tmp_path)
     assert found.what.endswith("AttributeError: module 'ray._private.state' has no attribute "
                                "'available_resources_per_node'")  # fmt: skip
@@ -67,11 +67,11 @@ def test_whatever_ray_raises_is_a_sentence(ray, monkeypatch, tmp_path):
 
 
 def test_where_trainers_meet_outlasts_the_round_and_not_the_cluster(ray, monkeypatch, tmp_path):
-    monkeypatch.setattr(joined, "_ask_machines", lambda *_: ([], {}))
-    monkeypatch.setattr(joined, "find_problem", lambda *_, **__: None)
+    monkeypatch.setattr(existing_cluster, "_ask_machines", lambda *_: ([], {}))
+    monkeypatch.setattr(existing_cluster, "find_problem", lambda *_, **__: None)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    cluster = JoinedCluster(DEMAND, tmp_path)
+    cluster = ExistingCluster(DEMAND, tmp_path)
     places = [cluster.meeting(), cluster.meeting()]
     assert places[0] != places[1]
     for each in places:

@@ -16,7 +16,7 @@ import pytest
 
 from rlft.config import DistributedConfig, EngineSettings
 from rlft.distributed.demand import Demand
-from rlft.distributed.directed import Director
+from rlft.distributed.director_process import DirectorProcess
 from rlft.distributed.engines import RayEngines, shared_folder
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.ordered import SERVER, Served
@@ -40,8 +40,8 @@ SETTINGS = EngineSettings.model_validate(
 ENDED_WITHIN = 30.0  # seconds
 
 
-def make_engine(folder) -> tuple[VllmServerEngine, Director]:
-    director = Director(Demand(DistributedConfig(engine="ray"), on_gpu=False, engines=2))
+def make_engine(folder) -> tuple[VllmServerEngine, DirectorProcess]:
+    director = DirectorProcess(Demand(DistributedConfig(engine="ray"), on_gpu=False, engines=2))
     return VllmServerEngine(SETTINGS, RayEngines(director, SETTINGS, 64, folder)), director
 
 
@@ -107,7 +107,7 @@ def test_engines_sample_and_one_that_dies_is_left_out_with_all_that_it_has_start
 
         actor = first.parent()
         assert actor is not None
-        assert actor.cmdline()[0].startswith("ray::EngineHost")
+        assert actor.cmdline()[0].startswith("ray::EngineActor")
         had = [first, *first.children(recursive=True)]
         assert len(had) > 1  # vLLM computes in a process of its own
         actor.kill()

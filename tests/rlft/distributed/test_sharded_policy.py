@@ -13,36 +13,36 @@ from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.folder import OPTIMIZER_FILE, save_sharded_policy
 from rlft.policy.sharding import whole
 from rlft.training.optimizer import prepare_optimizer
-from rlft.training.team import ALONE
 from rlft.training.update import Updater
+from rlft.training.world import ALONE
 from tests.factories import make_lora_policy, make_policy, make_rollout, make_training, save_base
 from tests.rlft.distributed.together import run_together
 
 SETTINGS = make_training(max_kl=1e9)
 
 
-def step(policy, team, number):
+def step(policy, world, number):
     groups = [
         [(make_rollout(f"t{task}", sample, completion=[3 + task, 4 + sample, 5 + number], policy="older"), advantage)
          for sample, advantage in enumerate((1.0, -0.5, 0.25))]
         for task in range(3)
     ]  # fmt: skip
-    Updater(policy, SETTINGS, temperature=1.0, max_completion_length=4, reference=None, team=team).step(groups)
+    Updater(policy, SETTINGS, temperature=1.0, max_completion_length=4, reference=None, world=world).step(groups)
 
 
-def train(source, target, team, *, numbers=(0,)):
+def train(source, target, world, *, numbers=(0,)):
     """Train the policy of a folder and store it in another one, as one worker or as one of several."""
     policy = load_policy(source, torch.device("cpu"))
-    if team is not ALONE:
-        policy.shard(team.mesh)
+    if world is not ALONE:
+        policy.shard(world.mesh)
     prepare_optimizer(policy, SETTINGS, source)
     for number in numbers:
-        step(policy, team, number)
-    if team is ALONE:
+        step(policy, world, number)
+    if world is ALONE:
         save_policy(policy, target, round=1)
     else:
-        made = save_sharded_policy(policy, target, writes=team.rank == 0, round=1)
-        assert (made is not None) == (team.rank == 0)
+        made = save_sharded_policy(policy, target, writes=world.rank == 0, round=1)
+        assert (made is not None) == (world.rank == 0)
     return {name: whole(parameter).float().numpy() for name, parameter in policy.trainable().items()}
 
 

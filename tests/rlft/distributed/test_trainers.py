@@ -18,7 +18,7 @@ import torch
 
 from rlft.config import DistributedConfig
 from rlft.distributed.demand import Demand
-from rlft.distributed.directed import Director
+from rlft.distributed.director_process import DirectorProcess
 from rlft.distributed.trainers import Trainers
 from rlft.errors import DamagedError, DistributedError
 from rlft.policy import PolicyFolder, load_policy, save_policy
@@ -39,7 +39,7 @@ TOTALS: dict[str, Sequence[float | None]] = {
 
 
 def start_trainers(settings: DistributedConfig, folder: Path) -> Trainers:
-    return Trainers(Director(Demand(settings, on_gpu=False, trainers=settings.trainers)), folder)
+    return Trainers(DirectorProcess(Demand(settings, on_gpu=False, trainers=settings.trainers)), folder)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Runs a function in several processes that are one team, forked from this one, so that nothing is imported again."""
+"""Runs a function in several processes that are one world, forked from this one, so that nothing is imported again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from rlft.distributed.group import ProcessTeam, join, leave
+from rlft.distributed.torch_world import TorchWorld, join, leave
 
 
-def run_together(size: int, place: Path, work: Callable[[ProcessTeam], Any], *, seconds: float = 300) -> list[Any]:
+def run_together(size: int, place: Path, work: Callable[[TorchWorld], Any], *, seconds: float = 300) -> list[Any]:
     """What `work` returns in each of `size` workers, by rank; fails with the traceback of the first that raises."""
     context = multiprocessing.get_context("fork")
     links = [context.Pipe(duplex=False) for _ in range(size)]
@@ -31,7 +31,7 @@ def run_together(size: int, place: Path, work: Callable[[ProcessTeam], Any], *, 
     return [value for _, value in found]
 
 
-def _run(rank: int, size: int, place: Path, work: Callable[[ProcessTeam], Any], seconds: float, sender: Any) -> None:
+def _run(rank: int, size: int, place: Path, work: Callable[[TorchWorld], Any], seconds: float, sender: Any) -> None:
     try:
         device = torch.device("cpu")
         sender.send(("value", work(join(place, rank=rank, size=size, device=device, seconds=seconds))))

@@ -15,8 +15,8 @@ from rlft.config.distributed import Sharding
 from rlft.losses import LOSSES
 from rlft.policy.sharding import whole
 from rlft.training.optimizer import prepare_optimizer
-from rlft.training.team import ALONE
 from rlft.training.update import Updater
+from rlft.training.world import ALONE
 from tests.factories import make_rollout, make_training
 from tests.rlft.attention.models import VOCABULARY, add_lora, make_model, policy_of
 from tests.rlft.distributed.together import run_together
@@ -78,19 +78,19 @@ class Outcome:
     encoded: int  # rollouts that this worker was given
 
 
-def train(case: Case, team: Any) -> Outcome:
+def train(case: Case, world: Any) -> Outcome:
     model = make_model(case.family, dtype=case.dtype, **case.shape)
     half = case.dtype == torch.bfloat16  # peft has adapters in float32 over it
     policy = policy_of(add_lora(model, autocast=half) if case.lora else model)
     reference = policy_of(make_model(case.family, seed=1, dtype=case.dtype)) if case.reference else None
     # The clip is one that bites: the norm must be that of all gradients, on all workers.
     settings = make_training(**({"learning_rate": 1e-3, "max_grad_norm": 0.5, "max_kl": 1e9} | case.settings))
-    if team is not ALONE:
-        policy.shard(team.mesh, case.sharding)
+    if world is not ALONE:
+        policy.shard(world.mesh, case.sharding)
         if reference is not None:
-            reference.shard(team.mesh, case.sharding)
+            reference.shard(world.mesh, case.sharding)
     prepare_optimizer(policy, settings, None)
-    updater = Updater(policy, settings, temperature=0.9, max_completion_length=10, reference=reference, team=team)
+    updater = Updater(policy, settings, temperature=0.9, max_completion_length=10, reference=reference, world=world)
     gradients = note_gradients(policy.optimizer)
     for step in range(STEPS):
         groups = make_groups(step)
@@ -100,10 +100,10 @@ def train(case: Case, team: Any) -> Outcome:
         updater.old_logprobs.clear()  # the next step has other rollouts
     assert policy.optimizer is not None
     weights = {name: whole(parameter).double().numpy() for name, parameter in policy.trainable().items()}
-    if team is not ALONE:  # what was gathered for the last look at the KL is given up
+    if world is not ALONE:  # what was gathered for the last look at the KL is given up
         assert all(isinstance(parameter, DTensor) for parameter in policy.model.parameters())
     held = sum(_own(tensor) for tensor in (*policy.model.parameters(), *policy.optimizer.tensors().values()))
-    encoded = sum(map(len, team.share(make_groups(0), shares_prompts=policy.shares_prompts)))
+    encoded = sum(map(len, world.share(make_groups(0), shares_prompts=policy.shares_prompts)))
     found = updater.tally.per_update
     return Outcome(found["policy_loss"], found["grad_norm"], gradients, updater.metrics(), weights, held, encoded)
 
@@ -147,8 +147,8 @@ def _own(tensor: torch.Tensor) -> int:
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).numel()
 
 
-def train_all(team: Any) -> dict[str, Outcome]:
-    return {name: train(case, team) for name, case in CASES.items()}
+def train_all(world: Any) -> dict[str, Outcome]:
+    return {name: train(case, world) for name, case in CASES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def by_one() -> dict[str, Outcome]:
 @pytest.fixture(scope="module", params=[2, 4])
 def by_several(request, tmp_path_factory) -> list[dict[str, Outcome]]:
     """The outcomes of each of several workers."""
-    return run_together(request.param, tmp_path_factory.mktemp("team"), train_all)
+    return run_together(request.param, tmp_path_factory.mktemp("world"), train_all)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -195,18 +195,18 @@ class Counting(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def count_gatherings(team: Any) -> dict[str, int]:
+def count_gatherings(world: Any) -> dict[str, int]:
     """How often weights are gathered in an update of two parts for each worker, by how they are sharded."""
     found: dict[str, int] = {}
     for sharding in get_args(Sharding):
         policy, settings = policy_of(make_model("llama")), make_training(per_step_token_budget=12, max_kl=1e9)
-        policy.shard(team.mesh, sharding)
+        policy.shard(world.mesh, sharding)
         prepare_optimizer(policy, settings, None)
-        updater = Updater(policy, settings, temperature=0.9, max_completion_length=10, reference=None, team=team)
+        updater = Updater(policy, settings, temperature=0.9, max_completion_length=10, reference=None, world=world)
         groups = [
             make_groups(0)[task] for task in (1, 0, 2)
         ]  # the KL is looked at in the first group, which is one part
-        parts = team.level(updater._parts(updater._share(groups)))
+        parts = world.level(updater._parts(updater._share(groups)))
         with Counting() as counting:
             updater.step(groups)
         found[sharding] = counting.gatherings

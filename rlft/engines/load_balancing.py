@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 Server = TypeVar("Server", bound=Hashable)
 
 
-class Division(Generic[Server]):
+class LoadBalancer(Generic[Server]):
     """Makes all requests of some groups; a request is its place, a whole number.
 
     `live` returns the servers that can be asked now, and each of `servers` is asked at most `width` requests at a time.

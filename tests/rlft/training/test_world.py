@@ -1,4 +1,4 @@
-"""What a worker of a team is given and told; teams of several processes are in tests/rlft/distributed."""
+"""What a worker of a world is given and told; teams of several processes are in tests/rlft/distributed."""
 
 import math
 
@@ -8,13 +8,13 @@ import torch
 from rlft.errors import DistributedError
 from rlft.training.loss import LossReport
 from rlft.training.tally import Tally
-from rlft.training.team import ALONE, Team
 from rlft.training.update import Updater
+from rlft.training.world import ALONE, World
 from tests.factories import make_policy, make_training
 
 
-class Pretended(Team):
-    """A team of two whose other worker says what it was told to."""
+class Pretended(World):
+    """A world of two whose other worker says what it was told to."""
 
     size = 2
 
@@ -60,7 +60,7 @@ def test_a_round_begins_by_comparing_them():
             temperature=1.0,
             max_completion_length=4,
             reference=None,
-            team=Pretended([-1.0, -1.0]),
+            world=Pretended([-1.0, -1.0]),
         )
 
 
@@ -77,7 +77,7 @@ def both(one, other):
     """The tally of two workers, as the first of them gets it."""
     asked = []
 
-    class Listening(Team):
+    class Listening(World):
         size = 2
 
         def gather(self, numbers):

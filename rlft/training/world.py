@@ -1,7 +1,7 @@
-"""The workers that train one policy together, as one of them sees them.
+"""The trainers of one policy (data-parallel ranks), as one of them sees them.
 
-All workers call the same functions with the same arguments. Each encodes its share of an update's rollouts, and every
-number that a decision depends on is that of all shares together, so that all workers decide alike.
+All trainers call the same functions with the same arguments. Each encodes its share of an update's rollouts, and every
+number that a decision depends on is that of all shares together, so that all trainers decide alike.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from typing import TypeVar
 from rlft.errors import DistributedError
 from rlft.policy import Policy
 from rlft.training.batching import Pair
-from rlft.training.division import divide
+from rlft.training.partition import partition
 
 _Part = TypeVar("_Part")
 
 
-class Team:
-    """A worker that is alone. Teams of several override `rank`, `size` and `gather`, which all must call together."""
+class World:
+    """A trainer that is alone. Worlds of several override `rank`, `size` and `gather`, which all must call together."""
 
     rank = 0
     size = 1
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """Return the numbers of every worker, by rank; workers may have differently many."""
+        """Return the numbers of every trainer, by rank; trainers may have differently many."""
         return [list(numbers)]
 
     def total(self, numbers: Sequence[float]) -> list[float]:
-        """Return the sums over the workers, each of which has as many numbers; they are the same bits everywhere."""
+        """Return the sums over the trainers, each of which has as many numbers; they are the same bits everywhere."""
         return [sum(column) for column in zip(*self.gather(numbers), strict=True)]
 
     def share(self, groups: Sequence[Sequence[Pair]], *, shares_prompts: bool) -> list[list[Pair]]:
-        """Return the groups that this worker encodes."""
-        return divide(groups, self.size, shares_prompts=shares_prompts)[self.rank]
+        """Return the groups that this trainer encodes."""
+        return partition(groups, self.size, shares_prompts=shares_prompts)[self.rank]
 
     def check_alike(self, policy: Policy) -> None:
-        """Raise DistributedError if the workers' devices read the policy in different ways, which each has tried out.
+        """Raise DistributedError if the trainers' devices read the policy in different ways, which each has tried out.
 
         They would divide an update's rollouts differently, and train some of them twice or never.
         """
@@ -50,10 +50,10 @@ class Team:
             )
 
     def level(self, parts: Sequence[_Part]) -> list[_Part | None]:
-        """Return this worker's parts, and `None` as often as another has more.
+        """Return this trainer's parts, and `None` as often as another has more.
 
-        Where weights are sharded, every pass over the model gathers them from all workers: one that has nothing left to
-        encode still has to take part.
+        Where weights are sharded, every pass over the model gathers them from all trainers: one that has nothing left
+        to encode still has to take part.
         """
         most = max(int(count) for (count,) in self.gather([len(parts)]))
         return [*parts, *[None] * (most - len(parts))]
@@ -64,4 +64,4 @@ def _ways(found: Sequence[float]) -> str:
     return f"{'shared' if shares else 'separate'} prompts, {fused:g} fused operations"
 
 
-ALONE = Team()
+ALONE = World()

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rlft.distributed import director
-from rlft.distributed.crew import RESUME
 from rlft.distributed.demand import Demand
 from rlft.distributed.messages import Done, Failed, Heard, Request, Said
+from rlft.distributed.trainer_actors import RESUME
 from rlft.errors import DistributedError
 
 _END_SECONDS = 30.0
@@ -24,7 +24,7 @@ _SLACK = 300.0
 """Seconds on top of a request's own limit in which the director must be heard of: Ray may take long to start."""
 
 
-class Director:
+class DirectorProcess:
     """Starts the process with its first request, and again after one that has failed, which ends it."""
 
     def __init__(self, demand: Demand) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rlft.distributed.cluster import LOOPBACK, address_here
+from rlft.distributed.local_cluster import LOOPBACK, address_here
 from rlft.engines.ordered import Order, Ordered, Served
 
 
-class EngineHost:
+class EngineActor:
     """Starts one server, and ends with it."""
 
     def __init__(self) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from rlft.config import DistributedConfig
-from rlft.distributed import crew
-from rlft.distributed.crew import Crew
+from rlft.distributed import trainer_actors
 from rlft.distributed.demand import Demand
 from rlft.distributed.place import Place
 from rlft.distributed.pulse import Pulse
+from rlft.distributed.trainer_actors import TrainerActors
 from rlft.errors import DamagedError, DistributedError, RlftError
 
 OWN = Place(1, "10.0.0.7", "pid:[1]")
@@ -71,12 +71,12 @@ class _Actor:
         return SimpleNamespace(remote=remote, options=lambda **_: SimpleNamespace(remote=remote))
 
 
-def start(ray: FakeRay, monkeypatch: Any, limit: float = 60.0) -> tuple[Crew, list[list[int]]]:
+def start(ray: FakeRay, monkeypatch: Any, limit: float = 60.0) -> tuple[TrainerActors, list[list[int]]]:
     monkeypatch.setattr(Place, "here", lambda: OWN)
     settings = DistributedConfig(engine="ray", trainers=2, timeout_seconds=limit, address="10.0.0.7:6379")
     cluster: Any = SimpleNamespace(ray=ray, cores=1, meeting=lambda: "meeting")
     pids: list[list[int]] = []
-    return Crew(cluster, Demand(settings, False, 2), pids=pids.append, tick=lambda: None), pids
+    return TrainerActors(cluster, Demand(settings, False, 2), pids=pids.append, tick=lambda: None), pids
 
 
 JOB: Any = SimpleNamespace(target=None)
@@ -106,13 +106,13 @@ def failing(*errors: Exception) -> FakeRay:
 
 
 def test_an_error_that_nobody_has_foreseen_says_where_in_the_trainer_it_was(monkeypatch):
-    text = '\x1b[36mray::Worker.train()\x1b[39m (pid=8)\n  File "/home/of/my_loss.py", line 12, in per_token'
+    text = '\x1b[36mray::TrainerActor.train()\x1b[39m (pid=8)\n  File "/home/of/my_loss.py", line 12, in per_token'
     failure = TaskError(ZeroDivisionError("division by zero"), text)
     with pytest.raises(ZeroDivisionError, match="division by zero") as caught:
         start(failing(failure, failure), monkeypatch)[0].train(JOB)
     sent = pickle.loads(pickle.dumps(caught.value))  # as it goes to the process of the run
     assert str(sent) == "division by zero"
-    assert sent.__notes__ == ['ray::Worker.train() (pid=8)\n  File "/home/of/my_loss.py", line 12, in per_token']
+    assert sent.__notes__ == ['ray::TrainerActor.train() (pid=8)\n  File "/home/of/my_loss.py", line 12, in per_token']
 
 
 def test_an_error_of_ours_is_a_sentence_as_it_is_and_comes_before_one_about_a_lost_peer(monkeypatch):
@@ -133,14 +133,14 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(crew, "time", made)
+    monkeypatch.setattr(trainer_actors, "time", made)
     return made
 
 
 def test_trainers_get_on_while_any_of_them_does_anything(clock):
-    watch = crew._Watch(60.0)
+    watch = trainer_actors._Watch(60.0)
     assert watch.interval == 1.0
-    assert crew._Watch(2.0).interval == 0.5  # a quarter of a short limit
+    assert trainer_actors._Watch(2.0).interval == 0.5  # a quarter of a short limit
     for seconds, beats, moves in (
         (0, (0, 0), True),
         (50, (0, 1), True),  # the second does something at 50

@@ -1,4 +1,4 @@
-"""A team of processes, which talk through torch's collectives: gloo on CPUs, NCCL on GPUs."""
+"""A world of processes, which talk through torch's collectives: gloo on CPUs, NCCL on GPUs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from rlft.distributed.cluster import LOOPBACK
+from rlft.distributed.local_cluster import LOOPBACK
 from rlft.errors import DistributedError
-from rlft.training.team import Team
+from rlft.training.world import World
 
 
-class ProcessTeam(Team):
-    """A worker of a team of processes; `mesh` is what a policy is sharded over."""
+class TorchWorld(World):
+    """A trainer of a world of processes; `mesh` is what a policy is sharded over."""
 
     def __init__(self, device: torch.device) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
@@ -27,7 +27,7 @@ class ProcessTeam(Team):
         self._device = device
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """Return the numbers of every worker, by rank; workers may have differently many."""
+        """Return the numbers of every trainer, by rank; trainers may have differently many."""
         counts = [int(count) for (count,) in self._gather(torch.tensor([float(len(numbers))]))]
         if not any(counts):
             return [[] for _ in counts]
@@ -36,7 +36,7 @@ class ProcessTeam(Team):
         return [row[:count] for row, count in zip(self._gather(padded), counts, strict=True)]
 
     def _gather(self, numbers: torch.Tensor) -> list[list[float]]:
-        """Return the tensors of all workers, which have the same shape, as lists."""
+        """Return the tensors of all trainers, which have the same shape, as lists."""
         own = numbers.to(self._device, torch.float64)
         found = [torch.empty_like(own) for _ in range(self.size)]
         dist.all_gather(found, own)
@@ -45,8 +45,8 @@ class ProcessTeam(Team):
 
 def join(
     place: Path, *, rank: int, size: int, device: torch.device, seconds: float, address: str = LOOPBACK
-) -> ProcessTeam:
-    """Return this process's place in the team of `size` processes that all meet by the new file `place`.
+) -> TorchWorld:
+    """Return this process's place in the world of `size` processes that all meet by the new file `place`.
 
     They listen on the network interface that has `address` alone. A collective in which one of them has not taken
     part after so many seconds raises RuntimeError in the others.
@@ -60,11 +60,11 @@ def join(
         world_size=size,
         timeout=timedelta(seconds=seconds),
     )
-    return ProcessTeam(device)
+    return TorchWorld(device)
 
 
 def leave() -> None:
-    """Leave the team that `join` has made."""
+    """Leave the world that `join` has made."""
     dist.destroy_process_group()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.engines.division import Division, alike
+from rlft.engines.load_balancing import LoadBalancer, alike
 
 WITHIN = 20.0  # seconds that a test waits for another thread before it fails
 
@@ -41,7 +41,7 @@ class Desk:
                 self._now[server] -= 1
 
     def make(self, groups):
-        Division(self.names, lambda: self.live, self.ask, self.lost.append, width=self.width).make(groups)
+        LoadBalancer(self.names, lambda: self.live, self.ask, self.lost.append, width=self.width).make(groups)
 
 
 def test_a_slow_server_gets_what_it_has_room_for_and_the_other_all_else():

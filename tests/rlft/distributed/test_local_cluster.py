@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from rlft.config import DistributedConfig
-from rlft.distributed import cluster
-from rlft.distributed.cluster import Cluster, make_folder
+from rlft.distributed import local_cluster
 from rlft.distributed.demand import Demand
+from rlft.distributed.local_cluster import LocalCluster, make_folder
 from rlft.errors import DistributedError
 from tests.left_behind import left_behind
 from tests.needs import need_ray
@@ -72,7 +72,7 @@ def test_what_a_killed_run_left_of_ray_is_removed(tmp_path, monkeypatch, deep):
 def test_a_place_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
-    monkeypatch.setattr("rlft.distributed.cluster._SOCKET_BYTES", 1000)
+    monkeypatch.setattr("rlft.distributed.local_cluster._SOCKET_BYTES", 1000)
     with pytest.raises(DistributedError, match="no folder for Ray can be made") as caught:
         make_folder()
     assert str(tmp_path / "file") in caught.value.fix
@@ -87,15 +87,15 @@ def started(monkeypatch):
         found.append((cores, gpus))
         return SimpleNamespace(shutdown=lambda: None)
 
-    monkeypatch.setattr(cluster, "_start", start)
+    monkeypatch.setattr(local_cluster, "_start", start)
     monkeypatch.setattr("os.environ", dict(os.environ))
     return found
 
 
 def test_trainers_divide_the_cores_of_this_process_and_not_those_of_its_machine(started, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 64)
-    monkeypatch.setattr(cluster, "cores_here", lambda: 6)
-    ray = Cluster(Demand(DistributedConfig(engine="ray", trainers=2), on_gpu=False, trainers=2, engines=3))
+    monkeypatch.setattr(local_cluster, "cores_here", lambda: 6)
+    ray = LocalCluster(Demand(DistributedConfig(engine="ray", trainers=2), on_gpu=False, trainers=2, engines=3))
     try:
         assert (ray.cores, ray.engine_cores) == (3, 2)
         assert started == [(12, 0)]  # they work in turns, so all cores are there twice
@@ -119,9 +119,9 @@ def test_memory_is_only_blamed_where_it_may_be_to_blame(started, monkeypatch, ca
     def fail(*_: object) -> None:
         raise cause
 
-    monkeypatch.setattr(cluster, "_start", fail)
+    monkeypatch.setattr(local_cluster, "_start", fail)
     with pytest.raises(DistributedError, match="Ray does not start") as caught:
-        Cluster(Demand(DistributedConfig(engine="ray", trainers=2), on_gpu=False, trainers=2))
+        LocalCluster(Demand(DistributedConfig(engine="ray", trainers=2), on_gpu=False, trainers=2))
     assert str(cause).partition("\n")[0] in caught.value.what
     assert helps in caught.value.fix
     assert ("memory" in caught.value.fix) == (helps == "short of memory")
@@ -131,9 +131,9 @@ def test_memory_is_only_blamed_where_it_may_be_to_blame(started, monkeypatch, ca
 MODES = """
 import json
 from rlft.config import DistributedConfig
-from rlft.distributed.cluster import Cluster
+from rlft.distributed.local_cluster import LocalCluster
 from rlft.distributed.demand import Demand
-cluster = Cluster(Demand(DistributedConfig(engine="ray", trainers=1), False, 1))
+cluster = LocalCluster(Demand(DistributedConfig(engine="ray", trainers=1), False, 1))
 files = [cluster.folder, cluster.folder / "token", *cluster.folder.glob("r/session_2*")]
 print(json.dumps([[str(file), oct(file.stat().st_mode & 0o777)] for file in files]))
 cluster.close()

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rlft.distributed import probe
-from rlft.distributed.cluster import COMMON, import_ray
 from rlft.distributed.demand import Demand
+from rlft.distributed.local_cluster import COMMON, import_ray
 from rlft.distributed.machines import ADDRESS, PROBE_SECONDS, Machine, cores_each, find_problem
 from rlft.errors import DistributedError
 from rlft.temporary import folder_prefix, remove_left_behind
@@ -26,7 +26,7 @@ _ANSWER_SECONDS = 5.0
 _AGAIN_SECONDS = 2.0
 
 
-class JoinedCluster:
+class ExistingCluster:
     """A cluster as this process sees it; `cores` are those that each trainer takes, `engine_cores` those of an engine.
 
     Everything is checked that would keep what is demanded from working there; `folder` is where policies are stored.

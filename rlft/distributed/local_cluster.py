@@ -20,7 +20,7 @@ from rlft.temporary import folder_prefix, remove_left_behind
 
 LOOPBACK = "127.0.0.1"
 _OBJECTS = 512 << 20
-"""Bytes that Ray keeps free in memory for what it hands to workers: a round's rollouts."""
+"""Bytes that Ray keeps free in memory for what it hands on: a round's rollouts."""
 _KIND = "ray"  # of temporary folders
 _RAYS = "r"  # of the folder: Ray lets every user of the machine write to what it is given
 _SOCKET = f"{_RAYS}/session_2026-01-01_00-00-00_000000_{{pid}}/sockets/plasma_store"
@@ -52,7 +52,7 @@ def address_here() -> str:
     return import_ray().util.get_node_ip_address()
 
 
-class Cluster:
+class LocalCluster:
     """Ray, started on this machine; `cores` are those of each trainer, and `engine_cores` those of each engine.
 
     It sets variables of this process, which must not have imported Ray before. Trainers and engines have the same

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from rlft.config.distributed import Sharding
-from rlft.distributed.cluster import LOOPBACK, address_here
-from rlft.distributed.group import ProcessTeam, join
+from rlft.distributed.local_cluster import LOOPBACK, address_here
 from rlft.distributed.place import Place
 from rlft.distributed.pulse import Pulse
+from rlft.distributed.torch_world import TorchWorld, join
 from rlft.errors import DistributedError
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.folder import save_sharded_policy
@@ -20,14 +20,14 @@ from rlft.training.job import Job, train_job
 from rlft.types import TrainReport
 
 
-class Worker:
+class TrainerActor:
     """One of the processes. All are called with the same arguments; `pulse` may be called at any time."""
 
     def __init__(self, rank: int, size: int, sharding: Sharding = "full_shard") -> None:
         self._rank, self._size = rank, size
         self._sharding: Sharding = sharding
         self._pulse, self._lock = Pulse(), threading.Lock()
-        self._team: ProcessTeam | None = None
+        self._world: TorchWorld | None = None
         self._policy: Policy | None = None
         self._reference: Policy | None = None
 
@@ -47,20 +47,20 @@ class Worker:
         """
         found = choose_device(device)
         at = LOOPBACK if together else address_here()
-        self._team = join(meeting, rank=self._rank, size=self._size, device=found, seconds=seconds, address=at)
+        self._world = join(meeting, rank=self._rank, size=self._size, device=found, seconds=seconds, address=at)
         self._device = found
 
     def train(self, job: Job) -> TrainReport:
         """Train a round, and write the policy that it makes unless the report says that it was stopped."""
-        assert self._team is not None, "join first"
+        assert self._world is not None, "join first"
         self._check_sees(job)
         policy, reference = self._known_or_loaded(job.policy), self._refer(job.reference)
         self._note(0, None, "the policy is there")
         self._policy = None  # until it is in a state that is stored
         save = partial(save_sharded_policy, writes=self._rank == 0)
-        report = train_job(job, policy, reference, save, progress=self._note, team=self._team)
+        report = train_job(job, policy, reference, save, progress=self._note, world=self._world)
         if not report.stopped:
-            self._team.gather([])  # from here on the folder is whole
+            self._world.gather([])  # from here on the folder is whole
             policy.metadata = PolicyFolder(job.target).metadata
             self._policy = policy
         return report
@@ -87,9 +87,9 @@ class Worker:
         return known
 
     def _load(self, folder: PolicyFolder) -> Policy:
-        assert self._team is not None
+        assert self._world is not None
         policy = load_policy(folder, self._device)
-        policy.shard(self._team.mesh, self._sharding)
+        policy.shard(self._world.mesh, self._sharding)
         return policy
 
     def _note(

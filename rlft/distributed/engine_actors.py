@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from rlft.distributed.cluster import Cluster
 from rlft.distributed.demand import Demand
-from rlft.distributed.engine_host import EngineHost
-from rlft.distributed.joined import JoinedCluster
+from rlft.distributed.engine_actor import EngineActor
+from rlft.distributed.existing_cluster import ExistingCluster
+from rlft.distributed.local_cluster import LocalCluster
 from rlft.engines.ordered import Order, Served
 from rlft.errors import DistributedError, EngineError
 
@@ -18,10 +18,10 @@ _SLACK = 60.0
 """Seconds on top of those of a server's start, in which Ray starts the process that has it."""
 
 
-class EngineCrew:
+class EngineActors:
     """The actors; `tick` is called again and again while they start."""
 
-    def __init__(self, cluster: Cluster | JoinedCluster, demand: Demand, tick: Callable[[], None]) -> None:
+    def __init__(self, cluster: LocalCluster | ExistingCluster, demand: Demand, tick: Callable[[], None]) -> None:
         self._cluster, self._demand, self._tick = cluster, demand, tick
         self._actors: list[Any] = []
 
@@ -32,7 +32,7 @@ class EngineCrew:
         """
         ray, demand = self._cluster.ray, self._demand
         gpus = demand.gpus_each if order.on_gpu else 0
-        made = ray.remote(num_cpus=self._cluster.engine_cores, num_gpus=gpus, max_restarts=0)(EngineHost)
+        made = ray.remote(num_cpus=self._cluster.engine_cores, num_gpus=gpus, max_restarts=0)(EngineActor)
         self._actors = [made.remote() for _ in range(demand.engines)]
         on_loopback = demand.settings.address is None
         calls = [each.start.remote(order, self._cluster.engine_cores, within, on_loopback) for each in self._actors]

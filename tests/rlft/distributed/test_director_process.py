@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from rlft.config import DistributedConfig
-from rlft.distributed import directed, director
+from rlft.distributed import director, director_process
 from rlft.distributed.demand import Demand
-from rlft.distributed.directed import Director
+from rlft.distributed.director_process import DirectorProcess
 from rlft.errors import DistributedError
 from tests.rlft.distributed import processes
 
@@ -21,8 +21,8 @@ ROUND: Any = b"x" * (32 << 20)  # far more than a socket holds
 @pytest.fixture
 def asked(monkeypatch):
     """A function that asks a process which does this; its limit is a second."""
-    monkeypatch.setattr(directed, "_SLACK", 0.0)
-    made = Director(Demand(DistributedConfig(engine="ray"), on_gpu=False))
+    monkeypatch.setattr(director_process, "_SLACK", 0.0)
+    made = DirectorProcess(Demand(DistributedConfig(engine="ray"), on_gpu=False))
 
     def ask(work, request=ROUND, seconds=1.0):
         monkeypatch.setattr(director, "direct", work)
@@ -39,7 +39,7 @@ def left() -> list[psutil.Process]:
 
 @pytest.mark.parametrize("request_", [b"short", ROUND])
 def test_a_process_that_is_stopped_is_found_within_the_limit_and_ended(asked, monkeypatch, request_):
-    monkeypatch.setattr(directed, "_END_SECONDS", 1.0)
+    monkeypatch.setattr(director_process, "_END_SECONDS", 1.0)
     with pytest.raises(DistributedError, match="the process that uses Ray has not answered for 1 s") as caught:
         asked(processes.stops, request_)
     assert "`rlft resume`" in caught.value.fix

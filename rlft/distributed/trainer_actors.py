@@ -1,4 +1,4 @@
-"""The processes that train together, each with a `Worker`, and the watch over them."""
+"""The processes that train together, each with a `TrainerActor`, and the watch over them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import psutil
 
-from rlft.distributed.cluster import Cluster
 from rlft.distributed.demand import Demand
-from rlft.distributed.joined import JoinedCluster
+from rlft.distributed.existing_cluster import ExistingCluster
+from rlft.distributed.local_cluster import LocalCluster
 from rlft.distributed.place import Place, are_together
 from rlft.distributed.pulse import Pulse
-from rlft.distributed.worker import Worker
+from rlft.distributed.trainer_actor import TrainerActor
 from rlft.errors import DistributedError, RlftError
 from rlft.progress import Progress, silent
 from rlft.training.job import Job
@@ -29,7 +29,7 @@ _GRACE = 3.0
 """Seconds in which the others fail, too, once a trainer has: the first to be heard of may only have lost a peer."""
 
 
-class Crew:
+class TrainerActors:
     """The trainers, as the process sees them that directs them; they are started by the first round.
 
     `pids` is called with the numbers of their processes; that of one on another machine is 0. `tick` is called again
@@ -38,7 +38,7 @@ class Crew:
 
     def __init__(
         self,
-        cluster: Cluster | JoinedCluster,
+        cluster: LocalCluster | ExistingCluster,
         demand: Demand,
         *,
         pids: Callable[[list[int]], None],
@@ -77,7 +77,7 @@ class Crew:
         # As many threads as cores, unless OMP_NUM_THREADS says otherwise.
         made = self._cluster.ray.remote(
             num_cpus=self._cluster.cores, num_gpus=int(self._on_gpu), max_restarts=0, concurrency_groups={"pulse": 1}
-        )(Worker)
+        )(TrainerActor)
         self._actors = [made.remote(rank, size, self._settings.sharding) for rank in range(size)]
         self._places = self._call(lambda actor: actor.place.remote(), silent, max(seconds, _START_SECONDS))
         own = Place.here()
