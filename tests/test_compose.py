@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import re
 import shlex
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 
 import pytest
 import yaml
 
 from tests.e2e.conftest import ROOT
+from tests.team.servers import described
 
 TEXT = (ROOT / "compose.yaml").read_text()
 COMPOSE = yaml.safe_load(TEXT)
@@ -79,7 +86,7 @@ def test_passwords_come_from_a_file_that_is_not_in_git():
     assert "compose.env" in (ROOT / ".gitignore").read_text().splitlines()
     for service in SERVICES.values():
         for name, value in service.get("environment", {}).items():
-            if re.search(r"PASSWORD|SECRET|ACCESS_KEY", name):
+            if re.search(r"PASSWORD|SECRET_|_KEY$", name):
                 assert re.fullmatch(r"\$\{\w+:\?set it in compose\.env\}", value)
 
 
@@ -89,6 +96,19 @@ def test_what_may_be_set_stands_in_the_example_and_in_the_guide_and_reaches_its_
     guide = (ROOT / "docs" / "guide" / "team.md").read_text()
     assert set(re.findall(r"`([A-Z_]+)`", guide)) >= OPTIONAL
     assert "MLFLOW_SERVER_ALLOWED_HOSTS" in SERVICES["mlflow"]["environment"]
+
+
+@pytest.mark.slow
+def test_zenmls_database_shows_no_secret(tmp_path):
+    """With the variables of its server, which keeps them where a client without a server keeps its own."""
+    _, variables, _ = described("zenml", {"/data": str(tmp_path)})
+    create = "Client().create_secret('mlflow', {'password': 'ANNAS-PASSWORD'}, private=True)"
+    code = f"from zenml.client import Client\n{create}"
+    places = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=variables | places, check=True, cwd=tmp_path, capture_output=True)
+    with closing(sqlite3.connect(tmp_path / "zenml.db")) as database:
+        [(stored,)] = database.execute('SELECT "values" FROM secret').fetchall()
+    assert b"ANNAS" not in base64.b64decode(stored)
 
 
 def test_volumes_and_files_that_services_name_are_described():

@@ -36,6 +36,7 @@ VALUES = {
     "MLFLOW_SECRET_KEY": "x" * 32,
     "ZENML_SECRET_KEY": "y" * 32,
     "MLFLOW_SERVER_ALLOWED_HOSTS": "",  # as where nobody sets it
+    "ZENML_ENCRYPTION_KEY": "z" * 48,
 }
 _S3 = Path(__file__).with_name("s3.py")
 
@@ -145,12 +146,12 @@ def s3(folder: Path) -> Iterator[tuple[str, Path]]:
     address = f"http://127.0.0.1:{port}"
     command = [str(PYTHON), str(_S3), str(port), VALUES["S3_KEY"], str(fault)]
     with process(command, folder, "s3", f"{address}/moto-api/"):
-        make_buckets, variables, _ = _described("buckets", {"http://s3:8333": address})
+        make_buckets, variables, _ = described("buckets", {"http://s3:8333": address})
         subprocess.run(make_buckets, check=True, env=os.environ | variables)
         yield address, fault
 
 
-def _described(name: str, places: dict[str, str]) -> tuple[list[str], dict[str, str], dict[str, str]]:
+def described(name: str, places: dict[str, str]) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """Command, variables and files of a service of compose.yaml.
 
     Passwords are `VALUES`, and `places` says what stands here in place of the containers' addresses and folders.
@@ -179,7 +180,7 @@ def mlflow(folder: Path, database: str, s3_address: str) -> Iterator[str]:
     # PostgreSQL trusts whoever reaches its port, which is of this test alone.
     places = {f"mlflow:{VALUES['POSTGRES_PASSWORD']}@postgres:5432": f"{user}@{place}", "http://s3:8333": s3_address}
     places |= {"/etc/mlflow": str(folder), "0.0.0.0": "127.0.0.1", "5000": port}
-    command, variables, files = _described("mlflow", places)
+    command, variables, files = described("mlflow", places)
     for file, content in files.items():
         Path(file).write_text(content)
     address = f"http://127.0.0.1:{port}"
@@ -190,7 +191,7 @@ def mlflow(folder: Path, database: str, s3_address: str) -> Iterator[str]:
 def zenml(held: ExitStack, folder: Path) -> Restartable:
     """ZenML's server, with an administrator; it ends with `held`."""
     port = str(free_port())
-    command, variables, _ = _described("zenml", {"/data": str(folder), "0.0.0.0": "127.0.0.1", "8080": port})
+    command, variables, _ = described("zenml", {"/data": str(folder), "0.0.0.0": "127.0.0.1", "8080": port})
     address = f"http://127.0.0.1:{port}"
     return Restartable(held, address, command, folder, "zenml", f"{address}/health", **variables)
 
