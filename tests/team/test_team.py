@@ -11,7 +11,13 @@ from tests.e2e.conftest import ROOT
 from tests.team.users import Member
 
 pytestmark = [pytest.mark.timeout(7200), pytest.mark.slow]
-NOT_RUN = ("cp", "docker", "export", "make")  # there is no Docker here; `tests/test_compose.py` reads what it would do
+NOT_RUN = (
+    "cp",
+    "docker",
+    "export",
+    "make",
+    "rm",
+)  # there is no Docker here; `tests/test_compose.py` reads what it would do
 
 
 def test_every_command_of_the_guide_is_one_that_was_given_here():

@@ -83,10 +83,11 @@ class Member(Home):
     def mlflow_user(self, name: str) -> None:
         """Make an account at MLflow's server, as its administrator."""
         address = f"{self.servers.mlflow}/api/2.0/mlflow/users/create"
-        account = json.dumps({"username": name, "password": PASSWORD})
-        asked = ["curl", "--silent", "--fail-with-body", "--user", f"admin:{PASSWORD}", address, "--json", account]
+        self.write("account.json", {"username": name, "password": PASSWORD})
+        asked = ["curl", "--silent", "--fail-with-body", "--user", f"admin:{PASSWORD}", address]
+        asked += ["--json", "@account.json"]
         self.typed.append(asked)
-        subprocess.run(asked, check=True, capture_output=True)
+        subprocess.run(asked, check=True, capture_output=True, cwd=self.folder)
 
     def module(self, name: str, *arguments: str, timeout: float = 3000) -> subprocess.CompletedProcess[str]:
         """Run a module as every home does, with time enough beside servers that need the same processors."""

@@ -1,12 +1,14 @@
 """Which files the pods of a stack are given: of the clone, of a repository of the user's own, and no others."""
 
 import os
+import re
 import tarfile
 from pathlib import Path
 
 import pytest
 from zenml.utils.code_utils import CodeArchive
 
+from mlops.clone import PROJECT
 from mlops.stacks import archive
 from mlops.stacks.archive import archive_users_files, archived_files, is_archived
 from rlft.errors import StackError
@@ -130,3 +132,19 @@ def test_below_the_clone_paths_are_named_otherwise_than_in_a_pod(folder, monkeyp
     assert not is_archived(Path("tasks.jsonl"), archived_files())
     os.chdir(folder / "rlft")
     assert is_archived(Path("below", "tasks.jsonl"), archived_files())
+
+
+def test_what_the_guide_has_people_write_passwords_into_is_not_uploaded(tmp_path, monkeypatch):
+    page = (PROJECT / "docs/guide/team.md").read_text()
+    named = {*re.findall(r"@(\w+\.json)", page), *re.findall(r"--env-file (\S+)", page)}
+    assert {"s3.json", "mlflow.json", "account.json", "compose.env"} <= named
+    git(tmp_path, "init")
+    for name in (*named, "mlruns/0/meta.yaml", "mlflow.db", "tasks.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / ".gitignore").write_text((PROJECT / ".gitignore").read_text())
+    set_clone(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert names() == {".gitignore", "tasks.json"}
+    removed = {name for line in re.findall(r"^rm (.*)$", page, re.MULTILINE) for name in line.split()}
+    assert removed == {name for name in named if name.endswith(".json")}
