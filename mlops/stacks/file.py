@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from pathlib import Path
@@ -13,13 +14,17 @@ from zenml.client import Client
 from zenml.enums import StackComponentType
 from zenml.stack.utils import validate_stack_component_config
 
+from mlops.stacks.in_the_clear import check_settings, check_variables
 from mlops.stacks.stack import check_tracking_address, describe_refusal
 from mlops.stacks.team import check_flavors, check_parts, check_secrets, check_server
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
 from rlft.config import Section
+from rlft.config.addresses import check_address
 from rlft.config.names import check_name
 from rlft.config.yaml_text import yaml_problem
 from rlft.errors import StackError
+
+logger = logging.getLogger(__name__)
 
 
 class ComponentFile(Section):
@@ -55,6 +60,11 @@ class StackFile(Section):
     def _is_a_name(cls, name: str) -> str:
         return check_name(name)
 
+    @field_validator("server")
+    @classmethod
+    def _is_an_address(cls, server: str | None) -> str | None:
+        return None if server is None else check_address(server, path="/zenml")
+
     def components(self) -> dict[StackComponentType, ComponentFile]:
         """Return the components that the file has, by their types."""
         return {
@@ -65,9 +75,10 @@ class StackFile(Section):
 
 
 def read_stack_file(path: Path) -> StackFile:
-    """Read a file and fill in `${VARIABLES}` from the environment.
+    """Read a file and fill in `${VARIABLES}` from the environment, whose names are logged.
 
-    Raises StackError, which names what is wrong or missing; variables in comments need not be set.
+    Raises StackError, which names what is wrong or missing, and variables that hold a secret. Those in comments need
+    not be set.
     """
     if not path.is_file():
         raise StackError("no such file", where=str(path), fix="name a file such as configs/stacks/local.yaml")
@@ -81,6 +92,9 @@ def read_stack_file(path: Path) -> StackFile:
             where=str(path),
             fix=f"export {missing[0]}=... and so on, then apply the file again",
         )
+    check_variables({name: os.environ[name] for name in names}, str(path))
+    if names:
+        logger.info("%s reads the variables %s", path, ", ".join(names))
     for name in names:
         text = text.replace(f"${{{name}}}", os.environ[name])
     fix = "start from a shipped one, such as configs/stacks/local.yaml"
@@ -108,6 +122,7 @@ def validate_components(stack: StackFile) -> None:
                 fix=f"it has: {', '.join(sorted(known))}",
             )
         settings = as_zenml_takes_them(kind, component)
+        check_settings(settings, known, where)
         try:
             validate_stack_component_config(settings, flavor, kind)
         except (ValueError, KeyError, ImportError) as cause:  # pydantic's ValidationError is a ValueError

@@ -6,13 +6,19 @@ Each thing that is missing is a StackError with the way out, before anybody wait
 from __future__ import annotations
 
 import importlib.util
+import logging
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
+from mlops.stacks.in_the_clear import is_unencrypted
+from mlops.stacks.stack import check_tracking_address
 from rlft.errors import StackError
+from rlft.secrets import redact
+
+logger = logging.getLogger(__name__)
 
 _REFERENCE = re.compile(r"\{\{\s*([^.{}]+?)\.([^.{}]+?)\s*\}\}")
 _SECONDS = 10.0
@@ -27,10 +33,12 @@ def check_server(address: str) -> None:
     from zenml.exceptions import AuthorizationException
 
     used = GlobalConfiguration().store_configuration.url
-    login = f"zenml login {address}"
+    login = f"zenml login {redact(address)}"
     if used.rstrip("/") != address.rstrip("/"):
         other = "no server" if used.startswith("sqlite") else used
-        raise StackError(f"this stack is one of {address}, and your ZenML uses {other}", where="server", fix=login)
+        raise StackError(
+            f"this stack is one of {redact(address)}, and your ZenML uses {redact(other)}", where="server", fix=login
+        )
     info = f"{address.rstrip('/')}/api/v1/info"
     answer = _asked(info, "ZenML's server", "server")
     try:
@@ -120,6 +128,9 @@ def _check_tracker(config: Any) -> None:
     address = str(config.tracking_uri or "")
     if not address.startswith(("http://", "https://")):
         return
+    check_tracking_address(address, where="experiment_tracker")
+    if config.tracking_password and is_unencrypted(address):
+        logger.warning("%s is no https://, so your password at MLflow can be read on its way there", redact(address))
     base, where = address.rstrip("/"), "experiment_tracker"
     login = (config.tracking_username, config.tracking_password) if config.tracking_username else None
     answer = _asked(
@@ -147,7 +158,7 @@ def _asked(address: str, what: str, where: str, login: tuple[str, str] | None = 
     try:
         answer = requests.get(address, timeout=_SECONDS, auth=login)
     except requests.exceptions.RequestException as cause:
-        said = f"{what} does not answer at {address}: {type(cause).__name__}"
+        said = f"{what} does not answer at {redact(address)}: {type(cause).__name__}"
         raise StackError(said, where=where, fix="start it (docker compose up --wait), or correct its address") from None
     if answer.status_code >= 400 and answer.status_code not in (401, 403):
         raise _stranger(address, what, where, f", or is broken: HTTP {answer.status_code}")
@@ -155,7 +166,7 @@ def _asked(address: str, what: str, where: str, login: tuple[str, str] | None = 
 
 
 def _stranger(address: str, what: str, where: str, or_else: str = "") -> StackError:
-    said = f"what answers at {address} is not {what}{or_else}"
+    said = f"what answers at {redact(address)} is not {what}{or_else}"
     return StackError(said, where=where, fix="correct the address, or look at the server's log")
 
 

@@ -122,9 +122,14 @@ def test_a_server_without_authentication_needs_none(user, mlflow_server, tmp_pat
 
 
 def test_a_server_with_a_password_later_has_no_other_way_to_log_in(user, tmp_path):
-    for more, stored in ((", tracking_token: t", {"tracking_token"}), ("", {"tracking_token"}),
-                         (", tracking_username: u, tracking_password: p", {"tracking_username", "tracking_password"}),
-                         ("", {"tracking_token"})):  # fmt: skip
+    user.ask("client.create_secret('login', {'token': 't', 'pass': 'p'})\nprint(json.dumps(1))")
+    both = ", tracking_username: u, tracking_password: '{{login.pass}}'"
+    for more, stored in (
+        (", tracking_token: '{{login.token}}'", {"tracking_token"}),
+        ("", {"tracking_token"}),
+        (both, {"tracking_username", "tracking_password"}),
+        ("", {"tracking_token"}),
+    ):
         applied = user.rlft("stack", http_stack(tmp_path, "http://127.0.0.1:9", more))
         assert applied.code == 0, applied.output
         assert set(tracker_of(user)) == {"tracking_uri"} | stored

@@ -153,3 +153,24 @@ class Store:
 def test_a_store_that_takes_no_file_is_refused(cause, said):
     with pytest.raises(StackError, match=said):
         team._check_store(Store(cause))
+
+
+def test_no_password_of_an_address_is_said(monkeypatch):
+    use(monkeypatch, "http://ben:Other-Wq6@other:8080")
+    with pytest.raises(StackError, match="this stack is one of") as refused:
+        team.check_server("http://anna:Wq6-Wq6-Wq6@team:8080")
+    assert "Wq6" not in str(refused.value)
+    login = {"tracking_username": "u", "tracking_password": "p"}
+    with pytest.raises(StackError, match="the tracker's address holds a secret") as refused:
+        team._check_tracker(SimpleNamespace(tracking_uri="http://anna:Wq6-Wq6-Wq6@127.0.0.1:9", **login))
+    assert "Wq6" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("password", "warned"), [("never-said", True), (None, False)])
+def test_a_password_that_is_sent_unencrypted_is_warned_of(monkeypatch, caplog, password, warned):
+    monkeypatch.setattr(team, "_asked", lambda *_, **__: SimpleNamespace(status_code=200, text="3.17.2"))
+    team._check_tracker(
+        SimpleNamespace(tracking_uri="http://mlflow.example", tracking_username="u", tracking_password=password)
+    )
+    assert ("so your password at MLflow can be read on its way there" in caplog.text) == warned
+    assert "never-said" not in caplog.text

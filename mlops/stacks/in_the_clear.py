@@ -1,0 +1,55 @@
+"""Refuses secrets in a stack file: ZenML keeps a component's settings as they are, for all who share it to read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from mlops.tracking.address import NO_AUTHENTICATION
+from rlft.errors import StackError
+from rlft.secrets import find_secrets
+
+_REFERENCE = re.compile(r"\{\{[^{}]*\}\}")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def check_variables(variables: Mapping[str, str], where: str) -> None:
+    """Raise StackError for a variable that holds a secret, by its name or its value, and would stand in a stack."""
+    if secret := sorted(name for name, value in variables.items() if find_secrets({name: value})):
+        what = (
+            f"{', '.join(f'${{{name}}}' for name in secret)}: what looks like a secret would stand in ZenML's registry"
+        )
+        raise StackError(f"{what}, which shows it to all who share the stack", where=where, fix=_WAY_OUT)
+
+
+def check_settings(config: Mapping[str, Any], properties: Mapping[str, Any], where: str) -> None:
+    """Raise StackError for settings of a component that hold a secret in the clear.
+
+    `properties` is what the JSON schema of its flavor says of each: ZenML marks those that are for secrets.
+    """
+    own = _own(config)
+    found = [key for key in own if properties.get(key, {}).get("sensitive") and "username" not in key and own[key]]
+    if found := list(dict.fromkeys([*found, *find_secrets(own)])):
+        places = ", ".join(f"{where}.{key}" for key in found)
+        what = "this would stand in ZenML's registry in the clear, for all who share the stack"
+        raise StackError(what, where=places, fix=_WAY_OUT)
+
+
+def is_unencrypted(address: str) -> bool:
+    """Return whether what is sent to an address of HTTP can be read on its way to another machine."""
+    parts = urlsplit(address)
+    return parts.scheme == "http" and parts.hostname not in _LOOPBACK
+
+
+def _own(value: Any) -> Any:
+    """Return a copy of nested lists and maps without the references to secrets, and what stands for no login."""
+    if isinstance(value, str):
+        return _REFERENCE.sub("", "" if value == NO_AUTHENTICATION else value)
+    if isinstance(value, Mapping):
+        return {key: _own(each) for key, each in value.items()}
+    return [_own(each) for each in value] if isinstance(value, list) else value
+
+
+_WAY_OUT = "put it into a secret of ZenML, `zenml secret create NAME --KEY=...`, and write {{NAME.KEY}} in the file"
