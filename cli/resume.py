@@ -14,12 +14,14 @@ from cli.guard import guarded
 from cli.options import Stack, Summary, SummaryAsJson, Verbose
 from cli.result import finish, run_id_of
 from cli.start import check_kept, say_start
+from cli.trust import Trust, agree
 from mlops.display.terminal import errors
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed, resume_command
+from mlops.home.trusted import trust as note_trust
 from mlops.runs.listed import find_listed
 from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.unknown import unknown_run
@@ -45,6 +47,7 @@ def resume(
     run: Annotated[str, typer.Argument(help="Id or name of a run that failed or was killed.")],
     redo: Redo = None,
     trainers: Trainers = None,
+    trust: Trust = False,
     stack: Stack = None,
     summary: Summary = None,
     as_json: SummaryAsJson = False,
@@ -79,6 +82,8 @@ def resume(
         again = resumed(
             found, tracking_uri if stack else None, [f"distributed.trainers={trainers}"] if trainers else []
         )
+        agree(home, found, name, again.config, trusted=trust)
+        note_trust(home, again.inputs["config"])
         interrupt.resume = resume_command(name, stack)
         check_place(again.config, stack)
         if stack is None:

@@ -14,6 +14,7 @@ from cli.options import Note, Overrides, RunName, Stack, Summary, SummaryAsJson,
 from cli.replayed import finish_replay, labels_for, open_home, options_for
 from cli.result import run_id_of
 from cli.run import run_pipeline
+from cli.trust import Trust, agree
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
 from rlft.secrets import redact
@@ -30,6 +31,7 @@ def retrain(
     overrides: Overrides = None,
     name: RunName = None,
     note: Note = None,
+    trust: Trust = False,
     stack: Stack = None,
     summary: Summary = None,
     as_json: SummaryAsJson = False,
@@ -48,7 +50,7 @@ def retrain(
         from pipelines.retrain import plan_retraining
         from pipelines.retrain import retrain as pipeline
 
-        plan = plan_retraining(home, run, from_round, overrides or [])
+        plan = plan_retraining(home, run, from_round, overrides or [], partial(agree, home, trusted=trust))
         labels = labels_for("retrain", plan.source.name, name, note)
         arguments = {
             "config": plan.config.model_dump(mode="json"),

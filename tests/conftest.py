@@ -11,10 +11,13 @@ from hypothesis import HealthCheck, settings
 
 from tests.needs import closing_line, need, need_bubblewrap
 
-# Importing a step makes ZenML open its store: each worker has one of its own, and never the user's.
-_ZENML = tempfile.mkdtemp(prefix="rlft-tests-zenml-")
-atexit.register(shutil.rmtree, _ZENML, ignore_errors=True)
+# Importing a step makes ZenML open its store: each worker has one of its own, and never the user's. So it is with the
+# key of the account, by which rlft knows its own runs.
+_ZENML, _CONFIG = (tempfile.mkdtemp(prefix=f"rlft-tests-{kind}-") for kind in ("zenml", "config"))
+for folder in (_ZENML, _CONFIG):
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
 os.environ |= {"ZENML_CONFIG_PATH": _ZENML, "ZENML_ANALYTICS_OPT_IN": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+os.environ["XDG_CONFIG_HOME"] = _CONFIG
 
 # How long an example takes says nothing on a machine that does other work.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

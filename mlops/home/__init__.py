@@ -7,5 +7,6 @@
 - `backups`, `restore`, `salvage`: copies of them, and putting a home in order whose databases were damaged
 - `processes`, `last_calls`: which process runs what, and what ran in one that ended without a word
 - `locks`: what keeps two processes from doing the same at once
+- `trusted`: whose settings this account trusts
 - `moved`: rewrites the paths in a home that lies elsewhere now
 """

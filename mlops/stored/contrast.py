@@ -113,9 +113,15 @@ def _settings_of_sampling(settings: Mapping[str, Any], replay: Mapping[str, Any]
         return settings
 
 
+def configured_attempt(run: Any) -> Any:
+    """Return the attempt at a run whose config counts: itself, or the newest other one that has one, if any has."""
+    return next((each for each in attempts(run) if (each.config.parameters or {}).get("config")), None)
+
+
 def _parameters(run: Any) -> dict[str, Any]:
-    """Return the parameters of the newest attempt at a run that has a config; empty if none has one."""
-    return next((each.config.parameters for each in attempts(run) if (each.config.parameters or {}).get("config")), {})
+    """Return the parameters of the attempt at a run that has a config; empty if none has one."""
+    attempt = configured_attempt(run)
+    return {} if attempt is None else attempt.config.parameters
 
 
 def replay_of_run(run: Any) -> dict[str, Any]:
