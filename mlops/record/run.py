@@ -26,13 +26,13 @@ from mlops.home.processes import forget_process, note_process, resume_command
 from mlops.registry.champion import current_champion
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
-from mlops.runs.finding import attempts_of, root_run
+from mlops.runs.finding import attempts_of, later_attempt, root_run
 from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
 from mlops.runs.starting import registry_name
-from mlops.stacks.away import server_error
+from mlops.stacks.away import server_error, was_ended
 from mlops.stored.artifact_table import keep_artifacts
 from mlops.stored.report import make_report
 from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary
@@ -45,7 +45,7 @@ from mlops.tracking.run import DESCRIPTION, Tracker
 from mlops.tracking.system import SystemMetrics
 from mlops.tracking.values import redact, short
 from rlft.config import Config
-from rlft.errors import FixedSettingError, FormatVersionError, StorageError, TrackerError
+from rlft.errors import FixedSettingError, FormatVersionError, ResumedElsewhereError, StorageError, TrackerError
 from rlft.estimation.peak import peak_memory
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
@@ -84,6 +84,10 @@ class Record:
     """The page about the run, as the artifact of the step that has made it, once there is one."""
     shows_highest_paid: bool = False
     """Whether each round has a page of the attempts that it paid most."""
+    is_shared: bool = False
+    """Whether the run is on a stack, where others may go on with it."""
+    was_ended: bool = False
+    """Whether somebody else has marked this attempt as failed, since it gave no sign of life."""
     zenml_answers: bool = True
     """Whether ZenML can be asked: what has ended the run may be that its server is away."""
 
@@ -178,6 +182,7 @@ def _begin(
     # The status stands until the body has set another one.
     summary = Summary(status="failed", pipeline_run_id=str(run.id), process=os.getpid())
     record = Record(tracker, summary, name, tags, resume, attempt=len(attempts_of(run)), disk_before=_disk_use(home))
+    record.is_shared = not own_store
     record.shows_highest_paid = bool(config.tracking.highest_paid)
     logger.info("run %s (`%s` if it is cut short)", run.name, resume)
     record.summary.mlflow_run_id = tracker.run_id
@@ -194,7 +199,7 @@ def _note_failure(record: Record, cause: Exception) -> None:
     away = server_error(cause, record.resume)
     record.summary.error = hide(str(away or cause))
     record.summary.needs_new_settings = isinstance(cause, FixedSettingError)
-    record.zenml_answers = away is None
+    record.zenml_answers, record.was_ended = away is None, was_ended(cause)
 
 
 def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store: bool) -> None:
@@ -231,9 +236,11 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
 def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, note: str) -> None:
     """Write everything that must be written however the run has ended; `note` is what the user wrote about it.
 
-    Where ZenML's server is away the note of the process stays, as after a kill: ZenML takes the run for running.
+    Where ZenML's server is away the note of the process stays, as after a kill: ZenML takes the run for running. Raises
+    ResumedElsewhereError, and leaves what all attempts share as it is, if somebody else has gone on with the run.
     """
     run_id = str(run.id)
+    _leave_to_others(record, home, run)
     record.keep()
     record.measure()
     record.summary.mlflow_run_id = record.tracker.run_id
@@ -258,6 +265,34 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
         log_metadata(metadata=link, run_id_name_or_prefix=run_id)
     close_model_version(run, record.summary)
     forget_process(home, run_id)  # last: as long as the note is there, a kill in between is found
+
+
+def _leave_to_others(record: Record, home: Home, run: PipelineRunResponse) -> None:
+    """Raise ResumedElsewhereError if somebody else goes on with the run, or has ended this attempt to do so.
+
+    The MLflow run and the model version are those of all attempts.
+    """
+    if not record.is_shared or not record.zenml_answers:
+        return
+    try:
+        later = later_attempt(run)
+    except Exception as cause:  # whatever a server throws that went away since
+        logger.warning("whether somebody else has resumed this run is not known: %s", hide(str(cause)))
+        later = None
+    if later is None and not record.was_ended:
+        return
+    by = f" ({later.user.name})" if later is not None and later.user is not None else ""
+    done = f"resumed {record.name} as {later.name}" if later is not None else f"taken {record.name} for dead"
+    error = ResumedElsewhereError(
+        f"somebody else{by} has {done}, since it had given no sign of life for long; what this process has done since "
+        "is left out",
+        where="RUN",
+        fix="`rlft runs --stack` with the stack's name shows whether it goes on; `rlft resume` does if it does not",
+    )
+    record.summary.status, record.summary.error = "failed", str(error)
+    keep_summary(home, record.summary)
+    forget_process(home, str(run.id))
+    raise error
 
 
 def _page_of(run: PipelineRunResponse) -> str | None:

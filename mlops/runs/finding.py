@@ -92,6 +92,12 @@ def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
     return [other for other in recent_runs(1000) if other.id == root or root_run(other).id == root] or [run]
 
 
+def later_attempt(run: PipelineRunResponse) -> PipelineRunResponse | None:
+    """Return the newest attempt at a run that was begun after this one; `None` if there is none."""
+    newest = attempts_of(run)[0]
+    return newest if newest.id != run.id and newest.created > run.created else None
+
+
 def is_alive(home: Home, run: PipelineRunResponse) -> bool:
     """Return whether the process of the run still exists, or may be starting.
 

@@ -17,6 +17,8 @@ _CLIENT = "zenml.zen_stores.rest_zen_store"
 _MOST = 20  # errors of a chain that are looked at
 _SHOWN = 200  # characters of what a server says
 _NO_JSON = "Bad response from API"  # what ZenML's client says of another server, such as a proxy
+# What ZenML says, with or without a server, of a run that was marked as failed while its process went on.
+_ENDED = ("The status of finished steps can not be updated", "because the run is in a FAILED state")
 _LOOK = "look into its log, and for room on its disk"
 _KEPT = "Every step that had finished is kept"
 
@@ -26,12 +28,17 @@ def server_error(error: BaseException, resume: str | None) -> StackError | None:
 
     `resume` is the command that goes on with the run; without one nothing has begun, and the set-up does not work.
     """
-    if (fault := _fault(error)) is None:
+    if was_ended(error) or (fault := _fault(error)) is None:
         return None
     what, way_out = fault
     if resume is None:
         return StackError(what, where=_address(), fix=f"{way_out}, then start again")
     return StackAwayError(f"{what}. {_KEPT}", where=_address(), fix=f"{way_out}, then `{resume}`")
+
+
+def was_ended(error: BaseException) -> bool:
+    """Return whether an error says that somebody else has ended the run, whom this process did not ask for it."""
+    return any(any(words in str(each) for words in _ENDED) for each in _chain(error))
 
 
 def _fault(error: BaseException) -> tuple[str, str] | None:

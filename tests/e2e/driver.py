@@ -4,7 +4,7 @@
 
 A kill inside a step is what a machine that dies leaves behind: no clean-up code runs. With a text and a file after an
 `=`, as in `rlft.training.job:train_round:2=denied=FILE`, the text is written there in place of a kill; `=kill=PID`
-kills the group of another process.
+kills the group of another process, and `=stop=` stops this one, as a laptop that sleeps.
 """
 
 import importlib
@@ -53,9 +53,11 @@ if __name__ == "__main__":
         place, _, written = target.partition("=")
         if written:
             text, _, file = written.partition("=")
-            act_at(
-                place, lambda: os.killpg(int(file), signal.SIGKILL) if text == "kill" else Path(file).write_text(text)
-            )
+            acts = {
+                "kill": lambda: os.killpg(int(file), signal.SIGKILL),
+                "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+            }
+            act_at(place, acts.get(text, lambda: Path(file).write_text(text)))
         else:
             kill_at(place)
     console_script(arguments)

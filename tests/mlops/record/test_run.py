@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +12,18 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
+from zenml.enums import ExecutionStatus
+from zenml.exceptions import IllegalOperationError
+from zenml.zen_stores.sql_zen_store import SqlZenStore
 
+from mlops.home.folder import Home
+from mlops.home.processes import note_process, read_note
 from mlops.record import run as record
-from mlops.record.run import _note_failure, _open_registry
+from mlops.record.run import _close, _leave_to_others, _note_failure, _open_registry
+from mlops.runs import finding
+from mlops.summary.file import read_summary
 from mlops.summary.summary import Summary
-from rlft.errors import ConfigError, FixedSettingError, StorageError
+from rlft.errors import ConfigError, FixedSettingError, ResumedElsewhereError, StorageError
 from tests.e2e.conftest import free_port
 
 OPEN: Any = SimpleNamespace(run_id="a run of MLflow's", experiment="sums")
@@ -79,3 +87,68 @@ def test_a_failure_says_whether_a_resume_could_mend_it():
         _note_failure(kept, cause)
         assert (kept.summary.error, kept.summary.needs_new_settings) == (str(cause), expected)
         assert kept.zenml_answers
+
+
+def attempt(number: int) -> Any:
+    when = datetime(2026, 11, 27, 12, number)
+    return SimpleNamespace(id=number, name=f"first-{number}", created=when, user=SimpleNamespace(name="ben"))
+
+
+@pytest.fixture
+def woken(tmp_path, monkeypatch):
+    """A run's attempt 1 that ends, to which there are these attempts, newest first."""
+    note_process(Home(tmp_path), "1", "first")
+
+    def leave(attempts: list[Any], **fields: Any) -> None:
+        kept = record.Record(OPEN, Summary(status="improved", pipeline_run_id="1"), "first", **fields)
+        monkeypatch.setattr(finding, "attempts_of", lambda run: attempts)
+        _leave_to_others(kept, Home(tmp_path), attempt(1))
+
+    return leave
+
+
+def test_a_run_that_wakes_up_leaves_to_another_what_that_has_resumed(woken, tmp_path):
+    with pytest.raises(ResumedElsewhereError, match=r"somebody else \(ben\) has resumed first as first-2") as error:
+        woken([attempt(2), attempt(1)], is_shared=True)
+    assert error.value.exit_code == 1
+    left = read_summary(Home(tmp_path), "1")
+    assert left is not None
+    assert (left.status, "somebody else (ben) has resumed" in str(left.error)) == ("failed", True)
+    assert read_note(Home(tmp_path), "1") is None
+
+
+@pytest.mark.parametrize(
+    ("attempts", "fields"),
+    [
+        ([attempt(1), attempt(0)], {"is_shared": True}),
+        ([attempt(2), attempt(1)], {"is_shared": False}),  # in a home its process would have been seen
+        ([attempt(2), attempt(1)], {"is_shared": True, "zenml_answers": False}),
+        ([], {"is_shared": True}),  # ZenML fails
+    ],
+)
+def test_any_other_run_is_closed_as_its_own(woken, tmp_path, attempts, fields):
+    woken(attempts, **fields)
+    assert read_note(Home(tmp_path), "1") is not None
+
+
+def test_one_that_another_has_ended_to_resume_it_leaves_it_too(woken):
+    with pytest.raises(ResumedElsewhereError, match="somebody else has taken first for dead"):
+        woken([attempt(1)], is_shared=True, was_ended=True)
+
+
+def test_that_zenml_takes_no_result_of_an_ended_step_is_known_from_what_it_says():
+    with pytest.raises(IllegalOperationError) as refused:
+        SqlZenStore._verify_step_status_transition(OPEN, ExecutionStatus.FAILED, ExecutionStatus.COMPLETED)
+    kept = record.Record(OPEN, Summary(status="failed"), "first")
+    _note_failure(kept, refused.value)
+    assert (kept.was_ended, kept.zenml_answers) == (True, True)
+    _note_failure(kept, RuntimeError("another error"))
+    assert not kept.was_ended
+
+
+def test_what_all_attempts_share_is_left_alone_once_there_is_a_later_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(finding, "attempts_of", lambda run: [attempt(2), attempt(1)])
+    tracker: Any = SimpleNamespace()  # it can do nothing
+    kept = record.Record(tracker, Summary(status="improved", pipeline_run_id="1"), "first", is_shared=True)
+    with pytest.raises(ResumedElsewhereError):
+        _close(kept, Home(tmp_path), attempt(1), "FAILED", "")
