@@ -62,4 +62,6 @@ def _pod(job: dict[str, Any], image: str, name: str) -> dict[str, Any]:
     made["volumeMounts"] = [*mounts, {"name": RUNS, "mountPath": _PLACE}]
     shared = {"name": RUNS, "persistentVolumeClaim": {"claimName": RUNS}}
     place = {key: spec[key] for key in ("securityContext", "tolerations", "nodeSelector") if key in spec}
-    return {"spec": {"containers": [made], "volumes": [*own, shared], **place}}
+    place["securityContext"] = {**place.get("securityContext", {}), "runAsNonRoot": True}  # as the image's user is
+    # Ray asks Kubernetes nothing, and code in these pods shall not.
+    return {"spec": {"automountServiceAccountToken": False, "containers": [made], "volumes": [*own, shared], **place}}

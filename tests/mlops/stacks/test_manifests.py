@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jsonschema
 import kubernetes_validate
 import pytest
@@ -9,12 +11,13 @@ import yaml
 from zenml.client import Client
 
 from mlops.stacks.file import StackFile, read_stack_file
-from mlops.stacks.manifests import write_manifests
+from mlops.stacks.manifests import job_manifest, write_manifests
 from rlft.errors import StackError
 from tests.e2e.conftest import ROOT
 
 VERSIONS = ("1.30", "1.37")  # ZenML's failure policy is of 1.26 and stable since 1.31
 IMAGE = "registry.example/rlft:1"
+STACK = ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,7 @@ def stack() -> StackFile:
     with pytest.MonkeyPatch.context() as variables:
         for name in ("KUBERNETES_CONTEXT", "ARTIFACTS_PATH", "IMAGE_REGISTRY", "MLFLOW_URI"):
             variables.setenv(f"RLFT_{name}", "value")
-        return read_stack_file(ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml")
+        return read_stack_file(STACK)
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +175,31 @@ def test_rays_pods_share_code_home_and_models_on_a_disk_that_all_may_write_to(ma
         variables = {each["name"]: each["value"] for each in container["env"]}
         assert set(variables) == {"PYTHONPATH", "RLFT_HOME", "HF_HOME"}
         assert all(value.startswith("/runs/") for value in variables.values())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_stacks_file_says_of_users_and_system_calls_reaches_the_pods(stack, version, monkeypatch):
+    comment = " ".join(line for line in STACK.read_text().splitlines() if "runAsNonRoot" in line or "seccomp" in line)
+    assert "runAsNonRoot: true" in comment
+    assert "seccompProfile: {type: RuntimeDefault}" in comment
+    named = {"fsGroup": 1000, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    changed = stack.model_copy(deep=True)
+    pod = changed.orchestrator.config["orchestrator_pod_settings"]
+    pod["additional_pod_spec_args"] = {"security_context": named}
+    monkeypatch.setattr(Client, "active_user", USER)
+    job = job_manifest(changed, IMAGE)
+    kubernetes_validate.validate(job, version, strict=True)
+    assert job["spec"]["template"]["spec"]["securityContext"] == named
+
+
+def test_rays_pods_are_not_root_as_the_user_of_the_image(made):
+    assert re.search(r"^USER 1000$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    for pod in pods_of_ray(made):
+        assert pod["spec"]["securityContext"] == {"fsGroup": 1000, "runAsNonRoot": True}
+
+
+def test_rays_pods_have_no_token_of_kubernetes(made):
+    assert [pod["spec"]["automountServiceAccountToken"] for pod in pods_of_ray(made)] == [False, False]
 
 
 def test_a_stack_of_this_machine_has_none(tmp_path, monkeypatch):
