@@ -16,6 +16,7 @@ from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
 from pipelines.validation import validate, validate_round
 from rlft.budget import TOKENS, Account
+from rlft.metrics import sampled_tokens
 from rlft.types import Evaluation, TrainReport
 
 logger = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ def run_rounds(
         rounds.reports.append(report)
         _record(tracker, account, report, time.perf_counter() - started, _worked(report, ahead))
         show_attempts(tracker, scored, number, tasks, config)
-        rounds.stopped = _why_to_end(report, number, "" if last else enough or account.reason_to_end())
+        rounds.stopped = _why_to_end(report, number, "" if last else enough or _spent(account, ahead))
         last = last or bool(rounds.stopped)
         validates = last or (number + 1) % config.evaluation.validate_every == 0
         if validates:
@@ -109,6 +110,13 @@ def _record(tracker: Tracker, account: Account, report: TrainReport, seconds: fl
     """Log a round that has taken so many wall seconds, of which those `worked` are its own, and count them."""
     _log_round(tracker, report, report.round, seconds, worked)
     account.add_round(report, seconds, worked)
+
+
+def _spent(account: Account, ahead: Scored | None) -> str:
+    """Return why there is no room for one more round, which may be sampled already; empty if there is."""
+    if ahead is None or account.budget.tokens is None:
+        return account.reason_to_end()
+    return account.reason_to_end(ahead=float(sampled_tokens(ahead.rollouts.load())))
 
 
 def _why_to_end(report: TrainReport, number: int, spent: str) -> str:

@@ -45,20 +45,22 @@ class Account:
         self.seconds += seconds
         self.validation_seconds = max(self.validation_seconds, seconds)
 
-    def reason_to_end(self, more: int = 1) -> str:
+    def reason_to_end(self, more: int = 1, ahead: float = 0.0) -> str:
         """Return which bound so many `more` rounds would pass, in a sentence; empty if none, or without a bound.
 
-        They come with the validation that has to follow the last one, whether or not it would be the last.
+        They come with the validation that has to follow the last one, whether or not it would be the last. `ahead` are
+        the tokens of one more round that is sampled already: it takes no others.
         """
         hours, seconds = self.gpus / 3600, more * self.dearest_seconds + self.validation_seconds
+        tokens = 0.0 if ahead else more * self.dearest_tokens
         for bound, spent, dearest, what in (
             (self.budget.minutes, self.seconds / 60, seconds / 60, "minutes"),
             (self.budget.gpu_hours, self.seconds * hours, seconds * hours, "GPU-hours"),
-            (self.budget.tokens, self.tokens, more * self.dearest_tokens, "tokens"),
+            (self.budget.tokens, self.tokens + ahead, tokens, "tokens"),
         ):
             if bound is not None and spent + dearest > bound:
-                return (
-                    f"budget: {spent:,.4g} of {bound:,.4g} {what} are spent, and {_ROUNDS[more]} would take up to "
-                    f"{dearest:,.4g}"
-                )
+                rest = f"and {_ROUNDS[more]} would take up to {dearest:,.4g}"
+                if ahead and what == "tokens":
+                    rest = f"{ahead:,.4g} of them on the round that was sampled ahead"
+                return f"budget: {spent:,.4g} of {bound:,.4g} {what} are spent, {rest}"
         return ""

@@ -6,7 +6,7 @@ So a curve can be recomputed from the artifacts. A metric without data is left o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 
 import numpy as np
@@ -61,9 +61,14 @@ def _by_environment(rewards: Rewards, scored: Sequence[Reward]) -> dict[str, flo
     return found
 
 
+def sampled_tokens(rollouts: Iterable[Rollout]) -> int:
+    """Return how many tokens the policy has sampled in these rollouts."""
+    return sum(int(rollout.loss_mask.sum()) for rollout in rollouts)
+
+
 def _sampling(rollouts: Rollouts) -> dict[str, float]:
     """Return how many tokens were sampled, and how many per second of wall time, tools and environment included."""
-    sampled = sum(int(rollout.loss_mask.sum()) for rollout in rollouts)
+    sampled = sampled_tokens(rollouts)
     if not sampled:
         return {}
     speed = {"perf/tokens_per_second": sampled / rollouts.seconds} if rollouts.seconds > 0 else {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pipelines import rounds as module
@@ -20,6 +21,12 @@ from tests.pipelines.test_rounds import FakeRetention, FakeStages, FakeTracker, 
 SAMPLED, SCORED = 3.0, 1.0  # seconds of each round
 
 
+class FakeRollouts(list):
+    """Rollouts, and how long they took."""
+
+    seconds = SAMPLED
+
+
 @dataclass
 class LaggedStages(FakeStages):
     """Stages that sample while they train, and say in which order they were called."""
@@ -28,7 +35,7 @@ class LaggedStages(FakeStages):
 
     def sample_round(self, policy, tasks, number):
         self.told.append(("sample", number, policy.name))
-        took = SimpleNamespace(seconds=SAMPLED), SimpleNamespace(seconds=SCORED)
+        took = FakeRollouts([SimpleNamespace(loss_mask=np.ones(100))]), SimpleNamespace(seconds=SCORED)
         return Scored(*(SimpleNamespace(load=lambda each=each: each) for each in took))
 
     def train(self, policy, reference, scored, number):
@@ -92,6 +99,10 @@ def test_what_was_sampled_ahead_when_training_ends_is_counted_and_not_trained_on
     done = len(result.reports)
     assert done == {"budget": 1}.get(how, 2)
     assert result.stopped.startswith({"undone": "round 1: loss nan", "monitor": "monitor a"}.get(how, how))
+    if how == "budget":
+        said = "budget: 200 of 150 tokens are spent, 100 of them on the round that was sampled ahead"
+        assert result.stopped == said
+        assert result.tokens() == 200
     assert stages.told[-1] == ("unused", done, 1)
     assert not any(each[:2] == ("train", done) for each in stages.told)
     # each round that was trained has 3 rollouts, one of each fate

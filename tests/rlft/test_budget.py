@@ -67,3 +67,15 @@ def test_a_validation_follows_two_rounds_once():
     account.add_validation(60.0)
     account.add_round(report(), 180.0, 0.0)
     assert account.reason_to_end(more=2).endswith("4 of 10 minutes are spent, and two more rounds would take up to 7")
+
+
+def test_a_round_that_is_sampled_already_takes_its_own_tokens_and_no_others():
+    account = Account(BudgetConfig(tokens=1500))
+    account.add_round(report(), 1.0, 1.0)
+    assert account.reason_to_end() != ""  # another of 1,000
+    assert account.reason_to_end(ahead=500.0) == ""
+    said = "budget: 1,501 of 1,500 tokens are spent, 501 of them on the round that was sampled ahead"
+    assert account.reason_to_end(ahead=501.0) == said
+    account.budget = BudgetConfig(tokens=9000, minutes=1)
+    account.seconds = 60.0
+    assert account.reason_to_end(ahead=501.0).startswith("budget: 1 of 1 minutes are spent")
