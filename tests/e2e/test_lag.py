@@ -115,7 +115,7 @@ def test_a_run_that_reads_its_reference_while_it_samples_ends_with_the_same_byte
     homes = [make_home(name) for name in ("lagged_kl", "lagged_kl_killed")]
     whole = homes[0].rlft(*LAGGED, *settings)
     assert whole.code == 0, whole.output
-    killed = homes[1].rlft(*LAGGED, *settings, "--name", "cut", kill_at="steps.train_grpo:train_round:2")
+    killed = homes[1].rlft(*LAGGED, *settings, "--name", "cut", kill_at="rlft.training.job:train_round:2")
     assert killed.code == -9, killed.output
     resumed = homes[1].rlft("resume", "cut")
     assert resumed.code == 0, resumed.output

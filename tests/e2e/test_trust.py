@@ -18,7 +18,7 @@ def test_what_another_has_begun_runs_nothing_of_theirs_unasked(tmp_path):
     template = f"{{_target_: 'subprocess:getoutput', cmd: 'echo $RLFT_HOME $TOKEN >> {mark}; echo {{answer}}'}}"
     few = ["training.rounds=2", "controls=[]", "reward.audit=false"]
     sets = [word for each in (f"environment.kwargs.gold_template={template}", *few) for word in ("--set", each)]
-    cut = anna.rlft("run", str(TINY), *sets, "--name", "evil", *ON, kill_at="steps.train_grpo:train_round:2")
+    cut = anna.rlft("run", str(TINY), *sets, "--name", "evil", *ON, kill_at="rlft.training.job:train_round:2")
     assert cut.code == -9, cut.output
     assert "anna" in mark.read_text()
     mark.unlink()
@@ -35,7 +35,7 @@ def test_what_another_has_begun_runs_nothing_of_theirs_unasked(tmp_path):
         assert "--trust" in said
     assert not mark.exists()
 
-    own = anna.rlft("resume", "evil", *ON, kill_at="steps.train_grpo:train_round:1")
+    own = anna.rlft("resume", "evil", *ON, kill_at="rlft.training.job:train_round:1")
     assert own.code == -9, own.output  # she is asked nothing
     mark.unlink()
     age(anna.database)

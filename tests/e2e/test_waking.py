@@ -36,7 +36,7 @@ def test_it_says_so_and_leaves_the_finished_run_as_it_is(tmp_path):
     anna, ben = (Sharing.at(tmp_path, name) for name in ("anna", "ben"))
     assert anna.rlft("stack", str(ROOT / "configs/stacks/local.yaml")).code == 0
     run, ended = ("run", str(TINY), *SETS, "--name", "sleeps", *ON), []
-    target = "steps.train_grpo:train_round:2=stop="
+    target = "rlft.training.job:train_round:2=stop="
     sleeping = threading.Thread(target=lambda: ended.append(anna.rlft(*run, kill_at=target)))
     sleeping.start()
     process = stopped(anna)
