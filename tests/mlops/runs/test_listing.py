@@ -120,8 +120,9 @@ def test_a_run_is_all_attempts_at_it(made):
 
 
 def test_gpu_hours_that_an_earlier_rlft_has_written_are_read(made):
-    made.attempt("sums", "completed", 9, mlflow_run_id="m2")
-    assert list_runs(made.home).runs[0].gpu_hours == 0.0
+    made.attempt("sums", "completed", 9, status="improved", mlflow_run_id="m2")
+    made.attempt("other", "completed", 9, status="improved", mlflow_run_id="m3")
+    assert {run.name: run.gpu_hours for run in list_runs(made.home).runs} == {"sums": 0.0, "other": None}
 
 
 @pytest.mark.parametrize(("state", "seconds"), [("failed", 600), ("completed", 3600)])

@@ -16,6 +16,7 @@ from rlft.distributed.director import look
 from rlft.distributed.existing_cluster import ExistingCluster
 from rlft.distributed.messages import Done
 from rlft.errors import DistributedError
+from tests.needs import need_ray
 
 DEMAND = Demand(DistributedConfig(engine="ray", trainers=2, address="auto"), on_gpu=False, trainers=2)
 
@@ -45,6 +46,7 @@ def said_of(folder: Path) -> DistributedError:
 
 
 def test_a_place_that_cannot_be_written_is_named_before_the_run(ray, tmp_path):
+    need_ray()  # its pickle
     file = tmp_path / "file"
     file.touch()
     found = said_of(file / "home")  # a file has no room for the one that is looked for
@@ -54,6 +56,8 @@ def test_a_place_that_cannot_be_written_is_named_before_the_run(ray, tmp_path):
 
 
 def test_whatever_ray_raises_is_a_sentence(ray, monkeypatch, tmp_path):
+    need_ray()  # its pickle
+
     def fail(*_: object) -> None:
         raise AttributeError("module 'ray._private.state' has no attribute 'available_resources_per_node'\nmore")
 
