@@ -19,6 +19,7 @@ from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Batch, Pair
 from rlft.training.checkpointing import gradient_checkpointing
 from rlft.training.chosen_loss import chosen_loss
+from rlft.training.kl import k3
 from rlft.training.logprobs import token_logprobs
 from rlft.training.loss import Part, Whole, policy_loss
 from rlft.training.optimizer import learning_rate
@@ -281,19 +282,20 @@ class Updater:
     def _distance(self, groups: list[list[Pair]]) -> float | None:
         """Return KL(sampling policy || this policy) in nats per sampled token, by the k3 estimate.
 
-        Of lagged rollouts it is that to the policy before the round, estimated on their tokens as they are.
+        Of lagged rollouts it is that from the policy before the round, whose tokens they are not: each weighs how much
+        likelier that policy was to sample it. One that it had all but given up would count as often as it was sampled.
         """
-        own, found, tokens = [pair for group in self._share(groups) for pair in group], 0.0, 0
+        own, found, tokens = [pair for group in self._share(groups) for pair in group], 0.0, 0.0
         with torch.no_grad():
             for part in self.world.level(self._parts([own] if own else [])):
                 batch = make_batch(self.policy, part or _shortest(groups))
                 logprobs = token_logprobs(self.policy, batch, self.temperature, with_entropy=False).logprobs
                 before = self._noted(part or _shortest(groups), logprobs) if self.lagged else batch.logprobs
-                distance = (logprobs - before)[batch.mask].double()
                 self.meter.add(0)  # whoever watches over trainers sees that this one gets on
                 if part:
-                    found += (distance.exp() - 1 - distance).sum().item()
-                    tokens += len(distance)
+                    weights = (before - batch.logprobs).double().exp().where(batch.mask, 0.0)  # 1 without a lag
+                    found += k3(before.double(), logprobs.double(), batch.mask, weights).sum().item()
+                    tokens += weights.sum().item()
         found, tokens = self.world.total([found, tokens])
         return found / tokens if tokens else None
 

@@ -668,8 +668,10 @@ def test_how_far_an_update_went_from_lagged_rollouts_is_measured_from_the_policy
     assert "lower training.learning_rate" in report.stopped
     assert report.age == 1
     moved = (own_logprobs(policy, groups) - before)[mask].double()
+    weights = (before - pad_rows(flat(groups), policy.device).logprobs)[mask].double().exp()
     if updates == 1:  # of two, the first has half of the rollouts to look at
-        assert report.metrics["kl_update"] == pytest.approx((moved.exp() - 1 - moved).mean().item(), rel=1e-3)
+        expected = (weights * (moved.exp() - 1 - moved)).sum() / weights.sum()
+        assert report.metrics["kl_update"] == pytest.approx(expected.item(), rel=1e-3)
     other = ready(make_small_policy("qwen3", sharpness=2.0))
     stopped = run(other, one_order(make_groups(other, noise=0.5, fresh=False)), **settings)
     assert "to the sampling policy" in stopped.stopped
