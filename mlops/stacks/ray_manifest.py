@@ -20,7 +20,7 @@ _PROBES = {
 
 
 def ray_manifest(job: dict[str, Any], image: str) -> dict[str, Any]:
-    """Return a cluster of KubeRay with one worker, whose pods are like that of the job and run Ray's command.
+    """Return a cluster of KubeRay with two workers, whose pods are like that of the job and run Ray's command.
 
     Ray hands out nothing of the head: its GPU is for the process of the run. Ray's token is a secret that KubeRay makes
     from version 1.5.1 on. The claims of the job are left out, as pods of different nodes cannot share them; all pods
@@ -40,7 +40,7 @@ def ray_manifest(job: dict[str, Any], image: str) -> dict[str, Any]:
             "workerGroupSpecs": [
                 {
                     "groupName": "workers",
-                    "replicas": 1,
+                    "replicas": 2,
                     "minReplicas": 0,
                     "maxReplicas": 100,
                     "rayStartParams": {},
