@@ -12,7 +12,8 @@ from rlft.policy import Policy
 from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Pair
 from rlft.training.ledger import TrainingPlan, plan_training
-from rlft.training.update import TrainingStopped, Updater
+from rlft.training.limits import TrainingStopped
+from rlft.training.update import Updater
 from rlft.training.world import ALONE, World
 from rlft.types import Rewards, Rollouts, TrainReport
 
@@ -108,8 +109,8 @@ def _update(
     """Take the steps, each with its share of the round's silent rollouts; return why one of them was refused, if so."""
     silent = {"silent_rollouts": plan.silent_rollouts / share, "silent_tokens": plan.silent_tokens / share}
     try:
-        if updater.must_remember(plan.groups, len(updates)):
-            updater.remember(plan.groups, updates, progress)
+        if updater.old.must_remember(plan.groups, len(updates)):
+            updater.old.remember(plan.groups, updates, progress)
         for groups in updates:
             updater.step(groups, **silent)
     except TrainingStopped as reason:
@@ -121,7 +122,7 @@ def _flops(updater: Updater, plan: TrainingPlan, rollouts: Rollouts, updates: in
     """Return what the round cost; reading for `remember` and for the reference are passes without gradients."""
     settings = updater.settings
     iterations = settings.num_iterations
-    remembered = updater.must_remember(plan.groups, updates * iterations)
+    remembered = updater.old.must_remember(plan.groups, updates * iterations)
     return training_flops(
         shape_of(updater.policy.model),
         rollouts,

@@ -94,10 +94,10 @@ def train(case: Case, world: Any) -> Outcome:
     gradients = note_gradients(policy.optimizer)
     for step in range(STEPS):
         groups = make_groups(step)
-        if step == 0 and updater.must_remember(groups, STEPS):
-            updater.remember(groups, [groups])
+        if step == 0 and updater.old.must_remember(groups, STEPS):
+            updater.old.remember(groups, [groups])
         updater.step(groups, silent_rollouts=2, silent_tokens=7)
-        updater.old_logprobs.clear()  # the next step has other rollouts
+        updater.old.noted.clear()  # the next step has other rollouts
     assert policy.optimizer is not None
     weights = {name: whole(parameter).double().numpy() for name, parameter in policy.trainable().items()}
     if world is not ALONE:  # what was gathered for the last look at the KL is given up
@@ -206,7 +206,7 @@ def count_gatherings(world: Any) -> dict[str, int]:
         groups = [
             make_groups(0)[task] for task in (1, 0, 2)
         ]  # the KL is looked at in the first group, which is one part
-        parts = world.level(updater._parts(updater._share(groups)))
+        parts = world.level(updater.reading.parts(updater.reading.share(groups)))
         with Counting() as counting:
             updater.step(groups)
         found[sharding] = counting.gatherings

@@ -4,7 +4,9 @@ KL of all tokens of an update (docs/LOG.md): in twelve rounds of it at most 0.04
 0.31 and 0.44 in the two updates of the round that destroyed the policy (rate 8e-4, no warm-up).
 """
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +16,7 @@ from rlft.policy.create import create_policy
 from rlft.policy.folder import PolicyFolder, load_policy, save_policy
 from rlft.policy.origin import choose_device
 from rlft.sft.training import run_sft
-from rlft.training import update
+from rlft.training import limits
 from tests.benchmarks.learning_bench import make_bench
 from tests.factories import make_rollout
 
@@ -70,14 +72,12 @@ def test_what_counts_is_the_kl_of_all_rollouts(monkeypatch, of_few, of_all, stop
         seen.append(sum(map(len, groups)))
         return of_few if len(seen) == 1 else of_all
 
-    monkeypatch.setattr(update.Updater, "_distance", distance)
-    updater = object.__new__(update.Updater)
-    updater.settings, updater.count = load_config(SUMS, []).training, 1
-    updater.tally, updater.identity, updater.lagged = update.Tally(), "policy-hash", False
+    monkeypatch.setattr(limits.Limits, "_distance", distance)
+    found = object.__new__(limits.Limits)
+    found.max_kl = load_config(SUMS, []).training.max_kl
+    found.old = SimpleNamespace(lagged=False, are_fresh=lambda groups: True)
     groups = [[(make_rollout(f"t{task}", sample), 1.0) for sample in range(8)] for task in range(16)]
-    if stops:
-        with pytest.raises(update.TrainingStopped):
-            updater._check_change(groups)
-    else:
-        updater._check_change(groups)
+    kl = found.change(groups)
+    with pytest.raises(limits.TrainingStopped) if stops else nullcontext():
+        found.check_change(kl, groups, 1)
     assert seen == [8, 128]

@@ -8,12 +8,13 @@ import torch
 
 from rlft.losses import LOSSES
 from rlft.progress import Meter
-from rlft.training import update
+from rlft.training import limits, update
 from rlft.training.batching import pack_groups, packed_tokens, pad_rows, split_groups
+from rlft.training.limits import TrainingStopped
 from rlft.training.loss import Whole
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import _deal, train_round
-from rlft.training.update import TrainingStopped, Updater
+from rlft.training.update import Updater
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_training
 from tests.rlft.attention.models import (
@@ -120,10 +121,10 @@ def test_a_group_is_not_cut_where_no_budget_is_set(monkeypatch):
     groups = make_groups(policy)
     sizes = [packed_tokens(group) for group in groups]
     monkeypatch.setattr("rlft.training.parts._CPU_TOKENS", max(sizes) - 1)
-    parts = make_updater(policy)._parts(groups)
+    parts = make_updater(policy).reading.parts(groups)
     assert [packed_tokens(part) for part in parts] == sizes  # each as a whole, its prompt once
     monkeypatch.setattr("rlft.training.parts._GPU_TOKENS", min(sizes) - 1)
-    assert len(make_updater(policy)._parts(groups)) > len(groups)
+    assert len(make_updater(policy).reading.parts(groups)) > len(groups)
 
 
 @pytest.mark.parametrize("lora", [False, True])
@@ -147,7 +148,7 @@ def part_gradients(policy, groups, **settings):
     updater = make_updater(policy, **settings)
     count = sum(int(rollout.loss_mask.sum()) for rollout, _ in flat(groups))
     found = []
-    for part in updater._parts(groups):
+    for part in updater.reading.parts(groups):
         updater._backward(part, Whole(count, len(flat(groups))))
         found.append({name: p.grad for name, p in policy.trainable().items()})
         policy.model.zero_grad(set_to_none=True)
@@ -219,7 +220,7 @@ def ready(policy):
 
 def check_tokens(groups):
     """Tokens that are read after an update to see how far it went."""
-    return pack_groups(flat(update._some(groups, 1 / 16)), torch.device("cpu")).token_ids.numel()
+    return pack_groups(flat(limits._some(groups, 1 / 16)), torch.device("cpu")).token_ids.numel()
 
 
 def test_fresh_rollouts_are_read_once_and_their_ratio_is_one(monkeypatch):
@@ -421,12 +422,12 @@ def test_old_log_probabilities_find_their_rollouts_in_any_part(monkeypatch):
     policy = make_small_policy("qwen3", sharpness=2.0)
     groups = make_groups(policy, noise=0.2, holes=True)
     updater = make_updater(policy, importance_sampling_correction="token_truncate", per_step_token_budget=20)
-    updater.remember(groups, [groups])
+    updater.old.remember(groups, [groups])
     updater.count = 1  # as if the first update were over
     own = dict(zip([r.rollout_id for r, _ in flat(groups)], own_logprobs(policy, groups), strict=True))
     for part in ([flat(groups)[1], flat(groups)[6]], [flat(groups)[0]]):
         batch = pad_rows(part, policy.device)
-        old = updater._old(part, batch, torch.zeros(batch.mask.shape))
+        old = updater.old.of(part, batch, torch.zeros(batch.mask.shape), first=False)
         for row, (rollout, _) in zip(old, part, strict=True):
             torch.testing.assert_close(row, own[rollout.rollout_id][: len(row)], rtol=0, atol=1e-5)
 
@@ -474,7 +475,7 @@ def test_a_part_is_within_the_budget_also_when_it_only_measures():
         [(dataclasses.replace(r, rollout_id=f"{r.rollout_id}-{i}"), a) for r, a in g] for i in range(20) for g in groups
     ]
     read = tokens_read(policy.model)
-    updater.remember(many, [many])
+    updater.old.remember(many, [many])
     updater.step(many)
     assert max(size for _, size in read) <= 16
     checked = [size for _, size in read[-10:]]
@@ -566,7 +567,7 @@ def test_metrics_are_those_of_plain_code_over_the_stored_rollouts(temperature, b
     assert expected["clip_ratio/high_mean"] > 0
     # how far the update went, on the rollouts that it looks at: e^d - 1 - d with d = new - recorded
     moved = []
-    for rollout, _ in flat(update._some(groups, 1 / 16)):
+    for rollout, _ in flat(limits._some(groups, 1 / 16)):
         mask = torch.from_numpy(rollout.loss_mask[rollout.prompt_length :])
         with torch.no_grad():
             new = alone(policy.model, rollout, temperature)[0]
@@ -639,16 +640,16 @@ def test_some_groups_are_taken_whole():
     groups = [
         [(make_rollout(f"t{task}", i, prompt=[4] * 4, completion=[5] * 4), 0.0) for i in range(4)] for task in range(3)
     ]
-    assert update._some(groups, 1 / 16) == groups[:1]
-    assert update._some(groups, 1 / 2) == groups[:2]
-    assert len(flat(update._some(groups, 1.0))) == 12
+    assert limits._some(groups, 1 / 16) == groups[:1]
+    assert limits._some(groups, 1 / 2) == groups[:2]
+    assert len(flat(limits._some(groups, 1.0))) == 12
 
 
 def test_rollouts_without_a_sampled_token_measure_nothing():
     policy = make_small_policy("qwen3", sharpness=2.0)
     groups = make_groups(policy)
     silent = [[(dataclasses.replace(r, loss_mask=np.zeros_like(r.loss_mask)), a) for r, a in g] for g in groups]
-    assert update._some([silent[0], groups[1]], 0.01) == [groups[1]]
+    assert limits._some([silent[0], groups[1]], 0.01) == [groups[1]]
     updater = make_updater(policy)
     updater.step(silent)
     assert "kl_update" not in updater.metrics()
@@ -690,9 +691,9 @@ def test_whoever_watches_sees_each_part_of_the_look_at_the_kl():
         meter=meter,
     )
     groups = make_groups(policy)
-    parts = updater._parts(groups)
+    parts = updater.reading.parts(groups)
     told.clear()
     meter.add(3)
-    updater._distance(groups)
+    updater.limits._distance(groups)
     assert len(parts) > 1
-    assert told == [(3, "rollouts")] * (1 + len(updater._parts([[pair for group in groups for pair in group]])))
+    assert told == [(3, "rollouts")] * (1 + len(updater.reading.parts([[pair for group in groups for pair in group]])))

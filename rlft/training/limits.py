@@ -1,0 +1,126 @@
+"""When a round is given up: its numbers show that the policy is being destroyed, or that another one has sampled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from rlft.progress import Meter
+from rlft.training.batching import Pair
+from rlft.training.kl import k3
+from rlft.training.old_logprobs import OldLogprobs
+from rlft.training.parts import make_batch
+from rlft.training.reading import Reading, shortest
+
+# After each update the KL is estimated on this share of its tokens, which is cheap and enough to see that nothing has
+# happened.
+_CHECKED_SHARE = 1 / 16
+# So few tokens may show a fraction of the true KL: from this share of `max_kl` on all tokens are measured (docs/LOG.md,
+# "which KL tells an update that teaches from one that destroys").
+_SUSPECT = 1 / 4
+_LOWER_RATE = "lower training.learning_rate, or let it rise over training.warmup_updates"
+_TOO_FAR = "another policy sampled these rollouts, which is too far away by now to learn from them"
+
+
+class TrainingStopped(Exception):
+    """Raised when numbers went out of bounds: the policy in memory must be replaced by the stored one."""
+
+
+class Limits:
+    """What the numbers of a round's updates must keep to.
+
+    `max_kl` bounds how far an update may move the policy, in nats per sampled token; `max_logp_difference` the mean
+    difference of log-probabilities between sampling and training, in nats, and `None` means no bound. `meter` hears of
+    every part that is read.
+    """
+
+    def __init__(
+        self, reading: Reading, old: OldLogprobs, *, max_kl: float, max_logp_difference: float | None, meter: Meter
+    ) -> None:
+        self.reading, self.old, self.meter = reading, old, meter
+        self.max_kl, self.max_logp_difference = max_kl, max_logp_difference
+
+    def check_sampling(self, pairs: Sequence[Pair], found: float | None) -> None:
+        """Raise TrainingStopped if the engine's log-probabilities differ from the trainer's by more than rounding does.
+
+        `found` is their mean difference at the first update, the only one where it tells of sampling; `None` if no
+        token was sampled. Then the engine sampled with other weights, unless another policy is known to have sampled.
+        """
+        limit = self.max_logp_difference
+        if limit is None or found is None or not self.old.are_fresh([pairs]):
+            return
+        if not found <= limit:
+            raise TrainingStopped(
+                f"the engine's log-probabilities of the sampled tokens differ by {found:.3g} from the trainer's in the "
+                f"mean, more than the {limit:.3g} that rounding explains: it did not sample with the policy's weights"
+            )
+
+    def check_step(self, loss: float, norm: float, update: int) -> None:
+        """Raise TrainingStopped if the loss of an update, or the norm of its gradient, is not finite."""
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise TrainingStopped(f"loss {loss:g}, gradient norm {norm:g} in update {update}")
+
+    def change(self, groups: Sequence[Sequence[Pair]]) -> float | None:
+        """Return how far the policy has moved from the one before, in nats per sampled token; `None` without tokens.
+
+        The KL is measured on a few rollouts first. That estimate can be several times too large or too small: a single
+        rare token that became likely weighs as much as a policy that fell apart, and the tokens looked at may be those
+        that did not change. So if it is suspicious, all tokens are measured.
+        """
+        kl = self._distance(_some(groups, _CHECKED_SHARE))
+        if kl is None or kl <= _SUSPECT * self.max_kl:  # which NaN is not
+            return kl
+        return self._distance(_some(groups, 1.0))
+
+    def check_change(self, kl: float, groups: Sequence[Sequence[Pair]], update: int) -> None:
+        """Raise TrainingStopped if that is further than `max_kl` after this update."""
+        if kl <= self.max_kl:
+            return
+        lagged = self.old.lagged
+        own = lagged or self.old.are_fresh(groups)
+        before = "policy before the round" if lagged else "sampling policy"
+        raise TrainingStopped(
+            f"KL {kl:g} to the {before} after update {update} exceeds training.max_kl {self.max_kl:g}; "
+            + (_LOWER_RATE if own else _TOO_FAR)
+        )
+
+    def _distance(self, groups: list[list[Pair]]) -> float | None:
+        """Return KL(sampling policy || this policy) in nats per sampled token, by the k3 estimate.
+
+        Of lagged rollouts it is that from the policy before the round, whose tokens they are not: each weighs how much
+        likelier that policy was to sample it. One that it had all but given up would count as often as it was sampled.
+        """
+        reading, found, tokens = self.reading, 0.0, 0.0
+        own = [pair for group in reading.share(groups) for pair in group]
+        with torch.no_grad():
+            for part in reading.world.level(reading.parts([own] if own else [])):
+                pairs = part or shortest(groups)
+                batch = make_batch(reading.policy, pairs)
+                logprobs = reading.logprobs(batch)
+                before = self.old.known(pairs, logprobs) if self.old.lagged else batch.logprobs
+                self.meter.add(0)  # whoever watches over trainers sees that this one gets on
+                if part:
+                    weights = (before - batch.logprobs).double().exp().where(batch.mask, 0.0)  # 1 without a lag
+                    found += k3(before.double(), logprobs.double(), batch.mask, weights).sum().item()
+                    tokens += weights.sum().item()
+        found, tokens = reading.world.total([found, tokens])
+        return found / tokens if tokens else None
+
+
+def _some(groups: Sequence[Sequence[Pair]], share: float) -> list[list[Pair]]:
+    """Return the first groups that hold at least this share of the sampled tokens.
+
+    Groups are taken whole, so that good and bad rollouts are among them alike.
+    """
+    sampled = ([pair for pair in group if pair[0].loss_mask.any()] for group in groups)
+    groups = [group for group in sampled if group]
+    wanted = share * sum(int(rollout.loss_mask.sum()) for group in groups for rollout, _ in group)
+    chosen: list[list[Pair]] = []
+    for group in groups:
+        if wanted <= 0:
+            break
+        chosen.append(list(group))
+        wanted -= sum(int(rollout.loss_mask.sum()) for rollout, _ in group)
+    return chosen
