@@ -51,5 +51,5 @@ def initialize_policy(
     )
     folder = save_policy(live, runtime.new_folder(), stage="base")
     if is_next:
-        runtime.keep(live)
+        runtime.policies.keep(live)
     return folder, checked

@@ -16,4 +16,4 @@ def measure_forgetting(policy: PolicyFolder, device: str, texts: str) -> Annotat
     """Measure the bits per byte that the policy needs for the shipped texts."""
     del texts  # their fingerprint, part of the cache key
     runtime = current_runtime()
-    return measure_bits(runtime.policy(policy, device), shipped_texts(), progress=runtime.lent.progress)
+    return measure_bits(runtime.policies.of(policy, device), shipped_texts(), progress=runtime.lent.progress)

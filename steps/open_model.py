@@ -21,5 +21,5 @@ def open_model(
     opened = map(runtime.environment, environments)
     live = open_prepared(policy, list(zip(opened, harnesses, strict=True)), seed=seed)
     folder = save_policy(live, runtime.new_folder(), stage="base")
-    runtime.keep(live)
+    runtime.policies.keep(live)
     return folder

@@ -76,14 +76,14 @@ def train_grpo(
 
 def _train_here(job: Job, runtime: Runtime, device: str) -> TrainReport:
     """Train in this process, and write the policy to the job's target unless the round is undone."""
-    live = runtime.borrow(job.policy, device)
-    reference = runtime.policy(job.reference, device) if job.reference else None
+    live = runtime.policies.borrow(job.policy, device)
+    reference = runtime.policies.of(job.reference, device) if job.reference else None
     report = train_job(job, live, reference, save_policy, progress=runtime.training_progress)
     if not report.stopped:  # else `live` may have changed: it is not kept, and the next step loads its folder
-        runtime.keep(live)
+        runtime.policies.keep(live)
     return report
 
 
 def _train_together(job: Job, runtime: Runtime, device: str, distributed: DistributedConfig) -> TrainReport:
     """Train in several processes, which write the policy to the job's target unless the round is undone."""
-    return runtime.trainers(distributed, device).train(job, runtime.training_progress)
+    return runtime.on_ray.trainers(distributed, device).train(job, runtime.training_progress)

@@ -42,7 +42,7 @@ def train_rejection_control(
     """Repeat sampling and imitating for as many rounds as GRPO within `flops`, and keep the best validated policy."""
     del environment_fingerprint  # part of the cache key
     runtime = current_runtime()
-    live = runtime.borrow(policy, device)
+    live = runtime.policies.borrow(policy, device)
     parent, progress = live.metadata.content_hash, runtime.lent.progress
     engine = runtime.engine(sampling.engine, sampling.batch_size, live.device.type)
     opened = runtime.environment(environment)
@@ -58,5 +58,5 @@ def train_rejection_control(
         validation_flops=validation_flops,
     )
     folder = save_policy(live, runtime.new_folder(), stage="rejection_sampling_control", parent=parent)
-    runtime.keep(live)
+    runtime.policies.keep(live)
     return folder, report

@@ -41,7 +41,7 @@ def train_sft_control(
     """Search learning rate and length of supervised fine-tuning within `flops`, and keep the best validated policy."""
     del environment_fingerprint  # part of the cache key
     runtime = current_runtime()
-    live = runtime.borrow(policy, device)
+    live = runtime.policies.borrow(policy, device)
     parent, progress = live.metadata.content_hash, runtime.lent.progress
     engine = runtime.engine(sampling.engine, sampling.batch_size, live.device.type)
     opened = runtime.environment(environment)
@@ -58,5 +58,5 @@ def train_sft_control(
         memory=Memory(token_budget, checkpointing),
     )
     folder = save_policy(live, runtime.new_folder(), stage="sft_control", parent=parent)
-    runtime.keep(live)
+    runtime.policies.keep(live)
     return folder, report

@@ -37,7 +37,7 @@ def warm_start_policy(
     del environment_fingerprint  # part of the cache key
     check_overlap(warm_start, tasks)
     runtime = current_runtime()
-    live = runtime.borrow(policy, device)
+    live = runtime.policies.borrow(policy, device)
     parent = live.metadata.content_hash
     report = run_sft(
         live,
@@ -52,5 +52,5 @@ def warm_start_policy(
         memory=Memory(token_budget, checkpointing),
     )
     folder = save_policy(live, runtime.new_folder(), stage="warm_start", parent=parent)
-    runtime.keep(live)
+    runtime.policies.keep(live)
     return folder, report

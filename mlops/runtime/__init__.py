@@ -1,6 +1,7 @@
 """What a step needs beside its artifacts.
 
 - `runtime`, `environment`: the policies, engine and environment of a process, which the steps of a run share
+- `live_policies`, `on_ray`: of these the policies, and the trainers and engines that Ray starts
 - `cache_policies`: which code a step's cached result depends on
 - `movable_cache`: that it does not depend on where the home lies
 - `signals`, `interrupted`: what Ctrl-C and SIGTERM do, and the program that the process then becomes

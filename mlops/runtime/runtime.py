@@ -9,36 +9,29 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from zenml.models import ArtifactVersionResponse
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
 
 from mlops.runtime.environment import open_environment
 from mlops.runtime.kept_warm import keep_warm
+from mlops.runtime.live_policies import LivePolicies
+from mlops.runtime.on_ray import OnRay
 from mlops.runtime.signals import arm_pod, disarm_pod
 from mlops.runtime.taken_over import take_over
-from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
+from rlft.config import EngineSettings, EnvironmentConfig
 from rlft.config.specified import unscored
 from rlft.contract.base import BaseEnv
 from rlft.distributed.demand import Demand
-from rlft.distributed.director_process import DirectorProcess
-from rlft.distributed.engines import RayEngines, shared_folder
-from rlft.distributed.trainers import Trainers
 from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.judges.servers import JudgeServers
-from rlft.policy import Policy, PolicyFolder, load_policy
-from rlft.policy.live import holds_reference
-from rlft.policy.origin import choose_device
-from rlft.policy.twin import twin_of
+from rlft.policy import PolicyFolder
 from rlft.progress import Progress, silent
 from rlft.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.secrets import hide_in_logs
@@ -48,7 +41,6 @@ from rlft.specification.judge import JudgeSettings
 from rlft.temporary import folder_prefix, remove_left_behind
 
 SCRATCH_VARIABLE = "RLFT_SCRATCH"
-WARM_POLICIES = 2  # the one in training, and the reference or the one that is evaluated
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,78 +59,23 @@ class Lent:
     demand: Demand | None = None
 
 
-@dataclass(slots=True)
-class Beside:
-    """One round is trained in a thread of its own while the next is sampled in that of the pipeline's body.
-
-    `progress` takes the reports of the training, which changes a `twin` of the policy that is sampled from. `reference`
-    is the artifact of the policy that it reads for a KL. Until `may_train` is set training waits, and what it needs is
-    loaded before that: nothing may be loaded while it computes or a policy samples, as libraries then change torch's
-    settings for all threads.
-    """
-
-    progress: Progress
-    reference: ArtifactVersionResponse | None = None
-    twin: Policy | None = None
-    may_train: threading.Event = field(default_factory=threading.Event)
-
-
 class Runtime:
     """Holds live policies, environments, engines, the process that uses Ray, and a scratch folder for policies."""
 
     def __init__(self) -> None:
-        self._policies: dict[str, Policy] = {}  # by content hash, the least recently used first
+        self.policies = LivePolicies()
         self._environments: dict[str, BaseEnv] = {}  # by settings, as JSON
         self._engines: dict[str, Engine] = {}
         self.judges = JudgeServers()
-        self._director: DirectorProcess | None = None
-        self._trainers: Trainers | None = None
         self._scratch = _make_scratch()
+        self.on_ray = OnRay(lambda: self.lent.demand, self._scratch)
         self._checkpoints: list[Checkpoints] = []
         self.lent = Lent()
-        self._beside: Beside | None = None
-
-    def policy(self, folder: PolicyFolder, device: str) -> Policy:
-        """Return the live policy with the content of `folder`, loaded if need be; it must not be changed."""
-        policy = self._take(folder, device)
-        self.keep(policy)
-        return policy
-
-    def borrow(self, folder: PolicyFolder, device: str) -> Policy:
-        """Return it like `policy`, for a step that changes it: it is not kept here until `keep` brings it back.
-
-        While the next round is sampled it is a twin, and whoever samples goes on with the policy itself.
-        """
-        if (beside := self._beside) is not None:
-            beside.may_train.wait()
-            if (twin := beside.twin) is not None:
-                beside.twin = None
-                return twin
-        return self._take(folder, device)
-
-    def _take(self, folder: PolicyFolder, device: str) -> Policy:
-        return self._policies.pop(folder.metadata.content_hash, None) or load_policy(folder, choose_device(device))
-
-    @contextmanager
-    def beside(self, progress: Progress, reference: ArtifactVersionResponse | None = None) -> Iterator[Beside]:
-        """Expect a round to be trained and the next one to be sampled at the same time, while the context is open."""
-        self._beside = beside = Beside(progress, reference)
-        try:
-            yield beside
-        finally:
-            beside.may_train.set()
-            self._beside = None
 
     @property
     def training_progress(self) -> Progress:
         """What takes the reports of a training step."""
-        return self.lent.progress if (beside := self._beside) is None else beside.progress
-
-    def keep(self, policy: Policy) -> None:
-        """Keep a policy for later steps. It must be in the state that was last saved or loaded."""
-        self._policies[policy.metadata.content_hash] = policy
-        while len(self._policies) > WARM_POLICIES:
-            self._policies.pop(next(iter(self._policies)))
+        return self.policies.training_progress or self.lent.progress
 
     def environment(self, settings: EnvironmentConfig) -> BaseEnv:
         """Return the environment of these settings, made once, with its judges answering.
@@ -164,59 +101,21 @@ class Runtime:
             return TransformersEngine(batch_size)  # samples with the live policy itself; there is nothing to keep
         key = f"{settings.model_dump_json()} {batch_size} {device_type}"
         if key not in self._engines:
-            starter = self._starter(settings, batch_size, device_type)
+            starter = self.on_ray.engines(settings, batch_size, device_type)
             self._engines[key] = create_engine(
                 settings, batch_size=batch_size, device_type=device_type, starter=starter
             )
         return self._engines[key]
 
-    def trainers(self, settings: DistributedConfig, device: str) -> Trainers:
-        """Return the processes that train together; they are started by their first round.
-
-        Where they are, and how long they are waited for, says the demand of the run, and not the settings.
-        """
-        if self._trainers is None:
-            on_gpu = choose_device(device).type == "cuda"
-            director = self._directed(Demand(settings, on_gpu, settings.trainers))
-            self._trainers = Trainers(director, shared_folder(director.demand.settings.address, self._scratch))
-        return self._trainers
-
-    def _starter(self, settings: EngineSettings, batch_size: int, device_type: str) -> RayEngines | None:
-        """Return what starts the engines, if the settings ask for some."""
-        server = settings.server
-        if server.engines is None:
-            return None
-        local, on_gpu = DistributedConfig(engine="ray"), device_type == "cuda"
-        director = self._directed(Demand(local, on_gpu, 0, server.engines, server.tensor_parallel_size))
-        folder = shared_folder(director.demand.settings.address, self._scratch)
-        return RayEngines(director, settings, batch_size, folder)
-
-    def _directed(self, needed: Demand) -> DirectorProcess:
-        """Return the process that uses Ray, for all that the run demands, or what is needed where nobody says that."""
-        if self._director is None:
-            self._director = DirectorProcess(self.lent.demand or needed)
-        return self._director
-
     def player(self, policy: PolicyFolder | AskedModel, sampling: SamplingSettings, device: str) -> Player:
         """Return what attempts tasks: the policy in its engine, or the model behind its address."""
         if isinstance(policy, AskedModel):
             return AskedPlayer(policy)
-        live = self.policy(policy, device)
+        live = self.policies.of(policy, device)
         engine = self.engine(sampling.engine, sampling.batch_size, live.device.type)
         engine.load_policy(live)
-        if self._beside is not None:
-            self._let_train(self._beside, live, device)
+        self.policies.let_train(live, device)
         return PolicyPlayer(live, engine)
-
-    def _let_train(self, beside: Beside, live: Policy, device: str) -> None:
-        """Give what the training needs, before anything is sampled, for which a model is set up otherwise."""
-        beside.twin = twin_of(live)
-        self._policies.pop(live.metadata.content_hash, None)
-        if beside.reference is not None and beside.reference.content_hash not in self._policies:
-            reference: PolicyFolder = beside.reference.load()
-            if not holds_reference(live.metadata, reference.metadata):
-                self.policy(reference, device)
-        beside.may_train.set()
 
     def new_folder(self) -> Path:
         """Return a new path to save a policy to, and remove those of earlier steps, which are stored by now."""
@@ -249,10 +148,8 @@ class Runtime:
         for engine in self._engines.values():
             engine.close()
         self._engines.clear()
-        if self._director is not None:
-            self._director.close()
-        self._director = self._trainers = None
-        self._policies.clear()
+        self.on_ray.close()
+        self.policies.clear()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 

@@ -109,7 +109,7 @@ class Training(Calls):
         read = reference if self.config.training.beta else None
         with (
             self.show(f"updates {round_name(round)}", "updates") as progress,
-            shared_runtime().beside(progress, read) as beside,
+            shared_runtime().policies.beside(progress, read) as beside,
             parsed_again(),  # ZenML parses the code of a step when it starts it, here in two threads
         ):
             training = train_grpo.submit(*given, **named)

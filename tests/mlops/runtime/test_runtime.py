@@ -27,10 +27,10 @@ from tests.rlft.sft.test_training import sft
 def test_the_runtime_gives_the_live_policy_or_loads_the_same_weights(tmp_path):
     runtime, policy = Runtime(), make_policy()
     folder = save_policy(policy, tmp_path / "policy")
-    runtime.keep(policy)
-    assert runtime.policy(folder, "cpu") is policy
-    assert runtime.borrow(folder, "cpu") is policy
-    cold = runtime.policy(folder, "cpu")  # borrowed: it is not here until it is kept again
+    runtime.policies.keep(policy)
+    assert runtime.policies.of(folder, "cpu") is policy
+    assert runtime.policies.borrow(folder, "cpu") is policy
+    cold = runtime.policies.of(folder, "cpu")  # borrowed: it is not here until it is kept again
     assert cold is not policy
     for name, weight in policy.model.state_dict().items():
         assert np.array_equal(weight.numpy(), cold.model.state_dict()[name].numpy())
@@ -41,7 +41,7 @@ def test_what_attempts_tasks_is_the_live_policy_in_its_engine_or_the_model_behin
     runtime, policy = Runtime(), make_policy()
     sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=8, seed=0)
     folder = save_policy(policy, tmp_path / "policy")
-    runtime.keep(policy)
+    runtime.policies.keep(policy)
     player = runtime.player(folder, sampling, "cpu")
     assert player.policy is policy
     assert player.engine.policy_hash == policy.identity  # it has loaded it
@@ -55,12 +55,12 @@ def test_one_process_uses_ray_for_training_and_engines():
     settings = EngineSettings.model_validate({"engine": "vllm_server", "server": {"engines": 3}})
     runtime = Runtime()
     runtime.lent = Lent(demand=Demand(ray, on_gpu=False, trainers=2, engines=3))
-    trainers, engine = runtime.trainers(ray, "cpu"), runtime.engine(settings, 8, "cpu")
+    trainers, engine = runtime.on_ray.trainers(ray, "cpu"), runtime.engine(settings, 8, "cpu")
     assert engine is runtime.engine(settings, 8, "cpu")
-    assert trainers is runtime.trainers(ray, "cpu")
+    assert trainers is runtime.on_ray.trainers(ray, "cpu")
     assert trainers._director is engine._starter._director
     assert trainers._director.demand == runtime.lent.demand
-    assert runtime.trainers(ray.division(), "cpu")._director.demand.settings.address == "auto"
+    assert runtime.on_ray.trainers(ray.division(), "cpu")._director.demand.settings.address == "auto"
     assert engine._starter.folder == trainers.folder == runtime._scratch.parent  # which machines of a cluster see
     runtime.close()
     alone = Runtime()  # of a step in a process of its own, to which nothing is lent
@@ -107,9 +107,9 @@ def test_while_a_policy_samples_its_twin_is_trained(tmp_path):
     runtime, policy = Runtime(), make_policy()
     sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=8, seed=0)
     folder = save_policy(policy, tmp_path / "policy")
-    runtime.keep(policy)
-    with ThreadPoolExecutor() as pool, runtime.beside(silent) as beside:
-        trained = pool.submit(runtime.borrow, folder, "cpu")
+    runtime.policies.keep(policy)
+    with ThreadPoolExecutor() as pool, runtime.policies.beside(silent) as beside:
+        trained = pool.submit(runtime.policies.borrow, folder, "cpu")
         with pytest.raises(TimeoutError):
             trained.result(0.2)  # it waits until whoever samples has the policy
         player = runtime.player(folder, sampling, "cpu")
@@ -119,10 +119,10 @@ def test_while_a_policy_samples_its_twin_is_trained(tmp_path):
         assert twin is not policy
         assert twin.metadata == policy.metadata
         next(iter(twin.model.parameters())).data.add_(1.0)  # as training does
-        again = runtime.policy(folder, "cpu")  # from the folder: the live one is not that of a step any more
+        again = runtime.policies.of(folder, "cpu")  # from the folder: the live one is not that of a step any more
         assert again is not policy
         assert torch.equal(next(iter(policy.model.parameters())), next(iter(again.model.parameters())))
-    assert runtime.borrow(folder, "cpu") is again  # as ever, when both are over
+    assert runtime.policies.borrow(folder, "cpu") is again  # as ever, when both are over
     runtime.close()
 
 
@@ -133,12 +133,12 @@ def test_the_reference_is_loaded_before_anything_is_sampled(tmp_path, kind, stag
     runtime = Runtime()
     policy = make_policy() if kind == "full" else make_lora_policy(save_base(tmp_path / "base"))
     start = save_policy(policy, tmp_path / "start", stage=stage)
-    runtime.keep(policy)
+    runtime.policies.keep(policy)
     sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=8, seed=0)
     held, fetched = [], []
     artifact = SimpleNamespace(content_hash=start.metadata.content_hash, load=lambda: fetched.append(0) or start)
-    with runtime.beside(silent, artifact) as beside:
-        beside.may_train = SimpleNamespace(set=lambda: held.append(list(runtime._policies.values())))
+    with runtime.policies.beside(silent, artifact) as beside:
+        beside.may_train = SimpleNamespace(set=lambda: held.append(list(runtime.policies._policies.values())))
         player = runtime.player(start, sampling, "cpu")  # the first round's policy is the reference, too
     assert len(held[0]) == loads
     assert all(reference not in (player.policy, beside.twin) for reference in held[0])
@@ -146,10 +146,10 @@ def test_the_reference_is_loaded_before_anything_is_sampled(tmp_path, kind, stag
         next(each for each in beside.twin.model.parameters() if each.requires_grad).data.add_(1.0)
         beside.twin.note_change(update=1)
         after = save_policy(beside.twin, tmp_path / "after", stage="grpo", round=1)
-        runtime.keep(beside.twin)
-        with runtime.beside(silent, artifact):
+        runtime.policies.keep(beside.twin)
+        with runtime.policies.beside(silent, artifact):
             assert runtime.player(after, sampling, "cpu").policy is beside.twin
-        assert runtime.policy(start, "cpu") is held[0][0]
+        assert runtime.policies.of(start, "cpu") is held[0][0]
         assert len(fetched) == 1
     runtime.close()
 
@@ -157,7 +157,7 @@ def test_the_reference_is_loaded_before_anything_is_sampled(tmp_path, kind, stag
 def test_training_that_begins_when_sampling_has_failed_gets_the_policy(tmp_path):
     runtime, policy = Runtime(), make_policy()
     folder = save_policy(policy, tmp_path / "policy")
-    runtime.keep(policy)
+    runtime.policies.keep(policy)
     waits = threading.Event()
 
     class Ended(threading.Event):
@@ -166,14 +166,14 @@ def test_training_that_begins_when_sampling_has_failed_gets_the_policy(tmp_path)
         def wait(self, timeout=None):
             waits.set()
             super().wait(timeout)
-            while runtime._beside is not None:
+            while runtime.policies._beside is not None:
                 time.sleep(0.01)
             return True
 
     with ThreadPoolExecutor() as pool:
-        with runtime.beside(silent) as beside:
+        with runtime.policies.beside(silent) as beside:
             beside.may_train = Ended()
-            trained = pool.submit(runtime.borrow, folder, "cpu")
+            trained = pool.submit(runtime.policies.borrow, folder, "cpu")
             waits.wait(10)
         assert trained.result(10) is policy
     runtime.close()
@@ -182,10 +182,10 @@ def test_training_that_begins_when_sampling_has_failed_gets_the_policy(tmp_path)
 def test_training_goes_on_with_the_policy_itself_where_nothing_is_sampled(tmp_path):
     runtime, policy = Runtime(), make_policy()
     folder = save_policy(policy, tmp_path / "policy")
-    runtime.keep(policy)
-    with runtime.beside(silent) as beside:
+    runtime.policies.keep(policy)
+    with runtime.policies.beside(silent) as beside:
         beside.may_train.set()  # the attempts were in the cache
-        assert runtime.borrow(folder, "cpu") is policy
+        assert runtime.policies.borrow(folder, "cpu") is policy
     runtime.close()
 
 
@@ -193,7 +193,7 @@ def test_reports_of_training_go_to_its_own_stage_while_another_is_sampled():
     runtime, inner, training = Runtime(), [], []
     runtime.lent = Lent(progress=lambda *told: inner.append(told))
     runtime.training_progress(1, 2, "rollouts")
-    with runtime.beside(lambda *told: training.append(told)):
+    with runtime.policies.beside(lambda *told: training.append(told)):
         runtime.training_progress(2, 2, "rollouts")
     assert (inner, training) == ([(1, 2, "rollouts")], [(2, 2, "rollouts")])
     runtime.close()
