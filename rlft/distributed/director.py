@@ -7,6 +7,7 @@ import signal
 import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from rlft.distributed.demand import Demand
@@ -47,6 +48,7 @@ def direct(link: Connection, demand: Demand) -> None:
     except _Unheard:
         return
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _end_within(_END_SECONDS)
         work.close(by_force=failed)
 
@@ -105,6 +107,7 @@ class _Work:
         if self._cluster is None:
             joins = self._demand.settings.address is not None
             self._cluster = ExistingCluster(self._demand, folder) if joins else LocalCluster(self._demand)
+            _end_by_sigterm()
         return self._cluster
 
     def _tick(self) -> None:
@@ -118,7 +121,7 @@ class _Work:
 
 
 class _Unheard(Exception):
-    """Raised where the process of the run is gone."""
+    """Raised where the process of the run is gone, or on its way out."""
 
 
 class _Speaker:
@@ -136,6 +139,20 @@ def _stand_alone() -> None:
     """Leave Ctrl-C to the process of the run, which then closes the link."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end_by_sigterm() -> None:
+    """End at SIGTERM, by which a run that is interrupted asks for it, as if the link was closed.
+
+    Ray's own handler, which is there once Ray has started, writes a trace of the stack to the terminal.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        del frame
+        signal.signal(number, signal.SIG_IGN)  # a second one would cut short what ends the others
+        raise _Unheard
+
+    signal.signal(signal.SIGTERM, leave)
 
 
 def _end_within(seconds: float) -> None:

@@ -26,6 +26,7 @@ def alone(monkeypatch):
     """Keep this process's variables, session and signals."""
     monkeypatch.setattr("os.environ", dict(os.environ))
     monkeypatch.setattr(director, "_stand_alone", lambda: None)
+    monkeypatch.setattr(director, "_end_by_sigterm", lambda: None)
 
 
 @pytest.fixture

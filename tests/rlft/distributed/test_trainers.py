@@ -113,6 +113,18 @@ def test_everything_listens_on_loopback_alone(trainers, first, tmp_path):
     assert {address.removeprefix("::ffff:") for address in found} == {"127.0.0.1"}
 
 
+def test_a_director_that_is_asked_to_end_ends_all_and_writes_nothing(trainers, first, tmp_path, capfd):
+    """As an interrupted run asks it: by SIGTERM, for which Ray has a handler that writes a trace."""
+    trainers.train(job(first, tmp_path / "made"))
+    started = children()
+    [director] = [each for each in started if each.pid == trainers._director._process._process.pid]
+    director.terminate()
+    psutil.wait_procs(started, timeout=60)
+    assert not [each for each in started if each.is_running() and each.name() in ("raylet", "gcs_server")]
+    trainers.close()
+    assert "SIGTERM" not in capfd.readouterr().err
+
+
 def test_what_a_trainer_raises_is_raised_here(trainers, first, tmp_path):
     shutil.copytree(first.path, tmp_path / "damaged")
     weights = tmp_path / "damaged" / "model" / "model.safetensors"
