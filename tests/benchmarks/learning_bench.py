@@ -34,7 +34,7 @@ class Bench:
     """One arm's surroundings, and its exam: before, every `evaluation.validate_every` rounds, and after the last.
 
     `solved` maps a round to one digit per test task, in their stored order: 1 where the greedy answer was right.
-    `seconds` is what the exams took.
+    `seconds` is what the exams took, `stopped` why training ended before the last round, if it did.
     """
 
     config: Config
@@ -43,6 +43,7 @@ class Bench:
     engine: TransformersEngine
     solved: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
+    stopped: str = ""
 
     def examine(self, policy: Policy, round: int) -> None:
         """Note the greedy answers after so many rounds, if it is time to."""

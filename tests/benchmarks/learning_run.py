@@ -83,7 +83,8 @@ class RandomReward(BaseEnv):
 def train_rlft(bench: Bench, policy: Policy, environment: BaseEnv) -> list[float]:
     """All rounds with rlft, each sampled before the one before it is trained on if there is a lag.
 
-    Returns the mean reward of each.
+    Returns the mean reward of each. A round that is given up (`TrainReport.stopped`) ends them, as it ends a run: the
+    policy before it is then examined in place of all that would have followed.
     """
     means = list[float]()
     lag, ahead = bench.config.training.lag, deque[SampledRound]()
@@ -91,9 +92,14 @@ def train_rlft(bench: Bench, policy: Policy, environment: BaseEnv) -> list[float
         while len(ahead) <= lag and (next_one := number + len(ahead)) < bench.config.training.rounds:
             ahead.append(sample_round(bench.task_set, environment, policy, bench.engine, bench.config, round=next_one))
         sampled = ahead.popleft()
+        before = {name: weight.clone() for name, weight in policy.model.state_dict().items()}
         report = train_sampled(policy, sampled, bench.config, age=min(number, lag))
         if report.stopped:
-            raise RuntimeError(f"round {number} was stopped: {report.stopped}")
+            policy.model.load_state_dict(before)
+            bench.stopped = f"round {number}: {report.stopped}"
+            for missed in range(number, bench.config.training.rounds):
+                bench.examine(policy, missed + 1)
+            break
         means.append(statistics.fmean(reward.total for reward in sampled.rewards if reward.total is not None))
         bench.examine(policy, number + 1)
     return means
@@ -126,6 +132,7 @@ def run_arm(bench: Bench, arm: str, start: PolicyFolder) -> dict[str, Any]:
         "seconds": time.perf_counter() - started - (bench.seconds - examined),
         "exam_seconds": bench.seconds,
         "train_reward": rewards,
+        "stopped": bench.stopped,
         "tasks": [task.id for task in bench.task_set.split("test")],
         "solved": {str(number): answers for number, answers in bench.solved.items()},
     }

@@ -1,5 +1,6 @@
 """The learning benchmark in miniature: statistics by hand, bookkeeping, and every kind of arm for two rounds."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from rlft.curriculum.uniform import tasks_of_round
-from tests.benchmarks import learning
+from tests.benchmarks import learning, learning_run
 from tests.benchmarks.learning_bench import make_bench, make_warm_start
 from tests.benchmarks.learning_intervals import draw, interval, summarize
 from tests.benchmarks.learning_plot import draw_picture
@@ -154,6 +155,33 @@ def check_arm(arm, start):
     assert len(result["train_reward"]) == 2
     assert result["seconds"] > 0
     return bench
+
+
+def test_a_round_that_is_given_up_ends_training_and_the_policy_before_it_is_examined(start, monkeypatch):
+    real, examined = learning_run.train_sampled, []
+
+    def spoil(policy, *arguments, **options):
+        report = real(policy, *arguments, **options)
+        for weight in policy.model.parameters():
+            weight.data.zero_()
+        return dataclasses.replace(report, stopped="KL 1 after update 1")
+
+    monkeypatch.setattr(learning_run, "train_sampled", spoil)
+    bench = make_bench(arm_config(SUMS, TINY, "dapo", 0))
+    ask = bench.examine
+    monkeypatch.setattr(
+        bench,
+        "examine",
+        lambda policy, round: (
+            examined.append(float(sum(weight.abs().sum() for weight in policy.model.parameters()))),
+            ask(policy, round),
+        ),
+    )
+    result = run_arm(bench, "dapo", start)
+    assert result["stopped"] == "round 0: KL 1 after update 1"
+    assert result["train_reward"] == []
+    assert list(result["solved"]) == ["0", "1", "2"]
+    assert len(set(examined)) == 1
 
 
 @pytest.mark.parametrize("arm", ["dapo", "random", "lag_1"])
