@@ -173,7 +173,7 @@ def test_a_round_that_is_given_up_ends_training_and_the_policy_before_it_is_exam
         bench,
         "examine",
         lambda policy, round: (
-            examined.append(float(sum(weight.abs().sum() for weight in policy.model.parameters()))),
+            examined.append(float(sum(weight.detach().abs().sum() for weight in policy.model.parameters()))),
             ask(policy, round),
         ),
     )
