@@ -40,7 +40,7 @@ def token_logprobs(policy: Policy, batch: Batch, temperature: float, *, with_ent
         with attending(policy.model) if batch.attention is not None else nullcontext():
             hidden = split.backbone(**inputs)
         found = selected_logprobs(
-            hidden.flatten(0, 1)[batch.sources],
+            _taken(hidden.flatten(0, 1), batch.sources),
             split.head,
             batch.targets,
             temperature,
@@ -51,3 +51,11 @@ def token_logprobs(policy: Policy, batch: Batch, temperature: float, *, with_ent
     logprobs, entropy = read_through(policy.sharded, read)
     assert logprobs is not None
     return SelectedLogprobs(batch.spread(logprobs), None if entropy is None else batch.spread(entropy))
+
+
+def _taken(hidden: Tensor, places: Tensor) -> Tensor:
+    """Return the rows at these places, of which some are there several times, so that gradients are the same each time.
+
+    The threads of a CPU add up the gradient of `hidden[places]` in no order, and those of a GPU that of `index_select`.
+    """
+    return hidden.index_select(0, places) if hidden.device.type == "cpu" else hidden[places]

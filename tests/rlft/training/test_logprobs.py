@@ -9,7 +9,7 @@ import torch
 from rlft.attention.interface import attending
 from rlft.training.batching import pack_groups, pad_rows
 from rlft.training.checkpointing import gradient_checkpointing
-from rlft.training.logprobs import token_logprobs
+from rlft.training.logprobs import _taken, token_logprobs
 from tests.factories import make_rollout
 from tests.rlft.attention.models import FAMILIES, OTHERS, alone, make_small_policy, tokens_read
 
@@ -212,3 +212,18 @@ def test_nothing_sampled_at_all(way):
     assert result.logprobs.tolist() == result.entropy.tolist() == [[0.0]]
     result.logprobs.sum().backward()
     assert not any(p.grad.any() for p in policy.model.parameters() if p.grad is not None)
+
+
+def test_gradients_are_the_same_bits_each_time_with_several_threads():
+    # Completions of one prompt are predicted from its last token. torch divides this many numbers among threads.
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(4000, 64, generator=generator, requires_grad=True)
+    places = torch.randint(0, 4000, (6000,), generator=generator)
+    weights = torch.randn(6000, 64, generator=generator)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        found = [torch.autograd.grad((_taken(hidden, places) * weights).sum(), hidden)[0] for _ in range(50)]
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(found[0], again) for again in found[1:])
