@@ -28,7 +28,7 @@ from mlops.runs.unknown import unknown_run
 from mlops.runtime.signals import keep_from_zenml
 from rlft.config import Config
 from rlft.errors import EnvironmentSetupError, RlftError
-from rlft.readiness.distributed import check_machine
+from rlft.readiness.distributed import check_cluster, check_machine
 
 logger = logging.getLogger(__name__)
 Redo = Annotated[
@@ -101,6 +101,7 @@ def check_place(config: Config, stack: str | None) -> None:
     """Raise RlftError for what the rest of the run needs, and this machine or the pods of the stack will not have."""
     if stack is None:
         check_machine(config)
+        check_cluster(config, find_home().root)
         return
     from mlops.stacks.image import check_image
 

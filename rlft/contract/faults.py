@@ -25,6 +25,7 @@ from rlft.visible import visible
 
 LONGEST = 500
 """The most characters that an error's description has."""
+_PLACE = "__rlft_place__"  # an attribute of an error, which pickle keeps
 _LONGEST_TAIL = 400  # characters of the place and the hint in a description
 _OURS = tuple(RLFT_FOLDER.parent / name for name in OWN_PACKAGES)
 _STANDARD = Path(sysconfig.get_paths()["stdlib"]).resolve()
@@ -49,7 +50,10 @@ def failure_of(where: str, error: BaseException, task: Task | None = None) -> Fa
     if text := _text_of(error):
         head += f": {text}"
     place = tail = ""
-    if not isinstance(error, RlftError) and (found := _own_frame(error) or _own_frame(whole)) is not None:
+    if noted := getattr(error, _PLACE, ""):
+        place = str(noted)
+        tail = f", at {place}"
+    elif not isinstance(error, RlftError) and (found := _own_frame(error) or _own_frame(whole)) is not None:
         frame, entry = found
         place = f"{_shown(entry.filename)}:{entry.lineno}"
         tail = f", at {place}"
@@ -58,6 +62,12 @@ def failure_of(where: str, error: BaseException, task: Task | None = None) -> Fa
     tail = _clean(tail)[:_LONGEST_TAIL]
     why = _clean(head)[: LONGEST - len(tail)] + tail
     return Failure(where, why, raised=type(error).__name__, place=_clean(place))
+
+
+def note_place(error: BaseException) -> None:
+    """Note at an error where in the user's own code it was, for a process that it is sent to without its trace."""
+    if not isinstance(error, RlftError) and (found := place_of(error)) is not None:
+        setattr(error, _PLACE, found[0])
 
 
 def place_of(error: BaseException) -> tuple[str, str] | None:

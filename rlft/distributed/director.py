@@ -136,9 +136,16 @@ class _Speaker:
 
 
 def _stand_alone() -> None:
-    """Leave Ctrl-C to the process of the run, which then closes the link."""
+    """Leave Ctrl-C to the process of the run, which then closes the link, and the terminal, too.
+
+    Ray writes there what it has in its logs as well: traces of its own code, and paragraphs about each dead worker.
+    What is to be said of it is said by the run.
+    """
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(os.devnull, "w") as nowhere:
+        for stream in (1, 2):
+            os.dup2(nowhere.fileno(), stream)
 
 
 def _end_by_sigterm() -> None:

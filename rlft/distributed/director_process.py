@@ -15,13 +15,17 @@ from typing import Any
 
 from rlft.distributed import director
 from rlft.distributed.demand import Demand
+from rlft.distributed.local_cluster import remove_folders
 from rlft.distributed.messages import Done, Failed, Heard, Request, Said
 from rlft.distributed.trainer_actors import RESUME
+from rlft.engines.child import end_session
 from rlft.errors import DistributedError
 
 _END_SECONDS = 30.0
-_SLACK = 300.0
-"""Seconds on top of a request's own limit in which the director must be heard of: Ray may take long to start."""
+_START_SECONDS = 300.0
+"""Seconds on top of a request's own limit in which a new director must be heard of: Ray may take long to start."""
+_SLACK = 30.0
+"""Seconds on top of it once it has been heard of: the director says itself, and better, what does not answer it."""
 
 
 class DirectorProcess:
@@ -35,16 +39,16 @@ class DirectorProcess:
     def ask(self, request: Request, seconds: float, heard: Callable[[Heard], None]) -> Any:
         """Return what the director answers to a request; `heard` is called with what it says before that.
 
-        It must take the request, and be heard of, every `seconds` and `_SLACK` more. Raises DistributedError if it is
-        not, or ends, and what it raises itself; then all that it has started is ended.
+        It must take the request, and be heard of, every `seconds` and some more. Raises DistributedError if it is not,
+        or ends, and what it raises itself; then all that it has started is ended.
         """
         with self._lock:
             try:
                 if self._process is None:
                     self._process = _Process(director.direct, self.demand)
-                self._process.send(request, seconds + _SLACK)
+                self._process.send(request, seconds + _START_SECONDS)
                 while True:
-                    match self._process.hear(seconds + _SLACK):
+                    match self._process.hear(seconds + (_SLACK if self._process.was_heard else _START_SECONDS)):
                         case Done(value):
                             return value
                         case Failed() as failed:
@@ -70,7 +74,7 @@ def ask_once(work: Callable[..., None], *arguments: Any) -> Any:
     """Return what a function says in a process of its own that may use Ray. Raises DistributedError if it ends."""
     asked = _Process(work, *arguments)
     try:
-        said = asked.hear(_SLACK)
+        said = asked.hear(_START_SECONDS)
         assert isinstance(said, Done)
         return said.value
     finally:
@@ -87,6 +91,7 @@ class _Process:
         self._process.start()
         theirs.close()
         self._sender: threading.Thread | None = None
+        self.was_heard = False
 
     def send(self, request: Request, seconds: float) -> None:
         """Send a request. Raises DistributedError if the process has ended, or has not taken it after so many seconds.
@@ -118,9 +123,11 @@ class _Process:
             if time.monotonic() > limit:
                 raise _silent(seconds)
         try:
-            return self._link.recv()
+            said = self._link.recv()
         except (EOFError, ConnectionError) as cause:
             raise self._ended() from cause
+        self.was_heard = True
+        return said
 
     def _ended(self) -> DistributedError:
         self._process.join(_END_SECONDS)
@@ -141,6 +148,10 @@ class _Process:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+        # Where it could not end Ray itself: its agents outlive a raylet that is killed.
+        if self._process.pid is not None:
+            end_session(self._process.pid)
+        remove_folders()
 
 
 def _silent(seconds: float) -> DistributedError:

@@ -49,6 +49,10 @@ class ExistingCluster:
             self.ray.shutdown()
             raise
 
+    def is_up(self) -> bool:
+        """Return `True`: which of a cluster's programs has died is not known here."""
+        return True
+
     def meeting(self) -> Path:
         """Return a new file by which the trainers can meet on whatever machine they are; it is there until `close`."""
         remove_left_behind(_KIND, self._folder)

@@ -10,8 +10,11 @@ import secrets
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from rlft.cores import cores_here
 from rlft.distributed.demand import Demand
@@ -23,6 +26,7 @@ _OBJECTS = 512 << 20
 """Bytes that Ray keeps free in memory for what it hands on: a round's rollouts."""
 _KIND = "ray"  # of temporary folders
 _RAYS = "r"  # of the folder: Ray lets every user of the machine write to what it is given
+_SHORT = Path("/tmp")
 _SOCKET = f"{_RAYS}/session_2026-01-01_00-00-00_000000_{{pid}}/sockets/plasma_store"
 """The longest path of a socket that Ray makes in the folder."""
 _SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
@@ -82,6 +86,12 @@ class LocalCluster:
                 fix=f"{_what_helps(cause)}, or remove `distributed`",
             ) from cause
 
+    def is_up(self) -> bool:
+        """Return whether the program of Ray's that runs trainers and engines here, the raylet, is alive."""
+        with suppress(psutil.Error):
+            return any(each.name() == "raylet" and each.status() != "zombie" for each in psutil.Process().children())
+        return False
+
     def meeting(self) -> Path:
         """Return a new file by which the trainers can meet."""
         return self.folder / f"meeting-{secrets.token_hex(4)}"
@@ -99,16 +109,16 @@ def _what_helps(cause: Exception) -> str:
 
 
 def make_folder() -> Path:
-    """Make the folder for Ray's files, which this user alone can read, and remove those that killed processes left.
+    """Make the folder for Ray's files, which this user alone can read, and remove those that ended processes left.
 
     It is where temporary files go, or in /tmp if the paths of Ray's sockets would be too long there. Raises
     DistributedError if it cannot be made.
     """
+    remove_folders()
     parent, name = Path(tempfile.gettempdir()), folder_prefix(_KIND, short=True)
     longest = parent / f"{name}{8 * 'x'}" / _SOCKET.format(pid=os.getpid())  # eight bytes are those of `mkdtemp`
     if len(os.fsencode(longest)) > _SOCKET_BYTES:
-        parent = Path("/tmp")
-    remove_left_behind(_KIND, parent, short=True)
+        parent = _SHORT
     try:
         return Path(tempfile.mkdtemp(prefix=name, dir=parent))
     except OSError as cause:
@@ -117,6 +127,12 @@ def make_folder() -> Path:
             where="distributed",
             fix=f"let this user write to {parent}, and make room there, or remove `distributed`",
         ) from cause
+
+
+def remove_folders() -> None:
+    """Remove the folders for Ray of those processes of this machine that have ended."""
+    for parent in {Path(tempfile.gettempdir()), _SHORT}:
+        remove_left_behind(_KIND, parent, short=True)
 
 
 def _variables(token: Path) -> dict[str, str]:

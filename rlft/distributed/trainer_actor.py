@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from rlft.config.distributed import Sharding
+from rlft.contract.faults import note_place
 from rlft.distributed.local_cluster import LOOPBACK, address_here
 from rlft.distributed.place import Place
 from rlft.distributed.pulse import Pulse
@@ -52,6 +53,13 @@ class TrainerActor:
 
     def train(self, job: Job) -> TrainReport:
         """Train a round, and write the policy that it makes unless the report says that it was stopped."""
+        try:
+            return self._train(job)
+        except Exception as error:
+            note_place(error)  # Ray carries its trace as text alone
+            raise
+
+    def _train(self, job: Job) -> TrainReport:
         assert self._world is not None, "join first"
         self._check_sees(job)
         policy, reference = self._known_or_loaded(job.policy), self._refer(job.reference)

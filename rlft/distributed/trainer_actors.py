@@ -24,6 +24,7 @@ from rlft.types import TrainReport
 RESUME = "`rlft resume` goes on with the run from its last finished round"
 _START_SECONDS = 300.0
 """Seconds that the processes may take at least to start, in which each imports torch and transformers."""
+_ALL_DEAD = "Ray's own program on this machine (raylet) has died, and the trainers with it"
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 _GRACE = 3.0
 """Seconds in which the others fail, too, once a trainer has: the first to be heard of may only have lost a peer."""
@@ -57,7 +58,7 @@ class TrainerActors:
         Raises DistributedError if a trainer dies or hangs, and what a trainer raises.
         """
         if not self._actors:
-            self._start()
+            self._start(progress)
         given = self._cluster.ray.put(job)
         return self._call(lambda actor: actor.train.remote(given), progress, self._settings.timeout_seconds)[0]
 
@@ -72,14 +73,14 @@ class TrainerActors:
                     self._cluster.ray.kill(actor)
         return pids
 
-    def _start(self) -> None:
+    def _start(self, progress: Progress) -> None:
         size, seconds = self._size, self._settings.timeout_seconds
         # As many threads as cores, unless OMP_NUM_THREADS says otherwise.
         made = self._cluster.ray.remote(
             num_cpus=self._cluster.cores, num_gpus=int(self._on_gpu), max_restarts=0, concurrency_groups={"pulse": 1}
         )(TrainerActor)
         self._actors = [made.remote(rank, size, self._settings.sharding) for rank in range(size)]
-        self._places = self._call(lambda actor: actor.place.remote(), silent, max(seconds, _START_SECONDS))
+        self._places = self._wait_for_places(max(seconds, _START_SECONDS), progress)
         own = Place.here()
         self._pids = [each.pid if own.sees(each) else 0 for each in self._places]
         self._tell_pids(self._pids)
@@ -88,6 +89,25 @@ class TrainerActors:
         self._call(
             lambda actor: actor.join.remote(meeting, device, 2 * seconds, are_together(self._places)), silent, seconds
         )
+
+    def _wait_for_places(self, limit: float, progress: Progress) -> list[Place]:
+        """Return where all trainers are. Raises DistributedError if one has not started after so many seconds."""
+        ray, ends = self._cluster.ray, time.monotonic() + limit
+        calls = waiting = [actor.place.remote() for actor in self._actors]
+        while waiting:
+            done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=1.0)
+            if any(self._failure(call) for call in done):
+                self._raise_first(calls)
+            self._tick()
+            if waiting:
+                progress(len(done), len(calls), "trainers started")
+            if waiting and time.monotonic() > ends:
+                raise DistributedError(
+                    f"{len(done)} of {len(calls)} trainers have started within {limit:g} s",
+                    where="distributed",
+                    fix=f"look whether another run has the cores or GPUs that the others wait for; {RESUME}",
+                )
+        return ray.get(calls)
 
     def _call(self, method: Callable[[Any], Any], progress: Progress, limit: float) -> list[Any]:
         """Return what a method returns in every trainer; raise as `train` does, after `limit` seconds of standstill."""
@@ -136,7 +156,8 @@ class TrainerActors:
         found = {calls.index(call): failure for call in done if (failure := self._failure(call))}
         for rank, failure in found.items():
             if isinstance(failure, ray.exceptions.RayActorError):
-                raise DistributedError(f"{self._name(rank)} has died", where="distributed", fix=RESUME) from failure
+                what = f"{self._name(rank)} has died" if self._cluster.is_up() else _ALL_DEAD
+                raise DistributedError(what, where="distributed", fix=RESUME) from failure
         failures = sorted(found.values(), key=lambda failure: not isinstance(_cause_of(failure), RlftError))
         raise _with_place(failures[0])
 

@@ -41,7 +41,7 @@ class Trainers:
                 case Alive():
                     pass
 
-        within = 2 * self._director.demand.settings.timeout_seconds
+        within = self._director.demand.settings.timeout_seconds
         try:
             return self._director.ask(Train(job, self.folder), within, heard)
         except BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlft.config import Config, DistributedConfig
+from rlft.cores import cores_here
 from rlft.distributed.demand import Demand
 from rlft.distributed.local_cluster import is_installed
 from rlft.errors import DistributedError
@@ -41,10 +42,24 @@ def check_gpus(config: Config) -> None:
         )
 
 
+def check_cores(config: Config) -> None:
+    """Raise DistributedError if there are more trainers than cores of this machine, where they are to have these."""
+    settings, device = config.distributed, config.policy.device
+    if settings is None or settings.address is not None or (device != "cpu" and gpus_here()):
+        return
+    if settings.trainers > (there := cores_here()):
+        raise DistributedError(
+            f"{settings.trainers} trainers need a core each, and this machine has {there}",
+            where="distributed.trainers",
+            fix=f"set it to {there} or less",
+        )
+
+
 def check_machine(config: Config) -> None:
     """Raise DistributedError if this machine lacks what several processes need: for a run that goes on here."""
     check_ray(config.distributed)
     check_gpus(config)
+    check_cores(config)
 
 
 def check_cluster(config: Config, folder: Path) -> None:

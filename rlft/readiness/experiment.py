@@ -9,7 +9,7 @@ from pathlib import Path
 from rlft.config import Config, PolicyConfig
 from rlft.errors import RlftError
 from rlft.readiness.device import check_device, check_device_with_torch
-from rlft.readiness.distributed import check_cluster, check_gpus, check_ray
+from rlft.readiness.distributed import check_cluster, check_cores, check_gpus, check_ray
 from rlft.readiness.engine import check_engine
 from rlft.readiness.environment import check_environment
 from rlft.readiness.loss import check_loss, check_loss_file
@@ -42,6 +42,7 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
         *costly_tasks,
         lambda: check_device_with_torch(config.policy.device),
         lambda: check_gpus(config),
+        lambda: check_cores(config),
         lambda: check_cluster(config, folder),
         lambda: check_loss(config.training),
     ]

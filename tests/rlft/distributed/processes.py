@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from multiprocessing.connection import Connection
 from typing import Any
@@ -18,6 +19,26 @@ def stops(link: Connection, *_: Any) -> None:
 def dies(link: Connection, *_: Any) -> None:
     """Die while something is being sent."""
     time.sleep(1)
+    os._exit(3)
+
+
+def answers_once(link: Connection, *_: Any) -> None:
+    """Answer the first request, and be stopped."""
+    from rlft.distributed.messages import Done
+
+    link.send(Done(link.recv()))
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def leaves(link: Connection, *_: Any) -> None:
+    """Say which program and which folder of Ray's it has, and die without ending them."""
+    from rlft.distributed.local_cluster import make_folder
+    from rlft.distributed.messages import Done
+
+    os.setsid()
+    link.recv()
+    link.send(Done((subprocess.Popen(["sleep", "600"]).pid, make_folder())))
+    link.recv()
     os._exit(3)
 
 

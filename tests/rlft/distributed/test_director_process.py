@@ -22,6 +22,7 @@ ROUND: Any = b"x" * (32 << 20)  # far more than a socket holds
 def asked(monkeypatch):
     """A function that asks a process which does this; its limit is a second."""
     monkeypatch.setattr(director_process, "_SLACK", 0.0)
+    monkeypatch.setattr(director_process, "_START_SECONDS", 0.0)
     made = DirectorProcess(Demand(DistributedConfig(engine="ray"), on_gpu=False))
 
     def ask(work, request=ROUND, seconds=1.0):
@@ -58,6 +59,24 @@ def test_after_one_that_has_failed_another_takes_the_next_round(asked):
         asked(processes.dies, seconds=60.0)
     assert asked(processes.echoes, seconds=120.0) == ROUND
     assert asked(processes.echoes, b"again", seconds=120.0) == b"again"
+
+
+def test_one_that_has_been_heard_of_is_waited_for_no_longer_than_asked(asked, monkeypatch):
+    monkeypatch.setattr(director_process, "_START_SECONDS", 600.0)
+    monkeypatch.setattr(director_process, "_END_SECONDS", 1.0)
+    assert asked(processes.answers_once, b"first") == b"first"
+    with pytest.raises(DistributedError, match="has not answered for 1 s"):
+        asked(processes.answers_once, b"second")
+
+
+def test_what_a_process_leaves_that_dies_is_ended_and_removed(asked):
+    started, folder = asked(processes.leaves, b"first", seconds=120.0)
+    assert psutil.pid_exists(started)
+    assert folder.is_dir()
+    with pytest.raises(DistributedError, match=r"has died \(exit code 3\)"):
+        asked(processes.leaves, b"second", seconds=120.0)
+    assert not psutil.pid_exists(started) or psutil.Process(started).status() == "zombie"
+    assert not folder.exists()
 
 
 def test_what_cannot_be_sent_is_said_as_it_is(asked):

@@ -1,5 +1,7 @@
 """What keeps several processes from training is said before a run: no Ray, or fewer GPUs than trainers."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from rlft.config import DistributedConfig
@@ -39,6 +41,30 @@ def test_each_trainer_has_a_gpu_of_its_own_where_they_have_any(monkeypatch, gpus
     with pytest.raises(DistributedError, match="4 trainers need a GPU each, and this machine has 3") as caught:
         distributed.check_gpus(config)
     assert "set it to 3" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("cores", "gpus", "device", "address", "wrong"),
+    [
+        (3, 0, "auto", None, True),
+        (4, 0, "auto", None, False),
+        (3, 4, "auto", None, False),
+        (3, 4, "cpu", None, True),
+        (3, 0, "cpu", "auto", False),
+    ],
+)
+def test_each_trainer_has_a_core_of_its_own_on_a_cpu(monkeypatch, cores, gpus, device, address, wrong):
+    monkeypatch.setattr(distributed, "gpus_here", lambda: [1] * gpus)
+    monkeypatch.setattr(distributed, "cores_here", lambda: cores)
+    config = load_config(TINY, [f"policy.device={device}"])
+    distributed.check_cores(config)
+    settings = DistributedConfig(engine="ray", trainers=4, address=address)
+    with (
+        pytest.raises(DistributedError, match="4 trainers need a core each, and this machine has 3")
+        if wrong
+        else nullcontext()
+    ):
+        distributed.check_cores(config.model_copy(update={"distributed": settings}))
 
 
 @pytest.mark.parametrize(
