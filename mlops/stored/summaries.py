@@ -19,7 +19,7 @@ def stored_summary(home: Home, run: Any) -> Summary | None:
     """
     from mlops.runs.finding import attempts_of
 
-    attempts = [run, *attempts_of(run)]
+    attempts = attempts_of(run)  # newest first; the one that is asked for may have been cut short and resumed
     found = (read_summary(home, str(attempt.id)) for attempt in attempts)
     own = next((summary for summary in found if summary is not None), None)
     if own is not None and own.status != "running":
