@@ -15,7 +15,7 @@ from mlops.home.folder import Home
 from mlops.home.settings import settings_file
 from mlops.stacks.away import server_error
 from rlft.errors import MemoryShortError, RlftError, StorageError
-from rlft.shortage import shortage_of
+from rlft.shortage import SAID, shortage_of
 
 _STORES = ("aiobotocore", "botocore", "s3fs")  # libraries
 
@@ -33,17 +33,16 @@ def shortage_error(error: BaseException, home: Home, resume: str | None) -> Rlft
     then = f", then `{resume}`" if resume else ", then start again"
     match shortage_of(error):
         case "disk":
-            what, where = "the disk is full: nothing more can be written", _full_place(home)
-            return StorageError(what, where=where, fix=f"make room there{then}")
+            return StorageError(SAID["disk"], where=_full_place(home), fix=f"make room there{then}")
         case "read-only":
             fix = f"make it writable (mount -o remount,rw), or copy it to another place and set RLFT_HOME{then}"
-            return StorageError("nothing can be written there any more", where=str(home.root), fix=fix)
+            return StorageError(SAID["read-only"], where=str(home.root), fix=fix)
         case "temporary":
             fix = f"make room there, or name another folder in TMPDIR{then}"
-            return StorageError("no folder takes temporary files", where=os.environ.get("TMPDIR", "/tmp"), fix=fix)
+            return StorageError(SAID["temporary"], where=os.environ.get("TMPDIR", "/tmp"), fix=fix)
         case "memory" | "gpu":
             fix = f"free memory, or use a smaller model or smaller batches{then}"
-            return MemoryShortError("there is too little memory", fix=fix)
+            return MemoryShortError(SAID["memory"], fix=fix)
         case None:
             return _store_error(error, then)
 
@@ -51,7 +50,7 @@ def shortage_error(error: BaseException, home: Home, resume: str | None) -> Rlft
 def _store_error(error: BaseException, then: str) -> RlftError | None:
     """Return the sentence for what the client of a stack's store says, where ZenML itself has asked it."""
     said = any(type(each).__module__.split(".")[0] in _STORES for each in (error, error.__cause__))
-    fix = f"see that the store can be reached, has room and lets you in{then}"
+    fix = f"see that this machine reaches the store, has its keys (AWS_ACCESS_KEY_ID and so on) and finds room{then}"
     return (
         StorageError(f"the artifact store has failed: {str(error) or type(error).__name__}", fix=fix) if said else None
     )

@@ -12,6 +12,14 @@ from typing import Literal
 
 Shortage = Literal["disk", "read-only", "temporary", "memory", "gpu"]
 
+SAID: dict[Shortage, str] = {
+    "disk": "the disk is full: nothing more can be written",
+    "read-only": "nothing can be written there any more",
+    "temporary": "no folder takes temporary files",
+    "memory": "there is too little memory",
+    "gpu": "there is too little memory",
+}
+"""What is said of each."""
 _BY_NUMBER: dict[int, Shortage] = {
     errno.ENOSPC: "disk",
     errno.EDQUOT: "disk",

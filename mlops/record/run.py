@@ -45,10 +45,18 @@ from mlops.tracking.run import DESCRIPTION, Tracker
 from mlops.tracking.system import SystemMetrics
 from mlops.tracking.values import redact, short
 from rlft.config import Config
-from rlft.errors import FixedSettingError, FormatVersionError, ResumedElsewhereError, StorageError, TrackerError
+from rlft.errors import (
+    FixedSettingError,
+    FormatVersionError,
+    ResumedElsewhereError,
+    RlftError,
+    StorageError,
+    TrackerError,
+)
 from rlft.estimation.peak import peak_memory
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
+from rlft.shortage import SAID, shortage_of
 from rlft.types import Interval, Judging
 
 logger = logging.getLogger(__name__)
@@ -197,7 +205,8 @@ def _begin(
 
 def _note_failure(record: Record, cause: Exception) -> None:
     away = server_error(cause, record.resume)
-    record.summary.error = hide(str(away or cause))
+    short = None if isinstance(cause, RlftError) else shortage_of(cause)  # libraries wrap that in texts of their own
+    record.summary.error = hide(SAID[short] if short and not away else str(away or cause))
     record.summary.needs_new_settings = isinstance(cause, FixedSettingError)
     record.zenml_answers, record.was_ended = away is None, was_ended(cause)
 

@@ -12,6 +12,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator
 from zenml.client import Client
 from zenml.enums import StackComponentType
+from zenml.exceptions import ArtifactStoreInterfaceError
 from zenml.stack.utils import validate_stack_component_config
 
 from mlops.stacks.in_the_clear import check_settings, check_variables
@@ -125,11 +126,12 @@ def validate_components(stack: StackFile) -> None:
         check_settings(settings, known, where)
         try:
             validate_stack_component_config(settings, flavor, kind)
-        except (ValueError, KeyError, ImportError) as cause:  # pydantic's ValidationError is a ValueError
+        except (ValueError, KeyError, ImportError, ArtifactStoreInterfaceError) as cause:  # also of pydantic
             raise StackError(
                 f"ZenML does not take the {component.flavor} {kind.value}:\n{describe_refusal(cause, where)}",
                 where=stack.name,
-                fix="correct the settings there; a secret is made with `zenml secret create NAME --interactive`",
+                fix="correct the settings there; a secret is made with `zenml secret create NAME --private "
+                "--interactive`, and without --private for all",
             ) from cause
 
 

@@ -10,12 +10,14 @@ from mlops.home.variables import ALWAYS
 from mlops.stacks.lacking import lacking_files, lacking_packages
 from mlops.stacks.needs import Needs
 from mlops.stacks.requirements import image_requirements
+from mlops.stacks.stack import describe_refusal
 from mlops.stacks.variables import lacking_variables
 from rlft.config import Config
 from rlft.errors import NotReadyError, StackError
 
 if TYPE_CHECKING:
     from zenml.config import DockerSettings
+    from zenml.stack import Stack
 
 IMAGE = "RLFT_IMAGE"
 """The variable that names an image with all packages, such as one made of rlft's Dockerfile; then none is made."""
@@ -56,13 +58,15 @@ def check_image(config: Config) -> None:
 def check_pods(needs: Needs) -> None:
     """Raise NotReadyError, which names every file, package and variable that is needed and the stack's pods lack.
 
-    A stack whose orchestrator is ZenML's local one has no pods. Raises StackError where rlft is no clone.
+    A stack whose orchestrator is ZenML's local one has no pods. Raises StackError where rlft is no clone, and where
+    ZenML does not take the stack on this machine, such as without a kubeconfig that has the stack's context.
     """
     from zenml.client import Client
 
     stack = Client().active_stack
     if stack.orchestrator.flavor == "local":
         return
+    _check_stack(stack)
     if not PINS.is_file():
         raise StackError(
             "the image is made of rlft's clone, and this rlft was installed without one",
@@ -77,3 +81,17 @@ def check_pods(needs: Needs) -> None:
     ]
     if problems:
         raise NotReadyError(problems)
+
+
+def _check_stack(stack: Stack) -> None:
+    from zenml.exceptions import StackValidationError
+
+    try:
+        stack.validate()
+    except (StackValidationError, RuntimeError) as cause:  # a RuntimeError where there is no kubeconfig
+        raise StackError(
+            f"ZenML does not take the stack on this machine:\n{describe_refusal(cause)}",
+            where="--stack",
+            fix="correct what it names here (`kubectl config get-contexts` lists the clusters it knows), or the "
+            "stack's file, and apply that with `rlft stack FILE`",
+        ) from cause

@@ -52,4 +52,7 @@ def _own(value: Any) -> Any:
     return [_own(each) for each in value] if isinstance(value, list) else value
 
 
-_WAY_OUT = "put it into a secret of ZenML, `zenml secret create NAME --KEY=...`, and write {{NAME.KEY}} in the file"
+_WAY_OUT = (
+    "put it into a secret of ZenML, `zenml secret create NAME --interactive` (with --private for yourself alone), and "
+    "write {{NAME.KEY}} in the file"
+)

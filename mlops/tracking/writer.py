@@ -65,7 +65,8 @@ class RunWriter:
         changed = sorted(name for name, value in values.items() if there.get(name, value) != value)
         if changed:
             logger.warning(
-                "parameters differ from those of the run's start and stay as they were: %s", ", ".join(changed)
+                "MLflow shows the parameters of the run's start, as it changes none: %s has another value from here on",
+                ", ".join(changed),
             )
         new = [Param(name, value) for name, value in values.items() if name not in there]
         for start in range(0, len(new), PARAMS_AT_ONCE):

@@ -58,6 +58,7 @@ def remote(monkeypatch):
         environment={},
         secrets=[],
         all_components=[],
+        validate=lambda: None,
         requirements=lambda: {"kubernetes>=21.7,<26", "s3fs>2022.3.0,!=2025.3.1", "mlflow>=2.1.1,<4"},
     )
     monkeypatch.setattr(Client, "active_stack", stack)

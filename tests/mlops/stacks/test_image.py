@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from zenml.exceptions import StackValidationError
 
 from cli.replayed import options_for
 from mlops.clone import PINS
@@ -100,3 +101,15 @@ def test_an_rlft_without_its_clone_has_nothing_to_make_an_image_of(folder, monke
     monkeypatch.setattr(image, "PINS", folder / "requirements" / "base.txt")
     with pytest.raises(StackError, match="installed without one"):
         check_image(load_config(folder / "config.yaml"))
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, StackValidationError])
+def test_a_stack_that_zenml_does_not_take_here_is_refused_in_a_sentence(remote, kind):
+    def refuse():
+        raise kind("Could not load the Kubernetes configuration")
+
+    remote.validate = refuse
+    with pytest.raises(StackError, match="ZenML does not take the stack on this machine") as caught:
+        check_image(load_config(TINY))
+    assert "Could not load the Kubernetes configuration" in caught.value.what
+    assert "kubectl config get-contexts" in caught.value.fix
