@@ -95,19 +95,21 @@ def plan_retraining(
     code_of_run(config)
     explicit = any(override.partition("=")[0] == _CORRECTION for override in overrides)
     chosen = config.training.importance_sampling_correction
-    return Plan(source, config, chosen if chosen or explicit else CORRECTION)
+    return Plan(source, config, chosen if chosen or explicit or config.training.lag else CORRECTION)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredStages(Stages):
     """The stages of a run whose rounds take what is `stored` instead of sampling.
 
-    `correction` is for rounds that another policy has sampled; which these are is noted in `own`.
+    `correction` is for rounds that another policy has sampled; which these are is noted in `own`. Those that had been
+    sampled with a `lag` are trained on with it again.
     """
 
     stored: Mapping[int, StoredRound] = field(default_factory=dict)
     correction: str | None = None
     own: dict[int, bool] = field(default_factory=dict)
+    lag: int = 0
 
     @property
     def draws(self) -> bool:
@@ -117,7 +119,7 @@ class StoredStages(Stages):
     def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
         """Return the stored attempts of a round and their rewards."""
         del policy, tasks
-        return Scored(self.stored[round].rollouts, self.stored[round].rewards)
+        return Scored(self.stored[round].rollouts, self.stored[round].rewards, age=min(round, self.lag))
 
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """Train on a round, with the correction if its attempts are not the policy's own."""
@@ -189,7 +191,8 @@ def _stages(config: Config, source: Source, correction: str | None, display: Any
     silent = config.tracking.model_copy(update={"trace_every": 0, "highest_paid": 0})
     updates = {"tracking": silent, "training": config.training.without_lag()}  # nothing is sampled, ahead or not
     plain = Stages.of(config.model_copy(update=updates), display)
-    return StoredStages(plain.config, plain.fingerprints, plain.show, source.rounds, correction)
+    lag = config.training.lag
+    return StoredStages(plain.config, plain.fingerprints, plain.show, source.rounds, correction, lag=lag)
 
 
 def _changes(source: Source, config: Config) -> dict[str, list[Any]]:

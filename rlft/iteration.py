@@ -20,7 +20,6 @@ from rlft.engines.base import Engine, Sampling
 from rlft.policy import Policy
 from rlft.rewards.by_settings import score_by
 from rlft.rollout import PolicyPlayer, collect_rollouts
-from rlft.training.off_policy import CORRECTION, corrected
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from rlft.types import Rewards, Rollouts, Task, TaskSet, TrainReport
@@ -89,9 +88,9 @@ def train_sampled(
 ) -> TrainReport:
     """Change `policy` in place by GRPO on a round that it sampled itself, or did `age` rounds of training ago.
 
-    Rollouts of an earlier policy are corrected for as with `training.lag`. `reference` is as in `run_round`.
+    `reference` is as in `run_round`.
     """
-    training = corrected(config.training, CORRECTION if age else None)
+    training = config.training
     prepare_optimizer(policy, training, None)
     return train_round(
         policy,

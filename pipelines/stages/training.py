@@ -13,7 +13,6 @@ from rlft.curriculum.draw import is_plain
 from rlft.rollout import Selection
 from rlft.syntax import parsed_again
 from rlft.training.chosen_loss import loss_fingerprint
-from rlft.training.off_policy import CORRECTION, corrected
 from steps.collect_pass_rates import collect_pass_rates
 from steps.draw_tasks import draw_tasks
 from steps.generate_groups import generate_groups
@@ -124,10 +123,8 @@ class Training(Calls):
     def _training(
         self, policy: Artifact, reference: Artifact, scored: Scored, round: int
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return what `train_grpo` is given. Rollouts of an earlier policy are corrected for (`training.lag`)."""
+        """Return what `train_grpo` is given."""
         config, training = self.config, self.config.training.without_lag()
-        if scored.age:
-            training = corrected(training, CORRECTION)
         given = (
             policy,
             reference,

@@ -9,7 +9,7 @@ from rlft.config.loss import Correction
 from rlft.types import Rollouts
 
 CORRECTION: Correction = "sequence_truncate"
-"""The correction where none is chosen: a rollout weighs how much likelier the policy is to sample it, up to a cap."""
+"""That of a retraining that names none: a rollout weighs how much likelier the policy is to sample it, up to a cap."""
 
 
 def is_on_policy(rollouts: Rollouts, weights_hash: str) -> bool:

@@ -18,12 +18,13 @@ from rlft.types import Rollout
 class OldLogprobs:
     """Notes them where they are needed again, and says which ones a part of an update has.
 
-    `corrected` says whether a correction weighs the rollouts by what sampled them, and `lagged` that the policy of an
-    earlier round did; made before the first update.
+    `lagged` says that the policy of an earlier round has sampled the rollouts, and `corrected` that a correction weighs
+    them by what did. With either the ratio of the loss is that of the policy to itself before the round (decoupled,
+    arXiv:2110.00641). Made before the first update.
     """
 
     def __init__(self, reading: Reading, *, corrected: bool, lagged: bool) -> None:
-        self.reading, self.corrected, self.lagged = reading, corrected, lagged
+        self.reading, self.lagged, self.decoupled = reading, lagged, corrected or lagged
         self.identity = (
             reading.policy.identity
         )  # that of the policy before the first update, which fresh rollouts carry
@@ -33,14 +34,13 @@ class OldLogprobs:
         """Return whether `remember` is needed before the first update.
 
         At a first update of fresh rollouts, those that this policy sampled, the log-probabilities of that same pass are
-        the old ones, and so they are with a correction. Otherwise those recorded when the tokens were sampled are used,
-        unless what sampled is corrected for, or fresh rollouts are trained on in half precision: there rounding in a
-        batch of another shape is enough to move the ratio of a sequence out of its bounds (docs/LOG.md, "rounding and
-        clipping in bfloat16").
+        the old ones, and so they are with a lag or a correction. Otherwise those recorded when the tokens were sampled
+        are used, unless there is a lag or a correction, or fresh rollouts are trained on in half precision: there
+        rounding in a batch of another shape is enough to move the ratio of a sequence out of its bounds (docs/LOG.md,
+        "rounding and clipping in bfloat16").
         """
         half = next(iter(self.reading.policy.model.parameters())).dtype in (torch.float16, torch.bfloat16)
-        # Without a correction the loss's ratio is all that tells other rollouts from the policy's own.
-        return updates > 1 and (self.corrected or (half and self.are_fresh(groups)))
+        return updates > 1 and (self.decoupled or (half and self.are_fresh(groups)))
 
     def remember(
         self,
@@ -68,10 +68,10 @@ class OldLogprobs:
         """Return log-probabilities [rollouts, tokens] of the policy before the first update.
 
         At the `first` update these are the part's `own`, so that every ratio is exactly 1 and no second pass is needed:
-        for fresh rollouts, and for those of another policy that a correction weighs. Otherwise they are those that
-        were noted, or else those recorded at sampling.
+        for fresh rollouts, and for others with a lag or a correction. Otherwise they are those that were noted, or else
+        those recorded at sampling: then the ratio is all that tells other rollouts from the policy's own.
         """
-        if first and (self.corrected or self.are_fresh([pairs])):
+        if first and (self.decoupled or self.are_fresh([pairs])):
             if self.lagged:
                 self._note(pairs, own)
             return own

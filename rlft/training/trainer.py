@@ -42,8 +42,8 @@ def train_round(
     in the means of the loss alone; with `beta` above 0 they are trained on for their KL, and without a `reference` the
     base weights with the adapter off are that. Nothing is random: there is no dropout and no shuffling. All trainers of
     a `world` call this with the same arguments, each with its shard of the policy, and get the same report but for its
-    seconds. `age` is how many rounds of training the policy that sampled was behind this one: above 0 and with a
-    correction, how far an update moved the policy is measured from the policy before the round.
+    seconds. `age` is how many rounds of training the policy that sampled was behind this one: above 0, the ratios of
+    the loss and how far an update moved the policy are taken from the policy before the round.
 
     When the loss, a gradient, the KL, or the difference to the engine's log-probabilities goes out of bounds, the
     report's `stopped` says so, and the rollouts that were trained on are `filtered:round_undone`. Then `policy` must be
@@ -65,7 +65,7 @@ def train_round(
         max_logp_difference=_logp_limit(rollouts, temperature),
         meter=Meter(progress, sum(len(pairs) for groups in updates for pairs in groups), "rollouts"),
         world=world,
-        lagged=age > 0 and settings.importance_sampling_correction is not None,
+        lagged=age > 0,
     )
     stopped = _update(updater, plan, updates, max(len(dealt), 1), progress)
     return TrainReport(

@@ -33,8 +33,8 @@ class Updater:
     """Takes the optimizer steps of one round, and tallies what its metrics are made of.
 
     `max_logp_difference` bounds the mean difference of log-probabilities between sampling and training, in nats; `None`
-    means no bound. Of `lagged` rollouts, which the policy of an earlier round has sampled, the change by an update is
-    measured from the policy before this round; they need a correction for what sampled. `meter` counts the rollouts
+    means no bound. Of `lagged` rollouts, which the policy of an earlier round has sampled, ratios and the change by an
+    update are taken from the policy before this round. `meter` counts the rollouts
     that are encoded here, in every update again. Every trainer of a `world` has an updater of its own, and all call the
     same methods with the same arguments. Raises DistributedError if their devices do not compute the model alike.
     """

@@ -95,7 +95,7 @@ def test_a_round_is_drawn_by_the_rates_that_it_is_given():
     assert (result.draw.retired, result.draw.curriculum) == (6, "pass_rate")
 
 
-def test_a_round_that_was_sampled_before_the_last_training_is_corrected_for():
+def test_a_round_that_was_sampled_before_the_last_training_is_trained_on_without_weights():
     settings = config(updates_per_round=2)
     policy, engine = create_policy(settings.policy, seed=settings.seed), TransformersEngine()
     sampled = [sample_round(TASKS, FirstCharacter(), policy, engine, settings, round=number) for number in range(2)]
@@ -106,4 +106,4 @@ def test_a_round_that_was_sampled_before_the_last_training_is_corrected_for():
     assert effective[0] == pytest.approx(1.0, abs=1e-5)  # the policy's own attempts weigh the same but for rounding
     assert 0 < effective[1] < 0.999
     weighed = ["sampling/capped_ratio" in report.metrics for report in (own, late)]
-    assert weighed == [False, True]  # only the loss of the second one has weights
+    assert weighed == [False, False]  # the ratio of the loss is to the policy before the round, and nothing is weighted

@@ -656,13 +656,14 @@ def test_rollouts_without_a_sampled_token_measure_nothing():
     assert updater.metrics()["grad_norm"] == 0
 
 
+@pytest.mark.parametrize("correction", [CORRECTED, {}])
 @pytest.mark.parametrize("updates", [1, 2])
-def test_how_far_an_update_went_from_lagged_rollouts_is_measured_from_the_policy_before_the_round(updates):
+def test_how_far_an_update_went_from_lagged_rollouts_is_measured_from_the_policy_before_the_round(updates, correction):
     # What sampled is off by a noise of 0.5, which is much further than one update goes.
     policy = ready(make_small_policy("qwen3", sharpness=2.0))
     groups = one_order(make_groups(policy, noise=0.5, fresh=False))
     before, mask = own_logprobs(policy, groups), pad_rows(flat(groups), policy.device).mask
-    settings = {"updates_per_round": updates, "learning_rate": 1e-3, "max_kl": 1e-9, **CORRECTED}
+    settings = {"updates_per_round": updates, "learning_rate": 1e-3, "max_kl": 1e-9, **correction}
     report = run(policy, groups, age=1, **settings)  # so small a bound has all tokens looked at
     assert report.stopped is not None
     assert "to the policy before the round after update 1 exceeds" in report.stopped
@@ -677,6 +678,19 @@ def test_how_far_an_update_went_from_lagged_rollouts_is_measured_from_the_policy
     stopped = run(other, one_order(make_groups(other, noise=0.5, fresh=False)), **settings)
     assert "to the sampling policy" in stopped.stopped
     assert stopped.metrics["kl_update"] > 4 * report.metrics["kl_update"]
+
+
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_ratios_of_lagged_rollouts_are_to_the_policy_before_the_round(monkeypatch, iterations):
+    # Without weights the loss must not ask what sampled, so rollouts whose recorded log-probabilities are off by a
+    # noise of 0.5 change the policy as those of its own do, whose ratios are 1 at the first update.
+    changed = []
+    for noise, age in ((0.0, 0), (0.5, 1)):
+        policy = ready(make_small_policy("qwen3", sharpness=2.0))
+        groups = one_order(make_groups(policy, noise=noise, fresh=not age))
+        run(policy, groups, age=age, num_iterations=iterations, learning_rate=1e-3, max_kl=1e9)
+        changed.append([weight.detach().clone() for weight in policy.model.parameters()])
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(*changed, strict=True))
 
 
 def test_whoever_watches_sees_each_part_of_the_look_at_the_kl():
