@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import Field, ValidationError, field_validator
 from zenml.client import Client
-from zenml.enums import StackComponentType
+from zenml.enums import StackComponentType, StoreType
 from zenml.exceptions import ArtifactStoreInterfaceError
 from zenml.stack.utils import validate_stack_component_config
 
@@ -171,6 +171,11 @@ def apply_stack_file(stack: StackFile) -> str:
         client.create_stack(stack.name, {kind: str(value) for kind, value in ids.items()})
     if stack.server:
         check_parts(stack.name)
+    elif stack.orchestrator.flavor not in (None, "local") and client.zen_store.type == StoreType.SQL:
+        logger.warning(
+            "ZenML's database is on this machine, where pods and others do not reach it: use `zenml login` with the "
+            "address of a server, and apply the file again"
+        )
     return stack.name
 
 

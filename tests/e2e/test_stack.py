@@ -181,6 +181,7 @@ def kubernetes(user) -> UserHome:
     user.ask("client.create_secret('mlflow', {'username': 'u', 'password': 'p'})\nprint(json.dumps(1))")
     applied = user.rlft("stack", str(ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml"))
     assert applied.code == 0, applied.output
+    assert "ZenML's database is on this machine" in applied.output  # where no pod reaches it
     return user
 
 
@@ -247,6 +248,10 @@ def test_a_schedule_on_kubernetes_is_refused_with_what_a_cluster_cannot_keep(kub
     assert "nothing looks for reasons in a cluster; write always" in " ".join(told.output.split())
     listed = json.loads(kubernetes.module("cli", "schedule", "list", "--json").stdout)
     assert "weekly" not in [each["name"] for each in listed]
+    refused = kubernetes.rlft("rehearse", str(TINY), "--stack", "rlft-k8s-gpu")
+    assert refused.code == 2, refused.output
+    assert "ZenML does not take the stack on this machine" in " ".join(refused.output.split())
+    assert "kubectl config get-contexts" in " ".join(refused.output.split())
 
 
 def test_a_schedule_on_a_stack_that_keeps_none_is_kept_here(user):
