@@ -26,9 +26,11 @@ class Draws:
     def sample(self, policy: Artifact, number: int, age: int = 0) -> Scored:
         """Sample and score a round; the next one is drawn by what has come of it.
 
-        `age` is how many rounds of training the policy will be behind the one that is trained on them.
+        `age` is how many rounds of training the policy will be behind the one that is trained on them; attempts that
+        are stored know it themselves.
         """
-        return replace(self._sample(policy, number), age=age)
+        sampled = self._sample(policy, number)
+        return replace(sampled, age=age or sampled.age)
 
     def _sample(self, policy: Artifact, number: int) -> Scored:
         if not self.stages.draws:
