@@ -35,6 +35,7 @@ from rich.console import Console
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home
 from mlops.ids import AS_STORED
+from rlft.cores import cores_here
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.types import Trajectory
 from tests.benchmarks.machine import describe
@@ -54,6 +55,7 @@ OVERLAP = (
     "reward.timeout_seconds=60",
     "tracking.trace_every=0",
 )
+THREADS = {"OMP_NUM_THREADS": str(max(cores_here() - 1, 1))}  # a core is for what goes on beside training
 log = Console(stderr=True, soft_wrap=True)
 _GAP = 0.08  # seconds without a request after which the next one is of another round
 
@@ -102,7 +104,7 @@ def run(config: Path, settings: Sequence[str], home: Path, address: str = "") ->
     done = subprocess.run(
         [sys.executable, "-m", "cli", "run", str(config), *words, "--set", "controls=[]", "--summary", str(summary)],
         cwd=home,
-        env={**os.environ, "PYTHONPATH": str(ROOT), ADDRESS: address},
+        env={**THREADS, **os.environ, "PYTHONPATH": str(ROOT), ADDRESS: address},
         capture_output=True,
         text=True,
     )
