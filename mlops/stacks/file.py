@@ -126,7 +126,8 @@ def validate_components(stack: StackFile) -> None:
         check_settings(settings, known, where)
         try:
             validate_stack_component_config(settings, flavor, kind)
-        except (ValueError, KeyError, ImportError, ArtifactStoreInterfaceError) as cause:  # also of pydantic
+        # pydantic's ValidationError is a ValueError.
+        except (ValueError, KeyError, ImportError, ArtifactStoreInterfaceError) as cause:
             raise StackError(
                 f"ZenML does not take the {component.flavor} {kind.value}:\n{describe_refusal(cause, where)}",
                 where=stack.name,

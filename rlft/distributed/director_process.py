@@ -46,9 +46,9 @@ class DirectorProcess:
             try:
                 if self._process is None:
                     self._process = _Process(director.direct, self.demand)
-                self._process.send(request, seconds + _START_SECONDS)
+                self._process.send(request, seconds + self._process.slack)
                 while True:
-                    match self._process.hear(seconds + (_SLACK if self._process.was_heard else _START_SECONDS)):
+                    match self._process.hear(seconds + self._process.slack):
                         case Done(value):
                             return value
                         case Failed() as failed:
@@ -91,7 +91,7 @@ class _Process:
         self._process.start()
         theirs.close()
         self._sender: threading.Thread | None = None
-        self.was_heard = False
+        self.slack = _START_SECONDS
 
     def send(self, request: Request, seconds: float) -> None:
         """Send a request. Raises DistributedError if the process has ended, or has not taken it after so many seconds.
@@ -126,7 +126,7 @@ class _Process:
             said = self._link.recv()
         except (EOFError, ConnectionError) as cause:
             raise self._ended() from cause
-        self.was_heard = True
+        self.slack = _SLACK
         return said
 
     def _ended(self) -> DistributedError:
