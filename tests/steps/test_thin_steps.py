@@ -27,18 +27,27 @@ def test_a_step_only_connects(file):
     assert steps[0].end_lineno - steps[0].lineno < 50
 
 
-class FakeRuntime(Runtime):
+class FakePolicies:
     """Hands out one policy, and remembers what was kept."""
 
-    def __init__(self, policy, tmp_path):
-        super().__init__()
-        self.live, self.kept, self.target = policy, [], tmp_path / "next"
+    training_progress = None
+
+    def __init__(self, policy):
+        self.live, self.kept = policy, []
 
     def borrow(self, folder, device):
         return self.live
 
     def keep(self, policy):
         self.kept.append(policy)
+
+
+class FakeRuntime(Runtime):
+    """Has one policy, and one folder for the next."""
+
+    def __init__(self, policy, tmp_path):
+        super().__init__()
+        self.policies, self.target = FakePolicies(policy), tmp_path / "next"
 
     def new_folder(self):
         return self.target
@@ -56,7 +65,7 @@ def test_a_round_that_is_undone_gives_back_the_policy_that_came_in(stopped, tmp_
         folder, folder, rollouts, rewards, TrainingConfig(), "", 1.0, 256, 3, "cpu"
     )
     assert (policy == folder) == bool(stopped)
-    assert bool(runtime.kept) == (not stopped)  # a policy with bad numbers must not stay warm
+    assert bool(runtime.policies.kept) == (not stopped)  # a policy with bad numbers must not stay warm
     clocks = {name: returned.metrics[f"perf/{name}_seconds"] for name in ("rollout", "score", "train")}
     assert clocks == {"rollout": 4.0, "score": 0.25, "train": 2.0}
     if not stopped:
