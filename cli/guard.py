@@ -17,7 +17,7 @@ from rich.logging import RichHandler
 from cli.shortages import shortage_error
 from mlops.display.terminal import errors, styled, visible_logs
 from mlops.home.folder import Home, find_home, stay_in
-from mlops.home.processes import own_note
+from mlops.home.processes import own_note, with_command
 from mlops.home.variables import quieten
 from mlops.runtime.last_words import keep_trace, write_summary
 from mlops.runtime.signals import Interrupt, installed
@@ -60,7 +60,7 @@ def _told(summary: Path | None, interrupt: Interrupt) -> Iterator[None]:
     except (typer.Exit, KeyboardInterrupt):
         raise
     except RlftError as error:
-        _end(error, summary, started)
+        _end(error, summary, started, _way_on(find_home(), started, interrupt))
     except BaseException as error:  # an environment may raise SystemExit, whose text Python would print as it is
         home = find_home()
         resume = _way_on(home, started, interrupt)
@@ -71,9 +71,12 @@ def _told(summary: Path | None, interrupt: Interrupt) -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _end(error: RlftError, summary: Path | None, started: float) -> NoReturn:
-    """Print an error, leave a summary that says it, and raise typer.Exit with the error's exit code."""
-    said = hide(str(error))
+def _end(error: RlftError, summary: Path | None, started: float, resume: str | None = None) -> NoReturn:
+    """Print an error, leave a summary that says it, and raise typer.Exit with the error's exit code.
+
+    `resume` is the command that goes on with the run, if one has begun.
+    """
+    said = hide(with_command(str(error), resume))
     errors.print(styled("error", "red"), said)
     _fail(summary, started, said)
     raise typer.Exit(error.exit_code) from None

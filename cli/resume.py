@@ -39,7 +39,7 @@ Redo = Annotated[
     ),
 ]
 Trainers = Annotated[
-    int | None, typer.Option(min=1, help="Train the rest with so many processes, in place of distributed.trainers.")
+    int | None, typer.Option(min=1, help="Train the rest with so many processes (distributed.trainers).")
 ]
 
 
@@ -79,9 +79,8 @@ def resume(
         found = resumable_attempt(home, asked, redo=bool(redo))
         if (end := how_it_ended(home, name)) != KILLED:
             errors.print(end)
-        again = resumed(
-            found, tracking_uri if stack else None, [f"distributed.trainers={trainers}"] if trainers else []
-        )
+        settings = [f"distributed.{each}" for each in ("engine=ray", f"trainers={trainers}")] if trainers else []
+        again = resumed(found, tracking_uri if stack else None, settings)
         agree(home, found, name, again.config, trusted=trust)
         note_trust(home, again.inputs["config"])
         interrupt.resume = resume_command(name, stack)

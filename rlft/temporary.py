@@ -52,7 +52,7 @@ def writing(what: str, where: str, room: str = "the disk (TMPDIR may name a larg
     try:
         yield
     except (OSError, SafetensorError) as cause:
-        fix = f"{_remedy(cause, room)}, then `rlft resume` this run"
+        fix = f"{_remedy(cause, room)}, then `rlft resume` goes on with the run"
         raise StorageError(f"{what} could not be written: {cause}", where=where, fix=fix) from cause
 
 

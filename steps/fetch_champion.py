@@ -31,6 +31,6 @@ def fetch_champion(
         raise RlftError(
             f"version {version} of {name} is no longer the champion",
             where="registry",
-            fix="`rlft resume` this run: it then compares with the new champion",
+            fix="`rlft resume` goes on with the run, and compares with the new champion",
         )
     return PolicyFolder(champion.policy_folder)

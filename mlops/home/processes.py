@@ -66,6 +66,14 @@ def resume_command(name: str, stack: str | None) -> str:
     return f"rlft resume {quote(name)}" + (f" --stack {quote(stack)}" if stack else "")
 
 
+def with_command(said: str, resume: str | None) -> str:
+    """Return an error's text with the command that goes on with its run in place of the bare `rlft resume`.
+
+    What `rlft` raises does not know the run's name, and a person who reads it has to copy the command.
+    """
+    return said.replace("`rlft resume`", f"`{resume}`") if resume else said
+
+
 def note_process(home: Home, run_id: str, run_name: str, *, resumes: bool = True, stack: str = "") -> None:
     """Write a note of this process into the home, so that a later one can tell whether the run is alive."""
     process = psutil.Process()

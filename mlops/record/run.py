@@ -22,7 +22,7 @@ from zenml.utils.dashboard_utils import get_run_url
 
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import calls_witnessed
-from mlops.home.processes import forget_process, note_process, resume_command
+from mlops.home.processes import forget_process, note_process, resume_command, with_command
 from mlops.registry.champion import current_champion
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
@@ -206,7 +206,7 @@ def _begin(
 def _note_failure(record: Record, cause: Exception) -> None:
     away = server_error(cause, record.resume)
     short = None if isinstance(cause, RlftError) else shortage_of(cause)  # libraries wrap that in texts of their own
-    record.summary.error = hide(SAID[short] if short and not away else str(away or cause))
+    record.summary.error = hide(SAID[short] if short and not away else with_command(str(away or cause), record.resume))
     record.summary.needs_new_settings = isinstance(cause, FixedSettingError)
     record.zenml_answers, record.was_ended = away is None, was_ended(cause)
 

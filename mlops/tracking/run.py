@@ -64,6 +64,7 @@ class Tracker:
         self._warned: set[str] = set()  # kinds of entries whose failure was told
         self._patience = Patience()
         self._is_kept = False  # whether there may be a file of what is missing
+        self._is_lost = False  # whether that file lacks some of it
 
     @classmethod
     def open(
@@ -170,7 +171,8 @@ class Tracker:
         """End the run (`FINISHED`, `FAILED` or `KILLED`); what is still missing goes to `missed_path`."""
         self._backlog.append({"kind": "end", "status": status})
         if missing := self.flush():
-            logger.warning("%d entries did not reach the tracker; they are in %s", missing, self.missed_path)
+            where = "they are lost" if self._is_lost else f"they are in {self.missed_path}"
+            logger.warning("%d entries did not reach the tracker; %s", missing, where)
 
     def _write(self, entry: Entry) -> None:
         self._backlog.append(entry)
@@ -184,8 +186,9 @@ class Tracker:
                 write_missed(self.missed_path, self.root_run, self._backlog)
             elif self._is_kept:
                 self.missed_path.unlink(missing_ok=True)
-            self._is_kept = bool(self._backlog)
+            self._is_kept, self._is_lost = bool(self._backlog), False
         except OSError as cause:
+            self._is_lost = True
             if "keep" not in self._warned:
                 self._warned.add("keep")
                 logger.error("%s cannot be written (%s): what the tracker misses is lost", self.missed_path, cause)

@@ -30,7 +30,7 @@ def memory_error(stage: str, uses: Collection[Use], config: Config, kind: Shorta
     return MemoryShortError(
         f"{whose} has too little memory{_asked(said)}",
         where=stage,
-        fix=f"{again if settings else ''}free memory, then `rlft resume` this run",
+        fix=f"{again if settings else ''}free memory, then `rlft resume` goes on with the run",
     )
 
 

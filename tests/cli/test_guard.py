@@ -49,6 +49,25 @@ def test_a_damaged_summary_of_another_run_is_passed_over(tmp_path):
     assert guard.summary_since(home, 0.0) == own
 
 
+@pytest.mark.parametrize(("begun", "said"), [(True, "rlft resume mine"), (False, "rlft resume")])
+def test_an_error_of_a_run_that_has_begun_names_the_whole_command_that_goes_on_with_it(
+    begun, said, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("RLFT_HOME", str(tmp_path))
+    monkeypatch.setattr(guard.errors, "_width", 2000)
+    if begun:
+        note_process(find_home(), "7", "mine-1")
+
+    def fails(interrupt):
+        interrupt.resume = "rlft resume mine"
+        raise RlftError("a trainer has died", where="distributed", fix="`rlft resume` goes on with the run")
+
+    with pytest.raises(typer.Exit), guard.guarded(False, tmp_path / "s.json") as interrupt:
+        fails(interrupt)
+    assert capsys.readouterr().err.endswith(f"what to do: `{said}` goes on with the run\n")
+    assert f"`{said}` goes on" in json.loads((tmp_path / "s.json").read_text())["error"]
+
+
 def test_a_shortage_is_a_sentence_that_the_summary_has_too(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RLFT_HOME", str(tmp_path))
     monkeypatch.setattr(guard.errors, "_width", 2000)

@@ -61,7 +61,7 @@ def test_a_lost_trainer_costs_its_round_and_another_number_goes_on(whole, make_h
     assert done.returncode == 1, said
     assert "trainer 2 of 2 (process " in said
     assert "has died" in said
-    assert "rlft resume" in said
+    assert "`rlft resume lost` goes on with the run from its last finished round" in said
     resumed = home.rlft("resume", "lost", "--trainers", "1")
     check_goes_on(home, whole, resumed)
     assert trained_by(home, resumed.summary["pipeline_run_id"], 1) is None  # the run's own process
@@ -112,6 +112,9 @@ def test_a_lost_head_of_a_cluster_costs_its_round_once_it_is_back(whole, make_ho
             home, f"{cluster['head']}:head", address, "headless", dies="the head of Ray does not answer"
         )
         assert "look whether the machine of the head is up" in said
+    too_early = home.rlft("resume", "headless")
+    assert too_early.code == 2, too_early.output
+    assert f"nothing answers at {address}" in " ".join(too_early.output.split())
     with running(token, int(address.rpartition(":")[2])) as cluster:
         assert cluster["address"] == address
         check_goes_on(home, whole, home.rlft("resume", "headless"))
@@ -125,6 +128,6 @@ def run_and_lose(home, lost, address, name, dies="has died"):
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 1, said
     assert dies in said
-    assert "`rlft resume` goes on with the run from its last finished round" in said
+    assert f"`rlft resume {name}` goes on with the run from its last finished round" in said
     assert "Traceback" not in said
     return said

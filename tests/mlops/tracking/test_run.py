@@ -1,3 +1,4 @@
+import errno
 import json
 import logging
 import os
@@ -228,6 +229,16 @@ def test_a_store_that_hangs_is_probed_after_ever_longer_pauses_and_what_it_misse
     ]  # fmt: skip
     entries = json.loads(missed.read_text())["entries"]  # nothing has ended the run: a kill leaves this
     assert [entry["step"] for entry in entries] == list(range(0, 3600, 60))
+
+
+@pytest.mark.parametrize(("room", "said"), [(True, "; they are in "), (False, "; they are lost")])
+def test_what_the_tracker_misses_is_said_to_be_where_it_is(room, said, tmp_path, monkeypatch, caplog):
+    tracker = Tracker.open(DOWN, "experiment", "root", "run", missed_path=tmp_path / "missed.json")
+    if not room:
+        full = OSError(errno.ENOSPC, "No space left on device")
+        monkeypatch.setattr(tracking, "write_missed", lambda *given: (_ for _ in ()).throw(full))
+    tracker.finish()
+    assert said in caplog.messages[-1]
 
 
 def test_a_store_that_answers_again_is_trusted_again(open_run, monkeypatch):

@@ -57,7 +57,7 @@ def test_the_sentence_is_a_command_and_names_the_values_of_now():
         "  what to do: run it again with --set training.per_step_token_budget=1536 "
         "--set training.gradient_checkpointing=true (training.per_step_token_budget is 3072, "
         "training.gradient_checkpointing is false), which takes from the cache what these do not change; or free "
-        "memory, then `rlft resume` this run"
+        "memory, then `rlft resume` goes on with the run"
     )
     assert error.exit_code == 1
     cuda = memory_error(
@@ -65,5 +65,5 @@ def test_the_sentence_is_a_command_and_names_the_values_of_now():
     )
     assert str(cuda) == (
         "scores r000: the GPU has too little memory: it was asked for 20 GiB\n"
-        "  what to do: free memory, then `rlft resume` this run"
+        "  what to do: free memory, then `rlft resume` goes on with the run"
     )
