@@ -89,9 +89,10 @@ def _check_stack(stack: Stack) -> None:
     try:
         stack.validate()
     except (StackValidationError, RuntimeError) as cause:  # a RuntimeError where there is no kubeconfig
+        in_kubernetes = stack.orchestrator.flavor == "kubernetes"
+        known = " (`kubectl config get-contexts` lists the clusters it knows)" if in_kubernetes else ""
         raise StackError(
             f"ZenML does not take the stack on this machine:\n{describe_refusal(cause)}",
             where="--stack",
-            fix="correct what it names here (`kubectl config get-contexts` lists the clusters it knows), or the "
-            "stack's file, and apply that with `rlft stack FILE`",
+            fix=f"correct what it names here{known}, or the stack's file, and apply that with `rlft stack FILE`",
         ) from cause

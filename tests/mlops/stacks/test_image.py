@@ -103,13 +103,13 @@ def test_an_rlft_without_its_clone_has_nothing_to_make_an_image_of(folder, monke
         check_image(load_config(folder / "config.yaml"))
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, StackValidationError])
-def test_a_stack_that_zenml_does_not_take_here_is_refused_in_a_sentence(remote, kind):
+@pytest.mark.parametrize(("kind", "flavor"), [(RuntimeError, "kubernetes"), (StackValidationError, "airflow")])
+def test_a_stack_that_zenml_does_not_take_here_is_refused_in_a_sentence(remote, kind, flavor):
     def refuse():
         raise kind("Could not load the Kubernetes configuration")
 
-    remote.validate = refuse
+    remote.validate, remote.orchestrator.flavor = refuse, flavor
     with pytest.raises(StackError, match="ZenML does not take the stack on this machine") as caught:
         check_image(load_config(TINY))
     assert "Could not load the Kubernetes configuration" in caught.value.what
-    assert "kubectl config get-contexts" in caught.value.fix
+    assert ("kubectl config get-contexts" in caught.value.fix) == (flavor == "kubernetes")
