@@ -13,6 +13,7 @@ from rlft.curriculum.draw import is_plain
 from rlft.rollout import Selection
 from rlft.syntax import parsed_again
 from rlft.training.chosen_loss import loss_fingerprint
+from rlft.workers.interpreter import shared_evenly
 from steps.collect_pass_rates import collect_pass_rates
 from steps.draw_tasks import draw_tasks
 from steps.generate_groups import generate_groups
@@ -109,6 +110,7 @@ class Training(Calls):
         with (
             self.show(f"updates {round_name(round)}", "updates") as progress,
             shared_runtime().policies.beside(progress, read) as beside,
+            shared_evenly(),
             parsed_again(),  # ZenML parses the code of a step when it starts it, here in two threads
         ):
             training = train_grpo.submit(*given, **named)

@@ -4,6 +4,7 @@
 - `folders`: keeps the working directory of a run apart from that of the code
 - `loops`: keeps one event loop for the life of an environment
 - `threads`: runs plain code in a thread of its own, and asks a thread to end
+- `interpreter`: shares Python's interpreter evenly between threads that both have much to do
 - `loop_thread`: a thread with an event loop, which is left behind when code in it hangs
 - `bounded`: runs many coroutines on such a thread, so many at once, each within a time limit
 - `pool`, `process`: worker processes, which of them makes a call, and what became of it if its process ended
