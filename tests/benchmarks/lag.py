@@ -1,12 +1,14 @@
 """What `training.lag: 1` saves in time.
 
-    python -m tests.benchmarks.lag --json
+    python -m tests.benchmarks.lag --json [--turns 2]
 
-Runs of `tests/fixtures/configs/tiny.yaml` with larger rounds, whose reward asks a server on loopback. The server lets
-the attempts of a round wait for as long as a round is trained, as a first run without waiting has shown. `wall` are
-the seconds from the beginning of the first sampling to the end of the last update, with what ZenML takes, and `ratio`
-is that of lag 1 over that of lag 0. `least` is what R rounds can come to: (R + 1) / 2R, as the first sampling and the
-last update have nothing beside them. What lag 1 costs in learning is the arm `lag_1` of `tests.benchmarks.learning`.
+Runs of `tests/fixtures/configs/tiny.yaml` with a larger model and larger rounds, whose reward asks a server on
+loopback. The server lets the attempts of a round wait for as long as a round is trained, as a first run without
+waiting has shown. The learning rate is next to nothing: a policy that learns has rounds of other lengths, and the wait
+is that of all. `wall` are the seconds from the beginning of the first sampling to the end of the last update, with
+what ZenML takes. In each turn a run with lag 0 is followed by one with lag 1, and `ratio` is the median of the turns'
+ratios of `wall`. `least` is what R rounds can come to: (R + 1) / 2R, as the first sampling and the last update have
+nothing beside them. What lag 1 costs in learning is the arm `lag_1` of `tests.benchmarks.learning`.
 
 Each run is a process with a home of its own. Progress goes to stderr; the last line of stdout is one JSON object.
 """
@@ -28,6 +30,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -42,14 +45,19 @@ from tests.benchmarks.machine import describe
 from tests.rlft.engines.chat_servers import ChatServer
 
 ROOT = Path(__file__).resolve().parents[2]
+CONFIG = ROOT / "tests" / "fixtures" / "configs" / "tiny.yaml"
 ADDRESS = "RLFT_BENCHMARK_SERVER"
 ROUNDS = 10
+# Large enough that training is arithmetic, as it is of any model that is worth it: 30,000 parameters are all Python.
+MODEL = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}
 OVERLAP = (
+    *(f"policy.from_scratch.{name}={value}" for name, value in MODEL.items()),
     f"training.rounds={ROUNDS}",
     f"evaluation.validate_every={ROUNDS}",
     "training.tasks_per_round=32",
     "training.num_generations=8",
-    "training.num_iterations=48",
+    "training.num_iterations=4",
+    "training.learning_rate=1e-9",
     "environment.name=tests.benchmarks.lag:Waiting",
     "reward.audit=false",
     "reward.timeout_seconds=60",
@@ -57,7 +65,7 @@ OVERLAP = (
 )
 THREADS = {"OMP_NUM_THREADS": str(max(cores_here() - 1, 1))}  # a core is for what goes on beside training
 log = Console(stderr=True, soft_wrap=True)
-_GAP = 0.08  # seconds without a request after which the next one is of another round
+_GAP = 0.4  # seconds without a request after which the next one is of another round: sampling and steps take longer
 
 
 class Waiting(ReasoningGym):
@@ -121,18 +129,29 @@ def wall_of_rounds(home: Path) -> float:
     return (datetime.strptime(ended, AS_STORED) - datetime.strptime(began, AS_STORED)).total_seconds()
 
 
-def overlap(folder: Path) -> dict[str, Any]:
+def overlap(folder: Path, turns: int) -> dict[str, Any]:
     """Return the wall seconds of rounds with lag 0 and 1 beside a server that takes as long as training."""
-    config = ROOT / "tests" / "fixtures" / "configs" / "tiny.yaml"
     with ChatServer(Waits(0.0)) as server:
-        alone = run(config, OVERLAP, folder / "alone", server.url)["seconds"]
+        alone = run(CONFIG, OVERLAP, folder / "alone", server.url)["seconds"]
     seconds = alone["train"] / ROUNDS
     log.print(f"a round is trained for {seconds:.2f} s")
-    found: dict[str, Any] = {"rounds": ROUNDS, "waits": round(seconds, 3), "least": (ROUNDS + 1) / (2 * ROUNDS)}
+    found = [turn(folder / str(number), seconds) for number in range(turns)]
+    return {
+        "rounds": ROUNDS,
+        "waits": round(seconds, 3),
+        "least": (ROUNDS + 1) / (2 * ROUNDS),
+        "turns": found,
+        "ratio": round(median(each["ratio"] for each in found), 3),
+    }
+
+
+def turn(folder: Path, seconds: float) -> dict[str, Any]:
+    """Return what a run with lag 0 and one with lag 1 took beside a server that takes so many seconds for a round."""
+    found: dict[str, Any] = {}
     for lag in (0, 1):
         home = folder / f"lag-{lag}"
         with ChatServer(Waits(seconds)) as server:
-            summary = run(config, [*OVERLAP, f"training.lag={lag}"], home, server.url)
+            summary = run(CONFIG, [*OVERLAP, f"training.lag={lag}"], home, server.url)
         work = {name: round(summary["seconds"][name], 2) for name in ("rollout", "score", "train")}
         found[f"lag_{lag}"] = {"wall": round(wall_of_rounds(home), 2), **work}
         log.print(found[f"lag_{lag}"])
@@ -143,9 +162,13 @@ def main() -> None:
     """Run what is asked for, and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object, which is the default too")
-    parser.parse_args()
+    parser.add_argument("--turns", type=int, default=2, help="how many pairs of runs")
+    turns = parser.parse_args().turns
     with tempfile.TemporaryDirectory(prefix="rlft-lag-") as folder:
-        result = {"machine": describe("cpu", ["torch", "transformers", "zenml"]), "overlap": overlap(Path(folder))}
+        result = {
+            "machine": describe("cpu", ["torch", "transformers", "zenml"]),
+            "overlap": overlap(Path(folder), turns),
+        }
     Console(soft_wrap=True).print_json(json.dumps(result), indent=None)
 
 

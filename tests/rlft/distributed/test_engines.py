@@ -134,6 +134,24 @@ def test_engines_sample_and_one_that_dies_is_left_out_with_all_that_it_has_start
     assert list(tmp_path.iterdir()) == []
 
 
+def test_engines_sample_with_an_adapter_that_moves(tmp_path):
+    need_vllm()
+    need_ray()
+    engine, director = make_engine(tmp_path)
+    policy = make_vllm_policy(lora=True)
+    policy.model.generation_config.eos_token_id = []
+    try:
+        for _ in range(2):
+            engine.load_policy(policy)  # the canaries prove each engine
+            assert engine.metrics["engine/servers"] == 2
+            assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS))
+            move(policy, 2e-2)
+    finally:
+        engine.close()
+        director.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 KILLED = """
 import json, os, sys, time
 from pathlib import Path
