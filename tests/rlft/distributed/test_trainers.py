@@ -210,14 +210,22 @@ def train_often(trainers: Trainers, first: PolicyFolder, folder: Path) -> None:
         trainers.train(job(first, folder / f"again{number}"))
 
 
-def test_a_dead_head_is_named(request, first, tmp_path):
+@pytest.mark.parametrize(
+    ("dies", "said"),
+    [
+        ("gcs_server", r"the head of Ray does not answer any more|ha[sd] died"),
+        # Ray ends the process that directs the trainers, too, before or after that one hears of their death.
+        ("raylet", r"\(raylet\) has died, and the trainers with it|the process that directs the trainers has died"),
+    ],
+)
+def test_a_dead_program_of_ray_is_named_and_nothing_is_left(request, first, tmp_path, dies, said):
     request.getfixturevalue("trainers").close()
     trainers = start_trainers(DistributedConfig(engine="ray", trainers=2, timeout_seconds=60.0), tmp_path)
     try:
         trainers.train(job(first, tmp_path / "made"))
-        [head] = [each for each in children() if each.name() == "gcs_server"]
-        head.kill()
-        with pytest.raises(DistributedError, match=r"the head of Ray does not answer any more|ha[sd] died") as caught:
+        [program] = [each for each in children() if each.name() == dies]
+        program.kill()
+        with pytest.raises(DistributedError, match=said) as caught:
             train_often(trainers, first, tmp_path)
         assert "`rlft resume`" in caught.value.fix
     finally:
