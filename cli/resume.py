@@ -27,8 +27,9 @@ from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.unknown import unknown_run
 from mlops.runtime.signals import keep_from_zenml
 from rlft.config import Config
-from rlft.errors import EnvironmentSetupError, RlftError
+from rlft.errors import EnvironmentSetupError, NotReadyError, RlftError
 from rlft.readiness.distributed import check_cluster, check_machine
+from rlft.readiness.experiment import Check, raised_by
 
 logger = logging.getLogger(__name__)
 Redo = Annotated[
@@ -99,8 +100,9 @@ def resume(
 def check_place(config: Config, stack: str | None) -> None:
     """Raise RlftError for what the rest of the run needs, and this machine or the pods of the stack will not have."""
     if stack is None:
-        check_machine(config)
-        check_cluster(config, find_home().root)
+        checks: list[Check] = [lambda: check_machine(config), lambda: check_cluster(config, find_home().root)]
+        if problems := raised_by(checks):
+            raise NotReadyError(problems)
         return
     from mlops.stacks.image import check_image
 

@@ -17,7 +17,7 @@ from mlops.home.processes import claimed
 from mlops.runs.listed import Attempt, ListedRun
 from mlops.runs.listing import Listing
 from rlft.config.file import load_config
-from rlft.errors import DistributedError, RlftError
+from rlft.errors import NotReadyError, RlftError
 from rlft.readiness import distributed
 from tests.e2e.conftest import TINY
 
@@ -78,8 +78,8 @@ def test_a_run_that_goes_on_finds_too_few_gpus_before_it_begins(monkeypatch):
     monkeypatch.setattr(distributed, "gpus_here", lambda: [1] * 4)
     check_place(config, None)
     monkeypatch.setattr(distributed, "gpus_here", lambda: [1] * 3)
-    with pytest.raises(DistributedError, match="4 trainers need a GPU each, and this machine has 3"):
+    with pytest.raises(NotReadyError, match="4 trainers need a GPU each, and this machine has 3"):
         check_place(config, None)
     monkeypatch.setattr(distributed, "is_installed", lambda: False)
-    with pytest.raises(DistributedError, match="Ray is not installed"):
+    with pytest.raises(NotReadyError, match="Ray is not installed"):
         check_place(config, None)

@@ -23,8 +23,9 @@ from rlft.engines.ordered import SERVER, Served
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
 from rlft.policy import save_policy
+from tests.factories import make_lora_policy, save_base
 from tests.needs import need_ray, need_vllm
-from tests.rlft.engines.vllm_policies import make_vllm_policy, move, scores
+from tests.rlft.engines.vllm_policies import CONTEXT, make_vllm_policy, move, scores
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -137,9 +138,11 @@ def test_engines_sample_and_one_that_dies_is_left_out_with_all_that_it_has_start
 def test_engines_sample_with_an_adapter_that_moves(tmp_path):
     need_vllm()
     need_ray()
-    engine, director = make_engine(tmp_path)
-    policy = make_vllm_policy(lora=True)
+    shape = {"hidden_size": 64, "num_attention_heads": 2, "max_position_embeddings": CONTEXT}
+    policy = make_lora_policy(save_base(tmp_path / "base", **shape))
     policy.model.generation_config.eos_token_id = []
+    (folder := tmp_path / "engines").mkdir()
+    engine, director = make_engine(folder)
     try:
         for _ in range(2):
             engine.load_policy(policy)  # the canaries prove each engine
@@ -149,7 +152,7 @@ def test_engines_sample_with_an_adapter_that_moves(tmp_path):
     finally:
         engine.close()
         director.close()
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
 KILLED = """
