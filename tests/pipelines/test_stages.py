@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from rlft.config import DistributedConfig
 from rlft.config.file import load_config
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.harness.examples import Example, Examples
+from rlft.workers.interpreter import SECONDS
 from tests.shipped import ROOT
 
 
@@ -160,8 +162,15 @@ def test_the_reference_is_made_known_where_it_is_read_while_the_next_round_is_sa
     monkeypatch.setattr(training, "shared_runtime", lambda: runtime)
     config = load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1", f"training.beta={beta}"])
     stages = Stages(config, EnvironmentFingerprints("a", "b"))
-    done = stages.train_beside("policy", "start", Scored("rollouts", "rewards"), 0, lambda: "sampled")
+    turns = []
+
+    def sample():
+        turns.append(sys.getswitchinterval())
+        return "sampled"
+
+    done = stages.train_beside("policy", "start", Scored("rollouts", "rewards"), 0, sample)
     assert done == ("trained", "report", "sampled")
+    assert turns == [pytest.approx(SECONDS)]  # work in Python does not keep the training waiting
     assert given == [told]
 
 

@@ -36,6 +36,12 @@ def test_the_model_is_there_before_there_is_a_version_and_is_opened_once_more(tm
     assert [model.name for model in MlflowClient(uri).search_registered_models()] == ["sums"]
 
 
+def test_what_has_ended_a_run_is_noted_with_the_whole_command_that_goes_on_with_it():
+    kept: Any = record.Record(OPEN, Summary(status="failed"), "mine", resume="rlft resume mine --stack team")
+    _note_failure(kept, StorageError("weights could not be written", fix="make room, then `rlft resume` goes on"))
+    assert kept.summary.error.endswith("make room, then `rlft resume mine --stack team` goes on")
+
+
 def test_a_store_of_the_home_that_does_not_work_ends_the_run(tmp_path):
     (tmp_path / "mlflow.db").mkdir()
     with pytest.raises(StorageError, match="cannot be registered there, so nothing is trained"):
