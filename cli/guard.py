@@ -107,6 +107,8 @@ def _import_from_working_directory() -> None:
 
 def _way_on(home: Home, started: float, interrupt: Interrupt) -> str | None:
     """Return the command that goes on with the run of this command; `None` if it had begun none that is resumed."""
+    if interrupt.resume is None:
+        return None  # and a home that cannot be read is not looked into
     has_begun = own_note(home) is not None or summary_since(home, started).pipeline_run_id is not None
     return interrupt.resume if has_begun else None
 

@@ -71,6 +71,15 @@ def test_a_lost_trainer_costs_its_round_and_another_number_goes_on(whole, make_h
     assert not [line for line in left if "raylet" in line]  # of this run: others may train in Ray, too
 
 
+def test_a_run_that_one_process_has_begun_goes_on_with_two(make_home):
+    need_ray()
+    home = make_home("two")
+    home.rlft("run", str(TINY), *SHORT, "--name", "alone", kill_at="rlft.training.job:train_round:2")
+    done = home.rlft("resume", "alone", "--trainers", "2")
+    assert done.code == 0, done.output
+    assert trained_by(home, done.summary["pipeline_run_id"], 1)["trainers"] == 2
+
+
 def test_a_round_does_not_depend_on_how_long_its_trainers_are_waited_for(whole):
     home, _ = whole
     result = home.rlft("run", str(TINY), *SHORT, "--set", TWO.replace("300", "200"), "--name", "waits")
