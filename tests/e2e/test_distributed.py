@@ -75,6 +75,10 @@ def test_a_run_that_one_process_has_begun_goes_on_with_two(make_home):
     need_ray()
     home = make_home("two")
     home.rlft("run", str(TINY), *SHORT, "--name", "alone", kill_at="rlft.training.job:train_round:2")
+    # It has no section `distributed`; that is made, and then looked at as before a run.
+    refused = home.rlft("resume", "alone", "--trainers", "999")
+    assert refused.code == 2, refused.output
+    assert "999 trainers need a core each" in " ".join(refused.output.split())
     done = home.rlft("resume", "alone", "--trainers", "2")
     assert done.code == 0, done.output
     assert trained_by(home, done.summary["pipeline_run_id"], 1)["trainers"] == 2
