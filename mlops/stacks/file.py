@@ -154,14 +154,15 @@ def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> d
 def apply_stack_file(stack: StackFile) -> str:
     """Register or update the components and the stack in the active ZenML; returns the stack's name.
 
-    Raises StackError before anything is registered if a component's settings are wrong. What the file of a team names
-    is asked, too, and StackError says what is missing: the store and MLflow's server once the stack is registered.
+    Raises StackError before anything is registered if a secret is missing, or a component's settings are wrong. Of the
+    stack of a team its servers are asked, too: ZenML's before, the store and MLflow's once the stack is registered. One
+    without `server` may name such as answer within its cluster alone.
     """
+    components = {kind.value: component for kind, component in stack.components().items()}
     if stack.server:
-        components = {kind.value: component for kind, component in stack.components().items()}
         check_flavors({kind: component.flavor for kind, component in components.items()})
         check_server(stack.server)
-        check_secrets({kind: component.config for kind, component in components.items()})
+    check_secrets({kind: component.config for kind, component in components.items()})
     validate_components(stack)
     client = Client()
     ids = {kind: _apply_component(client, kind, component) for kind, component in stack.components().items()}

@@ -143,7 +143,7 @@ def test_a_server_with_a_password_later_has_no_other_way_to_log_in(user, tmp_pat
             ", tracking_insecure_tls: perhaps",
             "experiment_tracker.config.tracking_insecure_tls: Input should be a valid",
         ),
-        (", tracking_username: u, tracking_password: '{{absent.p}}'", "The secret absent does not exist"),
+        (", tracking_username: u, tracking_password: '{{absent.p}}'", "ZenML has no secret 'absent' that you may read"),
     ],
 )
 def test_what_zenml_does_not_take_is_a_sentence_with_its_key(user, tmp_path, more, said):
@@ -178,8 +178,17 @@ def test_an_unknown_stack_is_refused_with_the_known_ones(user):
 @pytest.fixture(scope="module")
 def kubernetes(user) -> UserHome:
     """The user with the Kubernetes stack, and the secret that it names."""
-    user.ask("client.create_secret('mlflow', {'username': 'u', 'password': 'p'})\nprint(json.dumps(1))")
-    applied = user.rlft("stack", str(ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml"))
+    file = str(ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml")
+    for done, said in (
+        ("1", "ZenML has no secret 'mlflow' that you may read"),
+        ("client.create_secret('mlflow', {'username': 'u'}).name", "ZenML's secret 'mlflow' lacks password"),
+    ):
+        user.ask(f"print(json.dumps({done}))")
+        refused = user.rlft("stack", file)
+        assert refused.code == 2
+        assert said in " ".join(refused.output.split())
+    user.ask("print(json.dumps(client.update_secret('mlflow', add_or_update_values={'password': 'p'}).name))")
+    applied = user.rlft("stack", file)
     assert applied.code == 0, applied.output
     assert "ZenML's database is on this machine" in applied.output  # where no pod reaches it
     return user
