@@ -83,6 +83,12 @@ def plan_retraining(
     for override in overrides:
         apply_override(content, override)
     config = check_config(content, where=source.name)
+    if config.training.lag != (lag := source.settings["training"].get("lag", 0)):
+        raise ConfigError(
+            f"the attempts of {source.name} were sampled with a lag of {lag}, and are not sampled again",
+            where="--set training.lag",
+            fix="leave it out; `rlft run` samples with another lag",
+        )
     if from_round in source.rounds and not from_round < config.training.rounds:
         raise ConfigError(
             f"training.rounds={config.training.rounds} ends before round {from_round}, as rounds count from 0",
@@ -95,20 +101,22 @@ def plan_retraining(
     code_of_run(config)
     explicit = any(override.partition("=")[0] == _CORRECTION for override in overrides)
     chosen = config.training.importance_sampling_correction
-    return Plan(source, config, chosen if chosen or explicit or config.training.lag else CORRECTION)
+    return Plan(source, config, chosen if chosen or explicit else CORRECTION)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredStages(Stages):
     """The stages of a run whose rounds take what is `stored` instead of sampling.
 
-    `correction` is for rounds that another policy has sampled; which these are is noted in `own`. Those that had been
-    sampled with a `lag` are trained on with it again.
+    `correction` is for rounds that another policy has sampled; which these are is noted in `own`. With a `lag` a round is
+    its own, too, if the policy before the round before it has sampled it; `weights` are those of the policies before
+    the rounds.
     """
 
     stored: Mapping[int, StoredRound] = field(default_factory=dict)
     correction: str | None = None
     own: dict[int, bool] = field(default_factory=dict)
+    weights: dict[int, str] = field(default_factory=dict)
     lag: int = 0
 
     @property
@@ -119,15 +127,17 @@ class StoredStages(Stages):
     def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
         """Return the stored attempts of a round and their rewards."""
         del policy, tasks
-        return Scored(self.stored[round].rollouts, self.stored[round].rewards, age=min(round, self.lag))
+        return Scored(self.stored[round].rollouts, self.stored[round].rewards)
 
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """Train on a round, with the correction if its attempts are not the policy's own."""
-        own = is_on_policy(scored.rollouts.load(), noted_weights(policy))
-        self.own[round] = own
+        self.weights[round], age = noted_weights(policy), min(round, self.lag)
+        # The first round begins as it did in the run, so that what sampled it there has sampled it for this one.
+        sampled_by = self.weights.get(round - age)
+        own = self.own[round] = sampled_by is None or is_on_policy(scored.rollouts.load(), sampled_by)
         training = self.config.training if own else corrected(self.config.training, self.correction)
         stages = replace(self, config=self.config.model_copy(update={"training": training}))
-        return Stages.train(stages, policy, reference, scored, round)
+        return Stages.train(stages, policy, reference, replace(scored, age=age if own else 0), round)
 
 
 @pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime)

@@ -91,6 +91,26 @@ print(json.dumps(step.outputs["policy"][0].run_metadata["weights_hash"]))
     assert weights == rounds_of(home, result.summary["pipeline_run_id"])[1][2][1]
 
 
+def test_rounds_that_another_policy_sampled_are_no_lagged_ones_when_they_are_trained_on_again(lagged):
+    home, result = lagged
+    source = result.summary["pipeline_run_id"]
+    done = home.module("cli", "retrain", source, "--from-round", "0", "--set", "training.learning_rate=2e-3", "--json")
+    assert done.returncode == 0, done.stderr
+    again = json.loads(done.stdout)
+    # Rounds 0 and 1 were sampled by the policy that both begin with, round 2 by what the run had made of it.
+    assert [each["on_policy"] for each in again["off_policy"]] == [True, True, False]
+    assert again["correction"] == "sequence_truncate"
+    told = home.query("""
+run = client.list_pipeline_runs(sort_by="desc:created")[0]
+given = [client.get_run_step(run.steps[f"train_grpo_r{n:03d}"].id).config.parameters for n in range(3)]
+print(json.dumps([[each.get("age", 0), each["training"]["importance_sampling_correction"]] for each in given]))
+""")
+    assert told == [[0, None], [1, None], [0, "sequence_truncate"]]
+    refused = home.rlft("retrain", source, "--from-round", "0", "--set", "training.lag=0")
+    assert refused.code == 2, refused.output
+    assert "were sampled with a lag of 1" in " ".join(refused.output.split())
+
+
 def test_rollouts_that_nobody_trained_on_stay_on_record(lagged):
     home, _ = lagged
     # A round samples at least 32 tokens, so that no third fits; round 1 is sampled before anybody knows that.

@@ -64,7 +64,11 @@ CASES = {
     "bfloat16": Case(dtype=torch.bfloat16),
     "adapter over bfloat16": Case(dtype=torch.bfloat16, lora=True),
 }
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 0.1}
+# Of losses and norms, of gradients as a share of a tensor's own norm, and of weights. bfloat16 has three digits, and its
+# weights, of about 1, lie 0.004 to 0.008 apart.
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 0.01}
+OF_GRADIENTS = {torch.float64: 1e-8, torch.float32: 5e-5, torch.bfloat16: 0.04}
+OF_WEIGHTS = {torch.float64: 1e-6, torch.float32: 5e-6, torch.bfloat16: 0.008}
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,8 @@ def by_several(request, tmp_path_factory) -> list[dict[str, Outcome]]:
 @pytest.mark.parametrize("name", CASES)
 def test_several_workers_train_as_one(by_one, by_several, name):
     alone, together = by_one[name], [each[name] for each in by_several]
-    tolerance = TOLERANCE[CASES[name].dtype]
+    dtype = CASES[name].dtype
+    tolerance = TOLERANCE[dtype]
     for each in together:
         assert each.losses == pytest.approx(alone.losses, rel=tolerance, abs=tolerance)
         assert each.norms == pytest.approx(alone.norms, rel=tolerance, abs=tolerance)
@@ -174,10 +179,13 @@ def test_several_workers_train_as_one(by_one, by_several, name):
         assert each.metrics == pytest.approx(alone.metrics, rel=10 * tolerance, abs=10 * tolerance)
         for step, (own, other, norm) in enumerate(zip(each.gradients, alone.gradients, alone.norms, strict=True)):
             for weight, numbers in other.items():
-                close = np.allclose(own[weight], numbers, rtol=0, atol=tolerance * max(1.0, norm))
-                assert close, f"the gradient of {weight} in step {step}"
+                apart, size = own[weight] - numbers, np.linalg.norm(numbers)
+                assert np.abs(apart).max() <= tolerance * max(1.0, norm), f"the gradient of {weight} in step {step}"
+                # A tensor that has next to no part in the gradient is rounding alone.
+                least = 1e-3 * tolerance * norm
+                assert np.linalg.norm(apart) <= OF_GRADIENTS[dtype] * size + least, f"that of {weight} in step {step}"
         for weight, numbers in alone.weights.items():
-            np.testing.assert_allclose(each.weights[weight], numbers, rtol=0, atol=max(1e-6, 10 * tolerance))
+            np.testing.assert_allclose(each.weights[weight], numbers, rtol=0, atol=OF_WEIGHTS[dtype])
         # 10 % for what does not divide by four
         assert each.held <= 1.1 / len(together) * alone.held, "a worker holds more than its part"
     assert sum(each.encoded for each in together) == alone.encoded == 9
