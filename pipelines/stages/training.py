@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from steps.note_pass_rates import note_pass_rates
 from steps.report_unused import report_unused
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,10 @@ class Training(Calls):
     def train_beside(
         self, policy: Artifact, reference: Artifact, scored: Scored, round: int, sample: Callable[[], Scored]
     ) -> tuple[Artifact, Artifact, Scored]:
-        """Train like `train` in a thread of its own, while `sample` samples; returns what that does, too."""
+        """Train like `train` in a thread of its own, while `sample` samples; returns what that does, too.
+
+        Where that fails the round is trained to its end first, so that a resumed run has it.
+        """
         given, named = self._training(policy, reference, scored, round)
         read = reference if self.config.training.beta else None
         with (
@@ -116,6 +122,13 @@ class Training(Calls):
             training = train_grpo.submit(*given, **named)
             try:
                 sampled = sample()
+            except Exception as error:
+                logger.warning(
+                    "the next round cannot be sampled (%s); the round before it is trained to its end", error
+                )
+                beside.may_train.set()
+                _wait_for(training)
+                raise
             finally:
                 beside.may_train.set()  # nothing was sampled if it was in the cache
             outputs: Any = training.result()
@@ -150,3 +163,11 @@ class Training(Calls):
         name = round_name(round)
         with self.show(f"attempts {name}, which are not used"):
             return report_unused(scored.rollouts, scored.rewards, round, scored.age, id=UNUSED.step_id(name))
+
+
+def _wait_for(training: Any) -> None:
+    """Wait until a step has ended; an error of its own is logged, as another one is on its way."""
+    try:
+        training.wait()
+    except Exception as error:
+        logger.warning("that round could not be trained either: %s", error)

@@ -4,7 +4,7 @@
 
 A kill inside a step is what a machine that dies leaves behind: no clean-up code runs. With a text and a file after an
 `=`, as in `rlft.training.job:train_round:2=denied=FILE`, the text is written there in place of a kill; `=kill=PID`
-kills the group of another process, and `=stop=` stops this one, as a laptop that sleeps.
+kills the group of another process, `=stop=` stops this one, as a laptop that sleeps, and `=fail=TEXT` raises.
 """
 
 import importlib
@@ -40,6 +40,11 @@ def act_at(target: str, act: Callable[[], object]) -> None:
     setattr(holder, function_name, acting)
 
 
+def fail(text: str) -> None:
+    """Raise an error that nobody foresees."""
+    raise RuntimeError(text)
+
+
 if __name__ == "__main__":
     from cli.__main__ import console_script
     from mlops.home.folder import find_home
@@ -56,6 +61,7 @@ if __name__ == "__main__":
             acts = {
                 "kill": lambda: os.killpg(int(file), signal.SIGKILL),
                 "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+                "fail": lambda: fail(file),
             }
             act_at(place, acts.get(text, lambda: Path(file).write_text(text)))
         else:

@@ -180,3 +180,28 @@ def test_several_environments_are_sampled_ahead(make_home):
     result = home.rlft("run", str(SEVERAL), "--set", "training.lag=1", "--set", "controls=[]")
     assert result.code == 0, result.output
     assert result.summary["ledger"]["ages"] == {"0": 32, "1": 32}
+
+
+def test_sampling_that_fails_does_not_cost_the_round_that_is_trained_beside_it(make_home):
+    home = make_home("fails")
+    failed = home.rlft(
+        *LAGGED,
+        "--name",
+        "x",
+        "--set",
+        "training.num_iterations=30",
+        kill_at="steps.generate_rollouts:collect_rollouts:4=fail=it is of no use",
+    )
+    assert failed.code == 1, failed.output
+    assert "it is of no use" in failed.output
+    assert "rlft resume x" in failed.output
+    assert "the round before it is trained to its end" in " ".join(failed.output.split())
+    [run_id] = home.query("print(json.dumps([str(run.id) for run in client.list_pipeline_runs()]))")
+    steps = home.steps(run_id)
+    assert [steps[name]["status"] for name in ("generate_rollouts_r001", "train_grpo_r000")] == ["failed", "completed"]
+    noted = json.loads((home.folder / ".rlft" / "runs" / f"{run_id}.artifacts.json").read_text())
+    assert "train_grpo_r000" in noted["steps"]  # the run is ended after it, not before
+    resumed = home.rlft("resume", "x")
+    assert resumed.code == 0, resumed.output
+    again = home.steps(resumed.summary["pipeline_run_id"])["train_grpo_r000"]
+    assert (again["status"], again["weights"]) == ("skipped", steps["train_grpo_r000"]["weights"])

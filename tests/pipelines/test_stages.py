@@ -6,6 +6,7 @@ import sys
 import threading
 from contextlib import nullcontext
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -172,6 +173,29 @@ def test_the_reference_is_made_known_where_it_is_read_while_the_next_round_is_sa
     assert done == ("trained", "report", "sampled")
     assert turns == [pytest.approx(SECONDS)]  # work in Python does not keep the training waiting
     assert given == [told]
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_sampling_that_fails_is_the_error_once_the_training_beside_it_has_ended(monkeypatch, caplog, trains):
+    may_train, ended = threading.Event(), []
+
+    def wait():
+        ended.append(may_train.is_set())  # else it waits for ever
+        if not trains:
+            raise OSError("no room")
+
+    monkeypatch.setattr(
+        training, "train_grpo", SimpleNamespace(submit=lambda *args, **named: SimpleNamespace(wait=wait))
+    )
+    beside = nullcontext(SimpleNamespace(may_train=may_train))
+    policies = SimpleNamespace(beside=lambda progress, reference: beside)
+    monkeypatch.setattr(training, "shared_runtime", lambda: SimpleNamespace(policies=policies))
+    stages = Stages(load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1"]), EnvironmentFingerprints("a", "b"))
+    sample = Mock(side_effect=ConnectionError("nobody answers"))
+    with pytest.raises(ConnectionError, match="nobody answers"):
+        stages.train_beside("policy", "start", Scored("rollouts", "rewards"), 0, sample)
+    assert ended == [True]
+    assert ("that round could not be trained either: no room" in caplog.text) is not trains
 
 
 def test_a_round_that_is_sampled_and_trained_alike_with_and_without_lag_is_in_the_cache_for_both(monkeypatch):
