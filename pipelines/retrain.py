@@ -108,8 +108,8 @@ def plan_retraining(
 class StoredStages(Stages):
     """The stages of a run whose rounds take what is `stored` instead of sampling.
 
-    `correction` is for rounds that another policy has sampled; which these are is noted in `own`. With a `lag` a round is
-    its own, too, if the policy before the round before it has sampled it; `weights` are those of the policies before
+    `correction` is for rounds that another policy has sampled; which these are is noted in `own`. With a `lag` a round
+    is its own, too, if the policy before the round before it has sampled it; `weights` are those of the policies before
     the rounds.
     """
 

@@ -90,7 +90,10 @@ class Limits:
         """Return KL(sampling policy || this policy) in nats per sampled token, by the k3 estimate.
 
         Of lagged rollouts it is that from the policy before the round, whose tokens they are not: each weighs how much
-        likelier that policy was to sample it. One that it had all but given up would count as often as it was sampled.
+        likelier that policy was to sample it, and 1 at most. Without weights a token that it had all but given up would
+        count as often as it was sampled. Above 1 they would multiply what is large already: a token that was rare when
+        it was sampled, and that this round has taught, could be the whole KL (as the clipped weights of V-trace,
+        arXiv:1802.01561, this trades a little bias for that).
         """
         reading, found, tokens = self.reading, 0.0, 0.0
         own = [pair for group in reading.share(groups) for pair in group]
@@ -102,7 +105,8 @@ class Limits:
                 before = self.old.known(pairs, logprobs) if self.old.lagged else batch.logprobs
                 self.meter.add(0)  # whoever watches over trainers sees that this one gets on
                 if part:
-                    weights = (before - batch.logprobs).double().exp().where(batch.mask, 0.0)  # 1 without a lag
+                    likelier = (before - batch.logprobs).double()  # 0 without a lag
+                    weights = likelier.clamp(max=0.0).exp().where(batch.mask, 0.0)
                     found += k3(before.double(), logprobs.double(), batch.mask, weights).sum().item()
                     tokens += weights.sum().item()
         found, tokens = reading.world.total([found, tokens])

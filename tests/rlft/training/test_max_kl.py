@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlft.config.file import load_config
-from rlft.iteration import run_round
+from rlft.iteration import run_round, sample_round, train_sampled
 from rlft.policy.create import create_policy
 from rlft.policy.folder import PolicyFolder, load_policy, save_policy
 from rlft.policy.origin import choose_device
@@ -53,6 +53,18 @@ def test_a_round_that_destroys_the_policy_is_undone(warm):
     assert report.stopped is not None
     assert "training.max_kl 0.25" in report.stopped
     assert report.counts()["trained"] == 0
+
+
+@pytest.mark.parametrize("destroys", [True, False])
+def test_a_lagged_round_is_undone_if_it_destroys_the_policy_and_else_passes(warm, destroys):
+    bench = make_bench(load_config(SUMS, COLLAPSE[2:]))
+    policy = load_policy(warm, choose_device("cpu"))
+    ahead = [
+        sample_round(bench.task_set, bench.environment, policy, bench.engine, bench.config, round=n) for n in (0, 1)
+    ]
+    assert train_sampled(policy, ahead[0], bench.config, age=0).stopped is None
+    report = train_sampled(policy, ahead[1], load_config(SUMS, COLLAPSE) if destroys else bench.config, age=1)
+    assert ("training.max_kl 0.25" in (report.stopped or "")) is destroys
 
 
 @pytest.mark.parametrize("overrides", [[], ["training.warmup_updates=0"]])
