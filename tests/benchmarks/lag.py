@@ -3,12 +3,13 @@
     python -m tests.benchmarks.lag --json [--turns 2]
 
 Runs of `tests/fixtures/configs/tiny.yaml` with a larger model and larger rounds, whose reward asks a server on
-loopback. The server lets the attempts of a round wait for as long as a round is trained, as a first run without
-waiting has shown. The learning rate is next to nothing: a policy that learns has rounds of other lengths, and the wait
+loopback. The server lets the attempts of a round wait for as long as a round is trained, as a few rounds without
+waiting have shown. The learning rate is next to nothing: a policy that learns has rounds of other lengths, and the wait
 is that of all. `wall` are the seconds from the beginning of the first sampling to the end of the last update, with
 what ZenML takes. In each turn a run with lag 0 is followed by one with lag 1, and `ratio` is the median of the turns'
 ratios of `wall`. `least` is what R rounds can come to: (R + 1) / 2R, as the first sampling and the last update have
-nothing beside them. What lag 1 costs in learning is the arm `lag_1` of `tests.benchmarks.learning`.
+nothing beside them. Both train with a core less than there are, which a lag needs for what goes on beside training.
+What lag 1 costs in learning is the arm `lag_1` of `tests.benchmarks.learning`.
 
 Each run is a process with a home of its own. Progress goes to stderr; the last line of stdout is one JSON object.
 """
@@ -47,16 +48,16 @@ from tests.rlft.engines.chat_servers import ChatServer
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "tests" / "fixtures" / "configs" / "tiny.yaml"
 ADDRESS = "RLFT_BENCHMARK_SERVER"
-ROUNDS = 10
+ROUNDS = 20
+TIMED = 4  # rounds that show how long one is trained
 # Large enough that training is arithmetic, as it is of any model that is worth it: 30,000 parameters are all Python.
 MODEL = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}
 OVERLAP = (
     *(f"policy.from_scratch.{name}={value}" for name, value in MODEL.items()),
-    f"training.rounds={ROUNDS}",
     f"evaluation.validate_every={ROUNDS}",
     "training.tasks_per_round=32",
     "training.num_generations=8",
-    "training.num_iterations=40",
+    "training.num_iterations=80",
     "training.learning_rate=1e-9",
     "environment.name=tests.benchmarks.lag:Waiting",
     "reward.audit=false",
@@ -112,7 +113,7 @@ def run(config: Path, settings: Sequence[str], home: Path, address: str = "") ->
     done = subprocess.run(
         [sys.executable, "-m", "cli", "run", str(config), *words, "--set", "controls=[]", "--summary", str(summary)],
         cwd=home,
-        env={**THREADS, **os.environ, "PYTHONPATH": str(ROOT), ADDRESS: address},
+        env={**os.environ, **THREADS, "PYTHONPATH": str(ROOT), ADDRESS: address},
         capture_output=True,
         text=True,
     )
@@ -132,12 +133,13 @@ def wall_of_rounds(home: Path) -> float:
 def overlap(folder: Path, turns: int) -> dict[str, Any]:
     """Return the wall seconds of rounds with lag 0 and 1 beside a server that takes as long as training."""
     with ChatServer(Waits(0.0)) as server:
-        alone = run(CONFIG, OVERLAP, folder / "alone", server.url)["seconds"]
-    seconds = alone["train"] / ROUNDS
+        alone = run(CONFIG, [*OVERLAP, f"training.rounds={TIMED}"], folder / "alone", server.url)["seconds"]
+    seconds = alone["train"] / TIMED
     log.print(f"a round is trained for {seconds:.2f} s")
     found = [turn(folder / str(number), seconds) for number in range(turns)]
     return {
         "rounds": ROUNDS,
+        "threads": int(THREADS["OMP_NUM_THREADS"]),
         "waits": round(seconds, 3),
         "least": (ROUNDS + 1) / (2 * ROUNDS),
         "turns": found,
@@ -151,7 +153,8 @@ def turn(folder: Path, seconds: float) -> dict[str, Any]:
     for lag in (0, 1):
         home = folder / f"lag-{lag}"
         with ChatServer(Waits(seconds)) as server:
-            summary = run(CONFIG, [*OVERLAP, f"training.lag={lag}"], home, server.url)
+            settings = [f"training.rounds={ROUNDS}", f"training.lag={lag}"]
+            summary = run(CONFIG, [*OVERLAP, *settings], home, server.url)
         work = {name: round(summary["seconds"][name], 2) for name in ("rollout", "score", "train")}
         found[f"lag_{lag}"] = {"wall": round(wall_of_rounds(home), 2), **work}
         log.print(found[f"lag_{lag}"])
