@@ -17,6 +17,7 @@ from rlft.distributed.local_cluster import LocalCluster
 from rlft.distributed.machines import ADDRESS
 from rlft.distributed.messages import Advance, Alive, Done, Failed, Pids, Request, Said, StartEngines, Train
 from rlft.distributed.trainer_actors import TrainerActors, kill_trainers
+from rlft.distributed.words import said_by
 from rlft.errors import DistributedError
 from rlft.training.job import Job
 from rlft.types import TrainReport
@@ -62,8 +63,7 @@ def look(link: Connection, demand: Demand, folder: Path) -> None:
     except DistributedError as error:
         found = error
     except Exception as error:  # of Ray's own state, of which little is promised
-        first = str(error).strip().partition("\n")[0]
-        what = f"the cluster cannot be looked at: {type(error).__name__}: {first:.300}"
+        what = f"the cluster cannot be looked at: {type(error).__name__}: {said_by(error)}"
         found = DistributedError(what, where=ADDRESS, fix="look whether it is well (`ray status`), and try again")
     link.send(Done(found))
 

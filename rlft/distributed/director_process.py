@@ -17,7 +17,7 @@ from rlft.distributed import director
 from rlft.distributed.demand import Demand
 from rlft.distributed.local_cluster import remove_folders
 from rlft.distributed.messages import Done, Failed, Heard, Request, Said
-from rlft.distributed.trainer_actors import RESUME
+from rlft.distributed.words import RESUME
 from rlft.engines.child import end_session
 from rlft.errors import DistributedError
 

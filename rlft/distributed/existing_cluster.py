@@ -18,12 +18,14 @@ from rlft.distributed import probe
 from rlft.distributed.demand import Demand
 from rlft.distributed.local_cluster import COMMON, import_ray
 from rlft.distributed.machines import ADDRESS, PROBE_SECONDS, Machine, cores_each, find_problem
+from rlft.distributed.words import said_by
 from rlft.errors import DistributedError
 from rlft.temporary import folder_prefix, remove_left_behind
 
 _KIND = "meeting"  # of temporary folders
 _ANSWER_SECONDS = 5.0
 _AGAIN_SECONDS = 2.0
+_LOOPBACK = ("127.0.0.1", "localhost")
 
 
 class ExistingCluster:
@@ -69,10 +71,12 @@ class ExistingCluster:
 
 def _join(address: str) -> Any:
     """Return Ray, connected to the cluster. Raises DistributedError, which says why it cannot be."""
-    if address != "auto":
+    if address == "auto":
+        _refuse_another()
+    else:
         _knock(address)
     host = address.rpartition(":")[0]
-    if host in ("127.0.0.1", "localhost"):  # else Ray takes this to be the machine's address on its network
+    if host in _LOOPBACK:  # else Ray takes this to be the machine's address on its network
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     ray = import_ray()
     silent: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
@@ -81,18 +85,34 @@ def _join(address: str) -> Any:
     except ray.exceptions.AuthenticationError as cause:
         raise _no_token(address) from cause
     except Exception as cause:
-        said = " ".join(str(each).strip() for each in _chain(cause))
+        chain = _chain(cause)
+        said = " ".join(str(each) for each in chain)
         if "Unauthenticated" in said or "AuthToken" in said or "AuthenticationError" in said:
             raise _no_token(address) from cause
         if address == "auto" and "Could not find any running Ray instance" in said:
             fix = "start it (`ray start --address=HOST:PORT`), give its address, or remove `address`"
             raise DistributedError("no Ray runs on this machine", where=ADDRESS, fix=fix) from cause
+        why = next(filter(None, map(said_by, chain)), type(cause).__name__)
         raise DistributedError(
-            f"the cluster at {address} cannot be joined: {said:.300}",
+            f"the cluster at {address} cannot be joined: {why}",
             where=ADDRESS,
             fix="this machine must be one of the cluster's (`ray start --address=HOST:PORT`), with the same Ray",
         ) from cause
     return ray
+
+
+def _refuse_another() -> None:
+    """Raise DistributedError if RAY_ADDRESS names another machine, which Ray would take in place of `auto`.
+
+    In the head's pod KubeRay sets it to 127.0.0.1 and a port, which is the Ray that runs there.
+    """
+    named = os.environ.get("RAY_ADDRESS", "")
+    if named not in ("", "auto") and named.rpartition(":")[0] not in _LOOPBACK:
+        raise DistributedError(
+            "`auto` is the Ray that runs on this machine, and Ray would join the one that RAY_ADDRESS names instead",
+            where=ADDRESS,
+            fix="unset RAY_ADDRESS, or write HOST:PORT of the cluster's head in place of `auto`",
+        )
 
 
 def _knock(address: str) -> None:

@@ -16,12 +16,12 @@ from rlft.distributed.local_cluster import LocalCluster
 from rlft.distributed.place import Place, are_together
 from rlft.distributed.pulse import Pulse
 from rlft.distributed.trainer_actor import TrainerActor
+from rlft.distributed.words import RESUME
 from rlft.errors import DistributedError, RlftError
 from rlft.progress import Progress, silent
 from rlft.training.job import Job
 from rlft.types import TrainReport
 
-RESUME = "`rlft resume` goes on with the run from its last finished round"
 _START_SECONDS = 300.0
 """Seconds that the processes may take at least to start, in which each imports torch and transformers."""
 _ALL_DEAD = "Ray's own program on this machine (raylet) has died, and the trainers with it"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from rlft.config import DistributedConfig
+from rlft.distributed import existing_cluster
 from rlft.distributed.demand import Demand
 from rlft.distributed.trainers import find_problem as find_problem_of
 from rlft.errors import DistributedError
@@ -41,6 +43,54 @@ def settings(address: str, trainers: int) -> DistributedConfig:
 
 def demand(trainers: int, *, address: str = "auto") -> Demand:
     return Demand(settings(address, trainers), on_gpu=False, trainers=trainers)
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """Ray that was imported: its `joined` are the addresses it was given, and it raises `failure`, if that is set."""
+    made = SimpleNamespace(joined=[], failure=None, exceptions=SimpleNamespace(AuthenticationError=PermissionError))
+
+    def init(address: str, **_: object) -> None:
+        made.joined.append(address)
+        if made.failure is not None:
+            raise made.failure
+
+    made.init = init
+    monkeypatch.setattr(existing_cluster, "import_ray", lambda: made)
+    monkeypatch.setattr(existing_cluster, "_knock", lambda address: None)
+    return made
+
+
+@pytest.mark.parametrize("named", ["10.0.0.7:6379", "ray://127.0.0.1:10001", "local"])
+def test_a_variable_that_ray_takes_before_auto_is_refused_and_not_another_address(ray, monkeypatch, named):
+    monkeypatch.setenv("RAY_ADDRESS", named)
+    with pytest.raises(DistributedError, match="the one that RAY_ADDRESS names instead") as caught:
+        existing_cluster._join("auto")
+    assert ray.joined == []  # whoever is there would get the token
+    assert "unset RAY_ADDRESS, or write HOST:PORT" in caught.value.fix
+    assert existing_cluster._join("10.0.0.8:6379") is ray  # which Ray takes as it is
+
+
+@pytest.mark.parametrize("named", ["", "auto", "127.0.0.1:6379"])  # the last one is KubeRay's, in the head's pod
+def test_a_variable_that_names_no_other_cluster_is_no_fault(ray, monkeypatch, named):
+    monkeypatch.setenv("RAY_ADDRESS", named)
+    assert existing_cluster._join("auto") is ray
+    assert ray.joined == ["auto"]
+
+
+def test_a_variable_that_ray_takes_before_auto_is_refused_before_the_run(monkeypatch, tmp_path):
+    monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:9")
+    found = find_problem_of(demand(2), tmp_path)
+    assert found is not None
+    assert "RAY_ADDRESS" in found.what
+
+
+def test_why_a_cluster_cannot_be_joined_is_a_sentence_without_a_trace(ray):
+    trace = 'Traceback (most recent call last):\n  File "gcs.py", line 3, in connect\nRpcError: the versions differ'
+    ray.failure = RuntimeError(trace)
+    with pytest.raises(DistributedError) as caught:
+        existing_cluster._join("10.0.0.7:6379")
+    assert caught.value.what == "the cluster at 10.0.0.7:6379 cannot be joined: RpcError: the versions differ"
 
 
 @pytest.mark.slow
