@@ -18,6 +18,7 @@ import psutil
 
 from rlft.cores import cores_here
 from rlft.distributed.demand import Demand
+from rlft.distributed.words import RESUME, said_by
 from rlft.errors import DistributedError
 from rlft.temporary import folder_prefix, remove_left_behind
 
@@ -80,11 +81,7 @@ class LocalCluster:
             self.ray = _start(self.folder / _RAYS, cores, demand.gpus)
         except Exception as cause:
             shutil.rmtree(self.folder, ignore_errors=True)
-            raise DistributedError(
-                f"Ray does not start: {type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]:.300}",
-                where="distributed",
-                fix=f"{_what_helps(cause)}, or remove `distributed`",
-            ) from cause
+            raise _does_not_start(cause, demand) from cause
 
     def is_up(self) -> bool:
         """Return whether the program of Ray's that runs trainers and engines here, the raylet, is alive."""
@@ -102,10 +99,21 @@ class LocalCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _what_helps(cause: Exception) -> str:
-    """Return what to do where Ray does not start: its processes die without memory, and it calls that anything."""
+def _does_not_start(cause: Exception, demand: Demand) -> DistributedError:
+    """Return what to say of Ray that does not start: its programs die without memory, and it calls that anything."""
     is_named = isinstance(cause, ValueError | TypeError | OSError | ImportError)  # what it was given, or the disk
-    return "mend what it names" if is_named else "look whether this machine is short of memory or very busy"
+    said = said_by(cause) or type(cause).__name__
+    if is_named:
+        what, helps = f"Ray does not start on this machine: {said}", "mend what it names"
+    else:
+        what = f"Ray does not start on this machine: one of its programs has died or takes too long (Ray says: {said})"
+        helps = "look whether this machine is short of memory or very busy"
+    return DistributedError(what, where="distributed", fix=f"{helps}; {_way_on(demand)}")
+
+
+def _way_on(demand: Demand) -> str:
+    """Return how to go on with a run whose Ray does not start: engines are Ray's however many train."""
+    return RESUME if demand.engines else f"{RESUME}, and with `--trainers 1` added it needs no Ray"
 
 
 def make_folder() -> Path:
@@ -125,7 +133,7 @@ def make_folder() -> Path:
         raise DistributedError(
             f"no folder for Ray can be made: {cause}",
             where="distributed",
-            fix=f"let this user write to {parent}, and make room there, or remove `distributed`",
+            fix=f"let this user write to {parent}, and make room there; {RESUME}",
         ) from cause
 
 

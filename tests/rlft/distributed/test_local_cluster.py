@@ -76,6 +76,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     with pytest.raises(DistributedError, match="no folder for Ray can be made") as caught:
         make_folder()
     assert str(tmp_path / "file") in caught.value.fix
+    assert "`rlft resume`" in caught.value.fix
 
 
 @pytest.fixture
@@ -103,28 +104,34 @@ def test_trainers_divide_the_cores_of_this_process_and_not_those_of_its_machine(
         ray.close()
 
 
+NAMED = "Ray does not start on this machine: {}"
+DIED = "Ray does not start on this machine: one of its programs has died or takes too long (Ray says: {})"
+GPUS = "Attempting to start raylet with 4 GPU, but CUDA_VISIBLE_DEVICES contains ['1']."
+MEND, MEMORY = "mend what it names; ", "look whether this machine is short of memory or very busy; "
+
+
 @pytest.mark.parametrize(
-    ("cause", "helps"),
+    ("cause", "what", "helps"),
     [
-        (
-            ValueError("Attempting to start raylet with 4 GPU, but CUDA_VISIBLE_DEVICES contains ['1']."),
-            "what it names",
-        ),
-        (OSError("[Errno 28] No space left on device"), "what it names"),
-        (RuntimeError("Failed to start GCS."), "short of memory"),
-        (Exception("The current node timed out during startup."), "short of memory"),
+        (ValueError(GPUS), NAMED.format(GPUS), MEND),
+        (OSError(28, "No space left on device"), NAMED.format("[Errno 28] No space left on device"), MEND),
+        (RuntimeError("Failed to start GCS.\nMore."), DIED.format("Failed to start GCS."), MEMORY),
+        (Exception("The current node timed out."), DIED.format("The current node timed out."), MEMORY),
+        (AssertionError(), DIED.format("AssertionError"), MEMORY),
     ],
 )
-def test_memory_is_only_blamed_where_it_may_be_to_blame(started, monkeypatch, cause, helps):
+@pytest.mark.parametrize(("engines", "without_ray"), [(0, ", and with `--trainers 1` added it needs no Ray"), (2, "")])
+def test_a_ray_that_does_not_start_is_said_with_the_way_on(
+    started, monkeypatch, cause, what, helps, engines, without_ray
+):
     def fail(*_: object) -> None:
         raise cause
 
     monkeypatch.setattr(local_cluster, "_start", fail)
-    with pytest.raises(DistributedError, match="Ray does not start") as caught:
-        LocalCluster(Demand(DistributedConfig(engine="ray", trainers=2), on_gpu=False, trainers=2))
-    assert str(cause).partition("\n")[0] in caught.value.what
-    assert helps in caught.value.fix
-    assert ("memory" in caught.value.fix) == (helps == "short of memory")
+    with pytest.raises(DistributedError) as caught:
+        LocalCluster(Demand(DistributedConfig(engine="ray", trainers=2), on_gpu=False, trainers=2, engines=engines))
+    assert caught.value.what == what
+    assert caught.value.fix == f"{helps}`rlft resume` goes on with the run from its last finished round{without_ray}"
 
 
 # Starts Ray, and prints who may do what with its folder, and with what lies above and below.
