@@ -12,6 +12,8 @@ ADDRESS = "distributed.address"
 """The setting that is to blame."""
 PROBE_SECONDS = 120.0
 """A machine that has answered nothing for so long is taken to be lost."""
+_SHOWN = 4
+"""Machines that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +67,57 @@ def too_little(machines: list[Machine], demand: Demand) -> DistributedError | No
     if not demand.on_gpu:
         if trainers + engines == 0 or cores_each([each.cpus for each in machines], trainers + engines):
             return None
-        return _too_few(demand, "a free core each", sum(int(each.cpus) for each in machines))
-    free = [int(each.gpus) for each in machines if each.cpus >= 1]
-    if sum(gpus // demand.gpus_each for gpus in free) < engines:
-        return _too_few(demand, f"{demand.gpus_each} free GPUs of one machine for each engine", sum(free))
-    if sum(int(min(each.gpus, each.cpus)) for each in machines) < demand.gpus:
-        return _too_few(demand, "a free GPU and a core each", sum(free))
+        cores = sum(int(each.cpus) for each in machines)
+        return _too_few(demand, f"{_counted(demand)} need a free core each, and the cluster has {cores}")
+    rooms = rooms_beside(machines, engines, demand.gpus_each)
+    free = f"free {_free(machines)}"
+    if len(rooms) <= engines:
+        need = f"{demand.gpus_each} free GPUs and a free core of one machine for each"
+        if demand.gpus_each == 1:
+            need = "a free GPU and a free core of one machine each"
+        what = f"{engines} engines need {need}, and the cluster has room for {len(rooms) - 1} ({free})"
+        return _too_few(demand, what, where="rollout.server.engines")
+    if rooms[engines] < trainers:
+        beside = f" beside {engines} engines of {demand.gpus_each} GPUs" if engines else ""
+        need = "a free GPU and a free core of one machine each"
+        what = f"{trainers} trainers need {need}, and the cluster has room for {rooms[engines]}{beside} ({free})"
+        return _too_few(demand, what)
     return None
 
 
-def _too_few(demand: Demand, need: str, free: int) -> DistributedError:
+def rooms_beside(machines: list[Machine], engines: int, gpus_each: int) -> list[int]:
+    """Return for 0, 1, ... engines how many trainers find room beside them, up to as many engines as have room at all.
+
+    An engine takes `gpus_each` GPUs and a core of one machine, a trainer a GPU and a core.
+    """
+    rooms = [0]
+    for each in machines:
+        gpus, cores = int(each.gpus), int(each.cpus)
+        here = [
+            min(gpus - count * gpus_each, cores - count) for count in range(min(gpus // gpus_each, cores, engines) + 1)
+        ]
+        most = min(len(rooms) + len(here) - 2, engines)
+        rooms = [
+            max(rooms[count - own] + here[own] for own in range(len(here)) if 0 <= count - own < len(rooms))
+            for count in range(most + 1)
+        ]
+    return rooms
+
+
+def _free(machines: list[Machine]) -> str:
+    shown = [f"{int(each.gpus)} and {int(each.cpus)} on {each.name}" for each in machines[:_SHOWN]]
+    more = f", and {len(machines) - _SHOWN} more machines" if len(machines) > _SHOWN else ""
+    return f"GPUs and cores: {', '.join(shown)}{more}"
+
+
+def _counted(demand: Demand) -> str:
     counts = {"trainers": demand.trainers, "engines": demand.engines}
-    what = " and ".join(f"{count} {name}" for name, count in counts.items() if count)
-    where = "distributed.trainers" if demand.trainers else "rollout.server.engines"
-    fix = "ask for fewer, wait until others are done, or add machines"
-    return DistributedError(f"{what} need {need}, and the cluster has {free}", where=where, fix=fix)
+    return " and ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
+def _too_few(demand: Demand, what: str, where: str = "") -> DistributedError:
+    where = where or ("distributed.trainers" if demand.trainers else "rollout.server.engines")
+    return DistributedError(what, where=where, fix="ask for fewer, wait until others are done, or add machines")
 
 
 def _other_versions(there: dict[str, str], here: dict[str, str], *, engines: bool) -> str:

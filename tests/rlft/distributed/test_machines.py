@@ -9,7 +9,7 @@ import pytest
 
 from rlft.config import DistributedConfig
 from rlft.distributed.demand import Demand
-from rlft.distributed.machines import Machine, cores_each, find_problem
+from rlft.distributed.machines import Machine, cores_each, find_problem, rooms_beside
 from rlft.distributed.probe import look_around
 
 HERE = {
@@ -52,7 +52,12 @@ def test_a_trainer_has_its_cores_on_one_machine(free, size, cores):
         ([machine(tokens="")], False, "10.0.0.7 runs Ray without a token"),
         ([Machine("10.0.0.7", 1, 0, None)], False, "10.0.0.7 of the cluster has run nothing for 120 s"),
         ([machine(1.0)], False, "2 trainers need a free core each, and the cluster has 1"),
-        ([machine(8.0, 1.0)], True, "2 trainers need a free GPU and a core each, and the cluster has 1"),
+        (
+            [machine(8.0, 1.0)],
+            True,
+            "2 trainers need a free GPU and a free core of one machine each, and the cluster has room for 1 "
+            "(free GPUs and cores: 1 and 8 on 10.0.0.7)",
+        ),
         ([machine(8.0, 1.0), machine(8.0, 1.0)], True, None),
         ([machine(2.0)], False, None),
     ],
@@ -78,10 +83,19 @@ def test_what_keeps_trainers_from_working_there_is_said(machines, on_gpu, what):
         (
             [machine(8.0, 2.0), machine(8.0, 2.0)],
             {"engines": 1, "gpus_each": 4, "on_gpu": True},
-            "need 4 free GPUs of one machine for each engine, and the cluster has 4",
+            "1 engines need 4 free GPUs and a free core of one machine for each, and the cluster has room for 0 "
+            "(free GPUs and cores: 2 and 8 on 10.0.0.7, 2 and 8 on 10.0.0.7)",
         ),
-        ([machine(8.0, 4.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, "need a free GPU and a core each"),
+        (
+            [machine(8.0, 4.0)],
+            {"engines": 1, "gpus_each": 4, "on_gpu": True},
+            "2 trainers need a free GPU and a free core of one machine each, and the cluster has room for 0 beside 1 "
+            "engines of 4 GPUs",
+        ),
         ([machine(8.0, 4.0), machine(8.0, 2.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, None),
+        # an engine takes one core, however many GPUs it has: with two trainers that is 3 of them
+        ([machine(3.0, 6.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, None),
+        ([machine(2.0, 6.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, "room for 1 beside 1 engines of 4 GPUs"),
     ],
 )
 def test_engines_need_room_beside_the_trainers(machines, wanted, what):
@@ -92,6 +106,40 @@ def test_engines_need_room_beside_the_trainers(machines, wanted, what):
     assert found is not None
     assert what in found.what
     assert found.fix
+
+
+@pytest.mark.parametrize(
+    ("free", "gpus_each", "rooms"),
+    # GPUs and cores of each machine; a room is that of trainers beside 0, 1, ... engines
+    [
+        ([], 1, [0]),
+        ([(1, 8), (2, 8)], 2, [3, 1]),  # the engine is on the second, and the first is left
+        ([(4, 2)], 4, [2, 0]),  # two cores are two trainers, or one engine of 4 GPUs
+        ([(4, 8), (2, 8)], 2, [6, 4, 2, 0]),
+        (
+            [(3, 8), (3, 1)],
+            2,
+            [4, 3, 1],
+        ),  # on the second an engine takes the core of one trainer, else 2 GPUs of the first
+        ([(5, 8)], 2, [5, 3, 1]),
+        ([(2, 0), (0, 2)], 1, [0]),  # a GPU without a core is none
+        ([(1.5, 1.5)], 1, [1, 0]),
+    ],
+)
+def test_the_most_trainers_that_fit_beside_engines_are_counted(free, gpus_each, rooms):
+    found = rooms_beside([machine(cores, gpus) for gpus, cores in free], 9, gpus_each)
+    assert found == rooms
+
+
+def test_two_engines_are_the_most_that_are_looked_at_where_two_are_wanted():
+    assert rooms_beside([machine(64.0, 8.0), machine(64.0, 8.0)], 2, 1) == [16, 15, 14]
+
+
+def test_a_message_lists_no_more_than_four_machines():
+    found = find_problem([machine(1.0, 0.0)] * 7, HERE, demand(2, on_gpu=True), folder=Path("/home/of/runs"))
+    assert found is not None
+    assert found.what.count("on 10.0.0.7") == 4
+    assert found.what.endswith(", and 3 more machines)")
 
 
 @pytest.mark.parametrize(
