@@ -36,7 +36,7 @@ from rlft.errors import RlftError, TrackerError
 
 INTERRUPTED = "interrupted"
 _NEXT_POD = "the next pod of this job goes on from here; if there is none, `rlft resume` does in three minutes"
-_CHILDREN_SECONDS = 2.0  # that children have to end after SIGTERM
+_CHILDREN_SECONDS = 2.0  # that children have to end after SIGTERM, and after SIGKILL
 
 
 def main(facts: Facts) -> None:
@@ -117,12 +117,22 @@ def _state(home: Home, note: Note | None, summary: Summary | None) -> str:
 
 
 def _end_children() -> None:
-    """End child processes, such as programs in sandboxes or MLflow's server: SIGTERM first, then SIGKILL."""
+    """End child processes, such as programs in sandboxes or MLflow's server: SIGTERM first, then SIGKILL.
+
+    Ray takes longer than that to end by itself, so what it leaves is removed here: its token and its logs.
+    """
     children = psutil.Process().children(recursive=True)
     for child in children:
         _send(child, signal.SIGTERM)
-    for child in psutil.wait_procs(children, timeout=_CHILDREN_SECONDS)[1]:
+    deaf = psutil.wait_procs(children, timeout=_CHILDREN_SECONDS)[1]
+    for child in deaf:
         _send(child, signal.SIGKILL)
+    psutil.wait_procs(deaf, timeout=_CHILDREN_SECONDS)
+    if children:
+        from rlft.distributed.local_cluster import remove_folders  # 0.2 s, after what must be done at once
+
+        with suppress(OSError):  # no place for temporary files
+            remove_folders()
 
 
 def _send(child: psutil.Process, number: signal.Signals) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import TINY, Home
+from tests.e2e.interrupts import start_cold
 from tests.e2e.test_replay import printed
 from tests.needs import need_ray
 from tests.rlft.distributed.real_cluster import running
@@ -69,6 +72,36 @@ def test_a_lost_trainer_costs_its_round_and_another_number_goes_on(whole, make_h
     there = psutil.process_iter(["cmdline", "cwd"])
     left = [" ".join(each.info["cmdline"] or []) for each in there if each.info["cwd"] == str(home.folder)]
     assert not [line for line in left if "raylet" in line]  # of this run: others may train in Ray, too
+
+
+def test_a_run_that_gets_sigterm_leaves_nothing_of_ray(make_home):
+    need_ray()
+    home = make_home("terminated")
+    process = start_cold(home, "run", str(TINY), *SHORT, "--set", TWO, "--name", "terminated")
+    try:
+        known, limit = set[int](), time.monotonic() + 600
+        while not (folders := folders_of(known)) or not any(
+            folder.glob("r/session_*/logs/raylet*") for folder in folders
+        ):
+            assert process.poll() is None, (home.folder / "output").read_text()
+            assert time.monotonic() < limit
+            known |= {child.pid for child in process.children(recursive=True)}
+            time.sleep(0.2)
+        known |= {child.pid for child in process.children(recursive=True)}
+        process.terminate()
+        assert process.wait(timeout=120) == 143
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert "`rlft resume terminated` goes on" in (home.folder / "output").read_text()
+    assert folders_of(known) == []
+    assert [pid for pid in known if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"] == []
+
+
+def folders_of(pids):
+    """The folders for Ray of these processes."""
+    parents = {Path(tempfile.gettempdir()), Path("/tmp")}
+    return [folder for parent in parents for pid in pids for folder in parent.glob(f"rlft-ray-*-{pid}-*")]
 
 
 def test_a_run_that_one_process_has_begun_goes_on_with_two(make_home):

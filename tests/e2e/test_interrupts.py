@@ -167,6 +167,33 @@ def test_children_end_with_it(number, code, tmp_path):
     assert not Path(f"/proc/{child}").exists()
 
 
+WITH_RAYS_FOLDER = """
+import signal, subprocess, sys, time
+from mlops.runtime.signals import Interrupt
+Interrupt().install()
+deaf = "import signal, time; from rlft.distributed.local_cluster import make_folder;"
+deaf += "signal.signal(signal.SIGTERM, signal.SIG_IGN); print(make_folder(), flush=True); time.sleep(600)"
+subprocess.Popen([sys.executable, "-c", deaf])
+time.sleep(600)
+"""
+
+
+def test_the_folder_of_ray_ends_with_the_process_that_had_no_time_to_remove_it(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", WITH_RAYS_FOLDER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"RLFT_HOME": str(tmp_path)},
+    ) as process:
+        folder = Path(process.stdout.readline().strip())
+        assert folder.is_dir()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 143
+        assert process.stderr.read() == "interrupted; no run was going on in this process\n"
+    assert not folder.exists()
+
+
 def broken_pipe():
     read, write = os.pipe()
     os.close(read)
