@@ -40,8 +40,6 @@ def direct(link: Connection, demand: Demand) -> None:
                 return
             try:
                 done = work.do(request)
-            except _Unheard:
-                raise
             except Exception as error:
                 say(Failed.by(error))
                 return
@@ -120,8 +118,11 @@ class _Work:
         self._say(Advance(done, total, what, tokens))
 
 
-class _Unheard(Exception):
-    """Raised where the process of the run is gone, or on its way out."""
+class _Unheard(BaseException):
+    """Raised where the process of the run is gone, or on its way out.
+
+    SIGTERM raises it anywhere, also where any Exception is taken for what a trainer has raised.
+    """
 
 
 class _Speaker:

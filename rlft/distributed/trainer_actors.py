@@ -130,8 +130,11 @@ class TrainerActors:
         _, silent_ones = ray.wait(asked, num_returns=len(asked), timeout=limit)
         if silent_ones:
             raise self._hanging(f"{self._name(asked.index(silent_ones[0]))} has not answered for {limit:g} s")
-        if any(self._failure(call) for call in asked):
-            return  # it has died; its call says so next
+        failed = next((rank for rank, call in enumerate(asked) if self._failure(call)), None)
+        if failed is not None:  # it has died; its call says so next, or never
+            if watch.is_over():
+                raise self._hanging(f"{self._name(failed)} has not said for {limit:g} s how far it is")
+            return
         pulses: list[Pulse] = ray.get(asked)
         if not watch.moves(pulses):
             raise self._hanging(f"none of the {len(asked)} trainers has got on for {limit:g} s")
@@ -203,7 +206,11 @@ class _Watch:
 
     def moves(self, pulses: list[Pulse]) -> bool:
         """Return whether any trainer has done anything within the limit."""
-        beats, now = sum(pulse.beats for pulse in pulses), time.monotonic()
+        beats = sum(pulse.beats for pulse in pulses)
         if beats != self._beats:
-            self._beats, self._heard = beats, now
-        return now - self._heard <= self.limit
+            self._beats, self._heard = beats, time.monotonic()
+        return not self.is_over()
+
+    def is_over(self) -> bool:
+        """Return whether nothing was heard within the limit."""
+        return time.monotonic() - self._heard > self.limit

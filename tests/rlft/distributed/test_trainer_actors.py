@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlft.config import DistributedConfig
-from rlft.distributed import trainer_actors
+from rlft.distributed import director, trainer_actors
 from rlft.distributed.demand import Demand
 from rlft.distributed.place import Place
 from rlft.distributed.pulse import Pulse
@@ -164,3 +164,47 @@ def test_trainers_of_which_none_gets_on_are_hanging(monkeypatch, clock):
         trainers.train(JOB)
     assert "raise distributed.timeout_seconds" in caught.value.fix
     assert 1030 < clock.now <= 1060
+
+
+def test_a_trainer_whose_pulse_fails_and_whose_call_never_comes_back_is_found(monkeypatch, clock):
+    def answer(rank: int, method: str) -> Any:
+        clock.now += 2.5 * (method == "pulse")
+        if method == "pulse" and rank == 1:
+            return FakeRay.exceptions.RayActorError("the actor is unavailable")
+        return {"place": OWN, "pulse": Pulse(4)}.get(method)
+
+    trainers, _ = start(FakeRay(answer, late=lambda method: method == "train"), monkeypatch, limit=30.0)
+    with pytest.raises(DistributedError, match=r"trainer 2 of 2 .*has not said for 30 s how far it is") as caught:
+        trainers.train(JOB)
+    assert "`rlft resume`" in caught.value.fix
+    assert 1030 < clock.now <= 1060
+
+
+def test_pulses_that_fail_now_and_then_are_no_standstill(monkeypatch, clock):
+    waits = 0
+
+    def late(method: str) -> bool:
+        nonlocal waits
+        waits += method == "pulse"  # of which there are two at a time
+        clock.now += 5.0 * (method == "pulse")
+        return method == "train" and waits < 80
+
+    def answer(rank: int, method: str) -> Any:
+        pulse = RuntimeError("unavailable") if waits % 4 else Pulse(waits)
+        return {"place": OWN, "train": "report", "pulse": pulse}.get(method)
+
+    trainers, _ = start(FakeRay(answer, late), monkeypatch, limit=30.0)
+    assert trainers.train(JOB) == "report"
+    assert clock.now == 1400
+
+
+def test_the_order_to_end_is_not_taken_for_what_a_trainer_has_raised(monkeypatch):
+    orders = [director._Unheard()]
+
+    def answer(rank: int, method: str) -> Any:
+        if method == "train" and orders:
+            raise orders.pop()  # as SIGTERM does, once, wherever the process is
+        return OWN if method == "place" else None
+
+    with pytest.raises(director._Unheard):
+        start(FakeRay(answer), monkeypatch)[0].train(JOB)
