@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from typing import Literal, TypeAlias
 
 from pydantic import Field, field_validator
@@ -11,6 +13,7 @@ from rlft.config.bounds import LONGEST_SECONDS
 from rlft.config.section import Section
 
 Sharding: TypeAlias = Literal["full_shard", "shard_grad_op"]
+_LABEL = re.compile("[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?", re.IGNORECASE)
 
 
 class DistributedConfig(Section):
@@ -64,11 +67,21 @@ class DistributedConfig(Section):
                 "policies of the run; start the run on a machine of the cluster, with `auto` or HOST:PORT"
             )
         host, _, port = address.rpartition(":")
-        if not host or "/" in host or "@" in host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
             raise ValueError(f"{address!r:.80} is neither `auto` nor HOST:PORT, as `ray start` prints it")
-        try:
-            host.encode("idna")
-        except UnicodeError:
-            raise ValueError(f"{address!r:.80} has a host that no machine can be called") from None
+        if _is_host(f"[{host}]"):
+            raise ValueError(f"{address!r:.80} has an IPv6 address without brackets: write [{host}]:{port}")
+        if not _is_host(host):
+            raise ValueError(f"{address!r:.80} has a host that no machine can be called; write HOST:PORT")
         refuse_metadata(f"//{address}")  # whoever answers there is told the cluster's token
         return address
+
+
+def _is_host(host: str) -> bool:
+    """Return whether a host is an IPv6 address in brackets, or a name that the DNS can have, as IPv4 addresses are."""
+    try:
+        if host.startswith("["):
+            return host.endswith("]") and ipaddress.ip_address(host[1:-1]).version == 6
+        return all(_LABEL.fullmatch(label) for label in host.encode("idna").decode().removesuffix(".").split("."))
+    except ValueError:  # UnicodeError is one
+        return False

@@ -17,7 +17,19 @@ def test_it_is_off_unless_it_is_given():
     assert (given.trainers, given.address, given.timeout_seconds) == (2, None, 600.0)
 
 
-@pytest.mark.parametrize("address", ["auto", "10.0.0.7:6379", "head.example:6379", "[::1]:6379"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "auto",
+        "10.0.0.7:6379",
+        "head.example:6379",
+        "head.example.:6379",
+        "[::1]:6379",
+        "[fe00::2%eth0]:1",
+        "my_head-1:65535",
+        "köpf.example:1",
+    ],
+)
 def test_a_cluster_that_runs_already_is_named_by_its_head(address):
     given = load_config(TINY, [f"distributed={{engine: ray, trainers: 2, address: '{address}'}}"]).distributed
     assert given is not None
@@ -32,8 +44,20 @@ def test_a_cluster_that_runs_already_is_named_by_its_head(address):
         (":6379", "neither `auto` nor HOST:PORT"),
         ("host:port", "neither `auto` nor HOST:PORT"),
         ("host:70000", "neither `auto` nor HOST:PORT"),
-        ("http://host:6379", "neither `auto` nor HOST:PORT"),
-        ("user@host:6379", "neither `auto` nor HOST:PORT"),
+        ("10.0.0.7:0", "neither `auto` nor HOST:PORT"),
+        ("host:٣", "neither `auto` nor HOST:PORT"),
+        ("http://host:6379", "has a host that no machine can be called"),
+        ("user@host:6379", "has a host that no machine can be called"),
+        ("host/path:6379", "has a host that no machine can be called"),
+        ("-x:1", "has a host that no machine can be called"),
+        ("a b:1", "has a host that no machine can be called"),
+        ("host-.example:1", "has a host that no machine can be called"),
+        (".:1", "has a host that no machine can be called"),
+        ("[10.0.0.7]:1", "has a host that no machine can be called"),
+        ("[::1:6379", "has a host that no machine can be called"),
+        ("a:b:1", "has a host that no machine can be called"),
+        ("::1:6379", r"write \[::1\]:6379"),
+        ("fd00::7:6379", r"write \[fd00::7\]:6379"),
         ("head..example:6379", "has a host that no machine can be called"),
         (f"{64 * 'h'}.example:6379", "has a host that no machine can be called"),
         ("169.254.169.254:80", "hands out a machine's own credentials"),
