@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -70,9 +71,9 @@ class DirectorProcess:
             found.close()
 
 
-def ask_once(work: Callable[..., None], *arguments: Any) -> Any:
+def ask_once(work: Callable[..., None], demand: Demand, *arguments: Any) -> Any:
     """Return what a function says in a process of its own that may use Ray. Raises DistributedError if it ends."""
-    asked = _Process(work, *arguments)
+    asked = _Process(work, demand, *arguments)
     try:
         said = asked.hear(_START_SECONDS)
         assert isinstance(said, Done)
@@ -84,10 +85,13 @@ def ask_once(work: Callable[..., None], *arguments: Any) -> Any:
 class _Process:
     """A process that uses Ray, and the link to it."""
 
-    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
+    def __init__(self, work: Callable[..., None], demand: Demand, *arguments: Any) -> None:
+        self._joins = demand.settings.address is not None
         context = multiprocessing.get_context("spawn")
         self._link, theirs = context.Pipe()
-        self._process = context.Process(target=work, args=(theirs, *arguments), name="rlft-director", daemon=True)
+        self._process = context.Process(
+            target=work, args=(theirs, demand, *arguments), name="rlft-director", daemon=True
+        )
         self._process.start()
         theirs.close()
         self._sender: threading.Thread | None = None
@@ -131,12 +135,7 @@ class _Process:
 
     def _ended(self) -> DistributedError:
         self._process.join(_END_SECONDS)
-        return DistributedError(
-            "the head of Ray does not answer any more, or the process that directs the trainers has died "
-            f"(exit code {self._process.exitcode})",
-            where="distributed",
-            fix=f"look whether the machine of the head is up and has memory; {RESUME}",
-        )
+        return _dead(self._process.exitcode, joined=self._joins)
 
     def close(self) -> None:
         """End it, and all that it has started."""
@@ -152,6 +151,22 @@ class _Process:
         if self._process.pid is not None:
             end_session(self._process.pid)
         remove_folders()
+
+
+def _dead(code: int | None, *, joined: bool) -> DistributedError:
+    """Return what to say of the process that has ended: Ray ends it with a code of its own if it has lost its head.
+
+    `joined` says whether that is the head of a cluster that ran already, maybe on another machine.
+    """
+    here = "look whether this machine is short of memory"
+    if code == -signal.SIGKILL:
+        what, look = "the process that uses Ray was killed, as a system does that is short of memory", here
+    elif joined:
+        what = f"the head of Ray does not answer any more, or the process that uses it has died (exit code {code})"
+        look = "look whether the machine of the head is up and has memory"
+    else:
+        what, look = f"Ray's head on this machine, or the process that uses it, has died (exit code {code})", here
+    return DistributedError(what, where="distributed", fix=f"{look}; {RESUME}")
 
 
 def _silent(seconds: float) -> DistributedError:

@@ -22,6 +22,18 @@ def dies(link: Connection, *_: Any) -> None:
     os._exit(3)
 
 
+def killed(link: Connection, *_: Any) -> None:
+    """Be killed as by a system that has no memory."""
+    link.recv()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def exits(link: Connection, *_: Any) -> None:
+    """End as Ray ends a process that has lost its head."""
+    link.recv()
+    os._exit(1)
+
+
 def answers_once(link: Connection, *_: Any) -> None:
     """Answer the first request, and be stopped."""
     from rlft.distributed.messages import Done

@@ -54,6 +54,31 @@ def test_a_process_that_dies_while_it_is_sent_a_round_is_said_to_have_died(asked
     assert left() == []
 
 
+@pytest.mark.parametrize(
+    ("address", "code", "what", "look"),
+    [
+        (None, -9, "was killed, as a system does that is short of memory", "this machine is short of memory"),
+        (
+            "10.0.0.7:6379",
+            -9,
+            "was killed, as a system does that is short of memory",
+            "this machine is short of memory",
+        ),
+        (None, 1, "Ray's head on this machine, or the process", "this machine is short of memory"),
+        ("10.0.0.7:6379", 1, "the head of Ray does not answer any more", "the machine of the head is up"),
+    ],
+)
+def test_why_it_has_ended_is_told_by_its_code_and_by_where_the_head_is(monkeypatch, address, code, what, look):
+    demand = Demand(DistributedConfig(engine="ray", address=address), on_gpu=False)
+    monkeypatch.setattr(director, "direct", processes.killed if code < 0 else processes.exits)
+    made = DirectorProcess(demand)
+    with pytest.raises(DistributedError) as caught:
+        made.ask(b"short", 60.0, lambda _: None)  # type: ignore[arg-type]
+    assert what in caught.value.what
+    assert caught.value.fix.startswith(f"look whether {look}")
+    assert "`rlft resume`" in caught.value.fix
+
+
 def test_after_one_that_has_failed_another_takes_the_next_round(asked):
     with pytest.raises(DistributedError):
         asked(processes.dies, seconds=60.0)
