@@ -50,8 +50,9 @@ class RoundsConfig(Section):
     lag: Literal[0, 1] = Field(
         default=0,
         description="How many rounds of training the policy that samples a round is behind the one that is trained on "
-        "it. With 1 each round is sampled while the one before it is trained on, and the loss is corrected for the "
-        "difference; see docs/guide/lag.md.",
+        "it. With 1 each round is sampled while the one before it is trained on. The loss's ratio is then that to the "
+        "policy before the round, and samples are not weighted unless importance_sampling_correction is set; see "
+        "docs/guide/lag.md.",
     )
     tasks_per_round: int = Field(default=32, ge=1, le=MOST, description="Tasks that are attempted in each round.")
     curriculum: Curriculum = Field(
@@ -130,8 +131,8 @@ class RoundsConfig(Section):
         default=0.25,
         gt=0,
         le=1e9,
-        description="Largest KL of the policy after an update to the one that sampled, in nats per token. Beyond it "
-        "the round is undone and training stops.",
+        description="Largest KL of the policy after an update to the one that sampled, or with a lag to the one before "
+        "the round, in nats per token. Beyond it the round is undone and training stops.",
     )
 
     @model_validator(mode="after")

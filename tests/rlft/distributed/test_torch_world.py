@@ -64,8 +64,8 @@ CASES = {
     "bfloat16": Case(dtype=torch.bfloat16),
     "adapter over bfloat16": Case(dtype=torch.bfloat16, lora=True),
 }
-# Of losses and norms, of gradients as a share of a tensor's own norm, and of weights. bfloat16 has three digits, and its
-# weights, of about 1, lie 0.004 to 0.008 apart.
+# Of losses and norms, of gradients as a share of a tensor's own norm, and of weights. bfloat16 has three digits, and
+# its weights, of about 1, lie 0.004 to 0.008 apart.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 0.01}
 OF_GRADIENTS = {torch.float64: 1e-8, torch.float32: 5e-5, torch.bfloat16: 0.04}
 OF_WEIGHTS = {torch.float64: 1e-6, torch.float32: 5e-6, torch.bfloat16: 0.008}
