@@ -64,3 +64,13 @@ def test_a_run_that_is_killed_leaves_no_engine_and_ends_with_the_same_bytes(make
     assert policies(home, resumed) == policies(other, whole)
     assert resumed.summary["final"] == whole.summary["final"]
     assert left_of(home) == left_of(other) == []
+
+
+def test_they_sample_the_next_round_while_one_is_trained(make_home):
+    need_ray()
+    need_vllm()
+    home = make_home("engines-lagged")
+    done = home.rlft("run", str(TINY), *SHORT, "--set", "training.lag=1")
+    assert done.code == 0, done.output
+    assert done.summary["ledger"]["ages"] == {"0": 32, "1": 32}
+    assert left_of(home) == []
