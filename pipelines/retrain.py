@@ -83,7 +83,7 @@ def plan_retraining(
     for override in overrides:
         apply_override(content, override)
     config = check_config(content, where=source.name)
-    if config.training.lag != (lag := source.settings["training"].get("lag", 0)):
+    if config.training.lag != (lag := source.settings.get("training", {}).get("lag", 0)):
         raise ConfigError(
             f"the attempts of {source.name} were sampled with a lag of {lag}, and are not sampled again",
             where="--set training.lag",
