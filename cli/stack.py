@@ -38,3 +38,7 @@ def stack(
         validate_components(described)
         for written in write_manifests(described, manifests, os.environ.get(IMAGE, "IMAGE")):
             console.print(f"wrote {written}")
+        if IMAGE not in os.environ:
+            console.print(
+                f"{IMAGE} is not set: put the name of your image where these files say IMAGE, before they are applied"
+            )

@@ -220,6 +220,7 @@ def _summarise(summary: RetrainSummary, source: Source, stages: StoredStages, ro
         {
             "round": report.round,
             "on_policy": stages.own[report.round],
+            "age": report.age,
             "effective_sample_ratio": report.metrics.get(EFFECTIVE),
             "mean_weight": report.metrics.get(MEAN_WEIGHT),
             "capped_ratio": report.metrics.get(CAPPED),

@@ -97,8 +97,8 @@ def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
     yield Table("How far from the policy its attempts are", columns, rows)
     if any(each["on_policy"] for each in found["off_policy"]):
         yield (
-            "A round of its own attempts is on-policy: nothing is weighted there, so that it says nothing on how well "
-            "attempts of another policy can be used."
+            "In a round of its own attempts nothing is weighted, so that it says nothing on how well attempts of "
+            "another policy can be used."
         )
     first, best = found["from_round"], found["best_round"]
     kept = f"that after round {best - 1}" if best > first else f"the one that round {first} began with"
@@ -110,7 +110,8 @@ def _row(each: Mapping[str, Any]) -> tuple[str, ...]:
     share, apart = each["effective_sample_ratio"], each["logp_difference"]
     mean, capped = each.get("mean_weight"), each.get("capped_ratio")  # a replay of before has none
     if each["on_policy"]:  # 100 % by what it is, which reads as if it had been found
-        return str(each["round"]), "its own (on-policy)", "", "", "", "" if apart is None else f"{apart:.4f}"
+        whose = "its own, a round before (lag)" if each.get("age") else "its own (on-policy)"
+        return str(each["round"]), whose, "", "", "", "" if apart is None else f"{apart:.4f}"
     return (
         str(each["round"]),
         "another policy",

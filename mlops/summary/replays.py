@@ -80,7 +80,8 @@ class RetrainSummary(ReplaySummary):
     `changes` are the settings that differ, as {setting: [of the run, of this training]}. Training began with the policy
     before `from_round`, and did `rounds` rounds; `best_round` is the number of rounds, those of the run before
     `from_round` included, after which the policy in `final` was best in validation. `correction` is how attempts of
-    another policy were weighted. `off_policy` says of each round whether the policy had sampled its attempts itself,
+    another policy were weighted. `off_policy` says of each round whether the policy had sampled its attempts itself
+    (`on_policy`; an `age` of 1 is that of a round before, as a lag has it),
     how many of its own they weigh as much as (`effective_sample_ratio`), their mean weight before the bound
     (`mean_weight`, 1 where it would sample them as often) and the share that the bound cuts (`capped_ratio`).
     `alarms` are what monitors have seen (`mlops.summary.sections.AlarmSection`).

@@ -11,6 +11,7 @@ from mlops.ids import DRAW, PASS_RATES, REWARDS, ROLLOUTS, TRAIN_REPORT, UNUSED,
 from mlops.runtime.runtime import shared_runtime
 from pipelines.stages.calls import Artifact, Calls, Scored
 from rlft.curriculum.draw import is_plain
+from rlft.errors import WeightsRemovedError
 from rlft.rollout import Selection
 from rlft.syntax import parsed_again
 from rlft.training.chosen_loss import loss_fingerprint
@@ -123,10 +124,12 @@ class Training(Calls):
             try:
                 sampled = sample()
             except Exception as error:
+                beside.may_train.set()
+                if isinstance(error, WeightsRemovedError):
+                    raise  # both lack these weights, and the run is begun again, which trains them
                 logger.warning(
                     "the next round cannot be sampled (%s); the round before it is trained to its end", error
                 )
-                beside.may_train.set()
                 _wait_for(training)
                 raise
             finally:

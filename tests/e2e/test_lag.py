@@ -99,6 +99,7 @@ def test_rounds_that_another_policy_sampled_are_no_lagged_ones_when_they_are_tra
     again = json.loads(done.stdout)
     # Rounds 0 and 1 were sampled by the policy that both begin with, round 2 by what the run had made of it.
     assert [each["on_policy"] for each in again["off_policy"]] == [True, True, False]
+    assert [each["age"] for each in again["off_policy"]] == [0, 1, 0]
     assert again["correction"] == "sequence_truncate"
     told = home.query("""
 run = client.list_pipeline_runs(sort_by="desc:created")[0]

@@ -13,6 +13,7 @@ import pytest
 from pipelines.stages import Scored, Stages, calls, preparing, training
 from rlft.config import DistributedConfig
 from rlft.config.file import load_config
+from rlft.errors import WeightsRemovedError
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.harness.examples import Example, Examples
 from rlft.workers.interpreter import SECONDS
@@ -196,6 +197,21 @@ def test_sampling_that_fails_is_the_error_once_the_training_beside_it_has_ended(
         stages.train_beside("policy", "start", Scored("rollouts", "rewards"), 0, sample)
     assert ended == [True]
     assert ("that round could not be trained either: no room" in caplog.text) is not trains
+
+
+def test_weights_that_policy_keep_has_removed_are_no_failure_to_tell_of(monkeypatch, caplog):
+    waited, may_train = Mock(), threading.Event()
+    monkeypatch.setattr(
+        training, "train_grpo", SimpleNamespace(submit=lambda *args, **named: SimpleNamespace(wait=waited))
+    )
+    policies = SimpleNamespace(beside=lambda *_: nullcontext(SimpleNamespace(may_train=may_train)))
+    monkeypatch.setattr(training, "shared_runtime", lambda: SimpleNamespace(policies=policies))
+    stages = Stages(load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1"]), EnvironmentFingerprints("a", "b"))
+    sample = Mock(side_effect=WeightsRemovedError("removed", where="a", fix="b"))
+    with pytest.raises(WeightsRemovedError):
+        stages.train_beside("policy", "start", Scored("rollouts", "rewards"), 0, sample)
+    assert may_train.is_set()
+    assert caplog.text == ""
 
 
 def test_a_round_that_is_sampled_and_trained_alike_with_and_without_lag_is_in_the_cache_for_both(monkeypatch):
