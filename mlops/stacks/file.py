@@ -16,6 +16,7 @@ from zenml.exceptions import ArtifactStoreInterfaceError
 from zenml.stack.utils import validate_stack_component_config
 
 from mlops.stacks.in_the_clear import check_settings, check_variables
+from mlops.stacks.pods import check_pods
 from mlops.stacks.stack import check_tracking_address, describe_refusal
 from mlops.stacks.team import check_flavors, check_parts, check_secrets, check_server
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
@@ -108,7 +109,10 @@ def read_stack_file(path: Path) -> StackFile:
 
 
 def validate_components(stack: StackFile) -> None:
-    """Check each component's settings against its flavor. Raises StackError, which names component and setting."""
+    """Check each component's settings against its flavor, and pods against Kubernetes' API.
+
+    Raises StackError, which names component and setting.
+    """
     for kind, component in stack.components().items():
         if component.flavor is None:
             continue
@@ -134,6 +138,8 @@ def validate_components(stack: StackFile) -> None:
                 fix="correct the settings there; a secret is made with `zenml secret create NAME --private "
                 "--interactive`, and without --private for all",
             ) from cause
+    if stack.orchestrator.flavor == "kubernetes":
+        check_pods(stack)
 
 
 def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> dict[str, Any]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 from uuid import UUID
 
 import yaml
 
-from mlops.stacks.file import StackFile
 from mlops.stacks.ray_manifest import RUNS, ray_manifest
 from rlft.errors import StackError
+
+if TYPE_CHECKING:
+    from mlops.stacks.file import StackFile
 
 NO_ID = UUID(int=0)  # ZenML gives the ids of a run only when there is one
 _CLAIM_SIZE = "200Gi"

@@ -203,6 +203,26 @@ print(json.dumps(orchestrator.configuration["orchestrator_pod_settings"]["resour
     assert pod["nvidia.com/gpu"] == "1"  # the GPU belongs to the pod in which all steps run
 
 
+def test_a_misspelt_pod_is_refused_before_anything_is_registered_or_written(kubernetes, tmp_path):
+    text = (ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml").read_text().replace("rlft-kubernetes", "misspelt")
+    (tmp_path / "stack.yaml").write_text(text.replace("limits: {memory: ", "limits: {memoy: "))
+    for options in ([], ["--manifests", str(tmp_path / "manifests")]):
+        refused = kubernetes.rlft("stack", str(tmp_path / "stack.yaml"), *options)
+        assert refused.code == 2, refused.output
+        assert "Kubernetes has no resource memoy" in " ".join(refused.output.split())
+    assert not (tmp_path / "manifests").exists()
+    names = kubernetes.ask("print(json.dumps([each.name for each in client.list_stacks()]))")
+    assert "misspelt-gpu" not in names
+
+
+def test_manifests_without_an_image_say_what_is_to_be_put_in(kubernetes, tmp_path):
+    file = str(ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml")
+    written = kubernetes.rlft("stack", file, "--manifests", str(tmp_path))
+    assert written.code == 0, written.output
+    assert "RLFT_IMAGE is not set: put the name of your image" in " ".join(written.output.split())
+    assert "image: IMAGE" in (tmp_path / "job.yaml").read_text()
+
+
 def test_a_stack_file_with_an_unknown_setting_or_a_missing_variable_is_refused(user, tmp_path):
     text = (ROOT / "configs" / "stacks" / "local.yaml").read_text()
     (tmp_path / "typo.yaml").write_text(text.replace("tracking_uri", "tracking_url"))
