@@ -60,14 +60,14 @@ def train_grpo(
         target=runtime.new_folder(),
         age=age,
     )
-    train = _train_here
-    if distributed is not None and distributed.trainers > 1:
-        train = partial(_train_together, distributed=distributed)
+    trainers = distributed.trainers if distributed else 1
+    train = _train_here if distributed is None or trainers == 1 else partial(_train_together, distributed=distributed)
     report = train(job, runtime, device)
     clocks = {
         "perf/rollout_seconds": rollouts.seconds,
         "perf/score_seconds": rewards.seconds,
         "perf/train_seconds": report.seconds,
+        "perf/trainers": float(trainers),
     }
     metrics = round_metrics(rollouts, rewards) | report.metrics | clocks
     report = dataclasses.replace(report, metrics=metrics, drawn=reasons(draw, rewards))

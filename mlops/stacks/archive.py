@@ -22,8 +22,9 @@ _ZENML_SETTINGS = ".zen"  # ZenML changes it at every start; a pod is given its 
 def archived_files() -> dict[str, Path]:
     """Return the files of the archive: where each lies below the folder in which the run begins, and where it is here.
 
-    Where the working directory is a repository of the user's own, its files come too; of two of the same name rlft's
-    stays. Raises StackError if rlft's folder is no clone: all of it, `.venv` too, would be uploaded.
+    Where the working directory is in a repository of the user's own, beside the clone or within it, its files come too;
+    of two of the same name rlft's stays. Raises StackError if rlft's folder is no clone: all of it, `.venv` too, would
+    be uploaded.
     """
     found = _files_in(PROJECT)
     if not found:
@@ -33,7 +34,7 @@ def archived_files() -> dict[str, Path]:
             fix=f"use a clone of rlft, or run `git init` in {PROJECT}; git must be installed",
         )
     here = Path.cwd().resolve()
-    return found if here.is_relative_to(PROJECT) else _files_in(here) | found
+    return found if _repository(here) == _repository(PROJECT) else _files_in(here) | found
 
 
 def archive_users_files() -> None:
@@ -63,6 +64,11 @@ def is_archived(named: Path, files: dict[str, Path]) -> bool:
     if held is None or not held.samefile(named):
         return False
     return not held.is_symlink() or is_archived(Path(name).parent / held.readlink(), files)
+
+
+def _repository(folder: Path) -> str:
+    """Return the folder of the repository that a folder is in; nothing if it is in none."""
+    return _git(folder, "rev-parse", "--show-toplevel")
 
 
 def _files_in(folder: Path) -> dict[str, Path]:

@@ -10,6 +10,7 @@ from rlft.distributed.demand import Demand
 from rlft.distributed.engine_actor import EngineActor
 from rlft.distributed.existing_cluster import ExistingCluster
 from rlft.distributed.local_cluster import LocalCluster
+from rlft.distributed.words import GONE
 from rlft.engines.ordered import Order, Served
 from rlft.errors import DistributedError, EngineError
 
@@ -62,6 +63,8 @@ class EngineActors:
         ray = self._cluster.ray
         try:
             ray.get(call)
+        except ray.exceptions.ActorUnavailableError as cause:
+            raise self._missing(number, GONE) from cause
         except ray.exceptions.RayActorError as cause:
             raise self._missing(number, "has died while it started") from cause
         except Exception as cause:

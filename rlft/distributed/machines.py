@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.distributed.demand import Demand
+from rlft.distributed.words import counted
 from rlft.errors import DistributedError
 
 ADDRESS = "distributed.address"
@@ -68,17 +69,16 @@ def too_little(machines: list[Machine], demand: Demand) -> DistributedError | No
         if trainers + engines == 0 or cores_each([each.cpus for each in machines], trainers + engines):
             return None
         cores = sum(int(each.cpus) for each in machines)
-        return _too_few(demand, f"{_counted(demand)} need a free core each, and the cluster has {cores}")
+        return _too_few(demand, f"{_processes(demand)} a free core each, and the cluster has {cores}")
     rooms = rooms_beside(machines, engines, demand.gpus_each)
     free = f"free {_free(machines)}"
     if len(rooms) <= engines:
-        need = f"{demand.gpus_each} free GPUs and a free core of one machine for each"
-        if demand.gpus_each == 1:
-            need = "a free GPU and a free core of one machine each"
-        what = f"{engines} engines need {need}, and the cluster has room for {len(rooms) - 1} ({free})"
+        need = "a free GPU" if demand.gpus_each == 1 else f"{demand.gpus_each} free GPUs"
+        room = f"the cluster has room for {len(rooms) - 1} of {engines}"
+        what = f"an engine needs {need} and a free core of one machine, and {room} ({free})"
         return _too_few(demand, what, where="rollout.server.engines")
     if rooms[engines] < trainers:
-        beside = f" beside {engines} engines of {demand.gpus_each} GPUs" if engines else ""
+        beside = f" beside {counted(engines, 'engine')} of {counted(demand.gpus_each, 'GPU')}" if engines else ""
         need = "a free GPU and a free core of one machine each"
         what = f"{trainers} trainers need {need}, and the cluster has room for {rooms[engines]}{beside} ({free})"
         return _too_few(demand, what)
@@ -110,9 +110,10 @@ def _free(machines: list[Machine]) -> str:
     return f"GPUs and cores: {', '.join(shown)}{more}"
 
 
-def _counted(demand: Demand) -> str:
-    counts = {"trainers": demand.trainers, "engines": demand.engines}
-    return " and ".join(f"{count} {name}" for name, count in counts.items() if count)
+def _processes(demand: Demand) -> str:
+    counts = {"trainer": demand.trainers, "engine": demand.engines}
+    verb = "needs" if sum(counts.values()) == 1 else "need"
+    return f"{' and '.join(counted(count, name) for name, count in counts.items() if count)} {verb}"
 
 
 def _too_few(demand: Demand, what: str, where: str = "") -> DistributedError:

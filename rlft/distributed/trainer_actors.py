@@ -16,7 +16,7 @@ from rlft.distributed.local_cluster import LocalCluster
 from rlft.distributed.place import Place, are_together
 from rlft.distributed.pulse import Pulse
 from rlft.distributed.trainer_actor import TrainerActor
-from rlft.distributed.words import RESUME
+from rlft.distributed.words import GONE, RESUME
 from rlft.errors import DistributedError, RlftError
 from rlft.progress import Progress, silent
 from rlft.training.job import Job
@@ -159,7 +159,9 @@ class TrainerActors:
         found = {calls.index(call): failure for call in done if (failure := self._failure(call))}
         for rank, failure in found.items():
             if isinstance(failure, ray.exceptions.RayActorError):
-                what = f"{self._name(rank)} has died" if self._cluster.is_up() else _ALL_DEAD
+                is_away = isinstance(failure, ray.exceptions.ActorUnavailableError)
+                what = f"{self._name(rank)} {GONE if is_away else 'has died'}"
+                what = what if self._cluster.is_up() else _ALL_DEAD
                 raise DistributedError(what, where="distributed", fix=RESUME) from failure
         failures = sorted(found.values(), key=lambda failure: not isinstance(_cause_of(failure), RlftError))
         raise _with_place(failures[0])

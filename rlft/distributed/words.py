@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 RESUME = "`rlft resume` goes on with the run from its last finished round"
+GONE = "cannot be reached any more: its machine has died or is cut off"
 _MOST = 300
+
+
+def counted(count: int, name: str) -> str:
+    """Return a number of things: 1 engine, 2 engines."""
+    return f"{count} {name}{'' if count == 1 else 's'}"
 
 
 def said_by(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from rlft.config import Config, DistributedConfig
 from rlft.cores import cores_here
 from rlft.distributed.demand import Demand
 from rlft.distributed.local_cluster import is_installed
+from rlft.distributed.words import counted
 from rlft.errors import DistributedError
 from rlft.readiness.device import gpus_here
 
@@ -35,8 +36,8 @@ def check_gpus(config: Config) -> None:
     needed = max(demand.trainers, 1) + demand.engines * demand.gpus_each
     if demand.engines and there < needed:
         raise DistributedError(
-            f"training and {demand.engines} engines of {demand.gpus_each} GPUs each need {needed} GPUs, and this "
-            f"machine has {there}",
+            f"training and {counted(demand.engines, 'engine')} of {counted(demand.gpus_each, 'GPU')} need {needed} "
+            f"GPUs, and this machine has {there}",
             where="rollout.server.engines",
             fix="set it, tensor_parallel_size or distributed.trainers lower, or policy.device to cpu",
         )

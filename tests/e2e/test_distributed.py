@@ -115,6 +115,11 @@ def test_a_run_that_one_process_has_begun_goes_on_with_two(make_home):
     done = home.rlft("resume", "alone", "--trainers", "2")
     assert done.code == 0, done.output
     assert trained_by(home, done.summary["pipeline_run_id"], 1)["trainers"] == 2
+    curve = home.query(f"""
+history = mlflow_client.get_metric_history("{done.summary["mlflow_run_id"]}", "perf/trainers")
+print(json.dumps([[point.step, point.value] for point in history]))
+""")
+    assert curve == [[1, 1.0], [2, 2.0]]
 
 
 def test_a_round_does_not_depend_on_how_long_its_trainers_are_waited_for(whole):

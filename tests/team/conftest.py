@@ -47,9 +47,12 @@ def ben(anna, tmp_path_factory) -> Member:
 
 
 def joined(who: Member) -> Member:
-    """Log in, make the secret, and apply the stack."""
+    """Log in, take another password at MLflow, make the secret, and apply the stack."""
     who.zenml("login", who.servers.zenml)
-    who.write("mlflow.json", {"username": who.name, "password": own.PASSWORD})
+    who.write("mlflow.json", {"username": who.name, "password": own.NEW_PASSWORD})
+    both = {"current_password": own.PASSWORD, "password": own.NEW_PASSWORD}
+    who.write("password.json", {"username": who.name, **both})
+    who.curl(f"{who.name}:{own.PASSWORD}", "users/update-password", "@password.json", "--request", "PATCH")
     who.zenml("secret", "create", "mlflow", "--private", "--values=@mlflow.json")
     applied = who.rlft("stack", str(own.ROOT / "configs" / "stacks" / "team.yaml"))
     assert applied.code == 0, applied.output

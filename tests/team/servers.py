@@ -28,6 +28,7 @@ from tests.e2e.conftest import ROOT, free_port
 PYTHON = ROOT / ".venv" / "servers" / "bin" / "python"
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 PASSWORD = "a-long-password"
+NEW_PASSWORD = "a-password-of-ones-own"  # at MLflow, in place of the first one
 VALUES = {
     "ADMIN_PASSWORD": PASSWORD,
     "POSTGRES_PASSWORD": "the-password-of-postgres",

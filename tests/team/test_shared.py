@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT
 from tests.e2e.test_promotion import CONFIG as LEARNS
-from tests.team.servers import PASSWORD, VALUES
+from tests.team.servers import NEW_PASSWORD, PASSWORD, VALUES
 from tests.team.users import ON, Member
 
 pytestmark = [pytest.mark.timeout(7200), pytest.mark.slow]
@@ -98,5 +98,5 @@ def test_no_password_is_left_in_a_home_or_in_what_the_servers_log(trained, anna,
     assert len(files) > 10
     for file in files:
         content = file.read_bytes()
-        for secret in (PASSWORD, VALUES["S3_SECRET"]):
+        for secret in (PASSWORD, NEW_PASSWORD, VALUES["S3_SECRET"]):
             assert secret.encode() not in content, file

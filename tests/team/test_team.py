@@ -16,7 +16,9 @@ NOT_RUN = (
     "docker",
     "export",
     "make",
+    "for",
     "rm",
+    "umask",
 )  # there is no Docker here; `tests/test_compose.py` reads what it would do
 
 

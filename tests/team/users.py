@@ -82,10 +82,13 @@ class Member(Home):
 
     def mlflow_user(self, name: str) -> None:
         """Make an account at MLflow's server, as its administrator."""
-        address = f"{self.servers.mlflow}/api/2.0/mlflow/users/create"
         self.write("account.json", {"username": name, "password": PASSWORD})
-        asked = ["curl", "--silent", "--fail-with-body", "--user", f"admin:{PASSWORD}", address]
-        asked += ["--json", "@account.json"]
+        self.curl(f"admin:{PASSWORD}", "users/create", "@account.json")
+
+    def curl(self, login: str, path: str, body: str, *options: str) -> None:
+        """Ask MLflow's server something, which it must not refuse."""
+        asked = ["curl", "--silent", "--fail-with-body", "--user", login, *options]
+        asked += [f"{self.servers.mlflow}/api/2.0/mlflow/{path}", "--json", body]
         self.typed.append(asked)
         subprocess.run(asked, check=True, capture_output=True, cwd=self.folder)
 

@@ -58,6 +58,16 @@ def test_in_the_clone_a_repository_within_and_a_submodule_come_with_their_files(
     }
 
 
+def test_in_a_repository_within_the_clone_paths_are_named_from_it_on(folder, monkeypatch):
+    own = folder / "rlft" / "own"
+    own.mkdir()
+    git(own, "init")
+    (own / "tasks.jsonl").write_text("")
+    monkeypatch.chdir(own)
+    assert names() == {"rlft/__init__.py", "own/tasks.jsonl", "tasks.jsonl"}
+    assert is_archived(Path("tasks.jsonl"), archived_files())
+
+
 def test_names_with_spaces_and_letters_of_any_kind_come(folder, monkeypatch):
     (folder / "rlft" / "two words").mkdir()
     (folder / "rlft" / "two words" / "é\n.txt").write_text("")

@@ -83,19 +83,19 @@ def test_what_keeps_trainers_from_working_there_is_said(machines, on_gpu, what):
         (
             [machine(8.0, 2.0), machine(8.0, 2.0)],
             {"engines": 1, "gpus_each": 4, "on_gpu": True},
-            "1 engines need 4 free GPUs and a free core of one machine for each, and the cluster has room for 0 "
+            "an engine needs 4 free GPUs and a free core of one machine, and the cluster has room for 0 of 1 "
             "(free GPUs and cores: 2 and 8 on 10.0.0.7, 2 and 8 on 10.0.0.7)",
         ),
         (
             [machine(8.0, 4.0)],
             {"engines": 1, "gpus_each": 4, "on_gpu": True},
             "2 trainers need a free GPU and a free core of one machine each, and the cluster has room for 0 beside 1 "
-            "engines of 4 GPUs",
+            "engine of 4 GPUs",
         ),
         ([machine(8.0, 4.0), machine(8.0, 2.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, None),
         # an engine takes one core, however many GPUs it has: with two trainers that is 3 of them
         ([machine(3.0, 6.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, None),
-        ([machine(2.0, 6.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, "room for 1 beside 1 engines of 4 GPUs"),
+        ([machine(2.0, 6.0)], {"engines": 1, "gpus_each": 4, "on_gpu": True}, "room for 1 beside 1 engine of 4 GPUs"),
     ],
 )
 def test_engines_need_room_beside_the_trainers(machines, wanted, what):

@@ -28,13 +28,19 @@ class TaskError(Exception):
         self.cause = cause
 
 
+class RayActorError(Exception): ...
+
+
+class ActorUnavailableError(RayActorError): ...
+
+
 class FakeRay:
     """Trainers whose every call is answered at once by `answers`, a function of the trainer's rank and the method.
 
     What `late` says of a call has not come yet; what is an exception is raised.
     """
 
-    exceptions = SimpleNamespace(RayActorError=type("RayActorError", (Exception,), {}))
+    exceptions = SimpleNamespace(RayActorError=RayActorError, ActorUnavailableError=ActorUnavailableError)
 
     def __init__(self, answers: Callable[[int, str], Any], late: Callable[[str], bool] = lambda method: False) -> None:
         self._answers, self._late = answers, late
@@ -74,7 +80,7 @@ class _Actor:
 def start(ray: FakeRay, monkeypatch: Any, limit: float = 60.0) -> tuple[TrainerActors, list[list[int]]]:
     monkeypatch.setattr(Place, "here", lambda: OWN)
     settings = DistributedConfig(engine="ray", trainers=2, timeout_seconds=limit, address="10.0.0.7:6379")
-    cluster: Any = SimpleNamespace(ray=ray, cores=1, meeting=lambda: "meeting")
+    cluster: Any = SimpleNamespace(ray=ray, cores=1, meeting=lambda: "meeting", is_up=lambda: True)
     pids: list[list[int]] = []
     return TrainerActors(cluster, Demand(settings, False, 2), pids=pids.append, tick=lambda: None), pids
 
@@ -178,6 +184,19 @@ def test_a_trainer_whose_pulse_fails_and_whose_call_never_comes_back_is_found(mo
         trainers.train(JOB)
     assert "`rlft resume`" in caught.value.fix
     assert 1030 < clock.now <= 1060
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [(RayActorError, "trainer 2 of 2 .* has died"), (ActorUnavailableError, "trainer 2 of 2 .* cannot be reached any")],
+)
+def test_a_trainer_that_has_died_is_told_from_one_that_is_out_of_reach(monkeypatch, clock, failure, said):
+    def answer(rank: int, method: str) -> Any:
+        return failure() if method == "train" and rank == 1 else {"place": OWN}.get(method)
+
+    trainers, _ = start(FakeRay(answer), monkeypatch, limit=30.0)
+    with pytest.raises(DistributedError, match=said):
+        trainers.train(JOB)
 
 
 def test_pulses_that_fail_now_and_then_are_no_standstill(monkeypatch, clock):

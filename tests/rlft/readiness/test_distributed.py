@@ -80,5 +80,5 @@ def test_engines_need_gpus_beside_those_of_training(monkeypatch, gpus, trainers,
     if needed is None:
         distributed.check_gpus(config)
         return
-    with pytest.raises(DistributedError, match=f"2 engines of 2 GPUs each need {needed} GPUs, and this .* has {gpus}"):
+    with pytest.raises(DistributedError, match=f"2 engines of 2 GPUs need {needed} GPUs, and this .* has {gpus}"):
         distributed.check_gpus(config)
