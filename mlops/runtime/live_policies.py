@@ -22,14 +22,15 @@ WARM_POLICIES = 2  # the one in training, and the reference or the one that is e
 class Beside:
     """One round is trained in a thread of its own while the next is sampled in that of the pipeline's body.
 
-    `progress` takes the reports of the training, which changes a `twin` of the policy that is sampled from. `reference`
-    is the artifact of the policy that it reads for a KL. Until `may_train` is set training waits, and what it needs is
-    loaded before that: nothing may be loaded while it computes or a policy samples, as libraries then change torch's
-    settings for all threads.
+    `progress` takes the reports of the training. If it is `here`, in this process, it changes a `twin` of the policy
+    that is sampled from, and `reference` is the artifact of the policy that it reads for a KL. Until `may_train` is set
+    it waits then, and what it needs is loaded before that: nothing may be loaded while it computes or a policy samples,
+    as libraries then change torch's settings for all threads.
     """
 
     progress: Progress
     reference: ArtifactVersionResponse | None = None
+    here: bool = True
     twin: Policy | None = None
     may_train: threading.Event = field(default_factory=threading.Event)
 
@@ -66,9 +67,14 @@ class LivePolicies:
             self._policies.pop(next(iter(self._policies)))
 
     @contextmanager
-    def beside(self, progress: Progress, reference: ArtifactVersionResponse | None = None) -> Iterator[Beside]:
-        """Expect a round to be trained and the next one to be sampled at the same time, while the context is open."""
-        self._beside = beside = Beside(progress, reference)
+    def beside(
+        self, progress: Progress, reference: ArtifactVersionResponse | None = None, *, here: bool = True
+    ) -> Iterator[Beside]:
+        """Expect a round to be trained and the next one to be sampled at the same time, while the context is open.
+
+        `here` says whether this process trains, and not trainers elsewhere, which have the policy themselves.
+        """
+        self._beside = beside = Beside(progress, reference, here)
         try:
             yield beside
         finally:
@@ -85,7 +91,7 @@ class LivePolicies:
 
         To be called before anything is sampled, for which a model is set up otherwise.
         """
-        if (beside := self._beside) is None:
+        if (beside := self._beside) is None or not beside.here:
             return
         beside.twin = twin_of(live)
         self._policies.pop(live.metadata.content_hash, None)

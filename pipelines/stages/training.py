@@ -114,9 +114,10 @@ class Training(Calls):
         """
         given, named = self._training(policy, reference, scored, round)
         read = reference if self.config.training.beta else None
+        here = "distributed" not in named
         with (
             self.show(f"updates {round_name(round)}", "updates") as progress,
-            shared_runtime().policies.beside(progress, read) as beside,
+            shared_runtime().policies.beside(progress, read, here=here) as beside,
             shared_evenly(),
             parsed_again(),  # ZenML parses the code of a step when it starts it, here in two threads
         ):

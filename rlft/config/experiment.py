@@ -129,15 +129,6 @@ class Config(Section):
         return with_places(content) if isinstance(content, Mapping) else content
 
     @model_validator(mode="after")
-    def _samples_ahead_in_one_process(self) -> Self:
-        if self.training.lag and self.distributed is not None and self.distributed.trainers > 1:
-            raise ValueError(
-                f"training.lag={self.training.lag} is not supported with several trainers (`distributed`) "
-                "yet; remove one of the two"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _engines_are_started_by_ray(self) -> Self:
         if self.rollout.server.engines and self.distributed is None:
             raise ValueError("rollout.server.engines are started by Ray; add `distributed: {engine: ray}`")

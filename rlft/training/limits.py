@@ -69,10 +69,10 @@ class Limits:
         rare token that became likely weighs as much as a policy that fell apart, and the tokens looked at may be those
         that did not change. So if it is suspicious, all tokens are measured.
         """
-        kl = self._distance(_some(groups, _CHECKED_SHARE))
+        kl = self._distance(groups, _CHECKED_SHARE)
         if kl is None or kl <= _SUSPECT * self.max_kl:  # which NaN is not
             return kl
-        return self._distance(_some(groups, 1.0))
+        return self._distance(groups, 1.0)
 
     def check_change(self, kl: float, groups: Sequence[Sequence[Pair]], update: int) -> None:
         """Raise TrainingStopped if that is further than `max_kl` after this update."""
@@ -86,31 +86,43 @@ class Limits:
             + (_LOWER_RATE if own else _TOO_FAR)
         )
 
-    def _distance(self, groups: list[list[Pair]]) -> float | None:
+    def _distance(self, update: Sequence[Sequence[Pair]], share: float) -> float | None:
         """Return KL(sampling policy || this policy) in nats per sampled token, by the k3 estimate.
 
-        Of lagged rollouts it is that from the policy before the round, whose tokens they are not: each weighs how much
-        likelier that policy was to sample it, and 1 at most. Without weights a token that it had all but given up would
-        count as often as it was sampled. Above 1 they would multiply what is large already: a token that was rare when
-        it was sampled, and that this round has taught, could be the whole KL (as the clipped weights of V-trace,
-        arXiv:1802.01561, this trades a little bias for that).
+        It is that of the first groups of an update which hold this share of its tokens. Of lagged rollouts it is that
+        from the policy before the round, whose tokens they are not: each weighs how much likelier that policy was to
+        sample it, and 1 at most. Without weights a token that it had all but given up would count as often as it was
+        sampled. Above 1 they would multiply what is large already: a token that was rare when it was sampled, and that
+        this round has taught, could be the whole KL (as the clipped weights of V-trace, arXiv:1802.01561, this trades a
+        little bias for that).
         """
         reading, found, tokens = self.reading, 0.0, 0.0
-        own = [pair for group in reading.share(groups) for pair in group]
+        groups = _some(update, share)
+        own = [pair for group in self._own(groups, update) for pair in group]
         with torch.no_grad():
             for part in reading.world.level(reading.parts([own] if own else [])):
                 pairs = part or shortest(groups)
                 batch = make_batch(reading.policy, pairs)
                 logprobs = reading.logprobs(batch)
-                before = self.old.known(pairs, logprobs) if self.old.lagged else batch.logprobs
                 self.meter.add(0)  # whoever watches over trainers sees that this one gets on
                 if part:
+                    before = self.old.known(pairs, logprobs) if self.old.lagged else batch.logprobs
                     likelier = (before - batch.logprobs).double()  # 0 without a lag
                     weights = likelier.clamp(max=0.0).exp().where(batch.mask, 0.0)
                     found += k3(before.double(), logprobs.double(), batch.mask, weights).sum().item()
                     tokens += weights.sum().item()
         found, tokens = reading.world.total([found, tokens])
         return found / tokens if tokens else None
+
+    def _own(self, groups: list[list[Pair]], update: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
+        """Return those of some groups of an update that this trainer reads.
+
+        Of lagged rollouts a trainer has noted the log-probabilities of those alone that it encodes in the update.
+        """
+        if not self.old.lagged:
+            return self.reading.share(groups)
+        encoded = {rollout.rollout_id for group in self.reading.share(update) for rollout, _ in group}
+        return [[pair for pair in group if pair[0].rollout_id in encoded] for group in groups]
 
 
 def _some(groups: Sequence[Sequence[Pair]], share: float) -> list[list[Pair]]:

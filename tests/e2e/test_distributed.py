@@ -74,6 +74,31 @@ def test_a_lost_trainer_costs_its_round_and_another_number_goes_on(whole, make_h
     assert not [line for line in left if "raylet" in line]  # of this run: others may train in Ray, too
 
 
+def test_two_train_while_the_next_round_is_sampled_and_a_lost_one_costs_its_round(make_home):
+    need_ray()
+    lagged = ("run", str(TINY), *SHORT, "--set", TWO, "--set", "training.lag=1", "--name", "lagged")
+    home = make_home("lagged")
+    whole = home.rlft(*lagged)
+    assert whole.code == 0, whole.output
+    assert whole.summary["ledger"]["ages"] == {"0": 32, "1": 32}
+    run_id = whole.summary["pipeline_run_id"]
+    assert [trained_by(home, run_id, number)["trainers"] for number in range(2)] == [2, 2]
+    is_beside = home.query(f"""
+steps = client.get_pipeline_run("{run_id}").steps
+trained, sampled = (client.get_run_step(steps[name].id) for name in ("train_grpo_r000", "generate_rollouts_r001"))
+print(json.dumps(sampled.start_time < trained.end_time))
+""")
+    assert is_beside
+    other = make_home("lagged_lost")
+    lost = other.module("tests.e2e.lost_trainer", "2", *lagged)
+    assert lost.returncode == 1, lost.stdout + lost.stderr
+    assert "trainer 2 of 2 (process " in lost.stdout + lost.stderr
+    resumed = other.rlft("resume", "lagged")
+    assert resumed.code == 0, resumed.output
+    assert rounds(other, resumed.summary["pipeline_run_id"]) == rounds(home, run_id)
+    assert resumed.summary["ledger"] == whole.summary["ledger"]
+
+
 def test_a_run_that_gets_sigterm_leaves_nothing_of_ray(make_home):
     need_ray()
     home = make_home("terminated")

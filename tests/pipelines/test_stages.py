@@ -151,18 +151,26 @@ def test_a_round_does_not_depend_on_where_or_how_long_its_trainers_are_waited_fo
     assert told("{engine: ray, address: auto}") == told("null") != two
 
 
-@pytest.mark.parametrize(("beta", "told"), [(0.0, None), (0.1, "start")])
-def test_the_reference_is_made_known_where_it_is_read_while_the_next_round_is_sampled(monkeypatch, beta, told):
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (["training.beta=0"], (None, True)),
+        (["training.beta=0.1"], ("start", True)),
+        (["distributed={engine: ray}"], (None, True)),
+        (["distributed={engine: ray, trainers: 2}"], (None, False)),
+    ],
+)
+def test_what_a_round_needs_is_made_known_where_it_is_trained_while_the_next_one_is_sampled(monkeypatch, changes, told):
     given, future = [], SimpleNamespace(result=lambda: ("trained", "report"))
 
-    def beside(progress, reference):
-        given.append(reference)
+    def beside(progress, reference, *, here):
+        given.append((reference, here))
         return nullcontext(SimpleNamespace(may_train=threading.Event()))
 
     monkeypatch.setattr(training, "train_grpo", SimpleNamespace(submit=lambda *args, **named: future))
     runtime = SimpleNamespace(policies=SimpleNamespace(beside=beside))
     monkeypatch.setattr(training, "shared_runtime", lambda: runtime)
-    config = load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1", f"training.beta={beta}"])
+    config = load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1", *changes])
     stages = Stages(config, EnvironmentFingerprints("a", "b"))
     turns = []
 
@@ -189,7 +197,7 @@ def test_sampling_that_fails_is_the_error_once_the_training_beside_it_has_ended(
         training, "train_grpo", SimpleNamespace(submit=lambda *args, **named: SimpleNamespace(wait=wait))
     )
     beside = nullcontext(SimpleNamespace(may_train=may_train))
-    policies = SimpleNamespace(beside=lambda progress, reference: beside)
+    policies = SimpleNamespace(beside=lambda progress, reference, here: beside)
     monkeypatch.setattr(training, "shared_runtime", lambda: SimpleNamespace(policies=policies))
     stages = Stages(load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1"]), EnvironmentFingerprints("a", "b"))
     sample = Mock(side_effect=ConnectionError("nobody answers"))
@@ -204,7 +212,7 @@ def test_weights_that_policy_keep_has_removed_are_no_failure_to_tell_of(monkeypa
     monkeypatch.setattr(
         training, "train_grpo", SimpleNamespace(submit=lambda *args, **named: SimpleNamespace(wait=waited))
     )
-    policies = SimpleNamespace(beside=lambda *_: nullcontext(SimpleNamespace(may_train=may_train)))
+    policies = SimpleNamespace(beside=lambda *_, here: nullcontext(SimpleNamespace(may_train=may_train)))
     monkeypatch.setattr(training, "shared_runtime", lambda: SimpleNamespace(policies=policies))
     stages = Stages(load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1"]), EnvironmentFingerprints("a", "b"))
     sample = Mock(side_effect=WeightsRemovedError("removed", where="a", fix="b"))

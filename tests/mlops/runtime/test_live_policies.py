@@ -40,6 +40,18 @@ def test_while_a_policy_samples_its_twin_is_trained(tmp_path):
     runtime.close()
 
 
+def test_beside_trainers_elsewhere_no_second_copy_is_held(tmp_path):
+    runtime, policy = Runtime(), make_policy()
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=8, seed=0)
+    folder = save_policy(policy, tmp_path / "policy")
+    runtime.policies.keep(policy)
+    with runtime.policies.beside(silent, here=False) as beside:
+        assert runtime.player(folder, sampling, "cpu").policy is policy
+        assert beside.twin is None
+        assert runtime.policies.of(folder, "cpu") is policy  # nobody here changes it
+    runtime.close()
+
+
 @pytest.mark.parametrize(
     ("kind", "stage", "loads"), [("full", "base", 1), ("adapter", "warm_start", 1), ("adapter", "base", 0)]
 )

@@ -80,8 +80,8 @@ def test_what_counts_is_the_kl_of_all_rollouts(monkeypatch, of_few, of_all, stop
     # a sixteenth of the tokens may say 7, as one rare token can, or 0.07 of a policy that fell apart
     seen = []
 
-    def distance(self, groups):
-        seen.append(sum(map(len, groups)))
+    def distance(self, update, share):
+        seen.append(sum(map(len, limits._some(update, share))))
         return of_few if len(seen) == 1 else of_all
 
     monkeypatch.setattr(limits.Limits, "_distance", distance)

@@ -709,6 +709,6 @@ def test_whoever_watches_sees_each_part_of_the_look_at_the_kl():
     parts = updater.reading.parts(groups)
     told.clear()
     meter.add(3)
-    updater.limits._distance(groups)
+    updater.limits._distance(groups, 1.0)
     assert len(parts) > 1
     assert told == [(3, "rollouts")] * (1 + len(updater.reading.parts([[pair for group in groups for pair in group]])))
