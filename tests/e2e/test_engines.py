@@ -66,11 +66,17 @@ def test_a_run_that_is_killed_leaves_no_engine_and_ends_with_the_same_bytes(make
     assert left_of(home) == left_of(other) == []
 
 
-def test_they_sample_the_next_round_while_one_is_trained(make_home):
+def test_one_of_two_processes_samples_the_next_round_while_one_is_trained(make_home):
     need_ray()
     need_vllm()
     home = make_home("engines-lagged")
-    done = home.rlft("run", str(TINY), *SHORT, "--set", "training.lag=1")
+    sharded = (
+        "rollout.server={engines: 1, tensor_parallel_size: 2}",
+        "policy.from_scratch.hidden_size=64",
+        "policy.from_scratch.num_attention_heads=2",  # one for each of the processes
+        "training.lag=1",
+    )
+    done = home.rlft("run", str(TINY), *SHORT, *(part for setting in sharded for part in ("--set", setting)))
     assert done.code == 0, done.output
     assert done.summary["ledger"]["ages"] == {"0": 32, "1": 32}
     assert left_of(home) == []
