@@ -16,7 +16,7 @@ from zenml.exceptions import ArtifactStoreInterfaceError
 from zenml.stack.utils import validate_stack_component_config
 
 from mlops.stacks.in_the_clear import check_settings, check_variables
-from mlops.stacks.pods import check_pods
+from mlops.stacks.pods import check_pod_settings
 from mlops.stacks.stack import check_tracking_address, describe_refusal
 from mlops.stacks.team import check_flavors, check_parts, check_secrets, check_server
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
@@ -139,7 +139,7 @@ def validate_components(stack: StackFile) -> None:
                 "--interactive`, and without --private for all",
             ) from cause
     if stack.orchestrator.flavor == "kubernetes":
-        check_pods(stack)
+        check_pod_settings(stack)
 
 
 def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> dict[str, Any]:

@@ -18,7 +18,7 @@ _SETTINGS = ("orchestrator_pod_settings", "pod_settings")
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")  # the API takes others only with a domain: nvidia.com/gpu
 
 
-def check_pods(stack: StackFile) -> None:
+def check_pod_settings(stack: StackFile) -> None:
     """Check the job of a run in Kubernetes: ZenML's settings of pods, and what ZenML makes of them.
 
     The schemas are those of the newest version of the API that the package `kubernetes-validate` carries. Raises

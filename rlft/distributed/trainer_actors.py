@@ -99,11 +99,12 @@ class TrainerActors:
             if any(self._failure(call) for call in done):
                 self._raise_first(calls)
             self._tick()
+            started = len(calls) - len(waiting)
             if waiting:
-                progress(len(done), len(calls), "trainers started")
+                progress(started, len(calls), "trainers started")
             if waiting and time.monotonic() > ends:
                 raise DistributedError(
-                    f"{len(done)} of {len(calls)} trainers have started within {limit:g} s",
+                    f"{started} of {len(calls)} trainers have started within {limit:g} s",
                     where="distributed",
                     fix=f"look whether another run has the cores or GPUs that the others wait for; {RESUME}",
                 )

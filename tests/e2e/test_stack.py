@@ -229,6 +229,13 @@ def test_a_stack_file_with_an_unknown_setting_or_a_missing_variable_is_refused(u
     typo = user.rlft("stack", str(tmp_path / "typo.yaml"))
     assert typo.code == 2
     assert "has no setting tracking_url" in typo.output
+    elsewhere = "{name: elsewhere, flavor: local, config: {path: 's3://bucket/runs'}}"
+    (tmp_path / "store.yaml").write_text(
+        text.replace("artifact_store: {name: default}", f"artifact_store: {elsewhere}")
+    )
+    store = user.rlft("stack", str(tmp_path / "store.yaml"))
+    assert store.code == 2, store.output
+    assert "ZenML does not take the local artifact_store" in " ".join(store.output.split())
     (tmp_path / "variable.yaml").write_text(text.replace("${HOME}", "${NOT_SET_ANYWHERE}"))
     variable = user.rlft("stack", str(tmp_path / "variable.yaml"))
     assert variable.code == 2

@@ -12,6 +12,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
+from sqlalchemy.exc import OperationalError
 from zenml.enums import ExecutionStatus
 from zenml.exceptions import IllegalOperationError
 from zenml.zen_stores.sql_zen_store import SqlZenStore
@@ -40,6 +41,13 @@ def test_what_has_ended_a_run_is_noted_with_the_whole_command_that_goes_on_with_
     kept: Any = record.Record(OPEN, Summary(status="failed"), "mine", resume="rlft resume mine --stack team")
     _note_failure(kept, StorageError("weights could not be written", fix="make room, then `rlft resume` goes on"))
     assert kept.summary.error.endswith("make room, then `rlft resume mine --stack team` goes on")
+
+
+def test_a_full_disk_is_no_statement_of_sql_in_the_summary():
+    kept: Any = record.Record(OPEN, Summary(status="failed"), "mine", resume="rlft resume mine")
+    full = sqlite3.OperationalError("database or disk is full")
+    _note_failure(kept, OperationalError("INSERT INTO step_run (id) VALUES (?)", {"id": "1"}, full))
+    assert kept.summary.error == "the disk is full: nothing more can be written"
 
 
 def test_a_store_of_the_home_that_does_not_work_ends_the_run(tmp_path):

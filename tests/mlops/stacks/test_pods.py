@@ -8,7 +8,7 @@ import pytest
 from zenml.client import Client
 
 from mlops.stacks.file import StackFile
-from mlops.stacks.pods import check_pods
+from mlops.stacks.pods import check_pod_settings
 from rlft.errors import StackError
 from tests.mlops.stacks.test_manifests import USER, stack  # noqa: F401
 
@@ -33,7 +33,7 @@ def changed(stack: StackFile, setting: str, value: object) -> StackFile:  # noqa
 
 
 def test_the_shipped_stack_is_taken(stack):  # noqa: F811
-    check_pods(stack)
+    check_pod_settings(stack)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_shipped_stack_is_taken(stack):  # noqa: F811
 def test_what_is_misspelt_is_refused(stack, setting, value, said):  # noqa: F811
     wrong = changed(stack, setting, value)
     with pytest.raises(StackError) as refused:
-        check_pods(wrong)
+        check_pod_settings(wrong)
     assert said in str(refused.value)
 
 
@@ -74,17 +74,17 @@ def test_what_is_misspelt_is_refused(stack, setting, value, said):  # noqa: F811
     ],
 )
 def test_what_is_right_is_taken(stack, setting, value):  # noqa: F811
-    check_pods(changed(stack, setting, value))
+    check_pod_settings(changed(stack, setting, value))
 
 
 def test_the_settings_of_the_pods_of_single_steps_are_looked_at_too(stack):  # noqa: F811
     wrong = stack.model_copy(deep=True)
     wrong.orchestrator.config["pod_settings"] = {"node_selector": {}}
     with pytest.raises(StackError, match=r"orchestrator\.config\.pod_settings: a pod has no setting node_selector"):
-        check_pods(wrong)
+        check_pod_settings(wrong)
 
 
 def test_without_the_schemas_it_says_what_installs_them(stack, monkeypatch):  # noqa: F811
     monkeypatch.setitem(sys.modules, "kubernetes_validate", None)
     with pytest.raises(StackError, match="make setup-kubernetes"):
-        check_pods(stack)
+        check_pod_settings(stack)

@@ -186,6 +186,22 @@ def test_a_trainer_whose_pulse_fails_and_whose_call_never_comes_back_is_found(mo
     assert 1030 < clock.now <= 1060
 
 
+def test_trainers_that_wait_for_cores_are_counted_and_given_up(monkeypatch, clock):
+    waits, told = 0, []
+
+    def late(method: str) -> bool:
+        nonlocal waits
+        waits += method == "place"
+        clock.now += 10.0
+        return method == "place" and waits != 1  # the first of the first two has started
+
+    trainers, _ = start(FakeRay(lambda rank, method: {"place": OWN}.get(method), late), monkeypatch, limit=30.0)
+    with pytest.raises(DistributedError, match="1 of 2 trainers have started within 300 s") as caught:
+        trainers.train(JOB, lambda done, total, what, **_: told.append((done, total, what)))
+    assert "another run has the cores or GPUs" in caught.value.fix
+    assert set(told) == {(1, 2, "trainers started")}
+
+
 @pytest.mark.parametrize(
     ("failure", "said"),
     [(RayActorError, "trainer 2 of 2 .* has died"), (ActorUnavailableError, "trainer 2 of 2 .* cannot be reached any")],
