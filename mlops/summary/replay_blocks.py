@@ -97,8 +97,8 @@ def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
     yield Table("How far from the policy its attempts are", columns, rows)
     if any(each["on_policy"] for each in found["off_policy"]):
         yield (
-            "In a round of its own attempts nothing is weighted, so that it says nothing on how well attempts of "
-            "another policy can be used."
+            "A round of its own attempts is trained on as in a run, and says nothing on how well attempts of another "
+            "policy can be used."
         )
     first, best = found["from_round"], found["best_round"]
     kept = f"that after round {best - 1}" if best > first else f"the one that round {first} began with"

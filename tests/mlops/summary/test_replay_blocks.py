@@ -53,7 +53,7 @@ def test_how_far_the_attempts_are_from_the_policy():
         ("5", "another policy", "", "", "", ""),
     )
     assert "Trained again on rounds 3 to 5 (the first is 0); the best policy is that after round 5." in blocks
-    assert any(str(block).startswith("In a round of its own attempts nothing is weighted") for block in blocks)
+    assert any(str(block).startswith("A round of its own attempts is trained on as in a run") for block in blocks)
     assert blocks[-1] == Bullets("What this can tell:", ("no exploration",))
 
 
