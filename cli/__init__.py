@@ -8,6 +8,7 @@
 - `schedule`, `reward`, `review`: the commands about schedules, written rewards and people's reviews, a folder each
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
+- `lost_weights`: goes on with a run whose cached rounds have lost weights that it needs
 - `trust`: asks before the code of somebody else's run is run
 - `registry`: what the commands about versions share
 - `compared`, `compared_sentences`: how runs are printed side by side

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.guard import guarded
+from cli.lost_weights import with_weights
 from cli.options import Stack, Summary, SummaryAsJson, Verbose
 from cli.result import finish, run_id_of
 from cli.start import check_kept, say_start
@@ -93,8 +94,10 @@ def resume(
         done &= steps_to_keep(found, redo) if redo else done
         check_seals(home, found.id, name, done)
         kept = {"pipeline_run": found.id, "skip": done, "input_overrides": again.inputs}
-        replay = partial(begin_alone, train.with_options(run_name=again.name, **again.options).replay, name, **kept)
-        finish(home, run_id_of(replay, home, interrupt.started), summary, stack, as_json=as_json)
+        pipeline = train.with_options(run_name=again.name, **again.options)
+        replay = partial(begin_alone, pipeline.replay, name, **kept)
+        goes_on = partial(with_weights, replay, pipeline, again.inputs, again.name, interrupt)
+        finish(home, run_id_of(goes_on, home, interrupt.started), summary, stack, as_json=as_json)
 
 
 def check_place(config: Config, stack: str | None) -> None:

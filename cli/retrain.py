@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from cli.guard import guarded
+from cli.lost_weights import with_weights
 from cli.options import Note, Overrides, RunName, Stack, Summary, SummaryAsJson, Verbose
 from cli.replayed import finish_replay, labels_for, open_home, options_for
 from cli.result import run_id_of
-from cli.run import run_pipeline
 from cli.trust import Trust, agree
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
@@ -60,8 +60,9 @@ def retrain(
             "tracking_uri": tracking_uri,
             "labels": labels.model_dump(mode="json"),
         }
-        named = pipeline.with_options(**options_for(home, plan.source, labels, arguments, plan.config))
-        begin = partial(run_pipeline, named, arguments, labels.name, interrupt)
+        options = options_for(home, plan.source, labels, arguments, plan.config)
+        named = pipeline.with_options(**options)
+        begin = partial(with_weights, partial(named, **arguments), named, arguments, options["run_name"], interrupt)
         run_id = run_id_of(begin, home, interrupt.started)
         finish_replay(home, run_id, summary, stack, as_json=as_json)
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from cli.guard import guarded
+from cli.lost_weights import with_weights
 from cli.options import (
     ConfigPath,
     NoCache,
@@ -27,20 +28,17 @@ from cli.result import finish, run_id_of
 from cli.start import check_start, say_start, tell_dead
 from cli.sweep import run_sweep
 from cli.variation import Sweep
-from mlops.display.terminal import errors
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
 from mlops.home.trusted import trust
-from mlops.ids import again_name
 from mlops.runs.commits import users_commits
 from mlops.runs.labels import Labels, make_labels, refuse_taken
 from mlops.runs.naming import hold_free
-from mlops.runtime.signals import Interrupt, keep_from_zenml
+from mlops.runtime.signals import keep_from_zenml
 from rlft.config import Config
 from rlft.config.file import load_config
-from rlft.errors import WeightsRemovedError
 
 
 def run(
@@ -94,7 +92,7 @@ def run(
             pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
             arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
             trust(home, arguments["config"])
-            return run_pipeline(pipeline, arguments, labels.name, interrupt)
+            return with_weights(partial(pipeline, **arguments), pipeline, arguments, labels.name, interrupt)
 
         begun = partial(begin_free, begin, labels, is_given=name is not None)
         finish(home, run_id_of(begun, home, interrupt.started), summary, stack, as_json=as_json)
@@ -138,17 +136,3 @@ def _connect(home: Home, settings: Config, stack: str | None) -> str:
 
         check_image(settings)
     return tracking_uri
-
-
-def run_pipeline(pipeline: Any, arguments: dict[str, Any], name: str, interrupt: Interrupt) -> Any:
-    """Run a pipeline, and once more under another name if weights that it takes from the cache were removed."""
-    try:
-        return pipeline(**arguments)
-    except WeightsRemovedError as removed:
-        from mlops.stored.retention import forget_removed
-
-        forget_removed()
-        errors.print(f"{removed.what}; they are trained again, from cached rollouts")
-        again = again_name(name)
-        interrupt.run_name = interrupt.run_name and again
-        return pipeline.with_options(run_name=again)(**arguments)

@@ -98,16 +98,11 @@ def next_resumed_name(name: str, attempts: Iterable[str]) -> str:
     return f"{beginning}{max((int(number) for number in numbers if number.isdecimal()), default=0) + 1}"
 
 
-def again_name(name: str) -> str:
-    """Return the name of the attempt that begins the run of this name once more, since weights were missing."""
-    return f"{name}{_AGAIN}"
-
-
 def name_of_first(name: str) -> str:
     """Return the name of the run that an attempt of this name resumes, or the name itself."""
     return name.split(_RESUMED)[0]
 
 
 def is_name_of_attempt(name: str) -> bool:
-    """Return whether a name looks like one that `resumed_name` or `again_name` has made."""
+    """Return whether a name looks like one that `resumed_name` has made, or an earlier rlft for a run begun anew."""
     return name.endswith(_AGAIN) or _RESUMED in name

@@ -16,6 +16,7 @@ from mlops.home.folder import find_home
 from mlops.home.processes import forget_process, note_process
 from mlops.ids import REPLAY_TAG
 from mlops.registry.names import RUN_NAME_TAG
+from mlops.runs.finding import root_run
 from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import identity_facts, identity_tags, typed_command
 from mlops.runs.labels import Labels
@@ -55,20 +56,22 @@ def open_replay(
     `run` is ZenML's. One that fails leaves a summary with the reason, and the error is raised again. A process that is
     killed leaves one that says `interrupted`, and the same command goes on from the cache.
     """
-    home, root, started = find_home(), str(run.id), time.perf_counter()
-    summary.pipeline_run_id, summary.source_mlflow_run_id = root, source.mlflow_run_id
+    home, first, started = find_home(), root_run(run), time.perf_counter()
+    summary.pipeline_run_id, summary.source_mlflow_run_id = str(run.id), source.mlflow_run_id
     summary.command = typed_command()
-    note_process(home, root, run.name, resumes=False)
+    note_process(home, str(run.id), run.name, resumes=False)
     keep_replay(home, summary)  # all that a kill leaves
+    tags = {**_tags(summary, run), **identity_tags(config, labels)}
     tracker = Tracker.open(
         tracking_uri,
         experiment_of(source),
-        root,
-        run.name,
+        str(first.id),
+        first.name,
         artifact_location=home.mlflow_artifacts.as_uri() if tracking_uri == home.tracking_uri else None,
-        tags={**_tags(summary, run), **identity_tags(config, labels)},
-        missed_path=home.missed_file(root),
+        tags=tags,
+        missed_path=home.missed_file(str(first.id)),
     )
+    tracker.set_tags(tags)  # one that a first attempt has made has those of that
     summary.mlflow_run_id = tracker.run_id
     tracker.log_params(config.model_dump())
     tracker.log_json("identity/attempt-1.json", identity_facts(fingerprints, labels))

@@ -16,8 +16,8 @@ from zenml.enums import ExecutionStatus
 from zenml.models import PipelineRunResponse, StepRunResponse
 
 from mlops.ids import MADE_AGAIN
-from mlops.runs.finding import name_of
-from mlops.stored.retention import weights_removed
+from mlops.runs.finding import finished_steps, name_of
+from mlops.stored.retention import lacks_weights, weights_removed
 from rlft.errors import DamagedError, RlftError, WeightsRemovedError, redo_command
 
 _POLICIES = ("policy", "reference")  # inputs of steps
@@ -39,6 +39,17 @@ def steps_to_keep(run: PipelineRunResponse, redo: Collection[str]) -> set[str]:
     _forget(steps[name] for name in again)
     anew |= _after(steps, anew)
     return {name for name, step in steps.items() if step.status.is_successful} - anew
+
+
+def steps_with_weights(run: PipelineRunResponse) -> set[str]:
+    """Return the steps of an attempt that another one need not repeat where it needs all policies of its rounds.
+
+    These are all that have finished but for those that trained policies which have lost their weights, and what comes
+    after such a policy: it may be another one when it is trained again.
+    """
+    steps = {step.name: step for step in _steps(run)}
+    lost = {name for name, step in steps.items() if lacks_weights(step)}
+    return finished_steps(run) - lost - _after(steps, lost)
 
 
 @contextmanager

@@ -161,10 +161,10 @@ def end_run(home: Home, name: str, *, completed: bool) -> None:
 def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = False) -> PipelineRunResponse:
     """Return the attempt at a run with the most finished steps, and mark those that were killed as failed.
 
-    It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. A run
-    that began anew, since weights were missing, leaves those before it behind. Raises RlftError if an attempt still
-    goes on, has finished and nothing of it is to be done again (`redo`), or was made by an rlft whose formats are not
-    read, and for an evaluation or a replay.
+    It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. One
+    that an earlier rlft began anew, since weights were missing, leaves those before it behind. Raises RlftError if an
+    attempt still goes on, has finished and nothing of it is to be done again (`redo`), or was made by an rlft whose
+    formats are not read, and for an evaluation or a replay.
     """
     if (kind := pipeline_of(run)) in OTHERS:
         anew = " (--no-cache makes it anew)" if kind == EVALUATE else ""

@@ -86,14 +86,18 @@ def forget_removed() -> None:
     runs = [run for name in (PIPELINE, RETRAIN) for run in client.list_pipeline_runs(pipeline=name, size=1000)]
     for run in runs:
         for step in client.list_run_steps(pipeline_run_id=run.id, size=1000):
-            if step.name.startswith(TRAIN_REPORT.step) and not _has_weights(client.get_run_step(step.id)):
+            if _trains(step) and lacks_weights(client.get_run_step(step.id)):
                 # ZenML's times are in UTC, without a zone.
                 client.update_step_run(step.id, cache_expires_at=datetime.now(UTC).replace(tzinfo=None))
 
 
-def _has_weights(step: StepRunResponse) -> bool:
-    """Return whether the policies that a step made still have their weights; a step that made none has lost none."""
-    return not any(weights_removed(artifact.uri) for artifact in step.outputs.get("policy", []))
+def lacks_weights(step: StepRunResponse) -> bool:
+    """Return whether a step has trained a policy whose weights are gone; one that made no policy has lost none."""
+    return _trains(step) and any(weights_removed(artifact.uri) for artifact in step.outputs.get("policy", []))
+
+
+def _trains(step: StepRunResponse) -> bool:
+    return step.name.startswith(TRAIN_REPORT.step)
 
 
 def weights_removed(uri: str) -> bool:

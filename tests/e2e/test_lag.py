@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from mlops.home.folder import Home as Folder
+from mlops.runs.listing import list_runs
 from tests.e2e.conftest import ROOT, TINY
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
@@ -77,6 +79,36 @@ def test_a_run_that_is_killed_while_it_trains_and_samples_ends_with_the_same_byt
     )
     for key in ("final", "ledger"):
         assert resumed.summary[key] == whole.summary[key]
+
+
+MLFLOW_RUNS = """
+found = mlflow_client.search_runs([mlflow_client.get_experiment_by_name("tiny").experiment_id])
+print(json.dumps(sorted([run.info.run_name, run.info.status] for run in found)))
+"""
+
+
+@pytest.mark.parametrize("kill", ["-", "rlft.training.job:train_round:1"])
+def test_a_run_whose_first_round_has_lost_its_weights_trains_it_again_and_is_one_run(lagged, finished, tmp_path, kill):
+    whole_home, whole = lagged
+    earlier, before = finished
+    home = earlier.copy(tmp_path)
+    done = home.rlft(*LAGGED, "--name", "x", kill_at=kill)
+    assert "the weights of round 1 were removed by policy.keep; they are trained again" in " ".join(done.output.split())
+    if kill != "-":  # before the first round is trained again: the first attempt has finished more steps
+        assert done.code == -9, done.output
+        done = home.rlft("resume", "x")
+    assert done.code == 0, done.output
+    expected, found = whole_home.steps(whole.summary["pipeline_run_id"]), home.steps(done.summary["pipeline_run_id"])
+    for number in range(3):
+        name = f"train_grpo_r{number:03d}"
+        assert found[name]["outputs"]["policy"] == expected[name]["outputs"]["policy"]
+    assert done.summary["final"] == whole.summary["final"]
+    name = home.query(f"print(json.dumps(client.get_pipeline_run('{before.summary['pipeline_run_id']}').name))")
+    assert home.query(MLFLOW_RUNS) == sorted([[name, "FINISHED"], ["x", "FINISHED"]])
+    assert [(run.name, run.status) for run in list_runs(Folder(home.folder / ".rlft")).runs] == [
+        ("x", whole.summary["status"]),
+        (name, before.summary["status"]),
+    ]
 
 
 def test_training_again_on_its_rounds_comes_to_the_same_weights(lagged):

@@ -215,6 +215,30 @@ def test_attempts_at_tasks_that_are_gone_are_left_out(home, source):
     assert found["total"]["reordered"] == 0
 
 
+def test_a_retraining_that_needs_weights_which_were_removed_is_one_run_with_them(finished, tmp_path):
+    earlier, whole = finished
+    home = earlier.copy(tmp_path)
+    # As after an update that has changed how attempts are sampled: the validation is not in the cache any more.
+    home.query("""
+[step] = client.list_run_steps(name="generate_rollouts_validation_r002")
+client.update_step_run(step.id, cache_expires_at=step.created)
+print("null")
+""")
+    done = home.module("cli", "retrain", whole.summary["pipeline_run_id"], "--from-round", "0", "--name", "again")
+    assert done.returncode == 0, done.stderr
+    assert "the weights of round 2 were removed by policy.keep; they are trained again" in " ".join(done.stderr.split())
+    statuses = home.query("""
+found = mlflow_client.search_runs([mlflow_client.get_experiment_by_name("tiny").experiment_id])
+runs = client.list_pipeline_runs(pipeline="retrain")
+named = {run.info.run_name: [run.info.status, run.data.tags["zenml.run_id"]] for run in found}
+print(json.dumps([len(found), named["again"], [[run.status.value, str(run.id)] for run in runs]]))
+""")
+    number, (status, of_run), runs = statuses
+    assert (number, status) == (2, "FINISHED")
+    assert sorted(status for status, _ in runs) == ["completed", "failed"]
+    assert dict(runs)["completed"] == of_run
+
+
 def test_what_cannot_be_replayed_is_told_before_a_run_is_recorded(home, source, finished):
     before = len(json.loads(home.module("cli", "runs", "--json").stdout))
     assert "has no round 3: its rounds are 0 to 2" in refused(home, "retrain", source, "--from-round", "3")

@@ -71,6 +71,13 @@ def test_what_another_attempt_has_made_again_is_not_kept_and_not_forgotten(forgo
     assert kept == {"ingest_tasks", "warm_start", "sft_control", "generate_rollouts_r000"}
 
 
+def test_policies_without_weights_are_made_again_with_all_that_comes_after_them(forgotten, monkeypatch):
+    monkeypatch.setattr(redo, "lacks_weights", lambda step: step.name == "train_grpo_r000")
+    monkeypatch.setattr(redo, "finished_steps", lambda run: {step.name for step in STEPS} - {"sft_control"})
+    assert redo.steps_with_weights(RUN) == {"ingest_tasks", "warm_start", "generate_rollouts_r000"}
+    assert forgotten == []
+
+
 def test_a_step_that_the_run_has_not_is_refused_with_those_that_it_has(forgotten):
     with pytest.raises(RlftError, match="has no step 'train_grpo_r01'") as caught:
         redo.steps_to_keep(RUN, ["train_grpo_r01"])

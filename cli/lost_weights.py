@@ -1,0 +1,38 @@
+"""Goes on with a run that takes a round from the cache and needs weights of it which `policy.keep` has removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mlops.display.terminal import errors
+from mlops.ids import name_of_first, resumed_name
+from mlops.runtime.signals import Interrupt
+from rlft.errors import WeightsRemovedError
+
+
+def with_weights(
+    begin: Callable[[], Any], pipeline: Any, arguments: Mapping[str, Any], name: str, interrupt: Interrupt
+) -> Any:
+    """Begin an attempt at a run, and go on with another one if it needs weights that were removed.
+
+    `begin` begins the one called `name`, of a `pipeline` with these `arguments`. Whether a round needs weights is known
+    once the steps after it are not in the cache, which ZenML looks for one by one. The other attempt is part of the
+    same run, in MLflow, too; it trains the removed policies again, from cached rollouts.
+    """
+    try:
+        return begin()
+    except WeightsRemovedError as removed:
+        from zenml.client import Client
+
+        from mlops.resume.redo import steps_with_weights
+        from mlops.stored.retention import forget_removed
+
+        ended = Client().get_pipeline_run(name, allow_name_prefix_match=False)
+        kept = steps_with_weights(ended)
+        forget_removed()
+        errors.print(f"{removed.what}; they are trained again, from cached rollouts")
+        another = resumed_name(name_of_first(name))
+        interrupt.run_name = interrupt.run_name and another
+        going_on = pipeline.with_options(run_name=another)
+        return going_on.replay(pipeline_run=ended.id, skip=kept, input_overrides=arguments)
