@@ -32,14 +32,14 @@ def run_rounds(
     start: Artifact,
     tracker: Tracker,
     account: Account,
-    keep: Callable[[], None] | None = None,
+    keep: Callable[[Rounds], None] | None = None,
     *,
     watch: Watch = lambda rounds, scored: "",
     numbers: range | None = None,
     reference: Artifact | None = None,
     shown: str = "training",
 ) -> Rounds:
-    """Train from `start`, which is the reference policy too if there is no other. `keep` is called after each round.
+    """Train from `start`, which is the reference policy too if there is no other. `keep` gets them after each round.
 
     `numbers` are those of the rounds that are done: all by default, while a replay's begin later. `shown` names them.
     With `training.lag` 1 the next round is sampled while one is trained; when training ends it is left as `unused`.
@@ -75,7 +75,7 @@ def run_rounds(
                 validated(rounds, policy, number + 1)
         retention.keep(policy, number + 1, best=rounds.best_round)
         if keep is not None:
-            keep()
+            keep(rounds)
         if last:
             break
     if ahead is not None:

@@ -37,6 +37,7 @@ class Rounds:
     start_report: EvaluationReport | None = None
     validated: dict[int, EvaluationReport] = field(default_factory=dict)  # by the number of rounds before
     alarms: dict[str, Alarm] = field(default_factory=dict)  # by monitor, the first of each
+    counted: list[dict[str, int]] = field(default_factory=list)  # what `counts` has counted of the first reports
 
     def note_cost(self, validation: Evaluation) -> None:
         """Note what a validation took."""
@@ -76,8 +77,10 @@ class Rounds:
     def counts(self) -> dict[str, int]:
         """Return how many rollouts of all rounds were sampled, trained on, filtered and errored."""
         totals: dict[str, int] = dict.fromkeys(("sampled", *FATES), 0)
-        for report in self._sampled:
-            for key, value in report.counts().items():
+        self.counted += [report.counts() for report in self.reports[len(self.counted) :]]  # asked after each round
+        ahead = [] if self.unused is None else [self.unused.counts()]
+        for counts in self.counted + ahead:
+            for key, value in counts.items():
                 totals[key] += value
         return totals
 

@@ -129,7 +129,8 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
             account = Account(settings.budget, record.gpus, seconds=started - began)
             shown = "reading what the run has stored, nothing is trained" if anew else "training"
             watch = Watch(stages, tasks, record.tracker)
-            rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep, watch=watch, shown=shown)
+            keep = partial(_keep_rounds, record)
+            rounds = run_rounds(stages, tasks, start, record.tracker, account, keep, watch=watch, shown=shown)
             record.seconds.rounds = time.perf_counter() - started
             _note_rounds(rounds, record)
             starts = Starts(base, start, other)
@@ -239,6 +240,13 @@ def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Re
     record.summary.promotion.name = registry_name(stages.config)
     record.summary.promotion.reasons = [text]
     return False
+
+
+def _keep_rounds(record: Record, rounds: Rounds) -> None:
+    """Keep what the rounds have come to; a resume that goes through what is done keeps what was known of it."""
+    if len(rounds.reports) >= record.summary.rounds:
+        _note_rounds(rounds, record)
+    record.keep_so_far()
 
 
 def _note_rounds(rounds: Rounds, record: Record) -> None:

@@ -41,7 +41,7 @@ class Format:
         )
 
 
-SUMMARY = Format("the summary of a run", newest=1)
+SUMMARY = Format("the summary of a run", newest=2)
 EVALUATION = Format("the summary of an evaluation", newest=1)
 REPLAY = Format("the summary of a replay", newest=1)
 CONFIG = Format("the config of a run", newest=1)

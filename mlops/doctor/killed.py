@@ -44,16 +44,16 @@ def check_runs(home: Home) -> Iterator[Finding]:
             yield Finding("ok", "no run was killed midway")
         return
     uri = connect(home, None)
-    from mlops.runs.finding import killed_runs, mark_failed
+    from mlops.runs.finding import killed_runs, mark_failed, name_of
 
     killed = killed_runs(home)
     for run in killed:
-        summary = read_summary(home, str(run.id))
+        summary, name = read_summary(home, str(run.id)), name_of(run)
         last = mark_failed(home, run)
         until = "" if last is None else f". Its time counts until its last sign of life, {last:%Y-%m-%d %H:%M:%S} UTC"
-        what = f"{run.name} was killed; it is marked as failed now{until}"
-        yield Finding("warning", what, way_on(home, str(run.id), run.name) or "nothing: this was finished since")
-        yield from _end_in_mlflow(run.name, uri, summary)
+        what = f"{name} was killed; it is marked as failed now{until}"
+        yield Finding("warning", what, way_on(home, str(run.id), name) or "nothing: this was finished since")
+        yield from _end_in_mlflow(name, uri, summary)
     if not killed:
         yield Finding("ok", "no run was killed midway")
 

@@ -35,7 +35,7 @@ from mlops.runs.starting import registry_name
 from mlops.stacks.away import server_error, was_ended
 from mlops.stored.artifact_table import keep_artifacts
 from mlops.stored.report import make_report
-from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary
+from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary, read_summary
 from mlops.summary.result import description, links_of, result_metrics
 from mlops.summary.sections import JudgeCost, Seconds
 from mlops.summary.summary import Summary
@@ -104,6 +104,14 @@ class Record:
         assert self.summary.pipeline_run_id is not None
         keep_artifacts(find_home(), self.summary.pipeline_run_id, self.name)
         self.system.log(self.tracker)
+
+    def keep_so_far(self) -> None:
+        """Write down what the run has come to, for whoever finds it cut short, and do what `keep` does."""
+        try:
+            keep_summary(find_home(), self.summary.model_copy(update={"status": "running"}))
+        except OSError as cause:  # a disk that takes nothing is told of by whatever needs it more
+            logger.debug("the summary could not be written: %s", cause)
+        self.keep()
 
     def measure(self) -> None:
         """Note in the summary how long this attempt has taken up to now, and how much disk and memory."""
@@ -174,7 +182,8 @@ def _begin(
     root = str(first.id)
     own_store = tracking_uri == home.tracking_uri
     stack = "" if own_store else Client().active_stack_model.name
-    note_process(home, str(run.id), run.name, stack=stack)
+    name = labels.name or first.name
+    note_process(home, str(run.id), name, stack=stack)
     tags = {"zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, **identity_tags(config, labels)}
     tracker = Tracker.open(
         tracking_uri,
@@ -185,10 +194,11 @@ def _begin(
         tags=tags,
         missed_path=home.missed_file(root),
     )
-    name = labels.name or run.name
     resume = resume_command(name, stack)
     # The status stands until the body has set another one.
     summary = Summary(status="failed", pipeline_run_id=str(run.id), process=os.getpid())
+    if run.original_run and (before := read_summary(home, str(run.original_run.id))) is not None:
+        summary.ledger, summary.rounds = before.ledger, before.rounds  # until this attempt has gone through them itself
     record = Record(tracker, summary, name, tags, resume, attempt=len(attempts_of(run)), disk_before=_disk_use(home))
     record.is_shared = not own_store
     record.shows_highest_paid = bool(config.tracking.highest_paid)

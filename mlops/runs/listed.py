@@ -35,7 +35,8 @@ class ListedRun:
     """A run with all attempts at it, newest first, and what it has cost and led to.
 
     `status` is that of its summary, or `running`, `failed`, `killed` or `finished`; an evaluation or a replay that was
-    cut short is `interrupted`, and `again` is the command that goes on with it, where it is known. `version` is the
+    cut short is `interrupted`, as a run is that a signal has ended, and `again` is the command that goes on with it,
+    where it is known. `version` is the
     registered one as (name, version). `aliases` are those of all its versions, and `named` says of each which version
     it names. `marks` says what else the registry holds about its version: `was champion`, or `waits for approval`.
     `sweep` is the name of the sweep that it is one of, empty without one. `doubt` says why it is not known whether a
@@ -78,7 +79,7 @@ class ListedRun:
         """Whether `rlft resume` would go on with it, and not fail again by the settings that it keeps."""
         last = self.attempts[0].summary
         is_hopeless = last is not None and last.needs_new_settings
-        return self.status in ("failed", "killed") and self.kind == "training" and not is_hopeless
+        return self.status in ("failed", "killed", "interrupted") and self.kind == "training" and not is_hopeless
 
     @property
     def kind(self) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
-from mlops.home.processes import goes_on, living_notes
+from mlops.home.processes import goes_on, living_notes, resume_command
 from mlops.ids import EVALUATE, OTHERS, PIPELINE, RESCORE, RETRAIN, ROLLOUTS, RUN_TAG, name_of_first
 from mlops.runs.listed import Attempt, ListedRun
 from mlops.runs.registered import with_mlflow
@@ -111,7 +111,7 @@ def _from_summaries(home: Home, told: Told) -> dict[str, list[Attempt]]:
     for file in _summaries(home):
         if summary := told.summary(file.stem, file.stem):
             began = datetime.fromtimestamp(file.stat().st_mtime - summary.seconds.total, UTC)
-            status = {"running": "running", "failed": "failed"}.get(summary.status, _COMPLETED)
+            status = {"running": "running", "failed": _FAILED, "interrupted": _FAILED}.get(summary.status, _COMPLETED)
             attempt = Attempt(file.stem, file.stem, status, began, summary.seconds.total, summary)
             groups[file.stem] = [attempt]
     return groups
@@ -137,9 +137,14 @@ def _run(told: Told, name: str, attempts: list[Attempt], alive: set[str], tokens
         tuple(attempts),
         status,
         sum(own_tokens) if own_tokens else None,
-        again=str(own_words.get("command") or "") if status == "interrupted" else "",
+        again=_again(name, attempts[0].pipeline, own_words) if status == "interrupted" else "",
         mlflow_runs=tuple(dict.fromkeys(ids)),
     )
+
+
+def _again(name: str, pipeline: str, told: Mapping[str, Any]) -> str:
+    """Return the command that goes on with a run; empty for an evaluation or a replay that has not `told` its own."""
+    return resume_command(name, None) if pipeline == PIPELINE else str(told.get("command") or "")
 
 
 def _status(home: Home, attempts: list[Attempt], alive: set[str], told: Mapping[str, Any]) -> str:
@@ -162,6 +167,8 @@ def status_of(attempts: Sequence[Attempt], alive: Collection[str], told: Mapping
     if attempts[0].pipeline != PIPELINE:
         was_cut_short = not told["error"] if told else attempts[0].status in _UNFINISHED
         return "interrupted" if was_cut_short else "failed"
+    if (summary := attempts[0].summary) is not None and summary.status == "interrupted":
+        return "interrupted"
     return "killed" if attempts[0].status in _UNFINISHED else "failed"
 
 

@@ -17,7 +17,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
@@ -34,7 +34,7 @@ from mlops.summary.result import cut_short
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError, TrackerError
 
-INTERRUPTED = "interrupted"
+INTERRUPTED: Final = "interrupted"
 _NEXT_POD = "the next pod of this job goes on from here; if there is none, `rlft resume` does in three minutes"
 _CHILDREN_SECONDS = 2.0  # that children have to end after SIGTERM, and after SIGKILL
 
@@ -92,11 +92,12 @@ def _write_down(home: Home, note: Note | None, left: Summary, facts: Facts, *, e
     try:
         if not ended:
             seconds, why = time.time() - facts.started, facts.death or INTERRUPTED
+            status = "failed" if facts.death else INTERRUPTED
             if left.pipeline_run_id is not None:
                 if not facts.death:
                     forget_calls(home, left.pipeline_run_id)
-                end_summary(home, left.pipeline_run_id, why, seconds)
-            left = failed(left, why, seconds)
+                end_summary(home, left.pipeline_run_id, why, seconds, status=status)
+            left = failed(left, why, seconds, status=status)
         if facts.summary:
             write_summary(Path(facts.summary), left)
         if run := note.run_id if note else facts.run_name:
@@ -149,14 +150,14 @@ def _settle(home: Home, run: str, summary: Summary, tracking_uri: str | None, sa
     """
     from mlops.runs.finding import end_run
 
-    end_run(home, run, completed=ended and summary.status != "failed")
+    end_run(home, run, completed=ended and summary.status not in ("failed", INTERRUPTED))
     if not ended and summary.mlflow_run_id is not None and tracking_uri is not None:
         from mlops.tracking.answers import answering
         from mlops.tracking.run import end_killed
 
         try:
             with answering(tracking_uri):
-                end_killed(tracking_uri, summary.mlflow_run_id, said)
+                end_killed(tracking_uri, summary.mlflow_run_id, said, summary.status)
         except TrackerError as cause:
             _say(f"MLflow takes the run for running until it is resumed: {cause.what}")
 

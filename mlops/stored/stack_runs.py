@@ -7,7 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
+from zenml.client import Client
+
 from mlops.home.folder import Home
+from mlops.home.processes import resume_command
 from mlops.ids import OTHERS, PIPELINE
 from mlops.registry.client import RegistryClient
 from mlops.runs.finding import UNFINISHED, is_alive, name_of, pipeline_of
@@ -34,15 +37,14 @@ def list_stack_runs(home: Home, limit: int) -> Listing:
             break
         groups.setdefault(name, []).append(run)
     problems: list[str] = []
+    stack = str(Client().active_stack_model.name)
     with ThreadPoolExecutor(_THREADS) as threads:  # most of the time is waiting for MLflow
-        found = list(threads.map(lambda name: _listed(home, name, groups[name], problems), groups))
+        found = list(threads.map(lambda name: _listed(home, name, groups[name], stack, problems), groups))
     return Listing(found, problems)
 
 
 def _runs_of_stack() -> Iterator[Any]:
     """Yield ZenML's responses of all attempts, the newest first."""
-    from zenml.client import Client
-
     client = Client()
     page = 1
     while True:
@@ -55,17 +57,20 @@ def _runs_of_stack() -> Iterator[Any]:
         page += 1
 
 
-def _listed(home: Home, name: str, runs: list[Any], problems: list[str]) -> ListedRun:
+def _listed(home: Home, name: str, runs: list[Any], stack: str, problems: list[str]) -> ListedRun:
     noted = [mlflow_run_of(run) for run in runs]
     attempts = tuple(_attempt(home, run, problems) for run in runs)
     ids = tuple(dict.fromkeys(each[1] for each in noted if each))
     alive = {str(run.id) for run in runs if run.status in UNFINISHED and is_alive(home, run)}
     address = next((each[0] for each in noted if each), None)
     version, aliases, hours = _registered(address, ids, problems) if address else (None, (), None)
+    status = status_of(attempts, alive)
+    is_resumed = status == "interrupted" and attempts[0].pipeline == PIPELINE
     return ListedRun(
         name,
         attempts,
-        status_of(attempts, alive),
+        status,
+        again=resume_command(name, stack) if is_resumed else "",
         gpu_hours=hours,
         mlflow_runs=ids,
         version=version,

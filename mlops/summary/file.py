@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 
 from mlops.home.folder import Home
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Status, Summary
 from rlft.errors import FormatVersionError
 from rlft.files import write_file
 from rlft.formats import KEY, SUMMARY
@@ -54,8 +54,10 @@ def summary_of_text(text: str, where: str) -> Summary | None:
         return None
 
 
-def end_summary(home: Home, run_id: str, reason: str, seconds: float | None = None) -> bool:
-    """Change a summary that still says `running`: the run failed for this reason, after so many seconds if known.
+def end_summary(
+    home: Home, run_id: str, reason: str, seconds: float | None = None, *, status: Status = "failed"
+) -> bool:
+    """Change a summary that still says `running`: the run ended for this reason, after so many seconds if known.
 
     One that was damaged is written anew, with nothing measured. Returns whether there was something to change.
     Raises FormatVersionError.
@@ -65,7 +67,7 @@ def end_summary(home: Home, run_id: str, reason: str, seconds: float | None = No
     left = read_summary(home, run_id) or Summary(status="running")
     if left.status != "running":
         return False
-    keep_summary(home, failed(left.model_copy(update={"pipeline_run_id": run_id}), reason, seconds))
+    keep_summary(home, failed(left.model_copy(update={"pipeline_run_id": run_id}), reason, seconds, status=status))
     return True
 
 
@@ -85,7 +87,8 @@ def summary_since(home: Home, started: float) -> Summary:
     return newest
 
 
-def failed(summary: Summary, reason: str, seconds: float | None = None) -> Summary:
-    """Return the summary as that of a run that failed for this reason, after so many seconds if known."""
+def failed(summary: Summary, reason: str, seconds: float | None = None, *, status: Status = "failed") -> Summary:
+    """Return the summary as that of a run that failed or was `interrupted` for this reason, after so many seconds if
+    known."""
     spent = summary.seconds if seconds is None else summary.seconds.model_copy(update={"total": seconds})
-    return summary.model_copy(update={"status": "failed", "error": reason, "seconds": spent})
+    return summary.model_copy(update={"status": status, "error": reason, "seconds": spent})

@@ -15,6 +15,7 @@ OUTCOMES: Mapping[Status, str] = {
     "too_hard": "Not trained: the model solves none of these tasks, so nothing can be learnt",
     "already_solved": "Not trained: the model solves these tasks already",
     "failed": "The run failed",
+    "interrupted": "The run was interrupted",
 }
 UNCHANGED = "In validation no round did better than what training started from, which is what was kept and tested"
 WORSE = "The trained model is measurably worse than what it started from"

@@ -93,7 +93,7 @@ def cut_short(why: str, way_on: str) -> str:
 def _has_sampled(summary: Summary) -> bool:
     """Return whether there are conversations; a run that failed may have sampled some without having counted them."""
     measured = summary.baseline or summary.base or summary.ledger.sampled or summary.seconds.rollout
-    return bool(measured) or summary.status != "failed"
+    return bool(measured) or summary.status not in ("failed", "interrupted")
 
 
 def highest_paid_file(round: int) -> str:

@@ -27,7 +27,7 @@ from mlops.summary.sections import (
 )
 from rlft.formats import SUMMARY
 
-Status = Literal["running", "improved", "not_improved", "too_hard", "already_solved", "failed"]
+Status = Literal["running", "improved", "not_improved", "too_hard", "already_solved", "failed", "interrupted"]
 EXIT_CODES: dict[Status, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
 NOT_REGISTERED = 5  # the exit code of a run whose policy is evaluated and could not be registered
 NOT_PROMOTED = 7  # that of `rlft promote` for a policy that does not become the champion
@@ -45,14 +45,15 @@ class Summary(Section):
         description="`improved`: the whole interval of `difference` is above zero, also with errors counted against "
         "the trained model (`ci_low_errors`). `not_improved`: it is not. "
         "`too_hard`, `already_solved`: the baseline showed that training could not help, so nothing was trained. "
-        "`failed`: see `error`. `running`: the run goes on, or was killed in a way that left no time to say so "
-        "(`kill -9`); `rlft doctor` and `rlft resume` find that out and make it `failed`."
+        "`failed`: see `error`. `interrupted`: Ctrl-C, SIGTERM or a closed terminal has ended it, and `rlft resume` "
+        "goes on with it (in format version 1 that is `failed`). `running`: the run goes on, or was killed in a way "
+        "that left no time to say so (`kill -9`); `rlft doctor` and `rlft resume` find that out and make it `failed`."
     )
     # Not validated: it may quote a model, and pydantic refuses text that is not valid Unicode.
     error: SkipValidation[str | None] = Field(
         default=None,
         description="Why the run failed. `interrupted` after Ctrl-C or SIGTERM and `the process was killed` after "
-        "`kill -9`; the summary then holds no measurements.",
+        "`kill -9`; the summary then holds what the finished rounds had come to, and no comparison.",
     )
     needs_new_settings: bool = Field(
         default=False,

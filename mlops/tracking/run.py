@@ -265,15 +265,15 @@ class Tracker:
         return found.experiment_id
 
 
-def end_killed(tracking_uri: str, run_id: str, said: str) -> None:
+def end_killed(tracking_uri: str, run_id: str, said: str, status: str = "failed") -> None:
     """End the run of a process that could not do so itself, and head its description by what is `said` (Markdown).
 
-    The user's note stays below. Raises what MLflow, a driver or the network throws.
+    `status` is that of its summary. The user's note stays below. Raises what MLflow, a driver or the network throws.
     """
     check_reachable(tracking_uri)
     with quick_http():
         client = MlflowClient(tracking_uri=tracking_uri)
-        client.set_tag(run_id, "rlft.status", "failed")
+        client.set_tag(run_id, "rlft.status", status)
         note = client.get_run(run_id).data.tags.get(DESCRIPTION, "")
         if not note.startswith(said):
             client.set_tag(run_id, DESCRIPTION, "\n\n".join(each for each in (said, note) if each))

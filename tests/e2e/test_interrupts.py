@@ -95,7 +95,7 @@ def test_inside_a_statement_of_the_store_the_run_is_left_and_goes_on_to_its_end(
     done = interrupted(home, IN_A_STATEMENT, *COMMAND)
     sentence = said(done)
     left = json.loads((home.folder / "summary.json").read_text())
-    assert (left["status"], left["error"]) == ("failed", "interrupted")
+    assert (left["status"], left["error"]) == ("interrupted", "interrupted")
     assert left["seconds"]["total"] > 1
     own = json.loads((home.folder / ".rlft" / "runs" / f"{left['pipeline_run_id']}.json").read_text())
     assert own["seconds"].pop("total") == pytest.approx(left["seconds"].pop("total"))
@@ -123,6 +123,42 @@ print(json.dumps([[last.steps[name].status.value for name in done], len(done)]))
     assert set(repeated[0]) == {"skipped"}
     assert repeated[1] >= 3
     assert "has finished" in home.rlft("resume", name).output
+
+
+IN_THE_SECOND_ROUND = """
+import rlft.training.job as job
+train, rounds = job.train_round, []
+def second(*args, **kwargs):
+    rounds.append(1)
+    if len(rounds) == 2: press()
+    return train(*args, **kwargs)
+job.train_round = second
+"""
+
+BEFORE_THE_ROUNDS = """
+pipelines.train._worth_training = press
+"""
+
+
+def test_what_was_finished_is_told_and_the_run_is_named_however_often_it_is_cut_short(make_home):
+    home = make_home("ledger")
+    done = interrupted(home, IN_THE_SECOND_ROUND, *COMMAND, "--name", "my run")
+    assert said(done) == "interrupted; `rlft resume 'my run'` goes on from here"
+    for script, command in ((None, None), (BEFORE_THE_ROUNDS, ("resume", "my run"))):
+        if script:
+            assert said(interrupted(home, script, *command)) == "interrupted; `rlft resume 'my run'` goes on from here"
+        left = json.loads((home.folder / "summary.json").read_text())
+        assert (left["status"], left["rounds"]) == ("interrupted", 1)
+        ledger = left["ledger"]
+        assert ledger["sampled"] == 32 == ledger["trained"] + ledger["filtered"] + ledger["errored"]
+    listed = home.module("cli", "runs").stdout
+    assert "my run was interrupted; this goes on with it: rlft resume 'my run'" in listed
+    assert "my run-resumed" not in listed
+    tags = home.query("""
+[run] = mlflow_client.search_runs([mlflow_client.get_experiment_by_name("tiny").experiment_id])
+print(json.dumps([run.data.tags["rlft.status"], run.data.tags["mlflow.note.content"]]))
+""")
+    assert tags == ["interrupted", "**The run was cut short: interrupted.**\n\n`rlft resume 'my run'` goes on."]
 
 
 def test_inside_zenmls_handling_of_an_error_there_is_one_sentence(make_home):

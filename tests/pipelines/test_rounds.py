@@ -122,6 +122,14 @@ def test_the_best_validated_policy_is_kept_and_the_last_one_trained_on():
     assert tracker.logged[2]["perf/orchestration_seconds"] < 0  # the fake says that training took 2 s
 
 
+def test_what_the_rounds_have_come_to_is_told_after_each():
+    told = []
+    stages = FakeStages(scores=[0.1, 0.3, 0.6, 0.5], rounds=3)
+    run_rounds(stages, None, artifact("start"), FakeTracker(), free(), lambda rounds: told.append(rounds.counts()))
+    assert [each["sampled"] for each in told] == [3, 6, 9]
+    assert told[-1] == {"sampled": 9, "trained": 3, "filtered": 3, "errored": 3}
+
+
 def test_rounds_that_are_only_read_are_shown_by_another_name():
     stages = FakeStages([0.1, 0.3], rounds=1)
     run_rounds(stages, None, artifact("start"), FakeTracker(), free(), shown="reading")

@@ -164,12 +164,15 @@ def test_what_became_of_runs(made):
     made.attempt("failed", "failed", 4, status="failed", error="no")
     made.attempt("hard", "completed", 5, status="too_hard", mlflow_run_id="m2")
     made.attempt("bare", "completed", 6)
+    made.attempt("my cut", "failed", 7, tag="my cut", status="failed")
+    made.attempt("my cut-resumed-1", "failed", 6.5, tag="my cut", status="interrupted", error="interrupted")
     runs = list_runs(made.home).runs
     assert {run.name: run.status for run in runs} == {
         "new": "running", "dead": "killed", "alive": "running", "killed": "killed", "failed": "failed",
-        "hard": "too_hard", "bare": "finished",
+        "hard": "too_hard", "bare": "finished", "my cut": "interrupted",
     }  # fmt: skip
-    assert [run.name for run in runs if run.is_resumable] == ["dead", "killed", "failed"]
+    assert [run.name for run in runs if run.is_resumable] == ["dead", "killed", "failed", "my cut"]
+    assert {run.name: run.again for run in runs if run.again} == {"my cut": "rlft resume 'my cut'"}
     assert next(run for run in runs if run.name == "hard").aliases == ("challenger", "champion")
     assert json.loads(json.dumps(to_json(list_runs(made.home))))[0]["name"] == "new"
 
