@@ -53,14 +53,14 @@ def run_rounds(
     numbers, reference = numbers or range(config.training.rounds), start if reference is None else reference
     rounds = _begin(start, validate(stages, tasks, start, numbers.start, tracker, account), numbers.start)
     ahead: Scored | None = None  # the next round, if it was sampled already
-    for number in _numbers(numbers, stages.show, shown):
+    for number in _numbers(numbers, stages.show, shown, rounds):
         started, last = time.perf_counter(), number + 1 == numbers.stop
         scored = ahead or draws.sample(policy, number)
         enough = account.reason_to_end(more=2) if config.training.lag and not last else ""
         goes_on = bool(config.training.lag) and not last and not enough
         policy, report, ahead = _train(stages, draws, policy, reference, scored, number, ahead=goes_on)
         rounds.reports.append(report)
-        _record(tracker, account, report, time.perf_counter() - started, _worked(report, ahead))
+        rounds.is_stored = _record(tracker, account, report, time.perf_counter() - started, _worked(report, ahead))
         show_attempts(tracker, scored, number, tasks, config)
         rounds.stopped = _why_to_end(report, number, "" if last else enough or _spent(account, ahead))
         last = last or bool(rounds.stopped)
@@ -106,10 +106,14 @@ def _train(
     return trained, report.load(), None
 
 
-def _record(tracker: Tracker, account: Account, report: TrainReport, seconds: float, worked: float) -> None:
-    """Log a round that has taken so many wall seconds, of which those `worked` are its own, and count them."""
+def _record(tracker: Tracker, account: Account, report: TrainReport, seconds: float, worked: float) -> bool:
+    """Log a round that has taken so many wall seconds, of which those `worked` are its own, and count them.
+
+    Returns whether it was done earlier: its work took longer than the whole round does now.
+    """
     _log_round(tracker, report, report.round, seconds, worked)
     account.add_round(report, seconds, worked)
+    return seconds < worked
 
 
 def _spent(account: Account, ahead: Scored | None) -> str:
@@ -159,9 +163,14 @@ def _ledger(report: TrainReport) -> dict[str, float]:
     return {**counts, "ledger/age": float(report.age)}
 
 
-def _numbers(numbers: range, show: Show, name: str) -> Iterator[int]:
-    """Yield the numbers of rounds, within a stage of this name that shows how many are done."""
+def _numbers(numbers: range, show: Show, name: str, rounds: Rounds) -> Iterator[int]:
+    """Yield the numbers of rounds, within a stage of this name that shows how many are done.
+
+    The pace is that of rounds that are done now: after one that was stored another part of the stage begins.
+    """
     with show(name) as progress:
         for done, number in enumerate(numbers):
+            if rounds.is_stored:
+                progress(done, len(numbers), "stored rounds")
             progress(done, len(numbers), "rounds")
             yield number

@@ -37,6 +37,7 @@ class Rounds:
     start_report: EvaluationReport | None = None
     validated: dict[int, EvaluationReport] = field(default_factory=dict)  # by the number of rounds before
     alarms: dict[str, Alarm] = field(default_factory=dict)  # by monitor, the first of each
+    is_stored: bool = False  # whether the last of them was done earlier, and came from the store
     counted: list[dict[str, int]] = field(default_factory=list)  # what `counts` has counted of the first reports
 
     def note_cost(self, validation: Evaluation) -> None:

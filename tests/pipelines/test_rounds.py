@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mlops.display.pace import Stage
 from pipelines import rounds as module
 from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
@@ -122,6 +123,30 @@ def test_the_best_validated_policy_is_kept_and_the_last_one_trained_on():
     assert tracker.logged[2]["perf/orchestration_seconds"] < 0  # the fake says that training took 2 s
 
 
+def test_the_pace_is_that_of_rounds_that_are_done_now(monkeypatch):
+    seconds, facts = [0.0], []
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: seconds[0]))
+
+    class Resumed(FakeStages):
+        stage = Stage("training", lambda: seconds[0])
+
+        @contextmanager
+        def show(self, name):
+            del name
+            yield self.stage
+
+        def train(self, policy, reference, scored, number):
+            facts.append(self.stage.facts())
+            seconds[0] += 0.5 if number < 6 else 2.5  # a report tells of 2 s of work
+            return super().train(policy, reference, scored, number)
+
+    stages = Resumed(scores=[0.5] * 11, rounds=10)
+    run_rounds(stages, None, artifact("start"), FakeTracker(), free())
+    assert facts[5] == ["5 of 10 rounds", "2 s so far"]  # the other rounds were done before
+    assert facts[6] == ["6 of 10 rounds", "3 s so far"]
+    assert facts[8] == ["8 of 10 rounds", "5 s left", "0.4 rounds/s"]  # two rounds in 5 s
+
+
 def test_what_the_rounds_have_come_to_is_told_after_each():
     told = []
     stages = FakeStages(scores=[0.1, 0.3, 0.6, 0.5], rounds=3)
@@ -196,7 +221,9 @@ def test_a_budget_that_lasts_for_all_rounds_ends_nothing():
 def test_without_patience_all_rounds_are_done():
     stages = FakeStages(scores=[0.1, 0.4, 0.4, 0.3, 0.2, 0.2], rounds=5)
     assert len(run_rounds(stages, None, artifact("start"), FakeTracker(), free()).reports) == 5
-    assert stages.shown == ["training", *((number, 5, "rounds") for number in range(5))]
+    name, *shown = stages.shown
+    assert name == "training"
+    assert [each for each in shown if each[2] == "rounds"] == [(number, 5, "rounds") for number in range(5)]
 
 
 def test_a_round_that_was_undone_ends_training_with_the_policy_before_it():
