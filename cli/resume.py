@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from functools import partial
 from typing import Annotated, Any
@@ -23,6 +23,7 @@ from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed, resume_command
 from mlops.home.trusted import trust as note_trust
+from mlops.ids import TRAIN_REPORT, round_name, round_of
 from mlops.runs.listed import find_listed
 from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.unknown import unknown_run
@@ -92,7 +93,7 @@ def resume(
             held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
         done = steps_of_same_code(found, again, redo or [], _code_now(again.config, stack))
         done &= steps_to_keep(found, redo) if redo else done
-        check_seals(home, found.id, name, done)
+        check_seals(home, found.id, name, done, read=next_policy(done, again.config))
         kept = {"pipeline_run": found.id, "skip": done, "input_overrides": again.inputs}
         pipeline = train.with_options(run_name=again.name, **again.options)
         replay = partial(begin_alone, pipeline.replay, name, **kept)
@@ -110,6 +111,12 @@ def check_place(config: Config, stack: str | None) -> None:
     from mlops.stacks.image import check_image
 
     check_image(config)
+
+
+def next_policy(done: Collection[str], config: Config) -> str:
+    """Return the step, of those that are `done`, whose policy the next round begins with; empty if none is left."""
+    last = max((round_of(step) or 0 for step in done if step.startswith(TRAIN_REPORT.step)), default=-1)
+    return TRAIN_REPORT.step_id(round_name(last)) if 0 <= last < config.training.rounds - 1 else ""
 
 
 def begin_alone(replay: Callable[..., Any], name: str, **options: Any) -> Any:

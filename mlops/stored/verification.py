@@ -81,11 +81,12 @@ def verify_artifacts(home: Home) -> Verified:
     return found
 
 
-def check_seals(home: Home, run_id: UUID, name: str, steps: Collection[str]) -> None:
-    """Raise DamagedError if results of these steps of an attempt have other seals than those that were stored.
+def check_seals(home: Home, run_id: UUID, name: str, steps: Collection[str], *, read: str = "") -> None:
+    """Raise DamagedError if results of these steps of an attempt have other seals than those that were stored, or if
+    files that the step called `read` has stored are gone or of another size.
 
-    Raises StorageError if none of them is left. What the seals say of the files is compared when these are read. `name`
-    is what a person calls the run.
+    Raises StorageError if none of them is left. All else that the seals say of files is compared when these are read.
+    `name` is what a person calls the run.
     """
     if not ZENML.file(home).is_file():
         return
@@ -98,7 +99,10 @@ def check_seals(home: Home, run_id: UUID, name: str, steps: Collection[str]) -> 
         raise StorageError("nothing is left of what this run has stored", where=name, fix=fix)
     for artifact in kept:
         try:
-            changed = _changed(artifact, stored_seal(home, artifact.place))
+            seal = stored_seal(home, artifact.place)
+            changed = _changed(artifact, seal)
+            if seal is not None and changed is None and artifact.step == read:
+                changed = _cut_short(seal, artifact.place)
         except DamagedError as damage:
             changed = damage
         if changed:
@@ -150,6 +154,18 @@ def _damages(home: Home, artifact: _Artifact, found: Verified) -> Iterator[Damag
             yield DamagedError("this artifact is gone", where=str(artifact.place))
     else:
         yield from seal.damages(artifact.place)
+
+
+def _cut_short(seal: Seal, place: Path) -> DamagedError | None:
+    """Return an error if a file of an artifact is gone or of another size; their content is not read."""
+    if seal.weights_removed(place):
+        return None
+    for name, (size, _) in seal.files.items():
+        found = (place / name).stat().st_size if (place / name).is_file() else None
+        if found != size:
+            what = "this file is gone" if found is None else f"this file has {found} bytes, and {size} were stored"
+            return seal.damage(name, what)
+    return None
 
 
 def _changed(artifact: _Artifact, seal: Seal | None) -> DamagedError | None:

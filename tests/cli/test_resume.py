@@ -11,7 +11,7 @@ from zenml.exceptions import EntityExistsError
 from zenml.zen_stores.sql_zen_store import SqlZenStore
 
 from cli import resume
-from cli.resume import begin_alone, check_place, claim_early
+from cli.resume import begin_alone, check_place, claim_early, next_policy
 from mlops.home.folder import Home
 from mlops.home.processes import claimed
 from mlops.runs.listed import Attempt, ListedRun
@@ -31,6 +31,19 @@ RUNS = [
 def home(tmp_path, monkeypatch):
     monkeypatch.setattr(resume, "list_runs", lambda home: Listing(RUNS))
     return Home(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("done", "read"),
+    [
+        (["warm_start"], ""),
+        (["train_grpo_r000", "generate_rollouts_r001"], "train_grpo_r000"),
+        (["train_grpo_r001", "train_grpo_r000"], "train_grpo_r001"),
+        (["train_grpo_r000", "train_grpo_r001", "train_grpo_r002"], ""),  # nothing is left to train
+    ],
+)
+def test_the_policy_that_the_next_round_begins_with(done, read):
+    assert next_policy(done, load_config(TINY, [])) == read
 
 
 @pytest.mark.parametrize("asked", ["gcd", "gcd-id", "g"])

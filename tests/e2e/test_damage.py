@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 import sqlite3
@@ -85,6 +86,24 @@ def test_weights_that_change_before_they_are_registered_are_trained_again(finish
     verified = home.rlft("doctor", "--verify")
     assert verified.code == 0, verified.output
     assert "0 files are damaged" in verified.output
+
+
+def test_a_policy_that_was_cut_short_is_found_before_its_run_goes_on(make_home):
+    home = make_home("cut")
+    killed = home.rlft(
+        "run", str(TINY), "--set", "controls=[]", "--name", "cut", kill_at="rlft.training.job:train_round:3"
+    )
+    assert killed.code == -9, killed.output
+    (weights,) = (home.folder / ".rlft" / "zenml" / "local_stores").glob(
+        "*/train_grpo_r001/policy/*/*/policy/model/*.safetensors"
+    )
+    os.truncate(weights, weights.stat().st_size - 100)
+    refused = home.rlft("resume", "cut")
+    assert refused.code == 1, refused.output
+    assert "were stored" in refused.output
+    assert "`rlft resume cut --redo train_grpo_r001`" in " ".join(refused.output.split())
+    assert home.query("print(json.dumps(len(client.list_pipeline_runs())))") == 1
+    assert home.rlft("resume", "cut", "--redo", "train_grpo_r001").code == 0
 
 
 def test_files_that_do_not_parse_end_in_a_sentence(finished, tmp_path):

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from mlops.display.pace import Stage
+from mlops.summary.sections import Ledger, Seconds
+from mlops.summary.summary import Summary
 from pipelines import rounds as module
 from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
+from pipelines.train import _keep_rounds
 from rlft.budget import TOKENS, Account
 from rlft.config.budget import BudgetConfig
 from rlft.types import Evaluation, EvaluationReport, Interval, TrainReport
@@ -153,6 +156,22 @@ def test_what_the_rounds_have_come_to_is_told_after_each():
     run_rounds(stages, None, artifact("start"), FakeTracker(), free(), lambda rounds: told.append(rounds.counts()))
     assert [each["sampled"] for each in told] == [3, 6, 9]
     assert told[-1] == {"sampled": 9, "trained": 3, "filtered": 3, "errored": 3}
+
+
+def test_a_resume_keeps_what_was_known_of_the_rounds_until_it_has_gone_through_them():
+    kept = []
+    record = SimpleNamespace(
+        summary=Summary(status="failed", rounds=2, ledger=Ledger(sampled=64, trained=64)),
+        seconds=Seconds(),
+        note_judging=lambda *_: None,
+        keep_so_far=lambda: kept.append((record.summary.rounds, record.summary.ledger.sampled)),
+    )
+
+    def keep(rounds):
+        _keep_rounds(record, rounds)
+
+    run_rounds(FakeStages([0.1, 0.3, 0.6, 0.5], 3), None, artifact("start"), FakeTracker(), free(), keep)
+    assert kept == [(2, 64), (2, 6), (3, 9)]
 
 
 def test_rounds_that_are_only_read_are_shown_by_another_name():

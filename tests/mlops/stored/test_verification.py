@@ -156,6 +156,25 @@ def test_seals_are_compared_with_the_database_before_their_artifacts_are_used(st
     check_seals(stored.home, UUID(int=2), "another", steps)
 
 
+def test_files_that_are_read_at_once_are_looked_at_before_a_run_goes_on(stored):
+    run = UUID(int=1)
+    content = {"policy/model.safetensors": b"weights", "policy/policy.json": b"{}"}
+    places = [stored.add(f"train_grpo_r{number:03d}", content, run=run.hex) for number in range(2)]
+    steps = {"train_grpo_r000", "train_grpo_r001"}
+    for place in places:
+        (place / "policy/model.safetensors").write_bytes(b"weight")
+    check_seals(stored.home, run, "the run", steps)
+    with pytest.raises(DamagedError, match="this file has 6 bytes, and 7 were stored") as caught:
+        check_seals(stored.home, run, "the run", steps, read="train_grpo_r001")
+    assert caught.value.where == f"{places[1]}/policy/model.safetensors"
+    assert "rlft resume 'the run' --redo train_grpo_r001" in caught.value.fix
+    (places[1] / "policy/model.safetensors").unlink()
+    with pytest.raises(DamagedError, match="this file is gone"):
+        check_seals(stored.home, run, "the run", steps, read="train_grpo_r001")
+    (places[1] / REMOVED).touch()  # by `policy.keep`
+    check_seals(stored.home, run, "the run", steps, read="train_grpo_r001")
+
+
 def test_an_artifact_that_is_gone_is_damage_with_a_seal_or_without(stored):
     for name, sealed in (("a", True), ("b", False)):
         place = stored.add(name, {"report.json": b"{}"}, sealed=sealed)

@@ -131,6 +131,9 @@ def test_a_run_that_failed_before_it_sampled_shows_why_and_no_conversations():
         "**The run failed.**\n\nsums: the reward pays wrong answers:\n\n```text\nattack  paid\nsilence  0.5\n```"
     )
     assert "rlft show" not in text
+    cut = failed.model_copy(update={"status": "interrupted", "error": "interrupted"})
+    assert list(links_of(cut, "7")) == ["report", "curves"]
+    assert description(cut, "first").startswith("**The run was interrupted.**")
     assert "rlft show" in description(failed.model_copy(update={"seconds": Seconds(rollout=2.0)}), "first")
 
 
