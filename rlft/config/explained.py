@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from typing_extensions import TypeIs
@@ -18,6 +19,7 @@ _PLAIN = {
     "model_type": "a section of settings belongs here",
     "union_tag_not_found": "its `type` is missing, which says what it is",
 }
+_SHOWN = 3  # so many of several settings are named
 _WITHOUT_VALUE = ("value_error", "missing", "union_tag_not_found")
 Location = Sequence[str]
 
@@ -25,14 +27,17 @@ Location = Sequence[str]
 def explained(error: Any, kind: type[BaseModel], files: Mapping[str, Path]) -> str:
     """Return one line for one of pydantic's errors with settings of this kind.
 
-    It has the key, what is wrong, and for an unknown name the nearest known one. `files` are those that hold the
+    It has the key, what is wrong, and for an unknown name the nearest known one, or the settings in sections that are
+    called just so. `files` are those that hold the
     settings `reward.spec`.
     """
     location = [f"{part:.80}" if isinstance(part, str) else str(part) for part in error["loc"]]
     message = _PLAIN.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         message = "unknown setting"
-        if near := difflib.get_close_matches(location[-1], _fields(location[:-1], kind), n=1):
+        if len(location) == 1 and (inside := _in_sections(location[0], kind)):
+            message += f"; did you mean {' or '.join(inside[:_SHOWN])}?"
+        elif near := difflib.get_close_matches(location[-1], _fields(location[:-1], kind), n=1):
             depth = _depth(location) if ".".join(location[: _depth(location)]) in files else 0
             message += f"; did you mean {'.'.join([*location[depth:-1], near[0]])}?"
     elif error["type"] == "union_tag_invalid":
@@ -97,6 +102,21 @@ def _fields(location: Location, kind: type[BaseModel]) -> list[str]:
             return []
         section, inside = kinds[0], kinds[0] is not annotation
     return list(section.model_fields)
+
+
+def _in_sections(name: str, kind: type[BaseModel]) -> list[str]:
+    """Return the keys of all settings of this name in sections, those of the outer ones first."""
+    return sorted(dict.fromkeys(_called(name, kind)), key=lambda key: key.count("."))
+
+
+def _called(name: str, kind: type[BaseModel], *path: str) -> Iterator[str]:
+    """Yield the keys of settings with this name in the sections of a section at `path`, maps and lists left out."""
+    for field, info in kind.model_fields.items():
+        if field == name:
+            yield ".".join([*path, field])
+        of_union = get_args(info.annotation) if get_origin(info.annotation) in (Union, UnionType) else ()
+        for inner in filter(_is_section, (info.annotation, *of_union)):
+            yield from _called(name, inner, *path, field)
 
 
 def _within(annotation: Any) -> list[Any]:

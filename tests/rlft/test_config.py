@@ -256,6 +256,21 @@ def test_an_unknown_key_and_what_was_meant(key, suggestion):
     assert f"  {key.replace('__', '.')}: unknown setting; did you mean {suggestion}?" in refused(**{key: 1})
 
 
+@pytest.mark.parametrize(
+    ("key", "suggestion"),
+    [
+        ("lag", "training.lag"),
+        ("rounds", "training.rounds"),  # and not the section `rollout`, which is near
+        ("rank", "policy.lora.rank"),
+        ("learning_rate", "warm_start.learning_rate or training.learning_rate"),
+        ("num_generations", "baseline.num_generations or training.num_generations or evaluation.num_generations"),
+        ("engine", "rollout.engine or distributed.engine or reward.spec.judge.engine"),
+    ],
+)
+def test_an_unknown_section_that_is_a_setting_of_one(key, suggestion):
+    assert f"  {key}: unknown setting; did you mean {suggestion}?" in refused(**{key: 1})
+
+
 def test_an_unknown_key_like_no_other():
     assert "  training.zzzzzz: unknown setting\n" in refused(training__zzzzzz=1) + "\n"
     assert "  reward.weights.a: " in refused(reward__weights={"a": "x"})
@@ -315,7 +330,7 @@ def test_config_needs_no_torch():
     }
     assert imported == {
         "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib.machinery",
-        "itertools", "pathlib", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
+        "itertools", "pathlib", "types", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
         "rlft.errors", "rlft.files", "rlft.losses", "rlft.privacy", "rlft.specification",
         "rlft.secrets", "rlft.types", "rlft.visible", "rlft.workers.settings",
     }  # fmt: skip
