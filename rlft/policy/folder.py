@@ -34,12 +34,12 @@ from rlft.temporary import writing
 
 METADATA_FILE = "policy.json"
 OPTIMIZER_FILE = "optimizer.safetensors"
+_LOADED = {"is_local", "local_files_only"}  # entries of a tokenizer's settings by how its own files were found
 _INCIDENTAL = {  # entries of config files that do not change what a policy does, and are left out of `content_hash`
+    *_LOADED,
     "_name_or_path",
     "base_model_name_or_path",
     "inference_mode",
-    "is_local",
-    "local_files_only",
     "name_or_path",
     "peft_version",
     "revision",
@@ -154,6 +154,7 @@ def _write(
     if policy.metadata.kind == "adapter":
         policy.model.generation_config.save_pretrained(folder / "model")  # peft leaves it out
     policy.tokenizer.save_pretrained(folder / "tokenizer")
+    _leave_process_out(folder)
     if moments:
         tensors = {name: tensor.cpu().contiguous() for name, tensor in moments.items()}
         save_file(tensors, folder / OPTIMIZER_FILE)
@@ -163,6 +164,23 @@ def _write(
     stored = {KEY: POLICY.newest, **dataclasses.asdict(policy.metadata)}
     (folder / METADATA_FILE).write_text(json.dumps(stored, indent=1))
     return PolicyFolder(folder)
+
+
+def _leave_process_out(folder: Path) -> None:
+    """Take out of settings what depends on the process that saves them, so that a resumed run stores the same bytes.
+
+    A tokenizer says whether it was loaded from a folder, and peft keeps `target_modules` as a set.
+    """
+    for file in (folder / "tokenizer" / "tokenizer_config.json", folder / "model" / "adapter_config.json"):
+        if file.is_file():
+            settings = json.loads(file.read_text(encoding="utf-8"))
+            kept = _in_order({key: value for key, value in settings.items() if key not in _LOADED})
+            file.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _in_order(settings: dict[str, Any]) -> dict[str, Any]:
+    modules = settings.get("target_modules")
+    return settings | {"target_modules": sorted(modules)} if isinstance(modules, list) else settings
 
 
 def load_policy(folder: PolicyFolder, device: torch.device) -> Policy:
@@ -249,14 +267,8 @@ def _hash_content(folder: Path, metadata: PolicyMetadata) -> str:
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings without what depends on where and by what they were written.
-
-    peft keeps `target_modules` as a set, so its order in the file differs from process to process.
-    """
-    kept = {key: value for key, value in settings.items() if key not in _INCIDENTAL}
-    if isinstance(kept.get("target_modules"), list):
-        kept["target_modules"] = sorted(kept["target_modules"])
-    return kept
+    """Return settings without what depends on where and by what they were written, such as an order in older files."""
+    return _in_order({key: value for key, value in settings.items() if key not in _INCIDENTAL})
 
 
 def load_optimizer(policy: Policy, folder: PolicyFolder) -> None:

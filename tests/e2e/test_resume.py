@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,18 @@ KILLS = (
     "rlft.training.job:train_round:1",  # r001
     "steps.register_policy:register_policy_version:1",
 )
+
+
+def last_policy(home, result):
+    """The bytes of all files of the last policy, by name."""
+    place = home.query(f"""
+step = client.get_pipeline_run("{result.summary["pipeline_run_id"]}").steps["train_grpo_r002"]
+print(json.dumps(step.outputs["policy"][0].uri))
+""")
+    folder = Path(place) / "policy"
+    files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    assert {"tokenizer/tokenizer_config.json", "optimizer.safetensors", "policy.json"} < files.keys()
+    return files
 
 
 def test_a_run_killed_four_times_ends_with_the_same_bytes(finished, make_home):
@@ -38,6 +51,7 @@ def test_a_run_killed_four_times_ends_with_the_same_bytes(finished, make_home):
         name = f"train_grpo_r{number:03d}"
         assert found[name]["weights"] == expected[name]["weights"]
         assert found[name]["outputs"]["policy"] == expected[name]["outputs"]["policy"]  # optimizer and tokenizer too
+    assert last_policy(home, resumed) == last_policy(whole_home, whole)
     assert resumed.summary["final"] == whole.summary["final"]
     assert resumed.summary["ledger"] == whole.summary["ledger"]
     again = home.rlft("resume", run_id)  # the first name of a run whose resume has finished

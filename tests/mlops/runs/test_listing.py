@@ -304,10 +304,12 @@ def test_an_alias_of_an_older_version_of_a_run_counts_too(made):
 
 def test_without_zenml_s_database_the_summaries_are_listed(made):
     run_id = made.attempt("sums", "completed", 1, status="improved", mlflow_run_id="m2", difference=GAIN)
+    cut = made.attempt("cut", "failed", 2, status="interrupted")
     (made.home.root / ZENML.path).write_bytes(b"x" * 5000)
     listing = list_runs(made.home)
-    [run] = listing.runs
+    run, other = sorted(listing.runs, key=lambda run: run.name)
     assert (run.name, run.status, run.version) == (run_id, "improved", ("tiny", "3"))
+    assert (other.name, other.status, other.attempts[0].status) == (cut, "interrupted", "failed")
     [problem] = listing.problems
     assert problem.startswith("ZenML's database cannot be read (file is not a database)")
     (made.home.root / "mlflow.db").unlink()

@@ -74,7 +74,8 @@ def build(kind: str, tmp_path: Path) -> Policy:
 
 
 def file_bytes(folder: PolicyFolder) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.path.rglob("*.safetensors")}
+    files = (path for path in folder.path.rglob("*") if path.is_file())
+    return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("kind", [*ARCHITECTURES, "lora"])
@@ -252,6 +253,8 @@ def test_the_order_of_target_modules_does_not_matter(tmp_path):
     saved = save_policy(make_lora_policy(save_base(tmp_path / "base")), tmp_path / "adapter")
     file = saved.path / "model" / "adapter_config.json"
     settings = json.loads(file.read_text())
+    assert len(settings["target_modules"]) == 14
+    assert settings["target_modules"] == sorted(settings["target_modules"])  # and of older ones it does not matter
     file.write_text(json.dumps(settings | {"target_modules": settings["target_modules"][::-1]}))
     assert _hash_content(saved.path, saved.metadata) == saved.metadata.content_hash
     file.write_text(json.dumps(settings | {"target_modules": settings["target_modules"][1:]}))
