@@ -4,6 +4,7 @@ import json
 import sqlite3
 import subprocess
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from mlops.doctor.killed import check_runs
 from mlops.home.databases import all_runs_ended
 from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
+from mlops.runs import finding
 
 
 @pytest.mark.parametrize(
@@ -58,3 +60,15 @@ def test_a_summary_that_was_left_running_or_damaged_says_that_the_run_was_killed
     home.summary_file("a-2").write_text(summary)
     [finding] = check_runs(home)
     assert finding.fix == "rlft resume second --stack 'my team'"
+
+
+def test_a_resume_that_was_killed_is_told_of_by_the_name_of_its_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(killed, "all_runs_ended", lambda home: False)
+    monkeypatch.setattr(killed, "find_faults", lambda *_, **__: [])
+    monkeypatch.setattr(killed, "connect", lambda *_: "uri")
+    run = SimpleNamespace(id="7", name="first-resumed-101112-000001", config=SimpleNamespace(parameters={}))
+    monkeypatch.setattr(finding, "killed_runs", lambda home: [run])
+    monkeypatch.setattr(finding, "mark_failed", lambda *_: None)
+    (tmp_path / "zenml").mkdir()
+    [told] = check_runs(Home(tmp_path))
+    assert (told.what, told.fix) == ("first was killed; it is marked as failed now", "rlft resume first")

@@ -48,6 +48,19 @@ def test_a_full_disk_is_no_statement_of_sql_in_the_summary():
     full = sqlite3.OperationalError("database or disk is full")
     _note_failure(kept, OperationalError("INSERT INTO step_run (id) VALUES (?)", {"id": "1"}, full))
     assert kept.summary.error == "the disk is full: nothing more can be written"
+def test_what_a_run_has_come_to_so_far_is_kept_as_that_of_one_that_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "find_home", lambda: Home(tmp_path))
+    monkeypatch.setattr(record.Record, "keep", lambda self: kept.append(self.summary.rounds))
+    kept: list[int] = []
+    open_one = record.Record(OPEN, Summary(status="failed", pipeline_run_id="1", rounds=2), "mine")
+    open_one.keep_so_far()
+    left = read_summary(Home(tmp_path), "1")
+    assert left is not None
+    assert (left.status, left.rounds, open_one.summary.status) == ("running", 2, "failed")
+    Home(tmp_path).summary_file("1").unlink()
+    Home(tmp_path).summary_file("1").mkdir()  # nothing can be written there
+    open_one.keep_so_far()
+    assert kept == [2, 2]
 
 
 def test_a_store_of_the_home_that_does_not_work_ends_the_run(tmp_path):

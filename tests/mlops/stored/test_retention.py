@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mlops.stored import retention
-from mlops.stored.retention import Retention, removed_by_keep, weights_removed
+from mlops.stored.retention import Retention, lacks_weights, removed_by_keep, weights_removed
 from rlft.config import KeepConfig
 from rlft.seals import REMOVED, SEALED, make_seal
 
@@ -90,3 +90,16 @@ def test_weights_that_somebody_else_has_removed_are_not_taken_for_those_of_reten
     assert not removed_by_keep(policy.uri)
     (tmp_path / "p1" / REMOVED).touch()
     assert removed_by_keep(policy.uri)
+
+
+def test_a_step_lacks_weights_if_it_has_trained_a_policy_without_them(artifact, tmp_path):
+    def step(name, *policies):
+        return SimpleNamespace(name=name, outputs={"policy": list(policies)} if policies else {})
+
+    whole, bare = artifact("whole", "run=a"), artifact("bare", "run=a")
+    for file in (tmp_path / "bare").rglob("*.safetensors"):
+        file.unlink()
+    steps = [step("train_grpo_r000", bare), step("train_grpo_r001", whole), step("train_grpo_r002")]
+    # What stands behind an address has no weights, and is not trained.
+    steps += [step("ask_model", bare)]
+    assert [lacks_weights(each) for each in steps] == [True, False, False, False]  # type: ignore[arg-type]

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from mlflow import MlflowClient
+from zenml.enums import ExecutionStatus
 
-from mlops.stored.stack_runs import _registered
+from mlops.home.folder import Home
+from mlops.home.processes import resume_command
+from mlops.stored import stack_runs
+from mlops.stored.stack_runs import _listed, _registered
+from mlops.summary.file import keep_summary
 from mlops.summary.result import result_metrics
 from mlops.summary.summary import Summary
 
@@ -23,3 +32,32 @@ def test_the_gpu_hours_of_a_run_are_those_of_its_attempts_also_as_an_earlier_rlf
     assert _registered(uri, (now, before, nothing), problems) == (None, (), pytest.approx(2 + 1.5))
     assert _registered(uri, (nothing,), problems) == (None, (), None)
     assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "summary", "status", "again"),
+    [
+        ("train", "interrupted", "interrupted", resume_command("sums", "my team")),
+        ("train", "failed", "killed", ""),
+        ("retrain", "interrupted", "interrupted", ""),
+    ],
+)
+def test_what_was_interrupted_names_the_command_that_goes_on_with_the_stack(
+    pipeline, summary, status, again, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(stack_runs, "is_alive", lambda *_: False)
+    run: Any = SimpleNamespace(
+        id="7",
+        name="sums-resumed-1",
+        status=ExecutionStatus.RUNNING,
+        created=datetime(2026, 11, 1),
+        start_time=None,
+        end_time=None,
+        pipeline=SimpleNamespace(name=pipeline),
+        config=SimpleNamespace(parameters={}),
+        run_metadata={},
+        user=None,
+    )
+    keep_summary(Home(tmp_path), Summary(status=summary, pipeline_run_id="7"))
+    listed = _listed(Home(tmp_path), "sums", [run], "my team", [])
+    assert (listed.status, listed.again) == (status, again)
