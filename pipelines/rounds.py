@@ -32,14 +32,14 @@ def run_rounds(
     start: Artifact,
     tracker: Tracker,
     account: Account,
-    keep: Callable[[Rounds], None] | None = None,
+    keep: Callable[[Rounds], None] = lambda rounds: None,
     *,
     watch: Watch = lambda rounds, scored: "",
     numbers: range | None = None,
     reference: Artifact | None = None,
     shown: str = "training",
 ) -> Rounds:
-    """Train from `start`, which is the reference policy too if there is no other. `keep` gets them after each round.
+    """Train from `start`, the reference policy too if there is no other. `keep` gets what the rounds came to.
 
     `numbers` are those of the rounds that are done: all by default, while a replay's begin later. `shown` names them.
     With `training.lag` 1 the next round is sampled while one is trained; when training ends it is left as `unused`.
@@ -66,6 +66,7 @@ def run_rounds(
         last = last or bool(rounds.stopped)
         validates = last or (number + 1) % config.evaluation.validate_every == 0
         if validates:
+            keep(rounds)  # and again below: a validation can take long
             validated(rounds, policy, number + 1)
         seen = watch(rounds, scored) or (rounds.plateau(config) if validates else "")
         if seen and not last:
@@ -74,8 +75,7 @@ def run_rounds(
             if not validates:
                 validated(rounds, policy, number + 1)
         retention.keep(policy, number + 1, best=rounds.best_round)
-        if keep is not None:
-            keep(rounds)
+        keep(rounds)
         if last:
             break
     if ahead is not None:

@@ -152,9 +152,9 @@ def test_the_pace_is_that_of_rounds_that_are_done_now(monkeypatch):
 
 def test_what_the_rounds_have_come_to_is_told_after_each():
     told = []
-    stages = FakeStages(scores=[0.1, 0.3, 0.6, 0.5], rounds=3)
+    stages = FakeStages(scores=[0.1, 0.3, 0.6], rounds=3, validate_every=2)
     run_rounds(stages, None, artifact("start"), FakeTracker(), free(), lambda rounds: told.append(rounds.counts()))
-    assert [each["sampled"] for each in told] == [3, 6, 9]
+    assert [each["sampled"] for each in told] == [3, 6, 6, 9, 9]  # after two and three rounds there is a validation
     assert told[-1] == {"sampled": 9, "trained": 3, "filtered": 3, "errored": 3}
 
 
@@ -170,8 +170,9 @@ def test_a_resume_keeps_what_was_known_of_the_rounds_until_it_has_gone_through_t
     def keep(rounds):
         _keep_rounds(record, rounds)
 
-    run_rounds(FakeStages([0.1, 0.3, 0.6, 0.5], 3), None, artifact("start"), FakeTracker(), free(), keep)
-    assert kept == [(2, 64), (2, 6), (3, 9)]
+    stages = FakeStages(scores=[0.1, 0.5], rounds=3, validate_every=3)
+    run_rounds(stages, None, artifact("start"), FakeTracker(), free(), keep)
+    assert kept == [(2, 64), (2, 6), (3, 9), (3, 9)]
 
 
 def test_rounds_that_are_only_read_are_shown_by_another_name():

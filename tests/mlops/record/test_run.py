@@ -48,6 +48,8 @@ def test_a_full_disk_is_no_statement_of_sql_in_the_summary():
     full = sqlite3.OperationalError("database or disk is full")
     _note_failure(kept, OperationalError("INSERT INTO step_run (id) VALUES (?)", {"id": "1"}, full))
     assert kept.summary.error == "the disk is full: nothing more can be written"
+
+
 def test_what_a_run_has_come_to_so_far_is_kept_as_that_of_one_that_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "find_home", lambda: Home(tmp_path))
     monkeypatch.setattr(record.Record, "keep", lambda self: kept.append(self.summary.rounds))
