@@ -14,10 +14,11 @@ from mlops.home.faults import find_faults
 from mlops.home.folder import Home
 from mlops.home.settings import settings_file
 from mlops.stacks.away import server_error
-from rlft.errors import MemoryShortError, RlftError, StorageError
+from rlft.errors import MemoryShortError, RlftError, StackError, StorageError
 from rlft.shortage import SAID, shortage_of
 
 _STORES = ("aiobotocore", "botocore", "s3fs")  # libraries
+_CLUSTER = ("kubernetes", "urllib3")  # requests and httpx wrap what urllib3 says, Kubernetes' client does not
 
 
 def shortage_error(error: BaseException, home: Home, resume: str | None) -> RlftError | None:
@@ -48,12 +49,19 @@ def shortage_error(error: BaseException, home: Home, resume: str | None) -> Rlft
 
 
 def _store_error(error: BaseException, then: str) -> RlftError | None:
-    """Return the sentence for what the client of a stack's store says, where ZenML itself has asked it."""
-    said = any(type(each).__module__.split(".")[0] in _STORES for each in (error, error.__cause__))
+    """Return the sentence for what the client of a stack's store or cluster says, where ZenML itself has asked it."""
+    if _library(error) in _CLUSTER:
+        fix = f"see that the cluster of the stack answers (`kubectl cluster-info`) and lets you in{then}"
+        return StackError(f"the cluster has failed: {type(error).__name__}", fix=fix)
+    said = any(_library(each) in _STORES for each in (error, error.__cause__))
     fix = f"see that this machine reaches the store, has its keys (AWS_ACCESS_KEY_ID and so on) and finds room{then}"
     return (
         StorageError(f"the artifact store has failed: {str(error) or type(error).__name__}", fix=fix) if said else None
     )
+
+
+def _library(error: BaseException | None) -> str:
+    return type(error).__module__.split(".")[0]
 
 
 def _is_gone(home: Home) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -30,11 +31,14 @@ def stack(
         described = read_stack_file(file)
         if manifests is None:
             name = apply_stack_file(described)
-            console.print(f"Stack {name} is registered: rlft run CONFIG --stack {name}")
+            console.print(f"Stack {name} is registered: rlft run CONFIG --stack {shlex.quote(name)}")
             return
         from mlops.stacks.image import IMAGE
         from mlops.stacks.manifests import write_manifests
+        from rlft.errors import StackError
 
+        if manifests.exists() and not manifests.is_dir():
+            raise StackError("this is a file", where=str(manifests), fix="name a folder, which is made if need be")
         validate_components(described)
         for written in write_manifests(described, manifests, os.environ.get(IMAGE, "IMAGE")):
             console.print(f"wrote {written}")

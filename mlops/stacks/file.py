@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, ValidationError, field_validator
 from zenml.client import Client
 from zenml.enums import StackComponentType, StoreType
@@ -16,14 +17,14 @@ from zenml.exceptions import ArtifactStoreInterfaceError
 from zenml.stack.utils import validate_stack_component_config
 
 from mlops.stacks.in_the_clear import check_settings, check_variables
-from mlops.stacks.pods import check_pod_settings
+from mlops.stacks.pods import check_pods, check_settings_of_pods
 from mlops.stacks.stack import check_tracking_address, describe_refusal
 from mlops.stacks.team import check_flavors, check_parts, check_secrets, check_server
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
 from rlft.config import Section
 from rlft.config.addresses import check_address
 from rlft.config.names import check_name
-from rlft.config.yaml_text import yaml_problem
+from rlft.config.yaml_text import read_yaml
 from rlft.errors import StackError
 
 logger = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ def read_stack_file(path: Path) -> StackFile:
     """
     if not path.is_file():
         raise StackError("no such file", where=str(path), fix="name a file such as configs/stacks/local.yaml")
-    text = path.read_text(encoding="utf-8")
+    text = _text_of(path)
     content_lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     names = sorted(set(re.findall(r"\$\{(\w+)\}", content_lines)))
     missing = [name for name in names if name not in os.environ]
@@ -101,11 +102,18 @@ def read_stack_file(path: Path) -> StackFile:
         text = text.replace(f"${{{name}}}", os.environ[name])
     fix = "start from a shipped one, such as configs/stacks/local.yaml"
     try:
-        return StackFile.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as cause:
-        raise StackError(f"not readable as YAML: {yaml_problem(cause)}", where=str(path), fix=fix) from cause
+        return StackFile.model_validate(read_yaml(text))
     except ValidationError as cause:
         raise StackError(f"not a stack file:\n{describe_refusal(cause)}", where=str(path), fix=fix) from cause
+    except ValueError as cause:
+        raise StackError(f"not readable as YAML: {cause}", where=str(path), fix=fix) from cause
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as cause:
+        raise StackError("this is no text in UTF-8", where=str(path), fix="save it as such") from cause
 
 
 def validate_components(stack: StackFile) -> None:
@@ -117,7 +125,7 @@ def validate_components(stack: StackFile) -> None:
         if component.flavor is None:
             continue
         where = f"{kind.value}.config"
-        flavor = Client().get_flavor_by_name_and_type(name=component.flavor, component_type=kind)
+        flavor = _flavor(component.flavor, kind)
         known = flavor.config_schema.get("properties", {})
         unknown = sorted(set(component.config) - set(known))
         if unknown:
@@ -128,18 +136,46 @@ def validate_components(stack: StackFile) -> None:
             )
         settings = as_zenml_takes_them(kind, component)
         check_settings(settings, known, where)
-        try:
+        if component.flavor == "kubernetes" and kind == StackComponentType.ORCHESTRATOR:
+            check_settings_of_pods(settings)
+        with _sentences_of_zenml(f"the {component.flavor} {kind.value}", where, stack.name):
             validate_stack_component_config(settings, flavor, kind)
-        # pydantic's ValidationError is a ValueError.
-        except (ValueError, KeyError, ImportError, ArtifactStoreInterfaceError) as cause:
-            raise StackError(
-                f"ZenML does not take the {component.flavor} {kind.value}:\n{describe_refusal(cause, where)}",
-                where=stack.name,
-                fix="correct the settings there; a secret is made with `zenml secret create NAME --private "
-                "--interactive`, and without --private for all",
-            ) from cause
     if stack.orchestrator.flavor == "kubernetes":
-        check_pod_settings(stack)
+        with _sentences_of_zenml("the pods of the kubernetes orchestrator", "orchestrator.config", stack.name):
+            check_pods(stack)
+
+
+def _flavor(name: str, kind: StackComponentType) -> Any:
+    client = Client()
+    try:
+        return client.get_flavor_by_name_and_type(name=name, component_type=kind)
+    except KeyError:
+        there = sorted(flavor.name for flavor in client.list_flavors(type=kind, size=200))
+        fix = f"write one of {', '.join(there)}"
+        raise StackError(f"ZenML has no {kind.value} {name!r}", where=f"{kind.value}.flavor", fix=fix) from None
+
+
+@contextmanager
+def _sentences_of_zenml(what: str, where: str, name: str) -> Iterator[None]:
+    """Raise as StackError what ZenML throws at settings of `what`; of a list where a text belongs it knows no more."""
+    try:
+        yield
+    except (AttributeError, TypeError) as cause:
+        said = f"ZenML cannot read the settings of {what}: {cause}"
+        fix = "look where a list, a section, a text or nothing stands in place of another"
+        raise StackError(said, where=where, fix=fix) from cause
+    # pydantic's ValidationError is a ValueError.
+    except (ValueError, KeyError, ImportError, ArtifactStoreInterfaceError) as cause:
+        said = f"ZenML does not take {what}:\n{describe_refusal(cause, where)}"
+        fix = "correct the settings there"
+        if "string" in said:
+            fix += '; a number that is a text has quotes ("8")'
+        if "secret" in said:
+            fix += (
+                "; a secret is made with `zenml secret create NAME --private --interactive`, and without --private for "
+                "all"
+            )
+        raise StackError(said, where=name, fix=fix) from cause
 
 
 def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> dict[str, Any]:

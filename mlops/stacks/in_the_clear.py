@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from mlops.stacks.pod_rules import SETTINGS, texts_of
 from mlops.tracking.address import NO_AUTHENTICATION
 from rlft.errors import StackError
 from rlft.secrets import find_secrets
@@ -29,18 +30,39 @@ def check_settings(config: Mapping[str, Any], properties: Mapping[str, Any], whe
 
     `properties` is what the JSON schema of its flavor says of each: ZenML marks those that are for secrets.
     """
-    own = _own(config)
+    own = {name: _of_pod(each) if name in SETTINGS else each for name, each in _own(config).items()}
     found = [key for key in own if properties.get(key, {}).get("sensitive") and "username" not in key and own[key]]
     if found := list(dict.fromkeys([*found, *find_secrets(own)])):
         places = ", ".join(f"{where}.{key}" for key in found)
         what = "this would stand in ZenML's registry in the clear, for all who share the stack"
-        raise StackError(what, where=places, fix=_WAY_OUT)
+        is_of_pod = any(key.split(".")[0] in SETTINGS for key in found)
+        raise StackError(what, where=places, fix=WAY_OUT_OF_PODS if is_of_pod else _WAY_OUT)
 
 
 def is_unencrypted(address: str) -> bool:
     """Return whether what is sent to an address of HTTP can be read on its way to another machine."""
     parts = urlsplit(address)
     return parts.scheme == "http" and parts.hostname not in _LOOPBACK
+
+
+def _of_pod(settings: Any) -> dict[str, Any]:
+    """Return what of a pod's settings may hold a secret: its variables by name, and all texts, whatever their names.
+
+    Names there are Kubernetes' own: the `key` of a label or of a secret is none.
+    """
+    return {"env": dict(_variables(settings)), "texts": list(texts_of(settings))}
+
+
+def _variables(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("name"), str) and "value" in value:
+            yield value["name"], value["value"]
+        for name in ("annotations", "labels"):
+            if isinstance(value.get(name), Mapping):
+                yield from value[name].items()
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    for each in inner:
+        yield from _variables(each)
 
 
 def _own(value: Any) -> Any:
@@ -52,6 +74,9 @@ def _own(value: Any) -> Any:
     return [_own(each) for each in value] if isinstance(value, list) else value
 
 
+WAY_OUT_OF_PODS = (
+    "take it from a secret of the cluster: env_from, or valueFrom: {secretKeyRef: {name: NAME, key: KEY}} of a variable"
+)
 _WAY_OUT = (
     "put it into a secret of ZenML, `zenml secret create NAME --interactive` (with --private for yourself alone), and "
     "write {{NAME.KEY}} in the file"

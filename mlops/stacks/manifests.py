@@ -115,4 +115,4 @@ def claim_manifest(name: str, stack: StackFile, *, shared: bool = False) -> dict
 
 def _claims(job: dict[str, Any]) -> list[str]:
     volumes = job["spec"]["template"]["spec"].get("volumes", [])
-    return [each["persistentVolumeClaim"]["claimName"] for each in volumes if "persistentVolumeClaim" in each]
+    return [claim["claimName"] for each in volumes if (claim := each.get("persistentVolumeClaim"))]

@@ -5,42 +5,88 @@ ZenML drops a misspelt setting of a pod, or writes it into the manifest, and war
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import typing
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from mlops.stacks.in_the_clear import WAY_OUT_OF_PODS
 from mlops.stacks.manifests import job_manifest
+from mlops.stacks.pod_rules import (
+    SETTINGS,
+    check_mounts,
+    check_resources,
+    check_tolerations,
+    check_volumes,
+    texts_of,
+)
 from rlft.errors import StackError
 
 if TYPE_CHECKING:
     from mlops.stacks.file import StackFile
 
-_SETTINGS = ("orchestrator_pod_settings", "pod_settings")
-_RESOURCES = ("cpu", "memory", "ephemeral-storage")  # the API takes others only with a domain: nvidia.com/gpu
+_KINDS = {dict: "a section", list: "a list", str: "a text", bool: "true or false"}
 
 
-def check_pod_settings(stack: StackFile) -> None:
-    """Check the job of a run in Kubernetes: ZenML's settings of pods, and what ZenML makes of them.
+def check_settings_of_pods(config: Mapping[str, Any]) -> None:
+    """Check the settings of pods in an orchestrator's config, before ZenML reads them.
+
+    Raises StackError for a setting that a pod does not have, for one of another kind, and for a reference to a secret
+    of ZenML, which fills none in there.
+    """
+    for name in SETTINGS:
+        if config.get(name) is not None:
+            _check_settings(config[name], f"orchestrator.config.{name}")
+
+
+def check_pods(stack: StackFile) -> None:
+    """Check the job of a run in Kubernetes that ZenML makes of a stack, and the pods of single steps.
 
     The schemas are those of the newest version of the API that the package `kubernetes-validate` carries. Raises
     StackError, which names the setting.
     """
-    for name in _SETTINGS:
-        _check_settings(stack.orchestrator.config.get(name) or {}, f"orchestrator.config.{name}")
     job = job_manifest(stack, "IMAGE")
     _check_schema(job)
-    pod = job["spec"]["template"]["spec"]
-    for container in pod["containers"]:
-        _check_resources(container.get("resources") or {})
-        _check_mounts(container, pod)
+    where, pod = "orchestrator.config.orchestrator_pod_settings", job["spec"]["template"]["spec"]
+    volumes = pod.get("volumes") or []
+    check_volumes(volumes, f"{where}.volumes")
+    check_tolerations(pod.get("tolerations") or [], f"{where}.tolerations")
+    for container in [*(pod.get("initContainers") or []), *pod["containers"]]:
+        check_resources(container.get("resources") or {}, f"{where}.resources")
+        check_mounts(container.get("volumeMounts") or [], volumes, f"{where}.volume_mounts")
+    if of_steps := stack.orchestrator.config.get("pod_settings"):
+        check_resources(of_steps.get("resources") or {}, "orchestrator.config.pod_settings.resources")
 
 
-def _check_settings(settings: Mapping[str, Any], where: str) -> None:
+def _check_settings(settings: Any, where: str) -> None:
     from kubernetes.client import V1PodSpec
     from zenml.integrations.kubernetes.pod_settings import KubernetesPodSettings
 
-    _check_names(settings, KubernetesPodSettings.model_fields, where)
-    arguments = settings.get("additional_pod_spec_args") or {}
-    _check_names(arguments, V1PodSpec.openapi_types, f"{where}.additional_pod_spec_args")
+    fields = KubernetesPodSettings.model_fields
+    _check_kind(settings, dict, where)
+    _check_names(settings, fields, where)
+    for name, value in settings.items():
+        _check_kind(value, fields[name].annotation, f"{where}.{name}")
+    for name, value in (settings.get("resources") or {}).items():
+        _check_kind(value, dict, f"{where}.resources.{name}")
+    _check_names(
+        settings.get("additional_pod_spec_args") or {}, V1PodSpec.openapi_types, f"{where}.additional_pod_spec_args"
+    )
+    if any("{{" in text for text in texts_of(settings)):
+        what = "ZenML fills in none of its secrets in the settings of a pod"
+        raise StackError(what, where=where, fix=WAY_OUT_OF_PODS)
+
+
+def _check_kind(value: Any, annotation: Any, where: str) -> None:
+    """Raise StackError if a list, a section or a text stands where another of them belongs, or nothing does."""
+    kind = typing.get_origin(annotation) or annotation
+    if kind in _KINDS and not isinstance(value, kind):
+        fix = f"write {_KINDS[kind]}" + (" in quotes" if isinstance(value, int | float) and kind is str else "")
+        found = "nothing" if value is None else _KINDS.get(type(value), "a number")
+        raise StackError(
+            f"{_KINDS[kind]} belongs here, and {found} stands there", where=where, fix=f"{fix}, or leave it out"
+        )
+    if kind is dict and any(not isinstance(key, str) for key in value):
+        raise StackError("a name here is no text", where=where, fix="put it in quotes")
 
 
 def _check_names(named: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
@@ -63,36 +109,10 @@ def _check_schema(job: Mapping[str, Any]) -> None:
         raise StackError(
             f"Kubernetes {version} would not take the job of a run: {cause.message}",
             where="job." + ".".join(map(str, cause.path)),
-            fix="correct what orchestrator.config in the stack's file says there",
+            fix="correct what orchestrator.config in the stack's file says there"
+            + (
+                ", and leave container_security_context out, which ZenML 0.98 writes wrongly"
+                if "securityContext" in cause.path
+                else ""
+            ),
         ) from cause
-
-
-def _check_resources(resources: Mapping[str, Mapping[str, Any]]) -> None:
-    from kubernetes.utils.quantity import parse_quantity
-
-    for kind, name, amount in _amounts(resources):
-        where = f"orchestrator.config.orchestrator_pod_settings.resources.{kind}"
-        if "/" not in name and name not in _RESOURCES and not name.startswith("hugepages-"):
-            has = f"it has {', '.join(_RESOURCES)}, and devices with their domain, such as nvidia.com/gpu"
-            raise StackError(f"Kubernetes has no resource {name}", where=where, fix=has)
-        try:
-            parse_quantity(amount)
-        except ValueError:
-            fix = 'write it as Kubernetes does: "8", 500m, 64Gi'
-            raise StackError(f"{amount!r} is no amount of {name}", where=where, fix=fix) from None
-
-
-def _amounts(resources: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, Any]]:
-    for kind in ("requests", "limits"):
-        yield from ((kind, name, amount) for name, amount in (resources.get(kind) or {}).items())
-
-
-def _check_mounts(container: Mapping[str, Any], pod: Mapping[str, Any]) -> None:
-    there = {volume["name"] for volume in pod.get("volumes") or []}
-    for mount in container.get("volumeMounts") or []:
-        if mount["name"] not in there:
-            raise StackError(
-                f"no volume is named {mount['name']!r}, which is mounted at {mount['mountPath']}",
-                where="orchestrator.config.orchestrator_pod_settings.volume_mounts",
-                fix=f"name one of volumes: {', '.join(sorted(there)) or 'there is none'}",
-            )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 from mlops.home.variables import ALWAYS
 from mlops.stacks.bare import make_bare
 from mlops.stacks.image import image_settings
+from mlops.stacks.needs import Needs
 from mlops.stacks.requirements import everything, gathered_requirements
 from rlft.config import Config
 from rlft.errors import StackError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 20  # lines of the log
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+_PROFILES = {"AWS_CONFIG_FILE": "config", "AWS_SHARED_CREDENTIALS_FILE": "credentials"}  # in ~/.aws
 _STORES = "ZENML_LOCAL_STORES_PATH"  # an address, too: where the artifact stores of this machine lie
 
 
@@ -89,6 +91,7 @@ def _last_error(lines: list[str]) -> list[str]:
 def make_copy(folder: Path, config: Config, stack: Stack) -> Rehearsal:
     """Make the environment, folders and variables of a bare copy; ZenML's entry point fetches the code itself."""
     docker = image_settings(config)["docker"]
+    needed = Needs((config,)).variables()
     files = [[Requirement(line) for line in everything()]] if docker.skip_build else []
     files += gathered_requirements(docker, stack)
     for name in ("app", "home", "tmp"):
@@ -103,20 +106,32 @@ def make_copy(folder: Path, config: Config, stack: Stack) -> Rehearsal:
         "ZENML_CONFIG_PATH": str(folder / "app" / ".zenconfig"),
         "ZENML_ENABLE_REPO_INIT_WARNINGS": "False",
         **{name: os.environ[name] for name in (_STORES,) if name in os.environ},
-        **pod_variables(stack.orchestrator.config, folder / "volumes"),
+        **of_the_store(),
+        **pod_variables(stack.orchestrator.config, folder / "volumes", named={name for _, name in needed}),
     }
     return Rehearsal(folder, variables, absent)
 
 
-def pod_variables(settings: Any, volumes: Path) -> dict[str, str]:
+def of_the_store() -> dict[str, str]:
+    """Return the variables by which this machine is let into a store that speaks S3, and where its profiles lie.
+
+    A pod is let in by a secret, which only the cluster can show, or by a role of its node, which is nowhere else.
+    """
+    files = {name: Path.home() / ".aws" / file for name, file in _PROFILES.items()}
+    found = {name: str(file) for name, file in files.items() if file.is_file()}
+    return found | {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+
+
+def pod_variables(settings: Any, volumes: Path, *, named: Collection[str] = ()) -> dict[str, str]:
     """Return the variables that a stack sets for its pods; one that it takes from a secret has its value from here.
 
-    One that names a folder of a volume, such as a cache, names a folder in `volumes` instead.
+    Which variables a whole secret holds (`env_from`) is not known here: then those that the config has `named` have
+    theirs from here. One that names a folder of a volume, such as a cache, names a folder in `volumes` instead.
     """
     pod = getattr(settings, "orchestrator_pod_settings", None)
     if pod is None:
         return {}
-    found = {}
+    found = {name: os.environ[name] for name in named if pod.env_from and name in os.environ}
     for each in pod.env:
         value = each.get("value", os.environ.get(each["name"]))
         if value is not None:

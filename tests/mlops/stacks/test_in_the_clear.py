@@ -9,7 +9,7 @@ from zenml.client import Client
 from zenml.enums import StackComponentType
 
 from mlops.stacks.file import read_stack_file, validate_components
-from mlops.stacks.in_the_clear import is_unencrypted
+from mlops.stacks.in_the_clear import check_settings, is_unencrypted
 from mlops.tracking.address import NO_AUTHENTICATION
 from rlft.errors import StackError
 from tests.e2e.conftest import ROOT
@@ -86,6 +86,41 @@ def test_an_address_of_a_store_holds_no_password(write):
 def test_references_and_what_is_no_secret_are_taken(write, config, monkeypatch):
     monkeypatch.setattr("mlops.stacks.file.validate_stack_component_config", lambda *_: None)  # has no such secret
     validate_components(read_stack_file(write(config)))
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"env": [{"name": "OPENAI_API_KEY", "value": "sk-" + "Wq6" * 12}]},
+        {"env": [{"name": "HARMLESS", "value": "hf_" + "Wq6" * 12}]},
+        {"annotations": {"api_key": "Wq6-Wq6-Wq6"}},
+        {"additional_pod_spec_args": {"init_containers": [{"args": ["--key", "hf_" + "Wq6" * 12]}]}},
+    ],
+)
+def test_a_pod_takes_its_secrets_from_the_cluster(pod):
+    with pytest.raises(StackError, match="would stand in ZenML's registry in the clear") as refused:
+        check_settings({"orchestrator_pod_settings": pod}, {}, "orchestrator.config")
+    assert "valueFrom: {secretKeyRef:" in refused.value.fix
+    assert "Wq6" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"affinity": {"matchExpressions": [{"key": "karpenter.k8s.aws/instance-gpu-name", "operator": "Exists"}]}},
+        {"tolerations": [{"key": "example.com/gpu-a100-80gb", "operator": "Exists"}]},
+        {
+            "volumes": [
+                {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "a.b"}}]}}
+            ]
+        },
+        {"volumes": [{"name": "s", "secret": {"secretName": "rlft-s3-7f9c", "items": [{"key": "account-v2.json"}]}}]},
+        {"env": [{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "n", "key": "openai-key-2024b-prod1"}}}]},
+        {"env_from": [{"secretRef": {"name": "rlft-secret-7f9c"}}], "node_selectors": {"gpu.token": "a100-80gb-x1"}},
+    ],
+)
+def test_names_in_a_pod_are_no_secrets(pod):
+    check_settings({"pod_settings": pod}, {}, "orchestrator.config")
 
 
 def test_the_marks_of_zenml_are_where_they_are_looked_for():

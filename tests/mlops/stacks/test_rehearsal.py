@@ -1,11 +1,12 @@
 """A process in a bare copy: what it inherits, and what is said when it fails; tests/e2e begins real runs in one."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from mlops.stacks.rehearsal import Rehearsal, pod_variables
+from mlops.stacks.rehearsal import Rehearsal, of_the_store, pod_variables
 from rlft.errors import StackError
 
 
@@ -43,13 +44,36 @@ def test_what_was_never_begun_did_not_end_well(copy):
         copy.check()
 
 
+def test_of_a_whole_secret_come_the_variables_that_the_config_names(monkeypatch):
+    monkeypatch.setenv("JUDGE_KEY", "from here")
+    monkeypatch.setenv("OTHER_KEY", "not asked for")
+    monkeypatch.delenv("ABSENT", raising=False)
+    for sources, expected in (([{"secretRef": {"name": "rlft"}}], {"JUDGE_KEY": "from here"}), ([], {})):
+        pod = SimpleNamespace(env=[], env_from=sources, volume_mounts=[])
+        settings = SimpleNamespace(orchestrator_pod_settings=pod)
+        assert pod_variables(settings, Path("/copy"), named={"JUDGE_KEY", "ABSENT"}) == expected
+
+
+def test_the_store_is_used_with_what_lets_this_machine_in(monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert of_the_store() == {}
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text("[default]\n")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
+    assert of_the_store() == {"AWS_CONFIG_FILE": str(tmp_path / ".aws" / "config"), "AWS_ACCESS_KEY_ID": "k"}
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/elsewhere")
+    assert of_the_store()["AWS_CONFIG_FILE"] == "/elsewhere"
+
+
 def test_variables_of_pods_come_from_the_stack_and_secrets_from_here(monkeypatch):
     monkeypatch.setenv("KEY", "from here")
     monkeypatch.delenv("ABSENT", raising=False)
     secret = {"valueFrom": {"secretKeyRef": {"name": "n", "key": "k"}}}
     env = [{"name": "A", "value": "1"}, {"name": "KEY", **secret}, {"name": "ABSENT", **secret}]
     env += [{"name": "HF_HOME", "value": "/cache/hub"}, {"name": "OTHER", "value": "/cached"}]
-    pod = SimpleNamespace(env=env, volume_mounts=[{"name": "cache", "mountPath": "/cache"}])
+    pod = SimpleNamespace(env=env, env_from=[], volume_mounts=[{"name": "cache", "mountPath": "/cache"}])
     assert pod_variables(SimpleNamespace(orchestrator_pod_settings=pod), Path("/copy")) == {
         "A": "1",
         "KEY": "from here",
