@@ -100,3 +100,15 @@ def test_no_password_is_left_in_a_home_or_in_what_the_servers_log(trained, anna,
         content = file.read_bytes()
         for secret in (PASSWORD, NEW_PASSWORD, VALUES["S3_SECRET"]):
             assert secret.encode() not in content, file
+
+
+def test_a_stack_in_kubernetes_is_registered_on_the_same_server(anna, monkeypatch):
+    for name, value in {
+        "RLFT_KUBERNETES_CONTEXT": "gpus",
+        "RLFT_ARTIFACTS_PATH": "s3://zenml/pods",
+        "RLFT_IMAGE_REGISTRY": "registry.example",
+    }.items():
+        monkeypatch.setenv(name, value)
+    applied = anna.rlft("stack", str(ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml"))
+    assert applied.code == 0, applied.output
+    assert "rlft run CONFIG --stack rlft-kubernetes-gpu" in " ".join(applied.output.split())
