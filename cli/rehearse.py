@@ -52,6 +52,7 @@ def _rehearse(settings: Config, stack: str, tracking_uri: str) -> None:
     from zenml.client import Client
     from zenml.config import DockerSettings
 
+    from mlops.runs.finding import end_run
     from mlops.runs.settings import as_parameter
     from mlops.stacks.rehearsal import instead_of_pods, make_copy
     from pipelines.rehearse import rehearse as pipeline
@@ -67,11 +68,13 @@ def _rehearse(settings: Config, stack: str, tracking_uri: str) -> None:
     remove_left_behind("rehearsal")
     folder = Path(tempfile.mkdtemp(prefix=folder_prefix("rehearsal")))
     copy = make_copy(folder, settings, active)
+    name = f"{settings.name}-rehearsal-{datetime.now():%Y%m%d-%H%M%S-%f}"
     named = pipeline.with_options(
-        run_name=f"{settings.name}-rehearsal-{datetime.now():%Y%m%d-%H%M%S-%f}",
+        run_name=name,
         settings={"docker": DockerSettings(parent_image="rehearsed-here", skip_build=True)},
     )
     with instead_of_pods(active, copy):
         named(config=as_parameter(settings), tracking_uri=tracking_uri)
+    end_run(find_home(), name, completed=copy.exit_code == 0)  # one that never began would be waited for by all
     copy.check()
     shutil.rmtree(folder, ignore_errors=True)

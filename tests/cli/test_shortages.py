@@ -3,6 +3,9 @@
 import errno
 
 import pytest
+from kubernetes.client import ApiException
+from urllib3 import HTTPSConnectionPool
+from urllib3.exceptions import MaxRetryError
 
 from cli import shortages
 from cli.shortages import shortage_error
@@ -89,3 +92,11 @@ def test_what_the_client_of_a_store_says_is_a_sentence(tmp_path):
         assert str(found).startswith(f"the artifact store has failed: {said}\n")
         assert RESUME in str(found)
     assert shortage_error(PermissionError("of this machine"), Home(tmp_path), RESUME) is None
+
+
+def test_a_cluster_that_is_away(home):
+    away = MaxRetryError(HTTPSConnectionPool("cluster.example"), "/api", ConnectionRefusedError("refused"))
+    for error in (away, ApiException(status=403, reason="Forbidden")):
+        told = shortage_error(error, home, None)
+        assert told.what == f"the cluster has failed: {type(error).__name__}"
+        assert "kubectl cluster-info" in told.fix

@@ -112,6 +112,9 @@ def test_what_only_this_machine_has_fails_as_in_a_pod(user, line, said):
     assert failed.returncode == 2, failed.stdout + failed.stderr
     assert said in " ".join(failed.stderr.split())
     assert "helper.py:2" in failed.stderr
+    assert "provisioning" not in user.ask(
+        "print(json.dumps([run.status.value for run in client.list_pipeline_runs()]))"
+    )
 
 
 def test_what_can_be_told_before_is_told_at_submission(user):
