@@ -28,7 +28,6 @@ BASE = {
 MODEL = {"model": "some/model"}
 CISPO = {"loss_type": "cispo", "epsilon_high": 5.0}
 VLLM = {"engine": "vllm"}
-TWO = {"engine": "ray", "trainers": 2}
 SERVERS = {"engine": "vllm_server", "server": {"addresses": ["http://127.0.0.1:8000"]}}
 SAPO = {"loss_type": "sapo"}
 CORRECTED = {"importance_sampling_correction": "token_truncate"}
@@ -62,7 +61,6 @@ def test_the_smallest_config_holds():
     ("changes", "key", "way_out"),
     [
         ({"tasks__generator": None}, "tasks", "chain_sum"),
-        ({"training__lag": 1, "distributed": TWO}, "the whole config", "(`distributed`) yet; remove one of the two"),
         ({"tasks": {"source": "jsonl"}}, "tasks", "needs `path`"),
         ({"tasks__off_distribution": {"source": "csv"}}, "tasks.off_distribution", "needs `path`"),
         ({"policy__from_scratch__hidden_size": 130}, "policy.from_scratch", "multiple of num_attention_heads"),
