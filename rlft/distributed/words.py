@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 RESUME = "`rlft resume` goes on with the run from its last finished round"
-GONE = "cannot be reached any more: its machine has died or is cut off"
+GONE = "has died, or its machine cannot be reached"
 _MOST = 300
 
 

@@ -204,7 +204,10 @@ def test_trainers_that_wait_for_cores_are_counted_and_given_up(monkeypatch, cloc
 
 @pytest.mark.parametrize(
     ("failure", "said"),
-    [(RayActorError, "trainer 2 of 2 .* has died"), (ActorUnavailableError, "trainer 2 of 2 .* cannot be reached any")],
+    [
+        (RayActorError, r"trainer 2 of 2 .* has died\n"),
+        (ActorUnavailableError, "trainer 2 of 2 .* has died, or its machine cannot be reached"),
+    ],
 )
 def test_a_trainer_that_has_died_is_told_from_one_that_is_out_of_reach(monkeypatch, clock, failure, said):
     def answer(rank: int, method: str) -> Any:
