@@ -318,6 +318,6 @@ print(json.dumps({{n: [os.path.isfile(os.path.join(f, "policy.json")),
     assert changed.code == 0, changed.output
     before, after = home.steps(result.summary["pipeline_run_id"]), home.steps(changed.summary["pipeline_run_id"])
     for number in range(3):
-        assert after[f"generate_rollouts_r{number:03d}"]["status"] == "cached"
+        assert after[f"generate_rollouts_r{number:03d}"]["status"] in ("cached", "skipped")  # nothing is sampled
         name = f"train_grpo_r{number:03d}"
         assert after[name]["weights"] == before[name]["weights"]
