@@ -136,9 +136,9 @@ def validate_components(stack: StackFile) -> None:
             )
         settings = as_zenml_takes_them(kind, component)
         check_settings(settings, known, where)
-        if component.flavor == "kubernetes" and kind == StackComponentType.ORCHESTRATOR:
-            check_settings_of_pods(settings)
         with _sentences_of_zenml(f"the {component.flavor} {kind.value}", where, stack.name):
+            if component.flavor == "kubernetes" and kind == StackComponentType.ORCHESTRATOR:
+                check_settings_of_pods(settings)
             validate_stack_component_config(settings, flavor, kind)
     if stack.orchestrator.flavor == "kubernetes":
         with _sentences_of_zenml("the pods of the kubernetes orchestrator", "orchestrator.config", stack.name):
@@ -168,6 +168,8 @@ def _sentences_of_zenml(what: str, where: str, name: str) -> Iterator[None]:
     except (ValueError, KeyError, ImportError, ArtifactStoreInterfaceError) as cause:
         said = f"ZenML does not take {what}:\n{describe_refusal(cause, where)}"
         fix = "correct the settings there"
+        if isinstance(cause, ImportError):
+            fix = "install what it needs: make setup-kubernetes, or for S3 alone make setup-team"
         if "string" in said:
             fix += '; a number that is a text has quotes ("8")'
         if "secret" in said:

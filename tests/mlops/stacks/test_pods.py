@@ -7,7 +7,7 @@ import sys
 import pytest
 from zenml.client import Client
 
-from mlops.stacks.file import StackFile
+from mlops.stacks.file import StackFile, validate_components
 from mlops.stacks.pods import check_pods, check_settings_of_pods
 from rlft.errors import StackError
 from tests.mlops.stacks.test_manifests import USER, stack  # noqa: F401
@@ -128,6 +128,14 @@ def test_amounts_of_containers_beside_and_of_single_steps_are_read(stack):  # no
     wrong.orchestrator.config["pod_settings"] = {"resources": {"limits": {"memory": "4GB"}}}
     with pytest.raises(StackError, match=r"pod_settings\.resources\.limits: '4GB' is no amount of memory"):
         check(wrong)
+
+
+def test_without_the_packages_of_kubernetes_it_says_what_installs_them(stack, monkeypatch):  # noqa: F811
+    monkeypatch.setitem(sys.modules, "kubernetes.client", None)
+    others = {"artifact_store", "experiment_tracker", "container_registry", "image_builder"}
+    named = {kind: getattr(stack, kind).model_copy(update={"flavor": None}) for kind in others}  # registered already
+    with pytest.raises(StackError, match="make setup-kubernetes"):
+        validate_components(stack.model_copy(update=named))
 
 
 def test_without_the_schemas_it_says_what_installs_them(stack, monkeypatch):  # noqa: F811
