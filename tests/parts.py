@@ -42,6 +42,7 @@ class Parts:
         self._now: dict[str, str] = {}
         self._all: list[str] = []
 
+    @pytest.hookimpl(trylast=True)  # after `-m` has left out what is not to run
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out what has passed."""
         self._all = [item.nodeid for item in items]

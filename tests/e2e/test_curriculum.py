@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import TINY
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow, pytest.mark.long]
 
 BY_RATES = ["--set", "training.curriculum=pass_rate", "--set", "training.max_num_gen_batches=3", "--name", "by-rates"]
 LOOK = """

@@ -17,7 +17,7 @@ from tests.e2e.test_replay import printed
 from tests.needs import need_ray
 from tests.rlft.distributed.real_cluster import running
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.slow, pytest.mark.long]
 TWO = "distributed={engine: ray, trainers: 2, timeout_seconds: 300}"
 
 

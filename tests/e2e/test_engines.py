@@ -11,7 +11,7 @@ from rlft.engines.ordered import SERVER
 from tests.e2e.conftest import TINY
 from tests.needs import need_ray, need_vllm
 
-pytestmark = [pytest.mark.timeout(3000), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(3000), pytest.mark.slow, pytest.mark.long]
 SETTINGS = (
     "rollout.engine=vllm_server",
     "rollout.server.engines=2",

@@ -12,7 +12,7 @@ from tests.e2e.conftest import TINY, Result
 from tests.rlft.engines.chat_servers import DROP, ChatServer, completion
 from tests.rlft.judges.judged import says
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow, pytest.mark.long]
 
 LOOK = """
 from mlflow.tracking import MlflowClient

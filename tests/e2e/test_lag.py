@@ -11,7 +11,7 @@ from mlops.home.folder import Home as Folder
 from mlops.runs.listing import list_runs
 from tests.e2e.conftest import ROOT, TINY
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow, pytest.mark.long]
 
 SEVERAL = ROOT / "tests" / "fixtures" / "configs" / "several.yaml"
 LAGGED = ("run", str(TINY), "--set", "training.lag=1", "--set", "controls=[]")

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.conftest import ROOT, Home
 from tests.shipped import overrides
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow, pytest.mark.long]
 WATCHED_AGAIN = """
 from mlops.stored.diagnosis import stored_history
 from rlft.config import MonitorsConfig

@@ -15,7 +15,7 @@ from tests.e2e.test_secrets import contents
 from tests.factories import save_base
 from tests.rlft.engines.chat_servers import ChatServer, completion
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow, pytest.mark.long]
 
 
 # A round of 48 tasks, whose FLOPs pay for a validation with examples even where few of its rollouts are trained on.

@@ -23,7 +23,7 @@ from mlops.runs.listing import list_runs
 from mlops.stored.files import read_round
 from tests.e2e.conftest import TINY, Home
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.long]
 MANY = ["--set", "training.tasks_per_round=24"]  # so that most tokens are those of the rounds
 EVERY = [*MANY, "--set", "evaluation.validate_every=1", "--set", "policy.keep.last=2"]
 ONCE = [*MANY, "--set", "evaluation.validate_every=3", "--set", "policy.keep.last=1"]

@@ -11,7 +11,7 @@ import yaml
 
 from tests.e2e.conftest import TINY, Home
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow, pytest.mark.long]
 
 STRICT = """
 from rlft.environments.reasoning_gym import ReasoningGym

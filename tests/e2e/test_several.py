@@ -11,7 +11,7 @@ import yaml
 from tests.e2e.conftest import ROOT, Home, Result
 
 SEVERAL = ROOT / "tests" / "fixtures" / "configs" / "several.yaml"
-pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow, pytest.mark.long]
 LOOK = """
 from collections import Counter
 from mlops.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, AUDIT

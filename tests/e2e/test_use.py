@@ -25,7 +25,7 @@ from tests.e2e.conftest import ROOT, Home, free_port
 from tests.e2e.test_promotion import CONFIG, FIXTURES, aliases
 from tests.mlops.serving.test_serving_real import Served
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow, pytest.mark.long]
 OLD, NEW = "abcdef", "ghij"  # the last letters that training knows, and those that people ask for
 ASKED, KNOWN, DISPUTED = 200, 10, 5  # questions; of them rows of the gate, and such that people disagree about
 DISTRIBUTION = "late-letters"

@@ -27,7 +27,7 @@ from tests.factories import make_lora_policy, save_base
 from tests.needs import need_ray, need_vllm
 from tests.rlft.engines.vllm_policies import CONTEXT, make_vllm_policy, move, scores
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 
 PROMPTS = [[5 + group, 6, 7] for group in range(6) for _ in range(4)]
 SEEDS = [derive_seed("test", place) for place in range(len(PROMPTS))]

@@ -30,7 +30,7 @@ from rlft.training.trainer import train_round
 from tests.factories import make_policy, make_scored, make_training
 from tests.needs import need_ray
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 SETTINGS = make_training(max_kl=1e9, updates_per_round=2)
 TOTALS: dict[str, Sequence[float | None]] = {
     "t0": [1.0, 0.0, 0.5],
