@@ -20,7 +20,7 @@ from tests.e2e.conftest import TINY, Home, free_port
 from tests.e2e.test_evaluate import SUITE
 from tests.needs import need_chromium
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 RUNS = """
 runs = mlflow_client.search_runs([mlflow_client.get_experiment_by_name("tiny").experiment_id])
 print(json.dumps([[run.info.experiment_id, run.info.run_id, run.info.run_name] for run in runs]))
