@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath
+import sympy
+
 _POINTS = ("0.3717", "1.2345", "2.7071")  # at which derivative and integrand are compared
 _DIGITS, _SAME = 30, 1e-9  # decimal digits of the computation, and the relative difference that counts as none
 
@@ -18,9 +21,6 @@ def may_be_antiderivative(answer: str, integrand: str, variable: str) -> bool:
     other than the variable count as constants. Points at which nothing can be computed are passed over, so a true
     result only means that the verifier must decide.
     """
-    import mpmath
-    import sympy
-
     x = sympy.Symbol(variable)
     names = {variable: x, "C": sympy.Symbol("C")}
     try:
@@ -33,15 +33,11 @@ def may_be_antiderivative(answer: str, integrand: str, variable: str) -> bool:
 
 def _function(expression: Any, x: Any) -> Any:
     """Return the expression as a function of x from mpmath's numbers to mpmath's numbers."""
-    import sympy
-
     constants = {each: sympy.Rational(3, 7) for each in expression.free_symbols - {x}}
     return sympy.lambdify(x, expression.subs(constants), "mpmath")
 
 
 def _differ(found: Any, wanted: Any, point: Any) -> bool:
-    import mpmath
-
     try:
         slope, value = mpmath.diff(found, point), wanted(point)
         return bool(abs(slope - value) > _SAME * (1 + abs(value)))

@@ -6,6 +6,8 @@ import re
 from datetime import date, datetime
 from typing import Literal
 
+from dateutil import parser
+
 Order = Literal["day_first", "month_first"]
 LONGEST_DATE = 64
 """The most characters of a date; longer texts are not read."""
@@ -53,8 +55,6 @@ def _day(match: re.Match[str]) -> date | None:
 
 def _parsed(text: str, *, day_first: bool) -> date | None:
     """Return the day; `None` if a part of it is missing, which shows as it is then taken from the default."""
-    from dateutil import parser
-
     try:
         first, second = (
             parser.parse(text, dayfirst=day_first, default=default).date()

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import sympy
+
 MOST_TERMS = 300
 """The most terms that an answer may have when multiplied out, unless its gold answer has more."""
 _NO_END = 10**9  # terms: larger counts are cut off here, so that the count itself stays a small number
@@ -24,8 +26,6 @@ def terms(expression: Any) -> int:
 
 def has_power_of_matrix(expression: Any) -> bool:
     """Return whether a power, a root or a function of a matrix stands in an expression: computing it may never end."""
-    import sympy
-
     powers = (sympy.Pow, sympy.Function)  # e to the power of something is a function to sympy
     kinds = (sympy.MatrixBase, sympy.MatrixExpr)
     return any(
@@ -38,8 +38,6 @@ def has_power_of_matrix(expression: Any) -> bool:
 
 def _fraction(expression: Any) -> tuple[int, int]:
     """Return the bounds of the terms of numerator and denominator."""
-    import sympy
-
     if isinstance(expression, sympy.MatrixBase):
         return max(map(terms, expression.flat()), default=1), 1
     parts = [_fraction(each) for each in getattr(expression, "args", ())]
@@ -63,6 +61,4 @@ def _power(count: int, times: int) -> int:
 
 def _largest_number(exponent: Any) -> int:
     """Return the largest number in an exponent, rounded up and without its sign; 1 if there is none."""
-    import sympy
-
     return max((math.ceil(abs(each)) for each in exponent.atoms(sympy.Number) if each.is_finite), default=1)

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from rapidfuzz.distance import LCSseq
+
 from rlft.graders.plain import plain
 
 Compared = Literal["exact", "precision", "recall", "f1", "jaccard"]
@@ -72,12 +74,7 @@ def compare_items(given: Sequence[str], gold: Sequence[str], compared: Compared,
         return 1.0
     if compared == "exact":
         return float(list(given) == list(gold) if ordered else Counter(given) == Counter(gold))
-    if ordered:
-        from rapidfuzz.distance import LCSseq
-
-        common = LCSseq.similarity(list(given), list(gold))
-    else:
-        common = (Counter(given) & Counter(gold)).total()
+    common = LCSseq.similarity(list(given), list(gold)) if ordered else (Counter(given) & Counter(gold)).total()
     whole = {
         "precision": len(given),
         "recall": len(gold),

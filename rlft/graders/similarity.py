@@ -7,6 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+from rapidfuzz import fuzz
+from rapidfuzz.distance import LCSseq
+from sacrebleu.metrics.bleu import BLEU
+
 Measure = Literal[
     "fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_2", "rouge_3", "rouge_4", "rouge_5", "rouge_l"
 ]  # fmt: skip
@@ -29,8 +33,6 @@ def similarity(measure: Measure, text: str, reference: str) -> float | None:
     if max(len(text), len(reference)) > LONGEST:
         return None
     if measure == "fuzzy_match":
-        from rapidfuzz import fuzz
-
         return fuzz.ratio(text, reference) / 100
     if measure == "bleu":
         return _bleu(text, reference)
@@ -38,8 +40,6 @@ def similarity(measure: Measure, text: str, reference: str) -> float | None:
     if measure == "gleu":
         return _gleu(given, gold)
     if measure == "rouge_l":
-        from rapidfuzz.distance import LCSseq
-
         return _f1(LCSseq.similarity(given, gold), len(given), len(gold))
     order = int(measure[-1])
     ours, theirs = _runs(given, order), _runs(gold, order)
@@ -52,8 +52,6 @@ def words(text: str) -> list[str]:
 
 
 def _bleu(text: str, reference: str) -> float:
-    from sacrebleu.metrics.bleu import BLEU
-
     if not text.strip() or not reference.strip():
         return 0.0
     return min(1.0, BLEU(effective_order=True).sentence_score(text, [reference]).score / 100)

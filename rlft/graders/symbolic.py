@@ -9,6 +9,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import sympy
+from math_verify import verify
+
 from rlft.graders.expansion import MOST_TERMS, terms
 from rlft.graders.latex import LONGEST_ANSWER
 from rlft.graders.notation import capital_names, named_value, plain_latex, same_words, without_unit, words_of
@@ -67,8 +70,6 @@ def _without_names(gold: str, answer: str) -> tuple[str, str]:
 
 def _equal(found: Any, wanted: Any, points: random.Random) -> bool:
     """Return whether two expressions are equal, by kind, by numbers, and then by math-verify."""
-    from math_verify import verify
-
     if not _same_kind(found, wanted) or _differ(found, wanted, points):
         return False
     if found != wanted and terms(found) > max(terms(wanted), MOST_TERMS):
@@ -78,16 +79,12 @@ def _equal(found: Any, wanted: Any, points: random.Random) -> bool:
 
 
 def _same_kind(found: Any, wanted: Any) -> bool:
-    import sympy
-
     both_equations = isinstance(found, sympy.Equality) and isinstance(wanted, sympy.Equality)
     return both_equations or _kind(found) == _kind(wanted)
 
 
 def _kind(expression: Any) -> str:
     """Return `ordered` (an interval or a tuple), `set`, `matrix`, `relation` or `value`; `x = 2` is of 2's kind."""
-    import sympy
-
     if isinstance(expression, sympy.Equality) and (expression.lhs.is_Symbol or expression.rhs.is_Symbol):
         expression = expression.rhs if expression.lhs.is_Symbol else expression.lhs
     if isinstance(expression, sympy.Interval | sympy.Tuple):
@@ -104,8 +101,6 @@ def _same_letters(found: Any, wanted: Any) -> bool:
 
 def _is_finished(found: Any, wanted: Any) -> bool:
     """Return whether an answer is worked out as far as its gold: in functions, decimals and number of operations."""
-    import sympy
-
     if _kind(wanted) == "matrix":
         return True
     if not _functions(found) <= _functions(wanted):
@@ -117,15 +112,11 @@ def _is_finished(found: Any, wanted: Any) -> bool:
 
 def _operations(expression: Any) -> int:
     """Return the number of operations; e is a number here, though sympy counts it as an exponential."""
-    import sympy
-
     return sympy.count_ops(expression) - sum(each is sympy.E for each in sympy.preorder_traversal(expression))
 
 
 def _functions(expression: Any) -> set[Any]:
     """Return the functions in an expression, with all trigonometric ones if it has any: they stand for each other."""
-    import sympy
-
     circle = {sympy.sin, sympy.cos, sympy.tan, sympy.cot, sympy.sec, sympy.csc}
     functions = {each.func for each in expression.atoms(sympy.Function)}
     return functions | circle if functions & circle else functions
@@ -138,8 +129,6 @@ def _differ(found: Any, wanted: Any, points: random.Random) -> bool:
     out, and for `\\log 2 - 1000000` computes 10 to the power of a million. A letter stands for the same number whatever
     its case, as in math-verify.
     """
-    import sympy
-
     both = (found, wanted)
     if all(isinstance(each, sympy.MatrixBase) for each in both):
         return found.shape != wanted.shape or any(_differ(*pair, points) for pair in zip(found, wanted, strict=True))
@@ -154,8 +143,6 @@ def _differ(found: Any, wanted: Any, points: random.Random) -> bool:
 
 
 def _differ_once(found: Any, wanted: Any, symbols: list[Any], points: random.Random) -> bool:
-    import sympy
-
     drawn = {name: points.uniform(0.2, 0.9) for name in sorted({symbol.name.lower() for symbol in symbols})}
     point = {symbol: sympy.Float(drawn[symbol.name.lower()], _DIGITS) for symbol in symbols}
     is_rounded = found.has(sympy.Float) or wanted.has(sympy.Float)
@@ -169,6 +156,4 @@ def _differ_once(found: Any, wanted: Any, symbols: list[Any], points: random.Ran
 
 def _power(expression: Any) -> int:
     """Return the highest whole exponent in an expression, without its sign; 0 where there is none."""
-    import sympy
-
     return max((abs(int(p.exp)) for p in expression.atoms(sympy.Pow) if p.exp.is_Integer), default=0)

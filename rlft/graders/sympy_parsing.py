@@ -12,6 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import sympy
+from latex2sympy2_extended import NormalizationConfig
+from math_verify import LatexExtractionConfig, parse
+
 from rlft.graders.expansion import has_power_of_matrix
 from rlft.graders.latex import may_be_parsed
 
@@ -20,9 +24,6 @@ _LONG_DECIMAL = re.compile(r"[0-9]*\.[0-9]{13,}")
 
 def parse_latex(text: str) -> Any:
     """Return a text as an expression of sympy; `None` for what may not or cannot be parsed."""
-    from latex2sympy2_extended import NormalizationConfig
-    from math_verify import LatexExtractionConfig, parse
-
     text = text.replace("°", r"^\circ ")
     if not may_be_parsed(text):
         return None
@@ -39,8 +40,6 @@ def uniform(expression: Any, text: str) -> Any:
 
     Decimals become exact numbers unless `text`, which it was parsed from, has a long one, which may be rounded.
     """
-    import sympy
-
     symbols = {each: sympy.Symbol(each.name, real=True) for each in expression.free_symbols}
     symbols |= {each: sympy.I for each in symbols if each.name == "i"}
     decimals = {} if _LONG_DECIMAL.search(text) else {f: sympy.Rational(str(f)) for f in expression.atoms(sympy.Float)}
@@ -49,8 +48,6 @@ def uniform(expression: Any, text: str) -> Any:
 
 def _as_interval(expression: Any) -> Any:
     """Return the numbers for which `x > 3` or `1 < x < 2` is true, as a set; anything else as it is."""
-    import sympy
-
     relations = expression.args if isinstance(expression, sympy.And) else (expression,)
     letters = {letter for relation in relations for letter in relation.free_symbols}
     intervals = [_half_line(relation) for relation in relations]
@@ -59,8 +56,6 @@ def _as_interval(expression: Any) -> Any:
 
 def _half_line(relation: Any) -> Any:
     """Return the interval for which an inequality between a letter and a number is true; `None` for anything else."""
-    import sympy
-
     if not isinstance(relation, sympy.core.relational._Inequality):
         return None
     relation = relation.reversed if relation.rhs.is_Symbol else relation

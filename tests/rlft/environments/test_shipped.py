@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -94,3 +96,32 @@ def test_gold_is_full_silence_is_nothing_and_attacks_earn_less(case):
 def test_the_audit_passes(case):
     report = audit_reward(case.tasks(), case.make(), weights=case.weights, full=None, timeout_seconds=5.0)
     assert report.passed, report.text()
+
+
+SCORED = r"""
+import asyncio, json, sys
+from rlft.config.names import SPECIFICATION
+from rlft.config.specified import PLAIN
+from rlft.contract.loading import load_environment
+from rlft.types import Trajectory
+from tests.rlft.attempts import make_task
+graders = [
+    {"type": "similar", "measure": "bleu"}, {"type": "similar", "measure": "fuzzy_match"},
+    {"type": "list", "ordered": True, "compared": "f1"}, {"type": "date", "gold": "2014-03-03"},
+    {"type": "number", "unit": "m", "gold": "3 m"}, {"type": "language", "language": "en"},
+]
+criteria = {f"c{number}": {"says": "It is so.", "grader": grader} for number, grader in enumerate(graders)}
+specified = load_environment(PLAIN, {SPECIFICATION: json.dumps({"criteria": criteria})})
+maths = load_environment("rlft.environments.maths:Maths", {})
+before = {name.partition(".")[0] for name in sys.modules}
+for environment, answer in ((maths, "\\boxed{1+x}"), (specified, "3 March 2014")):
+    said = Trajectory([{"role": "assistant", "content": answer}], task=make_task("t", "q", "x+1"))
+    print(asyncio.run(environment.compute_reward(said, "x+1")))
+print(sorted({name.partition(".")[0] for name in sys.modules} - before - sys.stdlib_module_names))
+"""
+
+
+def test_no_package_is_imported_while_a_score_is_timed():
+    # A thread that is left behind in the middle of an import leaves half of the package to all later scores.
+    run = subprocess.run([sys.executable, "-c", SCORED], capture_output=True, text=True, check=False)
+    assert run.stdout.splitlines()[-1:] == ["[]"], run.stderr
