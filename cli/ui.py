@@ -81,8 +81,10 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
     console.print("Ctrl-C ends it.")
     command = [sys.executable, "-m", "mlflow", "ui", "--host", host, "--port", str(port)]
     arguments = [*command, "--backend-store-uri", uri, "--workers", "1"]
-    # In a session of its own MLflow does not get the terminal's Ctrl-C, at which it would print a traceback.
-    return subprocess.call(arguments, start_new_session=True, env={**os.environ, **_SETTINGS, **_allowed(host, port)})
+    # In a session of its own MLflow does not get the terminal's Ctrl-C, at which it would print a traceback. Whatever
+    # interrupts this process ends its children: `subprocess.call` would kill the parent of the one that listens.
+    environment = {**os.environ, **_SETTINGS, **_allowed(host, port)}
+    return subprocess.Popen(arguments, start_new_session=True, env=environment).wait()
 
 
 def pages(server: str) -> list[str]:

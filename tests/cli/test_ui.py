@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import socket
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,13 +29,13 @@ def started(monkeypatch):
     """What would have been started: the command, and MLFLOW_SERVER_ALLOWED_HOSTS in its environment."""
     calls = []
 
-    def call(command, *, start_new_session, env):
+    def start(command, *, start_new_session, env):
         assert start_new_session
         calls.append((command[2:], env.get("MLFLOW_SERVER_ALLOWED_HOSTS")))
-        return 0
+        return SimpleNamespace(wait=lambda: 0)
 
     monkeypatch.delenv("MLFLOW_SERVER_ALLOWED_HOSTS", raising=False)
-    monkeypatch.setattr(subprocess, "call", call)
+    monkeypatch.setattr(subprocess, "Popen", start)
     return calls
 
 
