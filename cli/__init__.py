@@ -4,7 +4,7 @@
 - `run`, `resume`, `runs`, `show`, `report`, `diagnose`, `compare`, `delete`, `prune`: the commands about runs, by name
 - `rescore`, `retrain`, `replayed`: using stored attempts again, and what these two commands share
 - `promote`, `approve`, `reject`, `rollback`, `history`, `export`, `serve`: those about versions of a model
-- `evaluate`, `estimate`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `rehearse`, `doctor`: all others
+- `evaluate`, `estimate`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`: all others
 - `schedule`, `reward`, `review`: the commands about schedules, written rewards and people's reviews, a folder each
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it

@@ -23,7 +23,6 @@ from cli.export import export
 from cli.history import history
 from cli.promote import promote
 from cli.prune import prune
-from cli.rehearse import rehearse
 from cli.reject import reject
 from cli.report import report
 from cli.rescore import rescore
@@ -46,7 +45,7 @@ _SERVE, _CLEAN_UP = "Serve models", "Clean up"
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-for command in (run, resume, estimate, retrain, rescore, audit, stack, rehearse):
+for command in (run, resume, estimate, retrain, rescore, audit, stack):
     app.command(rich_help_panel=_TRAIN)(command)
 app.add_typer(environments.app, name="environments", rich_help_panel=_TRAIN)
 app.add_typer(reward, name="reward", rich_help_panel=_TRAIN)

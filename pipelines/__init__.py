@@ -1,7 +1,7 @@
 """Pipelines chain steps into runs: `train` is the whole way from tasks to the registry, `evaluate` compares models.
 
 Two use the attempts again that a run has stored: `rescore` scores them by another reward, and `retrain` trains
-otherwise on them. `rehearse` begins a run as `train` does, and trains nothing.
+otherwise on them.
 
 What pipelines share:
 

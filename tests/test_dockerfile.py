@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from mlops.home.variables import ALWAYS
-from mlops.stacks.requirements import everything
-from tests.e2e.conftest import ROOT
+from mlops.stacks.requirements import image_requirements
+from rlft.config.file import load_config
+from tests.e2e.conftest import ROOT, TINY
 
 TEXT = (ROOT / "Dockerfile").read_text()
 LINES = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", TEXT, flags=re.MULTILINE)).splitlines()
@@ -34,7 +35,7 @@ def test_its_base_and_uv_are_pinned_as_elsewhere():
     assert f"uv=={re.search(r'UV_VERSION := (.*)', (ROOT / 'Makefile').read_text())[1]} " in TEXT
 
 
-def test_its_packages_are_those_that_a_run_may_ask_for():
+def test_its_packages_are_those_that_a_run_may_ask_for(tmp_path, monkeypatch):
     copied = [
         word for name, rest in STEPS if name == "COPY" for word in rest.split() if word.startswith("requirements/")
     ]
@@ -43,7 +44,9 @@ def test_its_packages_are_those_that_a_run_may_ask_for():
     assert all((ROOT / file).is_file() for file in copied)
     lines = {line for file in copied for line in (ROOT / file).read_text().splitlines()}
     vllm = re.findall(r"vllm==\S+", TEXT)
-    assert lines | set(vllm) == set(everything())
+    config = load_config(TINY, ["rollout.engine=vllm", "distributed={engine: ray, trainers: 2}"])
+    monkeypatch.chdir(tmp_path)  # without a requirements.txt of a user's own
+    assert lines | set(vllm) == set(image_requirements(config, flavors={"s3", "kubernetes"}))
     ignored = (ROOT / ".dockerignore").read_text().split()
     assert ignored == ["*", "!requirements"]
 

@@ -4,7 +4,7 @@ failed. `readers` keeps ZenML from reading artifacts with classes that are none 
 
 `image` is how the image of a stack's pods is made, of the `requirements` of a run. `archive` is which files the pods
 get, and `lacking` what a run `needs` and they will not have, by what its code `imports`; `variables` says that of
-variables. `rehearsal` begins a run here as a pod would, with the packages of the image alone, which `bare` links.
+variables.
 `manifests`, with `ray_manifest`, is what a stack asks of a cluster in Kubernetes, and `pods`, by `pod_rules`,
 whether that takes it. `sandbox` and `process` run a model's code in the stack's sandbox.
 """

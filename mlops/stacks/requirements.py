@@ -94,9 +94,3 @@ def contradictions(files: list[list[Requirement]]) -> list[str]:
         if version is not None and not requirement.specifier.contains(version, prereleases=True):
             wrong.append(f"{requirement} is asked for, and {pin} is pinned")
     return wrong
-
-
-def everything() -> list[str]:
-    """Return what rlft's Dockerfile installs: the pins, and what a stack, several processes and vLLM need."""
-    lines = [str(line) for file in (PINS, _STORE, _RAY, _KUBERNETES) for line in read_requirements(file)]
-    return [*dict.fromkeys(lines), f"vllm=={_vllm_version()}"]

@@ -284,7 +284,7 @@ def test_a_schedule_on_kubernetes_is_refused_with_what_a_cluster_cannot_keep(kub
     assert "nothing looks for reasons in a cluster; write always" in " ".join(told.output.split())
     listed = json.loads(kubernetes.module("cli", "schedule", "list", "--json").stdout)
     assert "weekly" not in [each["name"] for each in listed]
-    refused = kubernetes.rlft("rehearse", str(TINY), "--stack", "rlft-k8s-gpu")
+    refused = kubernetes.rlft("run", str(TINY), "--stack", "rlft-k8s-gpu")
     assert refused.code == 2, refused.output
     assert "ZenML does not take the stack on this machine" in " ".join(refused.output.split())
     assert "kubectl config get-contexts" in " ".join(refused.output.split())
