@@ -36,4 +36,24 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
+def level(value: float, metric: str) -> str:
+    """Return a mean of a metric as results write it: a share in per cent, a reward or a part of it in its own unit."""
+    return f"{value:.3f}" if metric.startswith("reward") else f"{100 * value:.1f} %"
+
+
+def change(value: float, metric: str) -> str:
+    """Return a difference in a metric: one of shares in percentage points, a reward's in its own unit.
+
+    >>> from rlft.blocks import change
+    >>> change(0.05, "accuracy"), change(0.05, "reward")
+    ('+5.0 points', '+0.050')
+    """
+    return f"{value:+.3f}" if metric.startswith("reward") else f"{100 * value:+.1f} points"
+
+
+def ends(low: float, high: float, metric: str) -> str:
+    """Return the ends of a difference's interval, such as `-1.0 to +5.0`, in the unit of `change`."""
+    return f"{change(low, metric)} to {change(high, metric)}".replace(" points", "")
+
+
 Block = Headline | Caution | Bullets | Table | str

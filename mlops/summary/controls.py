@@ -1,8 +1,9 @@
-"""What the controls of a run are called, and whether one of them does as well as the trained policy."""
+"""What the controls of a run are called, and which of them the trained policy is not shown to beat."""
 
 from __future__ import annotations
 
 from mlops.summary.summary import Summary
+from rlft.blocks import level
 
 LABELS = {
     "sft": "SFT on your gold answers",
@@ -22,21 +23,21 @@ def label_of(summary: Summary, name: str) -> str:
     return label.replace("gold answers", _IMITATED.get(cost.answers, "gold answers")) if cost else label
 
 
-def controls_that_do(summary: Summary) -> list[str]:
-    """Return a sentence for each control that does as well as the trained policy."""
+def unbeaten_controls(summary: Summary) -> list[str]:
+    """Return a sentence for each control that does better than the trained policy, or that it is not shown to beat."""
     found = []
     for name, change in summary.difference_controls.items():
         if change is None or change.is_above_zero:
             continue
-        reached = f"{change.before * 100:.1f} %" if change.metric == "accuracy" else f"a reward of {change.before:.3g}"
+        reached = f"{'a reward of ' if change.metric == 'reward' else ''}{level(change.before, change.metric)}"
         reached += " of the attempts that have a score" if change.errors and change.metric == "accuracy" else ""
         if name == "constant":
-            found.append(f"Saying {_constant(summary)} reaches {reached}: the trained model is not better than that.")
+            than = "is worse than that" if change.is_below_zero else "is not shown to be better"
+            found.append(f"Saying {_constant(summary)} reaches {reached}, and the trained model {than}.")
             continue
-        than = "measurably better than GRPO" if change.is_below_zero else "and GRPO is not measurably better"
-        text = f"{_named(name, summary)} reaches {reached}, {than}"
-        # Of two that have both not got beyond the start neither would do.
-        found.append(f"{text}: it would do{_cost(name, summary)}." if summary.status == "improved" else f"{text}.")
+        text = f"{_named(name, summary)} reaches {reached}{_cost(name, summary)}"
+        better = change.is_below_zero
+        found.append(f"{text}: it does better than GRPO." if better else f"{text}, and GRPO is not shown to be better.")
     return found
 
 
@@ -71,7 +72,7 @@ def _cost(name: str, summary: Summary) -> str:
         return " without training"
     cost = summary.control_costs.get(name)
     if cost is None or not cost.budget or cost.flops is None:
-        return ", and costs no more"
+        return ", at no more cost"
     return f", for {cost.flops / cost.budget:.0%} of the computation"
 
 

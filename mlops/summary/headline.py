@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from mlops.summary.controls import label_of
 from mlops.summary.sections import Difference
 from mlops.summary.summary import Status, Summary
+from rlft import blocks
+from rlft.blocks import ends, level
 
 OUTCOMES: Mapping[Status, str] = {
     "running": "The run has not ended",
@@ -36,24 +38,21 @@ def headline(summary: Summary) -> str:
 
 def in_words(change: Difference) -> str:
     """Return before, after and gain with its interval: accuracy in per cent and points, the reward in its own unit."""
-    scale, unit = scale_of(change.metric)
-    low, high = change.low * scale, change.high * scale
-    before, after = (_written(value, change.metric) for value in (change.before, change.after))
+    metric = change.metric
     return (
-        f"{change.metric} {before} -> {after} on {change.tasks} unseen test "
-        f"tasks ({change.mean * scale:+.3g}{unit}, 95 % interval {low:+.3g} to {high:+.3g})"
+        f"{metric} {level(change.before, metric)} -> {level(change.after, metric)} on {change.tasks} unseen test tasks "
+        f"({blocks.change(change.mean, metric)}, 95 % interval {ends(change.low, change.high, metric)})"
     )
 
 
 def qualifications(change: Difference) -> list[str]:
     """Return what must be known of a difference beside its numbers: attempts without a score, and an unknown range."""
-    scale, _ = scale_of(change.metric)
     said = []
     if change.errors and change.ci_low_errors is not None:
         said.append(
             f"In the interval {change.errors} rollouts without a score count against the trained model at its lower "
             "end, and for it at its upper one; without them it is "
-            f"{change.ci_low * scale:+.3g} to {change.ci_high * scale:+.3g}."
+            f"{ends(change.ci_low, change.ci_high, change.metric)}."
         )
     if change.without_score:
         said.append(f"{len(change.without_score)} test tasks have no score for either and are left out.")
@@ -70,50 +69,38 @@ def nothing_is_full(summary: Summary) -> list[str]:
     change, reward = summary.difference, summary.final.get("test/reward")
     if change is None or change.metric != "accuracy" or change.after > 0 or reward is None or reward <= 0:
         return []
+    mean = level(reward, "reward")
     return [
-        f"Accuracy counts attempts whose reward is full, and none was, although the mean reward is {reward:.3g}: if "
-        "right answers earn less, say from which total on an attempt counts as solved (`reward.full`)."
+        f"Accuracy counts attempts whose reward is full, and none was, although the mean reward is {mean}: if right "
+        " answers earn less, say from which total on an attempt counts as solved (`reward.full`)."
     ]
 
 
-def scale_of(metric: str) -> tuple[float, str]:
-    """Return by what a metric is multiplied to be printed, and the unit of a difference: the reward has its own."""
-    return (1, "") if metric == "reward" else (100, " points")
-
-
 def _controls(summary: Summary) -> str:
-    """Return whether a control does as well, or better; that it is unknown where none but the constant answer was run.
+    """Return which controls do better, and which the model is not shown to beat; that neither is known without any.
 
     An older summary has the SFT control alone, under a name of its own.
     """
     given = summary.difference_controls or {"sft": summary.difference_sft_control}
     scored = {name: change for name, change in given.items() if change is not None}
-    better = [label_of(summary, name) for name, change in scored.items() if change.is_below_zero]
-    as_good = [
-        label_of(summary, name)
-        for name, change in scored.items()
-        if not change.is_above_zero and not change.is_below_zero
-    ]
-    if better or as_good:
-        return " and ".join([*_doing(better, "better"), *_doing(as_good, "as well")])
+    reached = {
+        name: f"{label_of(summary, name)} ({level(change.before, change.metric)})" for name, change in scored.items()
+    }
+    better = [reached[name] for name, change in scored.items() if change.is_below_zero]
+    unclear = [reached[name] for name, change in scored.items() if change.low <= 0 <= change.high]
+    said = [f"{_listed(better)} {'does' if len(better) == 1 else 'do'} better"] if better else []
+    if unclear:
+        said.append(f"it is not shown to be better than {_listed(unclear)}")
+    if said:
+        return " and ".join(said)
     others = {name: change.before for name, change in scored.items() if name != "constant"}
     if others:
         best = max(others, key=others.__getitem__)
-        reached = _written(scored[best].before, scored[best].metric)
-        return f"no control does as well (the best of {len(scored)}, {label_of(summary, best)}, reaches {reached})"
-    if "constant" in scored:
-        constant = scored["constant"]
-        reached = _written(constant.before, constant.metric)
-        return f"no control but the best constant answer ({reached}) was run, so {_UNKNOWN}"
+        return f"no control does as well (the best of {len(scored)} is {reached[best]})"
+    if scored:
+        return f"no control but the {reached['constant']} was run, so {_UNKNOWN}"
     return f"no control was run, so {_UNKNOWN}"
 
 
-def _doing(labels: list[str], how: str) -> list[str]:
-    if not labels:
-        return []
-    return [f"{'a control does' if len(labels) == 1 else f'{len(labels)} controls do'} {how} ({', '.join(labels)})"]
-
-
-def _written(value: float, metric: str) -> str:
-    """Return a value of a metric as it is read: an accuracy in per cent, the reward as it is."""
-    return f"{value:.3g}" if metric == "reward" else f"{value * 100:.3g} %"
+def _listed(controls: list[str]) -> str:
+    return f"the control{'' if len(controls) == 1 else 's'} {' and '.join(controls)}"

@@ -114,8 +114,8 @@ class Summary(Section):
     )
     difference_controls: dict[str, Difference | None] = Field(
         default={},
-        description="The trained model minus each of `controls`, on `test`; null if no task was scored for both. With "
-        "an interval that is not wholly above zero the control is as good.",
+        description="The trained model minus each of `controls`, on `test`; null if no task was scored for both. Where "
+        "the interval is not wholly above zero the trained model is not shown to be better than the control.",
     )
     collapsed: str | None = Field(
         default=None,

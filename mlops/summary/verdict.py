@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlops.registry.reasons import failed_of_all, failing
-from mlops.summary.controls import controls_that_do, cost_note, label_of, weak_controls
+from mlops.summary.controls import cost_note, label_of, unbeaten_controls, weak_controls
 from mlops.summary.headline import nothing_is_full, qualifications
 from mlops.summary.sections import AlarmSection, Difference, Metrics, SeveralAttempts
 from mlops.summary.summary import NOT_REGISTERED, Summary
-from rlft.blocks import Table
+from rlft import blocks
+from rlft.blocks import Table, ends, level
 
 EFFECTS = {
     "widened": "in {n} attempts the trained model solves more than the start does in {further}",
@@ -18,6 +19,10 @@ EFFECTS = {
     "lost": "in {n} attempts the trained model solves less than the start does",
     "open": "what training did to either is within chance",
 }
+DISAGREE = (
+    "`test` shows whether training made the model better than its start; `gate`, on other tasks and with a wider "
+    "interval the more models it may judge, whether it is better than each rival: one may show what the other does not"
+)
 ARMS = (
     ("base", "base model"),
     ("warm_start", "warm start (SFT)"),
@@ -32,7 +37,7 @@ def warnings_before(summary: Summary) -> list[str]:
 
     Monitors have warned, answers have collapsed, or something simpler would do.
     """
-    return [*alarms_said(summary.alarms), *_collapsed(summary), *controls_that_do(summary)]
+    return [*alarms_said(summary.alarms), *_collapsed(summary), *unbeaten_controls(summary)]
 
 
 def explanation(summary: Summary) -> list[str]:
@@ -83,7 +88,8 @@ def registration(summary: Summary) -> list[str]:
         return [registered]
     if failed := failing(promotion.reasons):
         registered = f"Not promoted: {failed_of_all(promotion.reasons)}. {registered}"
-    return [registered, *failed, *(reason for reason in promotion.reasons if reason not in failed)]
+    differ = [DISAGREE] if (summary.status == "improved") == bool(failed) else []
+    return [registered, *differ, *failed, *(reason for reason in promotion.reasons if reason not in failed)]
 
 
 def shortcomings(summary: Summary) -> list[str]:
@@ -137,7 +143,7 @@ def arms_table(summary: Summary, metric: str) -> Table:
     splits = {metric: "test", f"gate/{metric}": "gate", f"off_distribution/{metric}": "off distribution"}
     measured = [name for name in splits if any(name in arm for arm in arms.values())]
     rows = tuple(
-        (label, *(f"{arm[name]:.3f}" if name in arm else "" for name in measured))
+        (label, *(level(arm[name], metric) if name in arm else "" for name in measured))
         for label, arm in arms.items()
         if any(name in arm for name in measured)
     )
@@ -155,7 +161,7 @@ def parts_table(differences: Mapping[str, Difference | None]) -> Table:
         interval = f"{change.mean:+.3f} ({change.low:+.3f} to {change.high:+.3f})"
         rows.append((plain, f"{change.before:.3f}", f"{change.after:.3f}", interval, str(change.tasks)))
     columns = ("on test", "before", "after", "change (95 % interval)", "tasks")
-    return Table("parts and metrics", columns, tuple(rows))
+    return Table("parts and metrics, each in its own unit", columns, tuple(rows))
 
 
 def alarms_said(alarms: Sequence[AlarmSection]) -> list[str]:
@@ -179,7 +185,9 @@ def _collapsed(summary: Summary) -> list[str]:
 
 def _against(label: str, change: Difference, note: str) -> str:
     """Return the trained model minus a control in one line, with a note on what the control took."""
-    interval = f"{change.mean:+.3f}, 95 % interval {change.low:+.3f} to {change.high:+.3f}"
+    interval = (
+        f"{blocks.change(change.mean, change.metric)}, 95 % interval {ends(change.low, change.high, change.metric)}"
+    )
     return f"GRPO minus {label}: {interval}" + (f" ({note})" if note else "")
 
 
@@ -188,10 +196,12 @@ def _several_attempts(curves: SeveralAttempts) -> str:
     from rlft.pass_at_k import FURTHER  # imports scipy, which commands that list runs do without
 
     n, change = len(curves.start), curves.difference_at_n
+    gain = (
+        f"{blocks.change(change.mean, 'pass_at_k')}, 95 % interval {ends(change.ci_low, change.ci_high, 'pass_at_k')}"
+    )
     text = (
         f"One attempt at {curves.tasks} test tasks, sampled as in training, solves {curves.start[0]:.1%} -> "
         f"{curves.trained[0]:.1%}, and at least one of {n} does {curves.start[-1]:.1%} -> {curves.trained[-1]:.1%} "
-        f"({100 * change.mean:+.3g} points, 95 % interval {100 * change.ci_low:+.3g} to {100 * change.ci_high:+.3g}): "
-        f"{EFFECTS[curves.effect].format(n=n, further=FURTHER * n)}"
+        f"({gain}): {EFFECTS[curves.effect].format(n=n, further=FURTHER * n)}"
     )
     return f"{text}; {curves.errors} attempts have no score and count as unsolved" if curves.errors else text

@@ -10,7 +10,7 @@ from typing import Any
 
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.summary.blocks import lead, results
-from mlops.summary.controls import controls_that_do, weak_controls
+from mlops.summary.controls import unbeaten_controls, weak_controls
 from mlops.summary.summary import Summary
 from rlft.blocks import Block
 from rlft.card import Facts
@@ -99,8 +99,8 @@ def _folder_of(base: str | None, revision: str | None) -> Path | None:
 
 
 def _simpler(summary: Summary) -> list[str]:
-    """Return a sentence for each control that does as well, or that none of those with a score does."""
-    if found := controls_that_do(summary):
+    """Return a sentence for each control that the model is not shown to beat, or that it beats all with a score."""
+    if found := unbeaten_controls(summary):
         return [*found, *weak_controls(summary)]
     scored = [name for name, change in summary.difference_controls.items() if change is not None]
     if not scored:

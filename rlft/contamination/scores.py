@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from rlft.blocks import level
 from rlft.comparison import range_of
 from rlft.contamination.overlap import ContaminationReport
 from rlft.statistics import mean_interval
@@ -89,6 +90,7 @@ def contamination_sentence(contamination: ContaminationReport, split: str, score
         return f"{said} No other task has a score."
     clean = score.clean
     return (
-        f"{said} On the {clean.count} clean tasks `{metric}` is {clean.mean:.3g} ({clean.low:.3g} to "
-        f"{clean.high:.3g}), on all {score.all.count} it is {score.all.mean:.3g}."
+        f"{said} On the {clean.count} clean tasks `{metric}` is {level(clean.mean, metric)} "
+        f"({level(clean.low, metric)} to {level(clean.high, metric)}), on all {score.all.count} it is "
+        f"{level(score.all.mean, metric)}."
     )

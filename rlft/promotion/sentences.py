@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from rlft.blocks import change, ends
 from rlft.comparison import Comparison
 
 _NAMED = 3  # tasks that a sentence names
@@ -57,13 +58,14 @@ def sentence(
         over += f" in {difference.groups} groups"
     text = (
         f"{'passes' if obstacle is None and found.exceeds(minimum) else 'fails'}: {metric} on {where} of trained minus "
-        f"{plain(name)} is {difference.mean:+.4f} ({100 * confidence:.4g} % interval {difference.low:+.4f} to "
-        f"{difference.high:+.4f}, {over}); the lower bound must exceed {minimum:+.4f}"
+        f"{plain(name)} is {change(difference.mean, metric)} ({100 * confidence:.4g} % interval "
+        f"{ends(difference.low, difference.high, metric)}, {over}); the lower bound must exceed "
+        f"{change(minimum, metric)}"
     )
     if found.errors:
         text += (
             f"; counting {found.errors} rollouts without a score against the trained policy, it is "
-            f"{found.low_with_errors:+.4f}"
+            f"{change(found.low_with_errors, metric)}"
         )
     if found.without_score:
         shown = ", ".join(found.without_score[:_NAMED]) + ", ..." * (len(found.without_score) > _NAMED)

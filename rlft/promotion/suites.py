@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rlft.blocks import change
 from rlft.noninferiority import Loss, loses_no_more
 from rlft.promotion.rules import Verdict
 from rlft.promotion.sentences import plain, sentence
@@ -48,10 +49,10 @@ def _verdict(
         nothing = f"fails: on {name} trained and {plain(rival)} have no task that was scored for both; evaluate again"
         return Verdict("suites", True, nothing)
     text = sentence(rival, metric, found.found, -margin, found.obstacle, confidence, where=name)
-    return Verdict("suites", not found.holds, text + _what_it_means(found))
+    return Verdict("suites", not found.holds, text + _what_it_means(found, metric))
 
 
-def _what_it_means(found: Loss) -> str:
+def _what_it_means(found: Loss, metric: str) -> str:
     """Return the end of a sentence about a suite that has not passed: a loss, or too few tasks to rule one out."""
     if found.holds or found.obstacle is not None:
         return ""
@@ -59,4 +60,5 @@ def _what_it_means(found: Loss) -> str:
         return ": it loses"
     if found.visible is None:
         return ": that it does not lose more is not shown"
-    return f": that it does not lose more is not shown, and so many tasks can show about {found.visible:.2g}"
+    visible = change(found.visible, metric)[1:]
+    return f": that it does not lose more is not shown, and so many tasks can show about {visible}"

@@ -13,6 +13,7 @@ from mlops.summary.blocks import blocks, results
 from mlops.summary.result import description
 from mlops.summary.sections import Contamination, Difference, Ledger, Promotion, Seconds
 from mlops.summary.summary import Summary
+from mlops.summary.verdict import DISAGREE, registration
 from mlops.summary.version_facts import verdict_blocks
 from rlft.blocks import Bullets, Caution, Headline
 from rlft.card.model_card import model_card
@@ -44,7 +45,7 @@ SUMMARY = Summary(
 )
 COLLAPSED, CONTROL = "The trained model says little", "SFT on your gold answers reaches 60.0 %"
 VERDICT, NOT_NEW = "The trained model is better than what it started from:", "One of 9 tasks is not new."
-NUMBERS = "accuracy 10 % -> 60 % on 9 unseen test tasks (+50 points, 95 % interval +40 to +60)"
+NUMBERS = "accuracy 10.0 % -> 60.0 % on 9 unseen test tasks (+50.0 points, 95 % interval +40.0 to +60.0)"
 
 
 def test_what_must_be_read_first_comes_first_and_the_decision_behind_the_results():
@@ -105,4 +106,14 @@ def test_what_kept_a_version_from_being_promoted_stands_before_all_that_passed()
     promotion = Promotion(name="m", version="3", alias="challenger", reasons=said)
     [told] = [each for each in blocks(SUMMARY.model_copy(update={"promotion": promotion})) if isinstance(each, Bullets)]
     assert told.text == "Not promoted: 2 of 4 rules fail. Registry when the run ended: m version 3, alias challenger"
-    assert told.items == (said[2], said[4], said[0], said[1], said[3])
+    assert told.items == (DISAGREE, said[2], said[4], said[0], said[1], said[3])
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "told"),
+    [("improved", "passes", 0), ("improved", "fails", 1), ("not_improved", "passes", 1), ("not_improved", "fails", 0)],
+)
+def test_why_test_and_gate_may_disagree_is_told_where_they_do(status, reason, told):
+    promotion = Promotion(name="m", version="3", alias="champion", reasons=[f"{reason}: base"])
+    summary = SUMMARY.model_copy(update={"status": status, "promotion": promotion})
+    assert registration(summary).count(DISAGREE) == told

@@ -32,7 +32,7 @@ def test_the_score_and_the_difference_are_also_those_of_the_clean_tasks():
     assert (test.clean.mean, test.clean.tasks) == (pytest.approx(2 / 3), 3)
     assert test.clean_difference.mean == pytest.approx(2 / 3)
     assert test.clean_difference.ci_low < 2 / 3 < test.clean_difference.ci_high
-    assert "On the 3 clean tasks `accuracy` is 0.667" in test.sentence
+    assert "On the 3 clean tasks `accuracy` is 66.7 %" in test.sentence
     gate = sections["gate"]
     assert (gate.overlapping, gate.clean, gate.clean_difference) == (1, None, None)
 

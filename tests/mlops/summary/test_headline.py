@@ -17,7 +17,7 @@ def minus(before, low, high, metric="accuracy", **more):
 
 GAIN = minus(0.25, 0.125, 0.375)
 ABOVE, LEVEL, BELOW = minus(0.25, 0.1, 0.4), minus(0.5, -0.1, 0.1), minus(0.75, -0.4, -0.1)
-NUMBERS = "accuracy 25 % -> 50 % on 40 unseen test tasks (+25 points, 95 % interval +12.5 to +37.5)"
+NUMBERS = "accuracy 25.0 % -> 50.0 % on 40 unseen test tasks (+25.0 points, 95 % interval +12.5 to +37.5)"
 UNKNOWN = "so whether something simpler does as well is unknown"
 
 
@@ -26,16 +26,16 @@ UNKNOWN = "so whether something simpler does as well is unknown"
     [
         ({}, f"no control was run, {UNKNOWN}"),
         ({"sft": None}, f"no control was run, {UNKNOWN}"),  # it has no score
-        ({"constant": ABOVE}, f"no control but the best constant answer (25 %) was run, {UNKNOWN}"),
-        ({"constant": LEVEL}, "a control does as well (best constant answer)"),
+        ({"constant": ABOVE}, f"no control but the best constant answer (25.0 %) was run, {UNKNOWN}"),
+        ({"constant": LEVEL}, "it is not shown to be better than the control best constant answer (50.0 %)"),
         (
             {"constant": minus(0.3, 0.1, 0.4), "sft": ABOVE, "few_shot": minus(0.2, 0.1, 0.4)},
-            "no control does as well (the best of 3, SFT on your gold answers, reaches 25 %)",
+            "no control does as well (the best of 3 is SFT on your gold answers (25.0 %))",
         ),
         (
             {"sft": BELOW, "rejection_sampling": LEVEL, "few_shot": LEVEL, "constant": ABOVE},
-            "a control does better (SFT on your gold answers) and 2 controls do as well (Rejection sampling, base "
-            "model with examples in its prompt)",
+            "the control SFT on your gold answers (75.0 %) does better and it is not shown to be better than the "
+            "controls Rejection sampling (50.0 %) and base model with examples in its prompt (50.0 %)",
         ),
     ],
 )
@@ -46,14 +46,16 @@ def test_the_headline_says_what_controls_say(controls, said):
 
 def test_a_control_of_an_older_summary_is_one():
     summary = Summary(status="improved", difference=GAIN, difference_sft_control=LEVEL)
-    assert headline(summary).endswith("; a control does as well (SFT on your gold answers).")
+    assert headline(summary).endswith(
+        "; it is not shown to be better than the control SFT on your gold answers (50.0 %)."
+    )
 
 
 def test_a_reward_has_its_own_unit():
     summary = Summary(status="not_improved", difference=minus(0.25, -0.125, 0.375, metric="reward"))
     assert headline(summary).startswith(
-        "The trained model is not measurably better than what it started from: reward 0.25 -> 0.5 on 40 unseen test "
-        "tasks (+0.25, 95 % interval -0.125 to +0.375); no control was run"
+        "The trained model is not measurably better than what it started from: reward 0.250 -> 0.500 on 40 unseen "
+        "test tasks (+0.250, 95 % interval -0.125 to +0.375); no control was run"
     )
 
 
@@ -62,7 +64,7 @@ def test_a_run_that_kept_its_start_says_so():
     kept = Summary(status="not_improved", difference=level, best_round=0)
     assert headline(kept).startswith(
         "In validation no round did better than what training started from, which is what was kept and tested: "
-        "accuracy 50 % -> 50 % on"
+        "accuracy 50.0 % -> 50.0 % on"
     )
     trained = Summary(status="not_improved", difference=level, best_round=3)
     assert headline(trained).startswith("The trained model is not measurably better")
@@ -71,7 +73,7 @@ def test_a_run_that_kept_its_start_says_so():
 def test_a_model_that_became_worse_is_said_to_be_worse():
     worse = Summary(status="not_improved", difference=minus(0.75, -0.375, -0.125))
     assert headline(worse).startswith(
-        "The trained model is measurably worse than what it started from: accuracy 75 % -> 50 % on 40 unseen test tasks"
+        "The trained model is measurably worse than what it started from: accuracy 75.0 % -> 50.0 % on 40 unseen "
     )
     # Its attempts without a score, counted as solved, may close the gap.
     unsure = Summary(status="not_improved", difference=minus(0.75, -0.375, -0.125, errors=9, ci_high_errors=0.05))
@@ -89,10 +91,10 @@ def test_what_must_be_known_beside_the_numbers_is_told_below():
     errors, without, range_ = qualifications(change)
     assert errors == (
         "In the interval 3 rollouts without a score count against the trained model at its lower end, and for it at "
-        "its upper one; without them it is +10 to +40."
+        "its upper one; without them it is +10.0 to +40.0."
     )
     # the interval on which the status rests: the lower of both lower ends
-    assert "95 % interval -5 to +40" in headline(Summary(status="not_improved", difference=change))
+    assert "95 % interval -5.0 to +40.0" in headline(Summary(status="not_improved", difference=change))
     assert without == "2 test tasks have no score for either and are left out."
     assert range_.startswith("The range of this score is not known")
 
@@ -105,4 +107,4 @@ def test_an_accuracy_of_nothing_beside_a_reward_is_explained(metric, after, rewa
     change = minus(0.0, -0.1, 0.1, metric=metric).model_copy(update={"after": after})
     found = nothing_is_full(Summary(status="not_improved", difference=change, final={"test/reward": reward}))
     assert len(found) == said
-    assert all("although the mean reward is 0.4" in each and "`reward.full`" in each for each in found)
+    assert all("although the mean reward is 0.400" in each and "`reward.full`" in each for each in found)

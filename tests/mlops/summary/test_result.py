@@ -1,6 +1,6 @@
 import pytest
 
-from mlops.summary.controls import controls_that_do
+from mlops.summary.controls import unbeaten_controls
 from mlops.summary.result import best_control, cut_short, description, links_of, result_metrics
 from mlops.summary.sections import Baseline, Difference, JudgeCost, Ledger, Promotion, Seconds
 from mlops.summary.summary import Summary
@@ -89,11 +89,11 @@ def test_the_description_says_what_the_terminal_says():
     text = description(IMPROVED.model_copy(update={**arms, "promotion": registered}), "first", "My *note*.")
     paragraphs = text.split("\n\n")
     assert paragraphs[0] == (  # a minus is no markup
-        "**The trained model is better than what it started from: accuracy 25 % -\\> 75 % on 500 unseen test tasks "
-        "(+50 points, 95 % interval +49 to +52); no control does as well (the best of 2, SFT on your gold answers, "
-        "reaches 50 %).**"
+        "**The trained model is better than what it started from: accuracy 25.0 % -\\> 75.0 % on 500 unseen test "
+        "tasks (+50.0 points, 95 % interval +49.0 to +52.0); no control does as well (the best of 2 is SFT on your "
+        "gold answers (50.0 %)).**"
     )
-    table = "|  | test |\n| --- | --- |\n| base model | 0.250 |\n| SFT on your gold answers | 0.500 |"
+    table = "|  | test |\n| --- | --- |\n| base model | 25.0 % |\n| SFT on your gold answers | 50.0 % |"
     assert any(paragraph.startswith(table) for paragraph in paragraphs)
     assert "Registry when the run ended: m version 3, alias champion\n- passes: it is better" in paragraphs
     assert paragraphs[-2:] == ["`rlft show first` shows its conversations.", "My *note*."]
@@ -162,10 +162,10 @@ def test_the_constant_answers_of_several_environments_are_told_one_by_one():
             "difference_controls": {"constant": change},
         }
     )
-    [said] = controls_that_do(told)
-    assert said.startswith("Saying '4' to every task of sums and nothing to every task of words reaches 25.0 %: ")
+    [said] = unbeaten_controls(told)
+    assert said.startswith("Saying '4' to every task of sums and nothing to every task of words reaches 25.0 %, and ")
     partly = told.model_copy(update={"difference_controls": {"constant": change.model_copy(update={"errors": 3})}})
-    assert "reaches 25.0 % of the attempts that have a score: " in controls_that_do(partly)[0]
+    assert "reaches 25.0 % of the attempts that have a score, and " in unbeaten_controls(partly)[0]
 
 
 def test_what_judges_took_is_added_up_over_the_stages_and_money_is_told_only_if_all_of_it_is_known():

@@ -84,9 +84,9 @@ def test_facts_of_a_run(folder):
         "Apart from the best constant answer no control was trained, so something simpler may do as well."
     ]
     assert found.results[0] == Headline(
-        "The trained model is better than what it started from: accuracy 30 % -> 50 % on 20 unseen test tasks (+20 "
-        "points, 95 % interval +10 to +30); no control but the best constant answer (10 %) was run, so whether "
-        "something simpler does as well is unknown."
+        "The trained model is better than what it started from: accuracy 30.0 % -> 50.0 % on 20 unseen test tasks "
+        "(+20.0 points, 95 % interval +10.0 to +30.0); no control but the best constant answer (10.0 %) was run, so "
+        "whether something simpler does as well is unknown."
     )
     assert found.reward[:2] == ["Asks for capitals.", "right: paid with weight 1, at most 1."]
     files = version_files(found)
@@ -95,9 +95,9 @@ def test_facts_of_a_run(folder):
         assert said in files["README.md"]
 
 
-def test_a_control_that_does_as_well_is_told(folder):
+def test_a_control_that_is_not_shown_to_be_beaten_is_told(folder):
     found = facts(folder, summary(constant=change(0.1, 0.5, 0.2, 0.6), sft=change(0.5, 0.5, -0.1, 0.1)))
     (told,) = found.simpler
-    assert told.startswith("SFT on your gold answers reaches 50.0 %, and GRPO is not measurably better: it would do")
+    assert told.startswith("SFT on your gold answers reaches 50.0 %, at no more cost, and GRPO is not shown to")
     assert found.caveats == []
     assert "not attacked" in version_files(found)["README.md"]

@@ -52,9 +52,9 @@ def test_sentences():
     said = contamination_sentence(FOUND, "test", score, "accuracy")
     assert said.startswith(
         "Of the 6 tasks of `test`, 2 are not new to the trained model (1 by the whole prompt, 1 by a passage of it). "
-        "On the 3 clean tasks `accuracy` is 0.333 ("
+        "On the 3 clean tasks `accuracy` is 33.3 % ("
     )
-    assert said.endswith("on all 5 it is 0.6.")
+    assert said.endswith("on all 5 it is 60.0 %.")
     clean = ContaminationReport({"test": ("a",)}, {}, {"train": 9})
     none = "None of the 1 tasks of `test` was found among the train tasks or demonstrations."  # by words alone
     assert (contamination_sentence(clean, "test", score, "accuracy"), found_sentence(clean, "test")) == (none, none)

@@ -64,7 +64,7 @@ def test_a_policy_that_is_no_better_than_a_constant_answer_is_not_promoted():
     refused = decide(constant=39)
     assert not refused.promote
     assert refused.reasons[-1].startswith(
-        "fails: accuracy on gate of trained minus the best constant answer is +0.0200"
+        "fails: accuracy on gate of trained minus the best constant answer is +2.0 points"
     )
     assert refused.comparisons["constant"].mean == pytest.approx(1 / 50)
 
@@ -91,7 +91,7 @@ def test_many_looks_ask_for_more():
     refused = looked(1, 20)
     assert not refused.promote
     assert refused.reasons[0].startswith("look 1 of 20 at this gate: each decision is at 99.5 %")
-    assert "(99.5 % interval -0.05" in refused.reasons[2]
+    assert "(99.5 % interval -5.5" in refused.reasons[2]
     assert (refused.look, refused.looks) == (1, 20)
 
 
@@ -213,8 +213,8 @@ def test_the_bound_must_exceed_the_minimum_strictly():
 def test_reasons_are_sentences_with_numbers():
     reasons = decide(warm_start=None, base=20, champion=None).reasons
     assert reasons[0] == "no warm start in this run: that comparison is left out"
-    assert reasons[1].startswith("passes: accuracy on gate of trained minus base is +0.4000 (95 % interval +0.")
-    assert reasons[1].endswith("50 tasks); the lower bound must exceed +0.0000")
+    assert reasons[1].startswith("passes: accuracy on gate of trained minus base is +40.0 points (95 % interval +15.7")
+    assert reasons[1].endswith("50 tasks); the lower bound must exceed +0.0 points")
     assert reasons[2] == "no champion to compare with: this would be the first"
     assert any(
         r.startswith("fails: accuracy on gate of trained minus the champion") for r in decide(champion=45).reasons

@@ -53,16 +53,18 @@ def test_a_suite_that_is_held_passes_against_every_rival():
     said = [reason for reason in found.reasons if "on off_distribution" in reason]
     assert len(said) == 3
     assert said[0].startswith(
-        "passes: accuracy on off_distribution of trained minus base is +0.0000 (95 % interval -0.03"
+        "passes: accuracy on off_distribution of trained minus base is +0.0 points (95 % interval -3.2"
     )
-    assert said[0].endswith("200 tasks); the lower bound must exceed -0.0500")
+    assert said[0].endswith("200 tasks); the lower bound must exceed -5.0 points")
 
 
 def test_one_rival_that_is_not_held_is_enough():
     found = decide(rules=OFF, suites={"off_distribution": suite(trained=100, base=100, champion=110)})
     assert not found.promote
     assert found.rules["suites"] == "fails"
-    assert found.reasons[-1].startswith("fails: accuracy on off_distribution of trained minus the champion is -0.0500")
+    assert found.reasons[-1].startswith(
+        "fails: accuracy on off_distribution of trained minus the champion is -5.0 points"
+    )
     assert found.reasons[-1].endswith(": it loses")
 
 
@@ -73,7 +75,7 @@ def test_a_suite_is_asked_at_the_level_of_the_look():
     assert decide(rules=tight, suites=suites).promote
     refused = decide(rules=tight, suites=suites, looks=20)
     assert not refused.promote
-    assert "that it does not lose more is not shown, and so many tasks can show about 0.0" in refused.reasons[-1]
+    assert "that it does not lose more is not shown, and so many tasks can show about 9.8 points" in refused.reasons[-1]
 
 
 def test_a_suite_without_an_evaluation_blocks():
@@ -107,7 +109,7 @@ def test_a_slice_that_is_shown_worse_blocks():
     assert not found.promote
     assert found.rules == {"improvement": "passes", "slices": "fails"}
     worse = next(reason for reason in found.reasons if "in the slice" in reason)
-    assert worse.startswith("fails: in the slice lang=de accuracy of trained minus base is -0.5000 (60 tasks)")
+    assert worse.startswith("fails: in the slice lang=de accuracy of trained minus base is -50.0 points (60 tasks)")
 
 
 def test_slices_that_are_not_worse_block_nothing_and_say_what_they_can_see():
@@ -117,8 +119,12 @@ def test_slices_that_are_not_worse_block_nothing_and_say_what_they_can_see():
     said = [reason for reason in found.reasons if "worse than base" in reason]
     # In lang=fr 130 tasks are gained, and where all tasks differ only a large loss would be found: the interval is what
     # excludes one.
-    assert said[0].startswith("no worse than base: lang=de (-0.017, 60 tasks); lang=fr (+1.000, 130 tasks). A loss of")
-    assert said[1].startswith("cannot tell whether it is worse than base by 0.2: lang=it (+0.000, 10 tasks).")
+    assert said[0].startswith(
+        "no worse than base: lang=de (-1.7 points, 60 tasks); lang=fr (+100.0 points, 130 tasks). A loss of 20.0 points"
+    )
+    assert said[1].startswith(
+        "cannot tell whether it is worse than base by 20.0 points: lang=it (+0.0 points, 10 tasks)."
+    )
 
 
 def test_a_loss_that_errors_may_hide_is_told_with_their_number_and_blocks_nothing():
@@ -132,8 +138,8 @@ def test_a_loss_that_errors_may_hide_is_told_with_their_number_and_blocks_nothin
     assert not any(each.blocks for each in verdicts)
     said = next(each.sentence for each in verdicts if "could hide a loss" in each.sentence)
     assert said == (
-        "cannot tell whether it is worse than base: lang=de (-0.500, 60 tasks; 30 attempts without a score could hide "
-        "a loss). These slices block nothing"
+        "cannot tell whether it is worse than base: lang=de (-50.0 points, 60 tasks; 30 attempts without a score could "
+        "hide a loss). These slices block nothing"
     )
 
 
