@@ -1,9 +1,13 @@
-"""The entry point of the console script and of `python -m cli`. It handles Ctrl-C before anything slow is imported."""
+"""The entry point of the console script and of `python -m cli`.
+
+It handles Ctrl-C, and says how threads wait, before anything slow is imported.
+"""
 
 from __future__ import annotations
 
 import faulthandler
 import gc
+import os
 import sys
 from contextlib import suppress
 
@@ -22,6 +26,8 @@ def main(arguments: list[str] | None = None) -> None:
             # Of a crash in native code Python's own line is all that there is to see.
             faulthandler.enable(all_threads=False)
     gc.set_threshold(_OBJECTS)
+    # Threads of torch that wait would spin, and take the cores from whatever else runs. Processes started here inherit it.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     Interrupt().install()
     from cli.app import app  # here and not above: it takes a while, and a Ctrl-C meanwhile is handled
 

@@ -18,6 +18,7 @@ for folder in (_ZENML, _CONFIG):
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
 os.environ |= {"ZENML_CONFIG_PATH": _ZENML, "ZENML_ANALYTICS_OPT_IN": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
 os.environ["XDG_CONFIG_HOME"] = _CONFIG
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `rlft` does: several workers share the cores
 
 # How long an example takes says nothing on a machine that does other work.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -26,6 +26,7 @@ def check_machine(home: Home) -> Iterator[Finding]:
     yield _python()
     yield from _packages()
     yield _device()
+    yield from _threads()
     yield _vllm()
     yield _sandbox()
     yield _disk(home)
@@ -88,6 +89,14 @@ def _device() -> Finding:
         return Finding("ok", f"torch {torch.__version__}, {torch.cuda.get_device_name(0)}, {memory:.0f} GiB")
     what = f"torch {torch.__version__} sees no GPU, though there is a driver for one"
     return Finding("warning", what, "nvidia-smi shows its version; torch needs one that is as new as its CUDA")
+
+
+def _threads() -> Iterator[Finding]:
+    """Warn of threads that spin while they wait, which `rlft` prevents unless the user has said how they wait."""
+    waits = os.environ.get("OMP_WAIT_POLICY", "PASSIVE")
+    if waits.upper() != "PASSIVE":
+        what = f"OMP_WAIT_POLICY={waits}: beside other work training takes several times as long"
+        yield Finding("warning", what, "unset it: rlft sets PASSIVE")
 
 
 def _disk(home: Home) -> Finding:

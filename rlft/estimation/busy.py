@@ -14,7 +14,9 @@ def said_of(busy: float) -> list[str]:
     """Return what is said of a machine that is as busy as that; nothing of one that is not."""
     if busy < 1.5:
         return []
+    waits = os.environ.get("OMP_WAIT_POLICY", "PASSIVE")
+    spin = "" if waits.upper() == "PASSIVE" else f", and so with OMP_WAIT_POLICY unset (it is {waits})"
     return [
         f"This machine is busy with {busy:.1f} programs for each core, which makes the ranges wide; it would be "
-        "quicker alone."
+        f"quicker alone{spin}."
     ]

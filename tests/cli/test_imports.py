@@ -33,6 +33,14 @@ except SystemExit as end:
     code = end.code
 print(json.dumps([code, sorted(set({HEAVY}) & set(sys.modules))]))
 """
+THREADS = """
+import os
+from cli.__main__ import main
+try:
+    main(["--help"])
+except SystemExit:
+    print(os.environ["OMP_WAIT_POLICY"])
+"""
 
 
 def imported(folder, *arguments) -> tuple[int, list[str]]:
@@ -72,6 +80,14 @@ def test_these_need_none_of_them(tmp_path, code, arguments):
         if why_no_gpu() is None:
             pytest.skip("no sure answer without torch: there is a driver for a GPU")
     assert imported(tmp_path, *arguments) == (code, [])
+
+
+@pytest.mark.parametrize("said", [None, "ACTIVE"])
+def test_threads_wait_without_spinning_unless_the_user_says_otherwise(said):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment |= {"PYTHONPATH": str(ROOT)} | ({"OMP_WAIT_POLICY": said} if said else {})
+    done = subprocess.run([sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == (said or "PASSIVE")
 
 
 def test_registering_a_stack_needs_zenml_alone(tmp_path):
