@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
             # Of a crash in native code Python's own line is all that there is to see.
             faulthandler.enable(all_threads=False)
     gc.set_threshold(_OBJECTS)
-    # Threads of torch that wait would spin, and take the cores from whatever else runs. Processes started here inherit it.
+    # Threads of torch that wait would spin, and take the cores from all else. Processes started here inherit it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     Interrupt().install()
     from cli.app import app  # here and not above: it takes a while, and a Ctrl-C meanwhile is handled
