@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+from rlft.files import each_key_once
 from rlft.types import ToolCall
 
 MAX_CALLS = 64  # of one turn
@@ -103,16 +104,6 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "null")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON. Raises ValueError for a key that occurs twice, of which `json` would keep the last."""
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise ValueError(f"the key {twice[:100]!r} stands twice")
-    return result
-
-
 def _number(text: str) -> float:
     """Return a number of JSON. Raises ValueError for NaN and Infinity, and for 1e999, which `json` would take."""
     if not math.isfinite(number := float(text)):
@@ -126,7 +117,9 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, parse_int=_integer, parse_constant=_number)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=each_key_once, parse_float=_number, parse_int=_integer, parse_constant=_number
+)
 
 
 def _check_value(value: Any) -> None:

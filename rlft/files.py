@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
 import shutil
@@ -35,6 +36,27 @@ def file_hash(path: str | Path) -> str:
     """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, as `object_pairs_hook`. Raises ValueError for a key that stands twice in it.
+
+    Python's reader would keep the last of the two.
+    """
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise ValueError(f"the key {twice[:100]!r} stands twice")
+    return result
+
+
+def json_line(line: bytes) -> Any:
+    """Return what a line of a JSONL file in UTF-8 holds, also behind a byte order mark.
+
+    Raises UnicodeDecodeError, RecursionError, and ValueError, for a key that stands twice in an object, too.
+    """
+    return json.loads(line.decode("utf-8-sig"), object_pairs_hook=each_key_once)
 
 
 def expanded(path: str) -> Path:

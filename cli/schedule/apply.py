@@ -89,10 +89,10 @@ def _left_out(before: Stored | None, stored: Stored, now: datetime) -> str:
 
 def _missing_files(tasks: TasksConfig) -> list[str]:
     """Return a sentence for each file of tasks that is not there now; another source may well be out of reach here."""
-    from rlft.files import expanded, why_no_file
+    from rlft.files import why_no_file
 
     named = {
-        f"{section}.path": expanded(source.path)
+        f"{section}.path": Path(source.path)
         for section, source in tasks.sources().items()
         if source.path is not None and source.source in ("jsonl", "csv", "parquet")
     }

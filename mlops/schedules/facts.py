@@ -19,7 +19,7 @@ from mlops.tracking.address import HOME, VARIABLE
 from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import ConfigError, RlftError
-from rlft.files import expanded, file_hash, why_no_file
+from rlft.files import file_hash, why_no_file
 from rlft.gates.identity import canonical_json, digest
 from rlft.schedule.file import overrides_of
 from rlft.schedule.reasons import Facts, Score
@@ -65,7 +65,7 @@ def look(home: Home, stored: Stored) -> Look:
     tasks = _train_tasks(home, stored) if when.new_tasks is not None else frozenset[str]()
     values: dict[str, str] = {}
     if when.changed is not None:
-        values = {f"file {path}": _content_of(expanded(path)) for path in when.changed.files}
+        values = {f"file {path}": _content_of(Path(path)) for path in when.changed.files}
     if when.score_below is None and (when.changed is None or not (when.changed.datasets or when.changed.aliases)):
         return Look(Facts(tasks, values))
     address = _address(home, stored)

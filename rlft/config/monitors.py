@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from rlft.config.names import Text
 from rlft.config.section import Section
 
 Action = Literal["off", "note", "warn", "stop"]
-
-
-def _as_word(given: Any) -> Any:
-    """Return `off` for what YAML 1.1 makes of it without quotes."""
-    return "off" if given is False else given
-
-
-Asked = Annotated[Action, BeforeValidator(_as_word)]
 
 
 class MonitorsConfig(Section):
@@ -34,39 +26,39 @@ class MonitorsConfig(Section):
         "best round is then the one that is best by it. null means the share of solved attempts, which a loophole "
         "may solve too: then no monitor ends training by it.",
     )
-    overoptimization: Asked = Field(
+    overoptimization: Action = Field(
         default="stop",
         description="The reward rises on validation, and `honest` falls or stays (Gao et al. 2023). Without `honest` "
         "`stop` means `warn`.",
     )
-    reward_gap: Asked = Field(
+    reward_gap: Action = Field(
         default="warn", description="The same on the attempts that are trained on, after each round."
     )
-    unseen_tasks: Asked = Field(
+    unseen_tasks: Action = Field(
         default="warn", description="More train tasks are solved, and validation does not share it: they are learnt."
     )
-    part_divergence: Asked = Field(default="note", description="One part of the reward rises, and another one falls.")
-    length_drift: Asked = Field(
+    part_divergence: Action = Field(default="note", description="One part of the reward rises, and another one falls.")
+    length_drift: Action = Field(
         default="note", description="Attempts become twice as long, or half, and validation has not risen."
     )
-    repetition: Asked = Field(
+    repetition: Action = Field(
         default="warn", description="Attempts repeat their own words more and more, and validation has not risen."
     )
-    entropy_collapse: Asked = Field(
+    entropy_collapse: Action = Field(
         default="warn", description="The policy hardly tries anything else any more, and validation has not risen."
     )
-    tool_spam: Asked = Field(
+    tool_spam: Action = Field(
         default="warn", description="Attempts call tools twice as often, and validation has not risen."
     )
-    identical_completions: Asked = Field(
+    identical_completions: Action = Field(
         default="warn", description="Nearly all attempts are the same, whatever the task, where tasks need several."
     )
-    known_attacks: Asked = Field(
+    known_attacks: Action = Field(
         default="warn",
         description="A tenth of the attempts are an attack that the audit knows ([audit](audit.md)), and are paid.",
     )
 
-    unscored_attempts: Asked = Field(
+    unscored_attempts: Action = Field(
         default="warn",
         description="The reward fails on a twentieth of the attempts, which leave their groups without a score.",
     )

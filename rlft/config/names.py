@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import partial
 from typing import Annotated
@@ -60,12 +61,15 @@ def check_text(text: str) -> str:
 
 
 def check_path(path: str) -> str:
-    """Return the path of a file or folder, or a name on the Hub. Raises ValueError if it cannot be one."""
+    """Return the path of a file or folder, `~` at its begin replaced by the user's folder, or a name on the Hub.
+
+    Raises ValueError if it cannot be one.
+    """
     if not check_text(path).isprintable():
         raise ValueError(f"{path!r:.80} holds a character that cannot be seen; remove it")
     if len(path) > LONGEST_PATH:
         raise ValueError(f"a path has at most {LONGEST_PATH} characters, this one {len(path)}")
-    return path
+    return os.path.expanduser(path)
 
 
 def is_import_path(name: str) -> bool:

@@ -48,7 +48,8 @@ class SourceConfig(Section):
     answer: Text | None = Field(
         default=None,
         description="Field of a row that holds the right answer, or a template over the row's fields. null means the "
-        "first of `answer`, `ground_truth` and `reward_model.ground_truth` that a row has.",
+        "first of `answer`, `ground_truth` and `reward_model.ground_truth` that a row has. A blank text, such as an "
+        "empty cell, is no answer.",
     )
     id: Text | None = Field(
         default=None,
@@ -72,7 +73,11 @@ class SourceConfig(Section):
 
 
 class SplitsConfig(Section):
-    """How many tasks each split gets. A generator makes as many; a file is dealt nearly in these proportions."""
+    """How many tasks each split gets. A generator makes as many; a file is dealt nearly in these proportions.
+
+    If any row of a file names one of these splits (or `off_distribution`) in a column `split`, that column decides
+    instead, and a row that has anything else there is a bad row.
+    """
 
     train: int = Field(default=2000, ge=1, le=10 * MOST, description="Tasks that are trained on.")
     validation: int = Field(

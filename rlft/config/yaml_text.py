@@ -1,4 +1,4 @@
-"""Reads YAML as configs are written: `1e-4` is a number, no key is given twice, and no text grows without bounds.
+"""Reads YAML as configs are written: `1e-4` is a number and `no` a text, no key is given twice, no text has no end.
 
 What is written here is read as it was.
 """
@@ -20,7 +20,10 @@ MOST_CHARACTERS = 10_000_000
 
 
 class _Loader(yaml.SafeLoader):
-    """Loads YAML, but reads `1e-4` as a number, which YAML 1.1 takes for text, and refuses repeated keys."""
+    """Loads YAML, but reads `1e-4` as a number, which YAML 1.1 takes for text, and refuses repeated keys.
+
+    As in YAML 1.2, `no`, `yes`, `on`, `off`, `012` and `1:30` are texts, which YAML 1.1 takes for values.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         # A merge key (`<<`) may be repeated, and may bring keys that the mapping overrides.
@@ -54,6 +57,9 @@ for _class in (_Loader, _Dumper):
     _class.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
     )
+_TEXT = re.compile(r"^(?:yes|no|on|off|[-+]?(?:0[0-9_]+|[0-9][0-9_]*:.*))$", re.IGNORECASE)
+for _known in _Loader.yaml_implicit_resolvers.values():
+    _known.insert(0, ("tag:yaml.org,2002:str", _TEXT))  # the first that matches decides
 
 
 def write_yaml(content: Any, *, width: int = 120) -> str:

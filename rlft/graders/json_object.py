@@ -6,6 +6,8 @@ import json
 import math
 from typing import Any
 
+from rlft.files import each_key_once
+
 _DECODER = json.JSONDecoder()
 _MOST_BRACES = 100
 
@@ -19,7 +21,7 @@ def read_json_object(text: str) -> dict[str, Any] | None:
     try:
         value = json.loads(
             text[text.find("{") : text.rfind("}") + 1],
-            object_pairs_hook=_each_key_once,
+            object_pairs_hook=each_key_once,
             parse_constant=_finite,
             parse_float=_finite,
         )
@@ -42,12 +44,6 @@ def holds_json_object(text: str) -> bool:
         except ValueError:
             place = text.find("{", place + 1)
     return place >= 0
-
-
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key stands in an object twice")
-    return dict(pairs)
 
 
 def _finite(number: str) -> float:

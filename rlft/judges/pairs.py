@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rlft.errors import ConfigError
-from rlft.files import why_no_file
+from rlft.files import each_key_once, why_no_file
 from rlft.specification import Specification
 from rlft.specification.attempt import Attempt
 from rlft.specification.judge import Judge, Question
@@ -59,14 +59,14 @@ def read_pairs(path: Path) -> list[Pair]:
         raise ConfigError(problem, where=f"--pairs {path}", fix=_FIX)
     pairs = dict[str, Pair]()
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, ValueError) as cause:
         raise ConfigError(f"it is not readable: {cause}", where=f"--pairs {path}", fix=_FIX) from cause
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            pair = Pair.model_validate(json.loads(line))
+            pair = Pair.model_validate(json.loads(line, object_pairs_hook=each_key_once))
         except ValidationError as wrong:
             first = wrong.errors()[0]
             problem = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"

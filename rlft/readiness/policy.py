@@ -11,7 +11,7 @@ import psutil
 
 from rlft.config import FromScratchConfig, PolicyConfig
 from rlft.errors import PolicyError, StorageError
-from rlft.files import expanded, why_no_file
+from rlft.files import why_no_file
 from rlft.readiness.device import why_no_gpu
 
 _TEMPLATES = Path(__file__).parent.parent / "chat" / "templates"
@@ -55,7 +55,7 @@ def check_chat_template(settings: PolicyConfig) -> None:
     """Raise PolicyError for a template that is neither a shipped one nor a file."""
     name = settings.chat_template
     shipped = sorted(path.stem for path in _TEMPLATES.glob("*.jinja"))
-    if name is not None and name not in shipped and (problem := why_no_file(expanded(name))):
+    if name is not None and name not in shipped and (problem := why_no_file(Path(name))):
         raise PolicyError(
             f"{name!r} is no template that rlft ships, and as a path: {problem}",
             where="policy.chat_template",

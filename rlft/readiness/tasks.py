@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rlft.config import SourceConfig
 from rlft.errors import TaskError
-from rlft.files import expanded
 from rlft.sft.demonstration_file import iterate_demonstrations
 from rlft.tasks.duplicates import Claims
 from rlft.tasks.fields import FieldError, check_template, find_field, format_template, is_template, to_json
@@ -58,7 +57,7 @@ def check_demonstrations(path: Path) -> None:
 
 def _check_folder(source: SourceConfig, section: str) -> None:
     path = source.path or ""
-    if path.startswith(("/", ".", "~")) and not os.path.exists(expanded(path)):
+    if path.startswith(("/", ".")) and not os.path.exists(path):
         raise TaskError(
             f"there is no folder or file {path!r} (looked in {Path.cwd()})",
             where=f"{section}.path",

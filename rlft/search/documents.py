@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlft.errors import EnvironmentSetupError
-from rlft.files import expanded, why_no_file
+from rlft.files import each_key_once, expanded, why_no_file
 from rlft.search.client import Document
 
 _ID = re.compile(r"\w(?:[^\s,;]*[\w)])?")
@@ -29,7 +29,7 @@ def load_documents(path: str | Path) -> tuple[Document, ...]:
             f"cannot be read: {problem}", where=f"documents: {path}", fix="give the path of a JSON Lines file"
         )
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # not `splitlines`: texts may hold U+2028 and the like
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # not `splitlines`: texts may hold U+2028 and the like
     except (OSError, ValueError) as error:
         raise EnvironmentSetupError(
             f"cannot be read: {error}", where=f"documents: {path}", fix="give the path of a JSON Lines file in UTF-8"
@@ -59,7 +59,7 @@ def hash_documents(documents: Iterable[Document]) -> str:
 def _document(line: str, where: str) -> Document:
     """Return the document in one line. Raises EnvironmentSetupError with the place `where` if there is none."""
     try:
-        row: Any = json.loads(line)
+        row: Any = json.loads(line, object_pairs_hook=each_key_once)
     except ValueError as error:
         raise EnvironmentSetupError(f"no JSON: {error}", where=where, fix=_FIX) from error
     if not isinstance(row, dict):

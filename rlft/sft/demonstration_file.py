@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.errors import TaskError
-from rlft.files import why_no_file
+from rlft.files import json_line, why_no_file
 from rlft.messages import MessageError, as_messages
 from rlft.types import Message
 
@@ -53,7 +52,7 @@ def iterate_demonstrations(path: Path) -> Iterator[Demonstration]:
             if not line.strip():
                 continue
             try:
-                demonstration = _demonstration(as_messages(json.loads(line.decode("utf-8"))["messages"]))
+                demonstration = _demonstration(as_messages(json_line(line)["messages"]))
             except (ValueError, KeyError, TypeError) as cause:
                 raise TaskError(
                     f"not a demonstration: {cause if isinstance(cause, MessageError) else repr(cause)}",

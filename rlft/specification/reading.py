@@ -13,7 +13,7 @@ from rlft.graders.limited import check_pattern, find_all
 from rlft.graders.plain import plain
 from rlft.specification.attempt import Attempt, Unmeasured, Unread, no_object
 from rlft.specification.piece import Piece
-from rlft.specification.templates import value_of
+from rlft.specification.templates import is_missing, value_of
 
 Pattern = Annotated[str, AfterValidator(check_pattern)]
 """A regular expression of the package `regex`."""
@@ -89,11 +89,11 @@ def said(read: Read | None) -> str:
 
 
 def gold_of(template: str, read: Read | None, attempt: Attempt) -> Any:
-    """Return what is right. Raises TaskError where the task has none: null is an answer within JSON, and no text."""
+    """Return what is right. Raises TaskError where the task has none: null or "" is an answer within JSON alone."""
     gold = value_of(template, attempt)
-    if gold is None and (read is None or (read.json_path is None and read.call is None)):
+    if is_missing(template, gold) and (read is None or (read.json_path is None and read.call is None)):
         raise TaskError(
-            f"{template} is null, so the task has no right answer",
+            f"{template} is null or empty, so the task has no right answer",
             where="reward.spec",
             fix="name another column, or let `applies` say which tasks have one",
         )

@@ -54,15 +54,21 @@ def filled(template: str, attempt: Attempt) -> str:
 def reference_of(template: str, attempt: Attempt) -> str:
     """Return a filled template that an attempt is compared with.
 
-    Raises as `filled` does, and TaskError where it is one place, for which the task's row has null.
+    Raises as `filled` does, and TaskError where the task's row has nothing for it (`is_missing`).
     """
-    if value_of(template, attempt) is None:
+    if is_missing(template, value_of(template, attempt)):
         raise TaskError(
-            f"{template} is null, so there is nothing to compare with",
+            f"{template} is null or empty, so there is nothing to compare with",
             where="reward.spec",
             fix="name another column, or let `applies` say which tasks have one",
         )
     return filled(template, attempt)
+
+
+def is_missing(template: str, value: Any) -> bool:
+    """Return whether a template stands for null, or for a blank text of the row, as an empty cell of a CSV file is."""
+    of_row = PLACE.search(template) is not None and "sample." not in template
+    return value is None or (of_row and isinstance(value, str) and not value.strip())
 
 
 def value_of(template: str, attempt: Attempt) -> Any:

@@ -22,7 +22,7 @@ from rlft.graders.quantities import check_unit, read_quantity
 from rlft.graders.schemas import check_schema, schema_problem
 from rlft.specification.attempt import Attempt, Unmeasured, Verdict, no_object
 from rlft.specification.grader import Grader, met, short
-from rlft.specification.reading import Read, said, text_read, value_read
+from rlft.specification.reading import Read, gold_of, said, text_read, value_read
 from rlft.specification.templates import Template, value_of
 
 _READ = Field(default=None, description="Where the value stands. null means the whole last message.")
@@ -163,7 +163,7 @@ class Items(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return how far the items are right, 0 to 1. Raises TaskError if the right ones are no list."""
-        gold = self._golds(value_of(self.gold, attempt))
+        gold = self._golds(gold_of(self.gold, self.read, attempt))
         if gold is None:
             raise _no_gold(self.gold, f"list of {' and '.join(self.pairs)}" if self.pairs else "list", attempt)
         value = value_read(self.read, attempt)
@@ -253,7 +253,7 @@ class Citation(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return F1 of the cited ids, 0 to 1. Raises TaskError if the right ones are no list."""
-        gold = read_items(value_of(self.gold, attempt))
+        gold = read_items(gold_of(self.gold, self.read, attempt))
         if gold is None:
             raise _no_gold(self.gold, "list", attempt)
         cited = cited_ids(text_read(self.read, attempt))

@@ -101,23 +101,27 @@ def _question(row: dict[str, Any], field: str, prompt: Sequence[Message]) -> str
 def _read(row: dict[str, Any], configured: str | None, defaults: Sequence[str]) -> tuple[str | None, Any]:
     """Return the field that was read, and its value: the configured one, else the first default that is not null.
 
-    If all defaults that the row has are null, it is the first of them; if it has none, `None`.
+    A blank text, such as an empty cell of a CSV file, is null: as an answer it would pay for saying nothing. If all
+    defaults that the row has are null, it is the first of them; if it has none, `None`.
     """
     if configured is not None:
-        if is_template(configured):
-            return configured, format_template(row, configured)
-        return configured, find_field(row, configured)
+        value = format_template(row, configured) if is_template(configured) else find_field(row, configured)
+        return configured, None if _is_blank(value) else value
     found: tuple[str | None, Any] = (None, None)
     for name in defaults:
         try:
             value = find_field(row, name)
         except FieldError:
             continue
-        if value is not None:
+        if value is not None and not _is_blank(value):
             return name, value
         if found[0] is None:
             found = (name, None)
     return found
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 def _explicit_text(row: dict[str, Any], field: str, what: str) -> str:

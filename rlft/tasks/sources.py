@@ -6,7 +6,6 @@ A row that cannot be read is a `BadRow` with the reason; a source that cannot be
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,7 +14,7 @@ from typing import Any
 
 from rlft.config import SourceConfig, TasksConfig
 from rlft.errors import TaskError
-from rlft.files import expanded, why_no_file
+from rlft.files import json_line, why_no_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def _not_empty(rows: Iterator[RawRow | BadRow], where: str) -> Iterator[RawRow |
 
 
 def _existing_file(source: SourceConfig) -> Path:
-    path = expanded(source.path or "")
+    path = Path(source.path or "")
     if problem := why_no_file(path):
         raise TaskError(problem, where=str(path), fix="name a file in tasks.path that can be read as often as needed")
     return path
@@ -121,8 +120,6 @@ def _read_jsonl(source: SourceConfig) -> Iterator[RawRow | BadRow]:
         # Bytes, as they are split at \n alone: splitlines() of text also splits at U+2028 or U+0085 within a string.
         with path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark of UTF-8
                 if line.strip():
                     yield _parse_json_line(f"{path.name}:{number}", line)
     except OSError as error:
@@ -131,7 +128,7 @@ def _read_jsonl(source: SourceConfig) -> Iterator[RawRow | BadRow]:
 
 def _parse_json_line(place: str, line: bytes) -> RawRow | BadRow:
     try:
-        row = json.loads(line.decode("utf-8"))
+        row = json_line(line)
     except UnicodeDecodeError as error:
         return BadRow(place, f"is not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line")
     except (ValueError, RecursionError) as error:
@@ -192,7 +189,7 @@ def _load_hub_split(source: SourceConfig) -> Any:
     """Load one split of a data set from the Hub, a folder, a saved data set (`save_to_disk`) or a file."""
     import datasets
 
-    path = expanded(source.path or "")
+    path = Path(source.path or "")
     try:
         if (path / "state.json").exists() or (path / "dataset_dict.json").exists():
             saved = datasets.load_from_disk(str(path))

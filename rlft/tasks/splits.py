@@ -17,6 +17,7 @@ from typing import Any
 
 from rlft.config import SplitsConfig
 from rlft.errors import TaskError
+from rlft.tasks.fields import FieldError
 from rlft.types import SPLITS, Split, Task
 
 logger = logging.getLogger(__name__)
@@ -84,10 +85,13 @@ def _uniform(seed: int, name: str) -> float:
     return ((int.from_bytes(_place(seed, name)[:8]) >> 12) + 0.5) / 2**52
 
 
-def own_split(row: dict[str, Any]) -> Split | None:
-    """Return the split that a row's own `split` column names; `None` if it is none of `SPLITS`."""
+def own_split(row: dict[str, Any]) -> Split:
+    """Return the split that a row's own `split` column names. Raises `FieldError` if it is none of `SPLITS`."""
     value = row.get("split")
-    return next((name for name in SPLITS if name == value), None)
+    for name in SPLITS:
+        if name == value:
+            return name
+    raise FieldError(f"has {value!r:.80} in the column `split`, where other rows name one of {', '.join(SPLITS)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +103,18 @@ class SplitColumn:
 
 
 def read_split_column(rows: Sequence[dict[str, Any]], where: str) -> SplitColumn:
-    """Let the `split` column decide if it holds one of `SPLITS` in every row; else it is a column like any other."""
-    foreign = sorted({repr(row.get("split")) for row in rows if own_split(row) is None})
-    if not any("split" in row for row in rows):
+    """Let the `split` column decide if any row names one of `SPLITS` in it; else it is a column like any other.
+
+    A name in another case or with spaces around it is meant for one, too, and is refused with its row (`own_split`).
+    """
+    said = {str(row["split"]) for row in rows if row.get("split") is not None}
+    if not said:
         return SplitColumn(False, "dealt by group")
-    if foreign:
-        note = f"dealt by group; the column `split` does not decide, as it also holds {', '.join(foreign[:5])}"
-        logger.warning("%s: %s", where, note)
-        return SplitColumn(False, note)
-    return SplitColumn(True, "taken from the column `split`")
+    if any(each.strip().lower() in SPLITS for each in said):
+        return SplitColumn(True, "taken from the column `split`")
+    note = f"dealt by group; the column `split` does not decide, as it holds {', '.join(sorted(said)[:5])}"
+    logger.warning("%s: %s", where, note)
+    return SplitColumn(False, note)
 
 
 def check_groups(tasks: Iterable[Task], where: str) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from rlft.files import each_key_once
 from rlft.syntax import parse
 
 _FENCE = re.compile(r"```[a-zA-Z0-9]*\n(.*?)```", re.DOTALL)
@@ -46,16 +47,10 @@ def _beginning(texts: Sequence[str]) -> str:
 def as_json(text: str) -> Any:
     """Return the object or list that a text is as JSON; `None` for anything else, and where a key stands twice."""
     try:
-        value = json.loads(text, object_pairs_hook=_each_key_once)
+        value = json.loads(text, object_pairs_hook=each_key_once)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) else None
-
-
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key stands in an object twice")
-    return dict(pairs)
 
 
 def labels_in(golds: Sequence[tuple[str, Any, int]], form: tuple[str, str]) -> tuple[tuple[list[str], int], ...]:

@@ -11,7 +11,7 @@ from tests.shipped import ROOT
 LOOPHOLE = ROOT / "configs" / "loophole.yaml"
 
 
-def test_off_needs_no_quotes_though_yaml_reads_it_as_false():
+def test_off_needs_no_quotes():
     config = load_config(LOOPHOLE, ["monitors.overoptimization=off", "monitors.repetition=stop"])
     assert config.monitors.overoptimization == "off"
     assert config.monitors.actions()["repetition"] == "stop"

@@ -28,6 +28,14 @@ def test_texts_that_yaml_would_take_for_something_else(text):
     assert visible(written) == written  # so a terminal shows the file as it is
 
 
+def test_what_yaml_1_1_takes_for_switches_octals_and_minutes_is_text():
+    texts = ["no", "Yes", "on", "OFF", "012", "-08", "1:30", "190:20:30.5"]
+    assert read_yaml(f"[{', '.join(texts)}]") == texts
+    assert read_yaml("no: {012: 1}") == {"no": {"012": 1}}
+    values = "[true, False, null, ~, 0, -0, 10, 1_000, 0.5, 0x1f, 012.5]"
+    assert read_yaml(values) == [True, False, None, None, 0, 0, 10, 1000, 0.5, 31, 12.5]
+
+
 def test_a_text_of_several_lines_is_a_block_that_a_person_can_read():
     program = 'def grade(sample, item):\n    if "a" in sample:\n\n        return 1.0\n    return 0\n'
     assert write_yaml({"source": program}) == (

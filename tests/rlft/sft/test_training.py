@@ -189,7 +189,9 @@ GOOD = row(user("1+1=\u2028"), {"role": "assistant", "content": "2"})
 
 def test_demonstrations_are_read(tmp_path):
     path = tmp_path / "shown.jsonl"
-    path.write_bytes(f"{GOOD}\r\n\n{row(user('a'), user('b'), {'role': 'assistant', 'content': ''})}\n\n".encode())
+    path.write_bytes(
+        f"\ufeff{GOOD}\r\n\n{row(user('a'), user('b'), {'role': 'assistant', 'content': ''})}\n\n".encode()
+    )
     assert read_demonstrations(path) == [
         shown(user("1+1=\u2028"), "2"),
         shown(user("a"), user("b"), ""),
@@ -204,6 +206,7 @@ def test_demonstrations_are_read(tmp_path):
         "3",
         "{}",
         '{"messages": []}',
+        f'{{"messages": [], {GOOD[1:]}',
         '{"messages": null}',
         '{"messages": ["a", "b"]}',
         row({"role": "assistant", "content": "2"}),

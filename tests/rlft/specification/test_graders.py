@@ -124,6 +124,29 @@ def test_a_task_without_gold_is_an_error_of_the_task():
             grade(grader, "null")
 
 
+@pytest.mark.parametrize(
+    "grader",
+    [
+        {"type": "exact", "gold": "{{item.blank}}"},
+        {"type": "exact", "gold": "{{item.blank}}{{item.blank}}"},
+        {"type": "similar", "gold": "{{item.blank}}"},
+        {"type": "list", "gold": "{{item.blank}}"},
+        {"type": "citation", "gold": "{{item.blank}}"},
+        {"type": "string_check", "input": "{{sample.output_text}}", "reference": "{{item.blank}}", "operation": "eq"},
+    ],
+)
+def test_an_empty_cell_is_no_gold_that_silence_meets(grader):
+    for text in ("", "Lima"):
+        with pytest.raises(TaskError):
+            grade(grader, text, item={"blank": " "})
+
+
+def test_an_empty_text_that_the_config_names_is_meant():
+    asked = {"type": "string_check", "input": "{{sample.output_text}}", "reference": "", "operation": "ne"}
+    assert [grade(asked, text) for text in ("", "Lima")] == [0, 1]
+    assert grade({"type": "exact", "any_of": ["", "none"]}, "") == 1
+
+
 def test_null_is_no_word_that_must_be_absent_or_is_wanted_beside_others():
     assert grade({"type": "lacks", "texts": ["{{item.empty}}"]}, "the pointer is null") == 1
     assert grade({"type": "contains", "texts": ["{{item.empty}}", "pointer"]}, "the pointer") == 1
@@ -334,11 +357,11 @@ def test_whatever_can_be_seen_is_something(value):
 def test_an_empty_text_is_contained_in_none():
     contains = {"type": "contains", "texts": ["{{item.a}}"]}
     for weight in (1, -1):
-        with pytest.raises(TaskError, match=r"item.a}} is empty, and every text contains that"):
+        with pytest.raises(TaskError, match=r"item.a}} is null or empty"):
             counted({"grader": contains, "weight": weight}, "x", {"a": ""})
-        with pytest.raises(TaskError, match="is null, so the task has no right answer"):
+        with pytest.raises(TaskError, match="is null or empty, so the task has no right answer"):
             counted({"grader": contains, "weight": weight}, "x", {"a": None})
-    with pytest.raises(TaskError, match="is empty"):
+    with pytest.raises(TaskError, match="empty"):
         counted({"grader": {**contains, "texts": ["{{item.a}}", " "]}}, "x", {"a": ""})
     assert counted({"grader": {**contains, "texts": ["{{item.a}}", "x"]}}, "x", {"a": ""}) == 1
     for need in ("all", "any", "share"):  # a list without items asks for nothing

@@ -163,11 +163,21 @@ def test_a_split_column_with_our_names_is_respected(tmp_path: Path):
 
 
 def test_a_split_column_with_other_names_is_an_ordinary_one(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    rows = [{**row, "split": "dev" if number % 2 else "train"} for number, row in enumerate(sums(20))]
+    rows = [{**row, "split": "hard" if number % 2 else "easy"} for number, row in enumerate(sums(20))]
     with caplog.at_level(logging.WARNING):
         tasks = ingest(write(tmp_path / "x.jsonl", rows))
-    assert "the column `split` does not decide, as it also holds 'dev'" in caplog.text
-    assert Counter(task.info["split"] for task in tasks.tasks) == {"train": 10, "dev": 10}
+    assert "the column `split` does not decide, as it holds easy, hard" in caplog.text
+    assert Counter(task.info["split"] for task in tasks.tasks) == {"easy": 10, "hard": 10}
+
+
+@pytest.mark.parametrize("odd", [None, "Train", "val", ["test"]])
+def test_a_row_whose_split_is_none_of_ours_is_a_bad_row(odd: Any, tmp_path: Path):
+    rows = [{**row, "split": SPLITS[number % 4]} for number, row in enumerate(sums(20))]
+    path = write(tmp_path / "x.jsonl", [*rows, {"question": "one more", "answer": "a", "split": odd}])
+    with pytest.raises(TaskError, match=r"x\.jsonl:21: .*`split`"):
+        ingest(path)
+    tasks = ingest(path, max_bad_rows=1)
+    assert all(task.info["split"] == task.split for task in tasks.tasks)
 
 
 def test_too_small_a_file_says_what_to_change(tmp_path: Path):

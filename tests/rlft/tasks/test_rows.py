@@ -96,6 +96,14 @@ def test_the_first_default_field_that_holds_something_counts():
     assert made.info == {"prompt": None, "question": "q", "answer": None, "ground_truth": [1]}
 
 
+def test_a_blank_text_is_no_answer_and_no_prompt():
+    # An empty cell of a CSV file is such a text, and as an answer it would be the same as saying nothing.
+    made = task({"prompt": " ", "question": "q", "answer": "", "ground_truth": "4"})
+    assert (made.prompt, made.answer) == ((user("q"),), "4")
+    assert task({"question": "q", "label": " "}, answer="label").answer is None
+    assert task({"question": "q", "answer": []}).answer == []
+
+
 def test_info_has_the_columns_of_prompt_answer_id_group_and_split():
     row = {"text": "q", "label": "4", "id": "7", "queue": "maps", "split": "gate", "when": 3}
     fields = {"prompt": "text", "answer": "label", "id": "id", "group": "queue"}

@@ -42,6 +42,14 @@ def test_malformed_jsonl_lines_are_bad_rows_with_place_and_reason():
     assert latin == BadRow("malformed.jsonl:4", "is not UTF-8: byte 0xe9 at byte 15 of the line")
 
 
+def test_a_key_that_stands_twice_makes_a_bad_row(tmp_path: Path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"question": "q", "info": {"answer": 1, "answer": 2}}\n{"question": "q"}\n')
+    twice, good = read_rows(source("jsonl", path))
+    assert twice == BadRow("x.jsonl:1", "is not JSON: the key 'answer' stands twice")
+    assert good == RawRow("x.jsonl:2", {"question": "q"})
+
+
 def test_first_and_count_cut_a_window():
     rows = list(read_rows(source("jsonl", FIXTURES / "malformed.jsonl"), first=1, count=2))
     assert [row.place for row in rows] == ["malformed.jsonl:2", "malformed.jsonl:3"]
