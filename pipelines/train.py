@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import asdict
 from functools import partial
@@ -71,8 +70,6 @@ from steps.train_rejection_control import train_rejection_control
 from steps.train_sft_control import train_sft_control
 from steps.warm_start_policy import warm_start_policy
 from steps.write_report import write_report
-
-logger = logging.getLogger(__name__)
 
 # All steps that the body may call: ZenML compiles them with the pipeline, before its body runs.
 STEPS = [
@@ -174,8 +171,6 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime, tracking_uri: str
     meet_judges(stages.config, stages.show, record.note_canaries)
     moved = say_what_moved(tasks.load(), stages.config, record.tracker)
     _note_tasks(tasks.load(), moved, record, stages.config)
-    if missing := tasks.load().notes["tasks"]["without_answer"]:
-        logger.warning("%d tasks have no answer to compare with", missing)
     if stages.config.reward.audit:
         audit = stages.audit(tasks).load()
         record.audit = audit.to_json()

@@ -276,6 +276,8 @@ def check_id(task_id: str, place: str, places: dict[str, str], claims: Claims) -
 
 def _note(where: str, how: dict[str, Any], tasks: list[Task], claims: Claims) -> dict[str, Any]:
     without = sum(task.answer is None for task in tasks)
+    if 0 < without < len(tasks):  # where all lack one, the check is code that needs none
+        logger.warning("%s: %d of %d tasks have no answer to compare with", where, without, len(tasks))
     return {"source": where, **how, "duplicates_dropped": claims.take_dropped(), "without_answer": without}
 
 

@@ -204,6 +204,15 @@ def test_off_distribution_is_a_sample_without_what_other_splits_hold(tmp_path: P
         ingest(main, off_distribution={"source": "jsonl", "path": str(main)})
 
 
+def test_only_answers_that_some_tasks_have_are_missed(tmp_path: Path, caplog):
+    # Where no row has an answer the check is code: "2900 tasks have no answer" was said of such a run.
+    ingest(write(tmp_path / "code.jsonl", [{"question": f"a word with {n} letters?"} for n in range(20)]))
+    ingest(write(tmp_path / "all.jsonl", sums(20)))
+    assert caplog.messages == []
+    ingest(write(tmp_path / "some.jsonl", [*sums(20), {"question": "and this?"}]))
+    assert [message.split(": ")[1].split()[:3] for message in caplog.messages] == [["1", "of", "21"]]
+
+
 def test_off_distribution_bad_rows_and_ids_count_too(tmp_path: Path):
     main = write(tmp_path / "main.jsonl", [{**row, "key": row["answer"]} for row in sums(20)])
     other = write(tmp_path / "other.jsonl", [{"question": "new?", "key": "0"}, {"question": "newer?", "key": "n"}])
