@@ -11,6 +11,7 @@ import os
 import sys
 from contextlib import suppress
 
+from mlops.runtime.hangs import watch_for_hangs
 from mlops.runtime.leaving import leave
 from mlops.runtime.signals import Interrupt, ignore
 
@@ -29,6 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     # Threads of torch that wait would spin, and take the cores from all else. Processes started here inherit it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     Interrupt().install()
+    watch_for_hangs()
     from cli.app import app  # here and not above: it takes a while, and a Ctrl-C meanwhile is handled
 
     try:

@@ -5,6 +5,7 @@
 - `cache_policies`: which code a step's cached result depends on
 - `movable_cache`: that it does not depend on where the home lies
 - `signals`, `interrupted`: what Ctrl-C and SIGTERM do, and the program that the process then becomes
+- `hangs`: says where code hangs in which no signal is handled, and ends its process
 - `kept_warm`: that they stay in memory in a pod, too
 - `taken_over`: what the pod does that takes the place of one which was ended
 - `handed_on`: signals that a process hands on to the run that it has started

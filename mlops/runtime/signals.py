@@ -20,9 +20,9 @@ from pathlib import Path
 from types import FrameType
 
 from mlops.home.last_calls import sentence_of
+from mlops.runtime.hangs import SIGNALS
 from rlft.workers.witness import exit_call, note_exit
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 POD_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 POD_SECONDS = 10.0  # Kubernetes kills a pod half a minute after SIGTERM, others sooner
 _ROOT = Path(__file__).resolve().parents[2]
