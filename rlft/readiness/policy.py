@@ -7,6 +7,7 @@ import math
 import shutil
 from pathlib import Path
 
+import httpx
 import psutil
 
 from rlft.config import FromScratchConfig, PolicyConfig
@@ -15,15 +16,16 @@ from rlft.files import why_no_file
 from rlft.readiness.device import why_no_gpu
 
 _TEMPLATES = Path(__file__).parent.parent / "chat" / "templates"
+_LOOK_SECONDS = 5.0  # for each part of one request; transformers tries again for minutes
 _BYTES = {"float32": 4, "bfloat16": 2}
 _MOMENTS, _MASTER = 8, 4
 """Bytes per weight of AdamW's two moments in float32, and of the float32 master copy of a weight in less precision."""
 
 
 def check_origin(settings: PolicyConfig, where: str = "policy.model") -> None:
-    """Raise PolicyError for a folder that is not there or holds no model, or, offline, a model not in the cache.
+    """Raise PolicyError for a folder that is not there or holds no model, or a model that is not to be had of the hub.
 
-    The error names the setting `where`.
+    The hub is asked once, within seconds, for a model that is not in its cache. The error names the setting `where`.
     """
     if settings.model is None:
         return
@@ -42,12 +44,12 @@ def check_origin(settings: PolicyConfig, where: str = "policy.model") -> None:
             where=where,
             fix="name a folder with config.json, tokenizer and *.safetensors, or a model of the hub as OWNER/NAME",
         )
-    elif _is_offline() and _in_cache(settings) is None:
+    elif _in_cache(settings) is None and (reason := _why_not_fetched(settings)):
         revision = f" at {settings.revision}" if settings.revision else ""
         raise PolicyError(
-            f"the model {settings.model!r}{revision} is not in the hub's cache, and HF_HUB_OFFLINE forbids to fetch it",
+            f"the model {settings.model!r}{revision} is not in the hub's cache, and {reason}",
             where=where,
-            fix=f"unset HF_HUB_OFFLINE, run `hf download {settings.model}` where there is a network, or name a folder",
+            fix=f"mend that, run `hf download {settings.model}` where there is a network, or name a folder",
         )
 
 
@@ -125,10 +127,21 @@ def _count_drawn(scratch: FromScratchConfig) -> int:
     return scratch.num_hidden_layers * layer + width * (len(set(scratch.characters)) + positions)
 
 
-def _is_offline() -> bool:
-    from huggingface_hub import constants
+def _why_not_fetched(settings: PolicyConfig) -> str | None:
+    """Return why a model cannot be fetched from the hub, as far as one request for its config says."""
+    from huggingface_hub import constants, hf_hub_url
+    from huggingface_hub.utils import build_hf_headers
 
-    return constants.HF_HUB_OFFLINE
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE forbids to fetch it"
+    try:
+        address = hf_hub_url(settings.model or "", "config.json", revision=settings.revision)
+        answer = httpx.head(address, headers=build_hf_headers(), timeout=_LOOK_SECONDS)
+    except (httpx.HTTPError, ValueError) as cause:  # ValueError: the text is no name of a Hub model
+        return f"the hub ({constants.ENDPOINT}) was not reached: {cause}"
+    # A hub that is busy may answer the run, and one without this file has another.
+    refused = answer.status_code in (401, 403, 404) and answer.headers.get("x-error-code") != "EntryNotFound"
+    return f"the hub refuses it: {answer.headers.get('x-error-message', answer.status_code)}" if refused else None
 
 
 def _in_cache(settings: PolicyConfig) -> Path | None:

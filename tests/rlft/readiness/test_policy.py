@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import namedtuple
 
+import httpx
 import pytest
 import torch
 from huggingface_hub import constants
@@ -50,11 +51,27 @@ def test_what_can_only_be_a_folder_is_not_looked_for_on_the_hub(name):
     assert f"there is no folder {name!r}" in refusal(check_origin, PolicyConfig(model=name))
 
 
-def test_a_model_of_the_hub_must_be_in_the_cache_when_offline(monkeypatch, tmp_path):
+def test_a_model_of_the_hub_must_be_in_the_cache_or_the_hub_must_give_it(monkeypatch, tmp_path):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(policy, "_in_cache", lambda settings: None)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    check_origin(PolicyConfig(model="owner/name"))  # may be fetched
+    asked = []
+
+    def head(address, timeout, **_):
+        asked.append(timeout)
+        if isinstance(answer, httpx.Response):
+            return answer
+        raise answer
+
+    monkeypatch.setattr(policy.httpx, "head", head)
+    absent = {"X-Error-Code": "EntryNotFound"}  # of the file: an adapter has no config.json
+    # 307: where the file lies; 503: it may answer in a moment
+    for answer in (httpx.Response(200), httpx.Response(307), httpx.Response(503), httpx.Response(404, headers=absent)):
+        check_origin(PolicyConfig(model="owner/name"))
+    for answer in (httpx.Response(401), httpx.Response(404), httpx.ConnectError("no network")):
+        assert refusal(check_origin, PolicyConfig(model="owner/name")).startswith("policy.model: ")
+    assert asked == [5.0] * 7  # one look each, where transformers tries for 32 s for each of its files
+    refusal(check_origin, PolicyConfig(model="no name"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     said = refusal(check_origin, PolicyConfig(model="owner/name", revision="v1"))
     assert "'owner/name' at v1 is not in the hub's cache" in said
