@@ -56,19 +56,22 @@ def test_a_model_of_the_hub_must_be_in_the_cache_or_the_hub_must_give_it(monkeyp
     monkeypatch.setattr(policy, "_in_cache", lambda settings: None)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     asked = []
+    # 307: where the file lies; 503: it may answer in a moment; an adapter has no config.json
+    good = [httpx.Response(200), httpx.Response(307), httpx.Response(503)]
+    good.append(httpx.Response(404, headers={"X-Error-Code": "EntryNotFound"}))
+    bad = [httpx.Response(401), httpx.Response(404), httpx.ConnectError("no network")]
+    answers = iter([*good, *bad])
 
     def head(address, timeout, **_):
         asked.append(timeout)
-        if isinstance(answer, httpx.Response):
-            return answer
-        raise answer
+        if isinstance(answer := next(answers), Exception):
+            raise answer
+        return answer
 
     monkeypatch.setattr(policy.httpx, "head", head)
-    absent = {"X-Error-Code": "EntryNotFound"}  # of the file: an adapter has no config.json
-    # 307: where the file lies; 503: it may answer in a moment
-    for answer in (httpx.Response(200), httpx.Response(307), httpx.Response(503), httpx.Response(404, headers=absent)):
+    for _ in good:
         check_origin(PolicyConfig(model="owner/name"))
-    for answer in (httpx.Response(401), httpx.Response(404), httpx.ConnectError("no network")):
+    for _ in bad:
         assert refusal(check_origin, PolicyConfig(model="owner/name")).startswith("policy.model: ")
     assert asked == [5.0] * 7  # one look each, where transformers tries for 32 s for each of its files
     refusal(check_origin, PolicyConfig(model="no name"))
