@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from rlft.lookalikes import as_seen
 from rlft.nfkc import nfkc
+from rlft.scripts import apart
 
 SIGNS = frozenset("+-*/%^=<>")
 _APOSTROPHES = frozenset("'\u2019\u2018\u02bc\u0060")
@@ -31,10 +32,10 @@ def words(text: str) -> list[str]:
     point between two digits belongs to it, so that 1.5 is one word. Apostrophes are left out ("don't" is `dont`). All
     other punctuation, symbols and white space only separate words, but for the signs of arithmetic: `+ - * / % ^ = < >`
     and other mathematical symbols (category Sm) are words of their own, as sums would all be the same without them. A
-    hyphen or slash between two letters is punctuation. A Chinese or Japanese character is a word of its own, as these
-    languages put no spaces between words.
+    hyphen or slash between two letters is punctuation. A letter of a script without spaces is a word of its own
+    (`rlft.scripts.apart`).
     """
-    plain = _JOINING.sub(" ", as_seen(nfkc(text).casefold()).replace("_", " "))
+    plain = _JOINING.sub(" ", apart(as_seen(nfkc(text).casefold())).replace("_", " "))
     return _POINT.sub("_", plain).translate(_Parts()).split()
 
 
@@ -45,14 +46,9 @@ def _part(character: str) -> str:
         return "."
     if character in _APOSTROPHES:
         return ""
-    if character in SIGNS or kind == "Sm" or (kind == "Lo" and _stands_alone(character)):
+    if character in SIGNS or kind == "Sm":
         return f" {character} "
     return character if kind[0] in "LNM" else " "
-
-
-def _stands_alone(character: str) -> bool:
-    """Return whether a letter is of a script that puts no spaces between words: wide, but for those of Korean."""
-    return unicodedata.east_asian_width(character) in "WF" and not "\uac00" <= character <= "\ud7a3"
 
 
 def runs(words: Sequence[str], length: int) -> list[int]:

@@ -8,6 +8,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
+from rlft.scripts import apart
+
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _VERDICTS = frozenset({"yes", "no"})
 
@@ -32,7 +34,8 @@ def exact_match(answer: str, golds: Sequence[str]) -> float:
 def token_f1(answer: str, golds: Sequence[str]) -> float:
     """Return the F1 (0 to 1) of the answer's words against those of the gold answer that it fits best.
 
-    Where either side is yes or no only equality counts, as in HotpotQA (arXiv:1809.09600): "yes and no" earns nothing.
+    Of scripts without spaces each letter is a word (`rlft.scripts`). Where either side is yes or no only equality
+    counts, as in HotpotQA (arXiv:1809.09600): "yes and no" earns nothing.
     """
     return max((_f1(normalise_answer(answer), normalise_answer(gold)) for gold in golds), default=0.0)
 
@@ -40,7 +43,7 @@ def token_f1(answer: str, golds: Sequence[str]) -> float:
 def _f1(answer: str, gold: str) -> float:
     if answer in _VERDICTS or gold in _VERDICTS:
         return float(answer == gold)
-    given, wanted = answer.split(), gold.split()
+    given, wanted = apart(answer).split(), apart(gold).split()
     shared = (Counter(given) & Counter(wanted)).total()
     return 2 * shared / (len(given) + len(wanted)) if shared else 0.0
 

@@ -11,6 +11,8 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 from sacrebleu.metrics.bleu import BLEU
 
+from rlft.scripts import apart
+
 Measure = Literal[
     "fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_2", "rouge_3", "rouge_4", "rouge_5", "rouge_l"
 ]  # fmt: skip
@@ -47,14 +49,14 @@ def similarity(measure: Measure, text: str, reference: str) -> float | None:
 
 
 def words(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text, in lower case."""
-    return _WORD.findall(text.lower())
+    """Return the runs of letters and digits of a text, in lower case; of scripts without spaces each letter."""
+    return _WORD.findall(apart(text.lower()))
 
 
 def _bleu(text: str, reference: str) -> float:
     if not text.strip() or not reference.strip():
         return 0.0
-    return min(1.0, BLEU(effective_order=True).sentence_score(text, [reference]).score / 100)
+    return min(1.0, BLEU(effective_order=True).sentence_score(apart(text), [apart(reference)]).score / 100)
 
 
 def _gleu(given: Sequence[str], gold: Sequence[str]) -> float:

@@ -14,6 +14,7 @@ import snowballstemmer
 from numpy.typing import NDArray
 
 from rlft.errors import EnvironmentSetupError
+from rlft.scripts import apart
 from rlft.search.client import Document
 
 _WORD = re.compile(r"\w+")
@@ -41,8 +42,8 @@ class Lexical:
         self._index.index([self.words(text) or [""] for text in texts], show_progress=False)
 
     def words(self, text: str) -> list[str]:
-        """Return the words of a text in lower case, reduced to their stems."""
-        found = _WORD.findall(text.lower())
+        """Return the words of a text in lower case, reduced to their stems; of scripts without spaces each letter."""
+        found = _WORD.findall(apart(text.lower()))
         return [self._stem(word) if len(word) <= _LONGEST_WORD else word for word in found]
 
     def scores(self, query: str) -> NDArray[np.float32]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rlft.graders.plain import normal, plain, seen, spelt_out, unhyphenated
+from rlft.scripts import apart
 from rlft.specification.attempt import Attempt
 from rlft.specification.reading import empty_gold, gold_of
 from rlft.specification.templates import value_of
@@ -37,8 +38,8 @@ def found_in(wanted: Sequence[str], text: str, wanting: Wanting, *, as_seen: boo
 
     def within(form: Callable[[str], str]) -> list[str]:
         known = {"ignore_case": wanting.ignore_case, "ignore_space": True}
-        whole = normal(form(text), **known)
-        return [each for each in wanted if _stands(normal(form(each), **known), whole, wanting.whole_words)]
+        whole = normal(apart(form(text)), **known)
+        return [each for each in wanted if _stands(normal(apart(form(each)), **known), whole, wanting.whole_words)]
 
     there = set(within(str))
     if as_seen:

@@ -24,6 +24,7 @@ from rlft.contamination.words import runs, words
         ("x \u2264 1.5, or 2. Next", "x \u2264 1.5 or 2 next"),
         ("min_cost(a, b) -> $5", "min cost a b - > 5"),
         ("\u6771\u4eac\u3067 2", "\u6771 \u4eac \u3067 2"),  # no spaces between words: each character is one
+        ("\u0e01\u0e35\u0e48\u0e1a\u0e32\u0e17 5", "\u0e01\u0e35\u0e48 \u0e1a \u0e32 \u0e17 5"),  # Thai, with its marks
         ("\uc11c\uc6b8\uc740 \ud06c\ub2e4", "\uc11c\uc6b8\uc740 \ud06c\ub2e4"),  # Korean has spaces
         (
             "\u0939\u093f\u0928\u094d\u0926\u0940 \u0939\u0948",

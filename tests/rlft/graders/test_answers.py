@@ -34,6 +34,7 @@ def test_normal_form(text, normal):
         ("yes no", ["yes"], 0.0, 0.0),
         ("no", ["no way"], 0.0, 0.0),
         ("", ["Denver"], 0.0, 0.0),
+        ("\u5317\u4eac\u5e02\u3002", ["\u5317\u4eac"], 0.0, 4 / 5),  # signs are words: two of three, two of two
         ("", ["A"], 0.0, 0.0),
     ],
 )

@@ -36,6 +36,17 @@ def test_bleu_is_that_of_sacrebleu():
     assert similarity("bleu", *CAT) == pytest.approx((4 / 6 * 2 / 5 * 1 / 4 * 1 / 6) ** 0.25)
 
 
+def test_signs_of_scripts_without_spaces_are_words():
+    # I like Beijing, I like Shanghai: three of five signs, in a row at the beginning
+    beijing, shanghai = "\u6211\u559c\u6b22\u5317\u4eac", "\u6211\u559c\u6b22\u4e0a\u6d77"
+    assert similarity("rouge_1", beijing, shanghai) == pytest.approx(3 / 5)
+    assert similarity("rouge_2", beijing, shanghai) == pytest.approx(2 / 4)
+    assert similarity("rouge_l", beijing, shanghai) == pytest.approx(3 / 5)
+    assert similarity("gleu", beijing, shanghai) == pytest.approx((3 + 2 + 1 + 0) / (5 + 4 + 3 + 2))
+    # 3 of 5, 2 of 4, 1 of 3; none of 2 fours, smoothed to 1/2 of 1/2
+    assert similarity("bleu", beijing, shanghai) == pytest.approx((3 / 5 * 2 / 4 * 1 / 3 * 1 / 4) ** 0.25)
+
+
 @given(text=st.text(max_size=60), other=st.text(max_size=60), measure=st.sampled_from(MEASURES))
 def test_likeness_is_from_0_to_1_and_1_with_itself(text, other, measure):
     found = similarity(measure, text, other)

@@ -27,6 +27,30 @@ def test_sizes(measured, number):
     assert size(" One. “Two!”\nno end?\n\nThree dots… yes\n", measured) == number
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "\u6771\u4eactower \u306f 3\u500b\u3001OK",
+            7,
+        ),  # Japanese: 2 signs and a word, 1 sign, 3, 1 sign, OK
+        ("\u0e01\u0e47\u0e01\u0e34\u0e19", 3),  # Thai: two letters with a mark each, and one
+        ("\u0e9e\u0eb2\u0eaa\u0eb2", 4),  # Lao
+        ("\u1797\u17b6\u179f\u17b6", 2),  # Khmer: two letters with a vowel sign each
+        ("\u1019\u102c\u1018\u102c", 2),  # Burmese: the same
+        ("\ud55c\uad6d\uc5b4 a - b", 4),  # Korean has spaces
+    ],
+)
+def test_signs_of_scripts_without_spaces_are_counted_as_words(text, words):
+    assert size(text, "words") == words
+
+
+def test_sentences_of_scripts_without_spaces_end_at_their_marks():
+    assert size("\u4f60\u597d\u3002\u6211\u662f\u3002\u300c\u8c22\uff01\u300d", "sentences") == 3
+    assert size("\u1781\u17d4\u1782\u17d4", "sentences") == 2
+    assert size("3.5 m! 4.5 m", "sentences") == 2
+
+
 def test_an_empty_text_has_nothing():
     assert {size("  \n", each) for each in ("characters", "words", "sentences", "lines", "paragraphs")} == {0}
 
