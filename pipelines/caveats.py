@@ -38,4 +38,4 @@ def note_forgetting(stages: Stages, starts: Starts, rounds: Rounds, record: Reco
     after = stages.forgetting(rounds.best, "trained").load()
     changes = compare_bits(after, before, margin)
     record.summary.forgetting = text_changes(changes, between)
-    record.summary.forgetting_sentences = forgetting_sentences(changes, {**before.left_out, **after.left_out}, margin)
+    record.summary.forgetting_sentences = forgetting_sentences(changes, {**after.left_out, **before.not_known}, margin)

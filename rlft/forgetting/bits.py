@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from rlft.policy import Policy
 from rlft.policy.tokens import unknown_characters
 from rlft.progress import Meter, Progress, silent
 from rlft.types import Report
+
+RANDOM = 8.0  # bits for a byte of 256 that are equally likely: a model that needs more has nothing to forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,15 @@ class TextBits(Report):
     left_out: dict[str, str] = field(default_factory=dict)
     policy: str = ""
     seconds: float = 0.0
+
+    @property
+    def not_known(self) -> dict[str, str]:
+        """Why nothing can be said of what training cost on a text: unmeasured, or no better than bytes at random."""
+        lost = {name: bits for name, found in self.bits.items() if (bits := fmean(found)) >= RANDOM}
+        return self.left_out | {
+            name: f"before training the model needs {bits:.1f} bits for a byte, and bytes at random need {RANDOM:g}"
+            for name, bits in lost.items()
+        }
 
 
 def measure_bits(policy: Policy, texts: Texts, *, progress: Progress = silent) -> TextBits:

@@ -33,7 +33,7 @@ class Change:
 
 
 def compare_bits(after: TextBits, before: TextBits, margin: float) -> dict[str, Change]:
-    """Return {text: change} for the texts that both models were measured on.
+    """Return {text: change} for the texts that both models were measured on, and `before` predicts.
 
     `margin` is in bits per byte; what the config's default rests on stands in docs/guide/forgetting.md.
     The difference is paired by paragraph, as it is known for each of them how hard it is. The intervals are at
@@ -42,7 +42,7 @@ def compare_bits(after: TextBits, before: TextBits, margin: float) -> dict[str, 
     paragraphs alone: a few do not show a cost that few have. Raises ValueError if a text does not have the same number
     of paragraphs, at least two.
     """
-    names = [name for name in after.bits if name in before.bits]
+    names = [name for name in after.bits if name in before.bits and name not in before.not_known]
     return {name: _change(after.bits[name], before.bits[name], margin, 1 - 0.05 / len(names)) for name in names}
 
 

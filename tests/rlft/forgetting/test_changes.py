@@ -67,3 +67,11 @@ def test_what_cannot_be_compared():
     with pytest.raises(ValueError, match="1 and 1 paragraphs"):
         compare_bits(TextBits({"code": (1.0,)}), TextBits({"code": (1.0,)}), 0.05)
     assert compare_bits(TextBits({}), BEFORE, 0.05) == {}
+
+
+def test_nothing_is_said_of_a_text_that_the_model_predicts_no_better_than_bytes_at_random():
+    # A byte of 256 that are equally likely takes 8 bits.
+    before = TextBits({"code": (8.0, 8.0), "english": (7.9, 7.9)}, {"german": "no ä"})
+    changes = compare_bits(TextBits({"code": (2.0, 2.1), "english": (9.0, 9.1)}), before, 0.05)
+    assert list(changes) == ["english"]  # what it could predict and has lost is a cost
+    assert list(before.not_known) == ["german", "code"]
