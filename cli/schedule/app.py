@@ -7,13 +7,13 @@ import typer
 from cli.schedule.apply import apply
 from cli.schedule.changing import delete, pause, resume
 from cli.schedule.inner import carry_out, look
-from cli.schedule.install import install
+from cli.schedule.lines import lines
 from cli.schedule.listing import list_schedules
 from cli.schedule.run import run
 from cli.schedule.run_now import run_now
 
 app = typer.Typer(no_args_is_help=True, help="Train again when there is a reason, without anyone watching.")
-for command in (apply, install, run):
+for command in (apply, run, lines):
     app.command()(command)
 app.command(name="list")(list_schedules)
 for command in (pause, resume, delete):

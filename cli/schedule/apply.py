@@ -115,7 +115,6 @@ def _keep_in_cluster(home: Home, stored: Stored, before: Stored | None) -> str:
 
 def _tell(home: Home, stored: Stored, now: datetime, *, changed: bool) -> None:
     from cli.schedule.listing import next_time, shown_time
-    from mlops.schedules.units import installed_in_cron, unit_name, units_folder
 
     console.print(f"schedule {stored.name} is {'changed' if changed else 'made'}")
     following = next_time(stored, now)
@@ -125,8 +124,5 @@ def _tell(home: Home, stored: Stored, now: datetime, *, changed: bool) -> None:
         console.print(f"it is due next {shown_time(stored, following)}")
     if stored.cluster:
         console.print(f"the cluster keeps it, as the ZenML schedule {stored.cluster}")
-    elif (units_folder() / f"{unit_name(home, stored.name)}.timer").is_file() or installed_in_cron(home, stored.name):
-        console.print(f"to write changed times anew: rlft schedule install {stored.name} --systemd, or --cron")
     else:
-        install = f"rlft schedule install {stored.name} --systemd, or --cron, or rlft schedule run"
-        console.print(f"something must look at it then: {install}", soft_wrap=True)
+        console.print("`rlft schedule run` must be going then; `rlft schedule lines` prints what begins it by itself")

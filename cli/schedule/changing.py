@@ -42,13 +42,10 @@ def delete(name: Name, as_json: ResultAsJson = False, verbose: Verbose = False) 
             drop_from_cluster(home, stored)
         with store.opened(home) as opened:
             store.remove(opened, name)
-        left = _left(home, name)
         if as_json:
-            console.write_json({"name": name, "deleted": True, "left": left})
+            console.write_json({"name": name, "deleted": True})
             return
         console.print(f"schedule {name} is deleted")
-        for command in left:
-            console.print(f"what was installed for it is still there: {command}", soft_wrap=True)
 
 
 def _home() -> Home:
@@ -77,16 +74,3 @@ def _set_paused(name: str, paused: bool, *, as_json: bool) -> None:
     following = next_time(stored, now)
     due = f"; it is due next {shown_time(stored, following)}" if following is not None else ""
     console.print(f"schedule {name} is {'paused' if paused else 'active'}{due}")
-
-
-def _left(home: Home, name: str) -> list[str]:
-    """Return the commands that remove what `rlft schedule install` has put elsewhere."""
-    from mlops.schedules.units import installed_in_cron, unit_name, units_folder
-
-    unit = units_folder() / f"{unit_name(home, name)}.timer"
-    found = []
-    if unit.is_file():
-        found.append(f"systemctl --user disable --now {unit.name} && rm {unit.with_suffix('.*')}")
-    if installed_in_cron(home, name):
-        found.append(f"crontab -e, the lines that end with `rlft schedule {name}`")
-    return found

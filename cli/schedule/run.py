@@ -18,9 +18,7 @@ def run(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Schedules that are looked at; without any all are.")
     ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Look once, run what is due here, and end: for systemd and cron.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Look once, run what is due here, and end.")] = False,
     verbose: Verbose = False,
 ) -> None:
     """Wait for the times of all schedules, and run what is due, until Ctrl-C or SIGTERM ends it.

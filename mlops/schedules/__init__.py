@@ -1,7 +1,7 @@
 """Schedules of a home: what was applied, what is due, and the processes that look after runs.
 
-A scheduled run is three processes, so that none takes another down: what waits for the time (`rlft schedule run`,
-systemd or cron), what looks after one firing, and `rlft run` itself. All that they know is in the store.
+A scheduled run is three processes, so that none takes another down: what waits for the time (`rlft schedule run`),
+what looks after one firing, and `rlft run` itself. All that they know is in the store.
 
 - `store`: the schedules, in one small database; `firings`: each due time, and what came of it
 - `lock`: what keeps two runs of a schedule from going on at once
@@ -11,6 +11,6 @@ systemd or cron), what looks after one firing, and `rlft run` itself. All that t
 - `starting`: the commands of a run; `outcome`: what came of one
 - `notify`: who is told; `variables`: what a schedule has in its environment, such as the address for that
 - `scheduler`: what waits for the time
-- `units`: files for systemd and lines for cron
+- `lines`: what begins that with the machine
 - `cluster`: schedules that a cluster keeps
 """

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from mlops.schedules.firings import Firing
 from mlops.schedules.notify import message, tell
 from mlops.schedules.outcome import Outcome, events_of
-from mlops.schedules.starting import cron_log_file, forget_results, log_file
+from mlops.schedules.starting import forget_results, log_file
 from mlops.schedules.store import Stored
 from mlops.schedules.watching import Watch
 from mlops.summary.summary import Summary
@@ -21,21 +19,19 @@ def end(watch: Watch, stored: Stored, firing: Firing, outcome: Outcome) -> None:
     """
     watch.say(firing.said)
     told, problems = list(firing.told), list[str]()
-    log = _log(watch, stored, firing)
+    log = log_file(watch.home, firing)
     for event in events_of("failed" if firing.state == "failed" else "finished", outcome.summary):
         if event in stored.schedule.notify.events and event not in told:
-            problems += tell(stored.schedule.notify, message(event, firing, outcome.summary, log), stored.folder)
+            problems += tell(
+                stored.schedule.notify,
+                message(event, firing, outcome.summary, log if log.is_file() else None),
+                stored.folder,
+            )
             told.append(event)
             firing = watch.change(firing, told=told)
     said = "; ".join([firing.said, *dict.fromkeys(problems)])
     watch.change(firing, said=said, status=outcome.status, ended=watch.clock())
     forget_results(watch.home, firing)
-
-
-def _log(watch: Watch, stored: Stored, firing: Firing) -> Path | None:
-    """Return the file with what the processes of a firing have printed; `None` if the journal or a terminal has it."""
-    files = (log_file(watch.home, firing), cron_log_file(watch.home, stored))
-    return next((file for file in files if file.is_file()), None)
 
 
 def came_to(sentence: str, summary: Summary | None) -> str:

@@ -78,8 +78,3 @@ def forget_results(home: Home, firing: Firing) -> None:
 def log_file(home: Home, firing: Firing) -> Path:
     """Return where a firing that a scheduler has begun leaves what its processes print."""
     return folder_of(home) / LOGS / f"{firing.schedule}-{firing.id}.log"
-
-
-def cron_log_file(home: Home, stored: Stored) -> Path:
-    """Return where the lines of cron leave what they print."""
-    return folder_of(home) / LOGS / f"{stored.name}-cron.log"

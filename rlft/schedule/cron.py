@@ -69,7 +69,7 @@ def read_cron(text: str) -> Cron:
     )
     if not found.is_any_day and not found.is_any_weekday:
         raise ValueError(
-            f"{text!r:.80} names days of the month and days of the week, of which cron takes either and systemd both; "
+            f"{text!r:.80} names days of the month and of the week, of which some programs take either and some both; "
             "make two schedules"
         )
     if all(found.days[0] > _LONGEST_MONTHS[number - 1] for number in found.months):

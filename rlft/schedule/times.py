@@ -12,32 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from apscheduler.triggers.cron import CronTrigger
 
 from rlft.schedule.cron import WEEKDAYS, Cron
 
 _MINUTE, _MARGIN = timedelta(minutes=1), timedelta(days=1)
-
-
-_HOUR, _PROBED = timedelta(hours=1), 4 * 366 * 24  # hours: four years hold all changes of a clock that is regular
-
-
-def is_same_clock(name: str, zone: ZoneInfo, since: datetime) -> bool:
-    """Return whether the zone of this name shows the same time as another one in each hour of four years.
-
-    So Etc/UTC is UTC, and Europe/Rome is Europe/Berlin. A name that is no time zone of this machine shows nothing.
-    """
-    try:
-        other = ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    start = since.astimezone(UTC)
-    hours = (start + place * _HOUR for place in range(_PROBED))
-    return other.key == zone.key or all(
-        hour.astimezone(zone).utcoffset() == hour.astimezone(other).utcoffset() for hour in hours
-    )
 
 
 def due_times(cron: Cron, zone: ZoneInfo, after: datetime, until: datetime) -> list[datetime]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -61,7 +60,7 @@ def test_a_schedule_from_its_file_to_its_end(folder):
     made = rlft("apply", write(folder))
     assert made.exit_code == 0, made.output
     assert "schedule weekly is made" in made.output
-    assert "rlft schedule install weekly --systemd" in made.output
+    assert "rlft schedule lines" in made.output
     [listed] = read("list")
     due = datetime.fromisoformat(listed["next"])
     assert (listed["name"], listed["state"], listed["last"], listed["when"]) == ("weekly", "active", None, "always")
@@ -100,48 +99,21 @@ def test_a_webhook_whose_variable_is_not_set_is_told_and_its_address_is_not(fold
     assert b"s3cr3t" not in stored
 
 
-@pytest.mark.parametrize("command", ["pause", "resume", "delete", "run-now", "install", "list", "run"])
+@pytest.mark.parametrize("command", ["pause", "resume", "delete", "run-now", "list", "run"])
 def test_a_schedule_that_is_not_there_is_told(folder, command):
     rlft("apply", write(folder))
-    more = {"install": ["--systemd"], "run": ["--once"]}.get(command, [])
+    more = {"run": ["--once"]}.get(command, [])
     done = rlft(command, "weakly", *more)
     assert done.exit_code == 2
     assert "there is no schedule 'weakly'" in done.output
     assert "there are: weekly" in done.output
 
 
-def test_units_are_written_where_they_are_asked_for(folder):
-    rlft("apply", write(folder))
-    told = read("install", "weekly", "--systemd", "--to", "units")
-    timer, service = sorted((folder / "units").iterdir(), key=lambda path: path.suffix, reverse=True)
-    assert (service.name, timer.name) == (f"{timer.stem}.service", f"{timer.stem}.timer")
-    assert re.fullmatch(r"rlft-weekly-[0-9a-f]{12}", timer.stem)
-    assert "OnCalendar=Mon *-*-* 04:00:00 Europe/Berlin\n" in timer.read_text()
-    assert told["commands"][:2] == [
-        f"systemctl --user link {service} {timer}",  # systemd does not look into this folder by itself
-        f"systemctl --user enable --now {timer.name}",
-    ]
-    told = read("install", "weekly", "--cron", "--to", "units")
-    lines = timer.with_suffix(".cron")
-    assert told["files"] == [str(lines)]
-    assert [line.split(" cd ")[0] for line in lines.read_text().splitlines()][-1] == "@reboot"
-    assert (folder / ".rlft/schedules/logs").is_dir()  # into which the lines write
-    assert "give --systemd or --cron" in rlft("install", "weekly").output
-    refused = rlft("install", "weekly", "--cron", "--to", lines)
-    assert (refused.exit_code, "this is no folder" in refused.output) == (2, True)
-
-
-def test_the_command_that_adds_lines_of_cron_leaves_others(folder, tmp_path, monkeypatch):
-    rlft("apply", write(folder))
-    [command] = read("install", "weekly", "--cron", "--to", "lines")["commands"]
-    spool, program = tmp_path / "spool", tmp_path / "bin" / "crontab"  # a stand-in for the crontab of whoever runs it
-    spool.write_text("0 1 * * * backup\n")
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nif [ "$1" = -l ]; then cat {spool}; else cat > {spool}.new; fi\n')
-    program.chmod(0o755)
-    subprocess.run(["sh", "-c", command], check=True, env={"PATH": f"{program.parent}:{os.environ['PATH']}"})
-    [added] = [file.read_text() for file in (folder / "lines").iterdir()]
-    assert (tmp_path / "spool.new").read_text() == "0 1 * * * backup\n" + added
+def test_lines_are_printed_for_cron_and_systemd(folder):
+    told = read("lines")
+    assert told["crontab"].startswith(f"@reboot cd {folder}/.rlft && ")
+    assert told["crontab"] in rlft("lines").output
+    assert f'Environment="RLFT_HOME={folder}/.rlft"' in told["systemd"]
 
 
 def test_a_run_that_goes_on_is_not_begun_by_hand_too(folder):

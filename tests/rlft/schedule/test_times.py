@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.schedule.cron import read_cron
-from rlft.schedule.times import due_times, is_same_clock, next_due
+from rlft.schedule.times import due_times, next_due
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -116,18 +116,3 @@ def test_every_day_of_a_year_has_as_many_due_times_as_any_other(cron, zone):
     fields, zone = read_cron(cron), ZoneInfo(zone)
     found = due_times(fields, zone, datetime(2026, 1, 1, tzinfo=zone), datetime(2027, 1, 1, tzinfo=zone))
     assert len(found) == 365 * len(fields.hours)
-
-
-@pytest.mark.parametrize(
-    ("name", "zone", "same"),
-    [
-        ("Etc/UTC", "UTC", True),
-        ("Europe/Rome", "Europe/Berlin", True),
-        ("Africa/Lagos", "Europe/Berlin", False),  # the same in winter alone
-        ("America/Havana", "America/New_York", False),  # the same but for two hours of the days of change
-        ("no such zone", "UTC", False),
-        ("../UTC", "UTC", False),
-    ],
-)
-def test_zones_are_the_same_if_their_clocks_are(name, zone, same):
-    assert is_same_clock(name, ZoneInfo(zone), datetime(2026, 11, 23, tzinfo=UTC)) is same
