@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from rlft.thinking import answer_of
 from rlft.types import EvaluationReport, Reward, Rollout, Task
 
 COVERED = 0.95  # the share of attempts that counted answers make up: the rest may be slips
@@ -37,7 +38,7 @@ def answers_given(attempts: Sequence[tuple[Rollout, Reward]]) -> tuple[int, dict
     """
     texts: dict[str, list[str]] = defaultdict(list)
     for rollout, reward in attempts:
-        texts[_answer(rollout, reward)].append(_last_said(rollout))
+        texts[_answer(rollout, reward)].append(answer_of(rollout.messages))
     shortest = {min(said, key=lambda text: (len(text), text)): len(said) for said in texts.values()}
     kept = sorted((each for each in shortest.items() if len(each[0]) <= _LONGEST), key=lambda each: (-each[1], each[0]))
     return variety(map(len, texts.values())), dict(kept[:MOST_FREQUENT])
@@ -54,11 +55,7 @@ def solved_answers(attempts: Iterable[tuple[Rollout, Reward]]) -> int:
 
 
 def _answer(rollout: Rollout, reward: Reward) -> str:
-    return _last_said(rollout) if reward.answer is None else reward.answer
-
-
-def _last_said(rollout: Rollout) -> str:
-    return next((m["content"] for m in reversed(rollout.messages) if m["role"] == "assistant"), "")
+    return answer_of(rollout.messages) if reward.answer is None else reward.answer
 
 
 def right_answers(tasks: Iterable[Task]) -> int | None:

@@ -15,7 +15,8 @@ from mlops.stored.rollouts import attempts, stored_output, stored_tasks
 from rlft.contrasts import Asked
 from rlft.errors import RlftError
 from rlft.gates.identity import digest, task_hash
-from rlft.types import EvaluationReport, Message, Split
+from rlft.thinking import answer_of
+from rlft.types import EvaluationReport, Split
 
 _MADE_BY = {"harness": (ROLLOUTS, "environment_fingerprint"), "reward": (REWARDS, "reward_fingerprint")}
 _TRAINED = "trained"
@@ -193,7 +194,7 @@ def attempts_at(run: StoredRun, tasks: Collection[str]) -> dict[str, list[Attemp
     made: dict[str, list[Attempt]] = {task: [] for task in tasks}
     for rollout in rollouts or ():
         if rollout.task_id in made:
-            made[rollout.task_id].append(Attempt(_last(rollout.messages), totals.get(rollout.rollout_id)))
+            made[rollout.task_id].append(Attempt(answer_of(rollout.messages), totals.get(rollout.rollout_id)))
     return made
 
 
@@ -202,7 +203,3 @@ def prompts_of(run: StoredRun, tasks: Collection[str]) -> dict[str, str]:
     found = stored_tasks(run.found)
     by_id = found.by_id() if found is not None else {}
     return {task: str(by_id[task].prompt[-1].get("content") or "") for task in tasks if task in by_id}
-
-
-def _last(messages: Sequence[Message]) -> str:
-    return next((str(each["content"] or "") for each in reversed(messages) if each["role"] == "assistant"), "")

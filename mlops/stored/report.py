@@ -22,6 +22,7 @@ from rlft.config.yaml_text import write_yaml
 from rlft.errors import RlftError
 from rlft.report.facts import Attempt, ReportFacts
 from rlft.secrets import hide, hide_secrets
+from rlft.thinking import answer_of
 from rlft.types import TrainReport
 
 EXAMPLES = 10  # attempts of either end
@@ -139,10 +140,10 @@ def _is_test(task: Any) -> bool:
 
 
 def _attempt(rollout: Any, reward: Any, task: Any) -> Attempt:
-    said = next((each["content"] for each in reversed(rollout.messages) if each["role"] == "assistant"), "")
+    said = answer_of(rollout.messages)
     asked = str(task.prompt[-1].get("content") or "")
     right = task.answer if task.answer is None or isinstance(task.answer, str) else json.dumps(task.answer, default=str)
-    return Attempt(task.id, asked, str(said or ""), reward.total, dict(reward.parts), rollout.stop_reason, right)
+    return Attempt(task.id, asked, said, reward.total, dict(reward.parts), rollout.stop_reason, right)
 
 
 def _about(run: Any, settings: Mapping[str, Any]) -> list[str]:

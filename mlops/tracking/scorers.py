@@ -25,6 +25,7 @@ from rlft.messages import as_openai
 from rlft.progress import Meter, Progress, silent
 from rlft.secrets import hide
 from rlft.suites.scorers import ScorerScores
+from rlft.thinking import answer_of
 from rlft.types import Rollout, Rollouts, Task, TaskSet
 
 if TYPE_CHECKING:  # else where they are needed: importing them takes seconds
@@ -137,10 +138,9 @@ def score_attempts(
 def arguments_of(rollout: Rollout, task: Task) -> dict[str, Any]:
     """Return what a scorer may ask for about an attempt."""
     prompt = prompt_count(rollout, task)
-    said = [message for message in rollout.messages[prompt:] if message["role"] == "assistant"]
     return {
         "inputs": {"messages": [as_openai(message) for message in rollout.messages[:prompt]]},
-        "outputs": said[-1]["content"] if said else "",
+        "outputs": answer_of(rollout.messages[prompt:]),
         "expectations": {} if task.answer is None else {"expected_response": task.answer},
         "trace": _trace(rollout, prompt),
     }

@@ -20,6 +20,7 @@ from rlft.contract.tools import ToolSpec
 from rlft.evaluation import pair
 from rlft.harness.scripted import Script
 from rlft.monitors.signs import LOOKED_AT
+from rlft.thinking import part
 from rlft.types import Message, Rewards, Rollout, Rollouts, Task
 
 _NAMES = tuple(attack.name for attack in ATTACKS)
@@ -110,4 +111,4 @@ def _said(messages: Sequence[Message]) -> Said:
     if not script:
         return "", ""
     calls = [call["function"] for call in calls_of(script)]
-    return " ".join(text_of(script).split()).casefold(), json.dumps(calls, sort_keys=True) if calls else ""
+    return " ".join(part(text_of(script)).answer.split()).casefold(), json.dumps(calls, sort_keys=True) if calls else ""

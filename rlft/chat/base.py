@@ -22,9 +22,13 @@ from transformers import PreTrainedTokenizerBase
 
 from rlft.calls import MAX_CHARACTERS
 from rlft.chat.formats import ToolFormat
-from rlft.chat.marks import THINKING, Marks
+from rlft.chat.marks import Marks
 from rlft.chat.parsed import Parsed
+from rlft.thinking import CHANNELS, is_open, part
 from rlft.types import InvalidToolCall, Message, ToolCall
+
+_OPENED = "<think>\n"
+_OPENING = 16  # tokens at the end of a prompt in which that stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +62,20 @@ class AssistantTurn:
 class Chat(ABC):
     """Base class of chats, which turn messages into token ids and sampled tokens into turns.
 
-    `stop_token_ids` are the tokens that end a turn: an engine must stop at each of them. `opens_thinking` says that the
-    prompt ends with `<think>`, so that a turn begins within the thinking.
+    `stop_token_ids` are the tokens that end a turn: an engine must stop at each of them.
     """
 
     stop_token_ids: tuple[int, ...]
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, tool_format: ToolFormat, *, opens_thinking: bool) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, tool_format: ToolFormat) -> None:
         self._tokenizer = tokenizer
         self._format = tool_format
-        self._opens_thinking = opens_thinking
         self._marks = Marks(tokenizer)
-        kept = {*tool_format.marks, *THINKING}
         self._cached_prompt = lru_cache(maxsize=256)(lambda key: tuple(self._prompt(json.loads(key))))
-        declared = tool_format.name == "declared"  # its marks are not known here, so its parser gets all of them
-        self._dropped = set() if declared else {i for name, i in self._marks.special.items() if name not in kept}
+        self._special = {i for name, i in self._marks.special.items() if name not in CHANNELS}
+        of_calls = {self._marks.special.get(name) for name in tool_format.marks}
+        # The marks of a declared form are not known here, so its parser gets all of them.
+        self._dropped = set() if tool_format.name == "declared" else self._special - of_calls
 
     @property
     def tool_format(self) -> str:
@@ -105,12 +108,27 @@ class Chat(ABC):
     def write(self, message: Message) -> list[int]:
         """Return the tokens that a model would have sampled for an assistant's message, with the end token."""
 
-    def read(self, token_ids: Sequence[int]) -> AssistantTurn:
-        """Read a sampled turn, with its stop token or without. Whatever the model wrote, nothing is raised."""
+    def opens_thought(self, prompt: Sequence[int]) -> bool:
+        """Return whether the tokens of a prompt end with an open thought, so that the model begins within it."""
+        return is_open(self.decode(prompt[-_OPENING:]))
+
+    def text(self, token_ids: Sequence[int], *, opened: bool = False) -> str:
+        """Return a sampled turn as one text, thoughts and all, without special tokens.
+
+        If its prompt has `opened` a thought, the text begins with `<think>`.
+        """
+        return _OPENED * opened + self.decode([int(i) for i in token_ids if i not in self._special])
+
+    def read(self, token_ids: Sequence[int], *, opened: bool = False) -> AssistantTurn:
+        """Read a sampled turn, with its stop token or without. Whatever the model wrote, nothing is raised.
+
+        `opened` is that of `text`.
+        """
         ids = [int(i) for i in token_ids]
         while ids and ids[-1] in self.stop_token_ids:
             ids.pop()
         text = self.decode([i for i in ids if i not in self._dropped])
+        text = text if self._format.name == "declared" else _OPENED * opened + text
         if len(text) > MAX_CHARACTERS:
             why = f"the turn is longer than {MAX_CHARACTERS} characters and was not read"
             return AssistantTurn(text, (), ({"text": "", "error": why, "position": None},))
@@ -127,16 +145,14 @@ class Chat(ABC):
         )
 
     def _parse(self, text: str) -> Parsed:
-        """Find the calls in a text. Those within the thinking do not count, unless `</think>` never comes."""
+        """Find the calls in a text, in its answer alone: those in thoughts are thoughts."""
         if self._format.name == "declared":
             parsed = self._format.parse(text)
             content = self._marks.strip(parsed.content)
             return replace(parsed, content=content)
-        thinks = self._opens_thinking or text.lstrip().startswith("<think>")
-        end = text.find("</think>") if thinks else -1
-        start = end + len("</think>") if end >= 0 else 0
-        parsed = self._format.parse(text[start:])
-        return replace(parsed, content=text[:start] + parsed.content)
+        thoughts = part(text).thinking
+        parsed = self._format.parse(text[len(thoughts) :])
+        return replace(parsed, content=thoughts + parsed.content)
 
 
 def _with_id(call: ToolCall, taken: set[str], default: str) -> ToolCall:

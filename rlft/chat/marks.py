@@ -20,9 +20,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from rlft.thinking import MARKS
 from rlft.types import Message
 
-THINKING = ("<think>", "</think>", "[THINK]", "[/THINK]")
 _OUTSIDE = ("user", "tool")  # roles whose text may come from anywhere
 
 
@@ -42,7 +42,7 @@ class Marks:
             for name, number in zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
             if len(name) > 1
         }
-        for name in THINKING:
+        for name in MARKS:
             self.special.pop(name, None)
         of_tools = {name: number for name, number in names.items() if "tool" in name.lower()}
         self._everywhere = _starts(self.special)

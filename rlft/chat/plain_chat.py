@@ -17,7 +17,7 @@ class PlainChat(Chat):
     """A chat that joins the contents with newlines. Tools are not described; a turn ends with the end token."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, tool_format: ToolFormat) -> None:
-        super().__init__(tokenizer, tool_format, opens_thinking=False)
+        super().__init__(tokenizer, tool_format)
         eos = tokenizer.eos_token_id
         self.stop_token_ids = (eos,) if isinstance(eos, int) else ()
 

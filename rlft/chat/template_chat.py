@@ -38,7 +38,7 @@ class TemplateChat(Chat):
         self._tools = [tool.to_json() for tool in tools]
         self._tokenizer = tokenizer
         self._opening = self._text(QUESTION, add_generation_prompt=True)
-        super().__init__(tokenizer, tool_format, opens_thinking=self._opening.rstrip().endswith("<think>"))
+        super().__init__(tokenizer, tool_format)
         answered = self._text([*QUESTION, {"role": "assistant", "content": _ANSWER}])
         _, answer, self._closing = answered.rpartition(_ANSWER)
         if not answer:

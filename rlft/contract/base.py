@@ -254,6 +254,7 @@ def _known(completion: Trajectory, ground_truth: Any) -> dict[str, Any]:
     return {
         "completion": completion,
         "text": completion.text,
+        "thinking": completion.thinking,
         "ground_truth": ground_truth,
         "task": completion.task,
         "state": completion.state,

@@ -16,7 +16,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 HIDDEN = ("self", "state", "rollout_id")
 """Parameters of a tool that `BaseEnv.run_tool` fills in, so that the model does not see them."""
-REWARD_ARGUMENTS = ("completion", "text", "ground_truth", "task", "state")
+REWARD_ARGUMENTS = ("completion", "text", "thinking", "ground_truth", "task", "state")
 """The arguments that a method marked as a reward or metric may take, by name."""
 STEP_ARGUMENTS = ("turn", *REWARD_ARGUMENTS)
 """Those of a reward that is scored per turn."""
@@ -56,9 +56,10 @@ def reward(weight: Any = 1.0, maximum: Any = 1.0, minimum: Any = None, per: Any 
     """Make a method a part of the reward, under its own name and with this weight; `reward.weights` overrides it.
 
     The method takes, by name, what it needs of `completion` (a `Trajectory`), `text` (`completion.text`),
-    `ground_truth` (`task.answer`), `task` (a `Task`) and `state` (`completion.state`), and returns a finite number, or
-    `None` where it does not apply. `maximum` (0 or more) is what it returns for a full attempt; to return more is an
-    error. `minimum` is the lowest score that is possible, which intervals of the reward need; `None` declares none.
+    `thinking` (`completion.thinking`), `ground_truth` (`task.answer`), `task` (a `Task`) and `state`
+    (`completion.state`), and returns a finite number, or `None` where it does not apply. `maximum` (0 or more) is what
+    it returns for a full attempt; to return more is an error. `minimum` is the lowest score that is possible, which
+    intervals of the reward need; `None` declares none.
 
     With `per="turn"` it scores each turn of the model by itself: it is called for every one and may also take `turn`
     (a `Turn`: the message and its results). Such scores are no part of the total. In training a token gets, beside

@@ -72,9 +72,9 @@ class TrlRewards(BaseEnv):
         del ground_truth
         task = completion.task
         if self.format == "standard":
-            given: dict[str, Any] = {"prompts": _text_of(task), "completions": completion.text}
+            given: dict[str, Any] = {"prompts": _text_of(task), "completions": completion.whole}
         else:
-            given = {"prompts": list(task.prompt), "completions": list(completion)}
+            given = {"prompts": list(task.prompt), "completions": list(completion.sampled)}
         columns = columns_of(task, self.answer_column)
         given |= {name: value for name, value in columns.items() if name != "prompt"}  # TRL gives it as `prompts` alone
         return {each.name: await _ask(each, given) for each in self._functions}

@@ -80,7 +80,7 @@ class VerlRewards(BaseEnv):
         # Copies, as what the function changes must not reach the task.
         score = self._function.call(
             data_source=info["data_source"],
-            solution_str=completion.text,
+            solution_str=completion.whole,
             ground_truth=copy.deepcopy((info.get("reward_model") or {}).get("ground_truth", ground_truth)),
             extra_info=copy.deepcopy(info.get("extra_info") or {}),
             **copy.deepcopy(self.reward_kwargs),

@@ -30,7 +30,6 @@ from rlft.harness.playground import Playground
 from rlft.harness.remote import RemoteDialogue
 from rlft.outcome import Failure
 from rlft.policy import Policy
-from rlft.policy.tokens import completion_text
 from rlft.progress import Progress, silent
 from rlft.types import Message, Rollout
 from rlft.workers.loop_thread import WAITING
@@ -165,13 +164,14 @@ class _Run:
         ):
             self.headway.tokens += len(generation.token_ids)
             row.sampled.append((len(row.token_ids), generation))
+            opened = self.chat.opens_thought(row.token_ids)
             row.token_ids.extend(generation.token_ids.tolist())
-            message, problems = self._read(generation)
+            message, problems = self._read(generation, opened=opened)
             if generation.error is not None:
                 row.dialogue.messages.append(message)
                 row.end("error", generation.error)
             elif generation.stop_reason == "length":
-                row.dialogue.messages.append({"role": "assistant", "content": self._text(generation)})
+                row.dialogue.messages.append({"role": "assistant", "content": self._text(generation, opened=opened)})
                 row.end("length")
             else:
                 asked.append((row, row.dialogue.answer(message, problems)))
@@ -180,14 +180,14 @@ class _Run:
                 asked = []
         self._ask(asked)
 
-    def _read(self, generation: Generation) -> tuple[Message, Sequence[str]]:
+    def _read(self, generation: Generation, *, opened: bool) -> tuple[Message, Sequence[str]]:
         if not self.playground.tools:
-            return {"role": "assistant", "content": self._text(generation)}, ()
-        turn = self.chat.read(generation.token_ids.tolist())
+            return {"role": "assistant", "content": self._text(generation, opened=opened)}, ()
+        turn = self.chat.read(generation.token_ids.tolist(), opened=opened)
         return turn.message(), turn.problems
 
-    def _text(self, generation: Generation) -> str:
-        return completion_text(self.policy.tokenizer, generation.token_ids.tolist())
+    def _text(self, generation: Generation, *, opened: bool) -> str:
+        return self.chat.text(generation.token_ids.tolist(), opened=opened)
 
     def _collect(self, rows: Sequence[Live]) -> list[Live]:
         """Wait for a conversation that can go on and for those that get ready with it; return them in order of `rows`.

@@ -10,11 +10,10 @@ from typing import Any
 
 from rlft.errors import RewardError
 from rlft.graders.json_object import read_json_object
-from rlft.specification.attempt import Unmeasured
 from rlft.specification.judge import Answer, Question
+from rlft.thinking import MARKS, part
 
 _FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.DOTALL)
-_END = "</think>"
 _SHOWN = 200  # characters of an answer that an error shows
 _LONGEST_REASON = 500  # characters
 
@@ -22,16 +21,13 @@ _LONGEST_REASON = 500  # characters
 def read_answer(message: dict[str, Any], question: Question) -> Answer:
     """Return the answer that a message of the judge is.
 
-    Raises RewardError for a refusal, and for what is none; Unmeasured where the one attempt that was asked about holds
-    the end of a block of thoughts, and the judge repeats it so that nobody can tell where its own thoughts end.
+    Raises RewardError for a refusal, and for what is none.
     """
     if refusal := message.get("refusal"):
         raise RewardError(f"the judge refuses: {str(refusal)[:_SHOWN]}")
     text = message.get("content")
     found = read_json_object(declared) if isinstance(text, str) and (declared := _declared(text)) else None
     if found is None:
-        if len(question.attempts) == 1 and _END in question.attempts[0] and str(text).count(_END) > 1:
-            raise Unmeasured(f"it holds {_END}, with which the judge's answer cannot be read")
         raise RewardError(f"the judge's answer is not one JSON object and nothing else: {str(text)[:_SHOWN]!r}")
     why = " ".join(str(found.get("why") or "").split())[:_LONGEST_REASON]
     if question.labels:
@@ -51,9 +47,9 @@ def _declared(text: str) -> str | None:
 
     Nothing else may stand beside it: a judge that declines in words may quote an attempt which holds such an object.
     """
-    text = text.strip()
-    if text.startswith("<think>"):
-        text = text.partition(_END)[2].strip()
+    if sum(map(text.count, MARKS[1::2])) > 1:  # nobody can tell which end is that of the judge's own thoughts
+        return None
+    text = part(text).answer.strip()
     if fenced := _FENCED.fullmatch(text):
         text = fenced[1]
     return text if text.startswith("{") and text.endswith("}") else None

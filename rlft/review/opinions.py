@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
+from rlft.thinking import answer_of
 from rlft.types import Reward, Rollout, Task
 
 
@@ -30,9 +31,8 @@ class Opinion:
 
     @property
     def text(self) -> str:
-        """What the attempt answered: the content of its last message by the model."""
-        said = (message["content"] for message in reversed(self.rollout.messages) if message["role"] == "assistant")
-        return next(said, "")
+        """What the attempt answered in its last message by the model."""
+        return answer_of(self.rollout.messages)
 
     @property
     def prompt(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from rlft.graders.json_object import holds_json_object, read_json_object
 from rlft.sandbox.base import Sandbox
 from rlft.specification.judge import Judge
+from rlft.thinking import answer_of
 from rlft.types import Message, Task
 
 
@@ -55,8 +56,8 @@ class Attempt:
 
     @cached_property
     def text(self) -> str:
-        """The content of the last assistant message, or an empty text."""
-        return next((m["content"] for m in reversed(self.messages) if m["role"] == "assistant"), "")
+        """The answer in the last assistant message, or an empty text."""
+        return answer_of(self.messages)
 
     @cached_property
     def json_object(self) -> dict[str, Any] | None:

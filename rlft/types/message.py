@@ -71,6 +71,8 @@ class Message(TypedDict):
     """In a tool's message: the call that it answers."""
     name: NotRequired[str]
     """In a tool's message: the tool's name."""
+    thinking: NotRequired[str]
+    """In an assistant's message as rewards read it: what it thought before `content`; absent where it did not."""
     failed: NotRequired[bool]
     """In a tool's message: `True` where the call failed, and absent elsewhere. The model never reads it, only the
     text."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from rlft.thinking import answer_of, part
 from rlft.types.message import Message
 from rlft.types.task import Task
 
@@ -32,7 +33,9 @@ class Turn:
 class Trajectory(list[Message]):
     """The list of messages after the prompt, tool results included, which `compute_reward` is given.
 
-    It is a list, not a text: `completion.text` is the answer. It also knows its task and how the rollout ended.
+    It is a list, not a text: `completion.text` is the answer. What the model thought before is parted from it: the
+    content of a message is its answer, and `message["thinking"]` the thoughts, where there are any. It also knows its
+    task and how the rollout ended.
 
     >>> from rlft import Task, Trajectory
     >>> prompt = ({"role": "user", "content": "The capital of Peru?"},)
@@ -63,6 +66,8 @@ class Trajectory(list[Message]):
     """Whether a limit of tokens, context or seconds cut the rollout off."""
     peers: Sequence[Sequence[Message]]
     """What follows the prompt in each attempt of the group, this one among them, where a reward compares them."""
+    sampled: Sequence[Message]
+    """The messages with thoughts and answer in one content, as the model wrote them."""
 
     def __init__(
         self,
@@ -73,16 +78,27 @@ class Trajectory(list[Message]):
         truncated: bool = False,
         peers: Sequence[Sequence[Message]] = (),
     ) -> None:
-        super().__init__(messages)
+        super().__init__(map(_parted, messages))
+        self.sampled = messages
         self.task = task
         self.state = state or {}
         self.truncated = truncated
-        self.peers = peers
+        self.peers = [[*map(_parted, each)] for each in peers]
 
     @property
     def text(self) -> str:
-        """The content of the last assistant message, or an empty string."""
-        return next((m["content"] for m in reversed(self) if m["role"] == "assistant"), "")
+        """The answer in the last assistant message, or an empty string."""
+        return answer_of(self)
+
+    @property
+    def whole(self) -> str:
+        """That message as the model wrote it, thoughts and answer, or an empty string."""
+        return next((m["content"] for m in reversed(self.sampled) if m["role"] == "assistant"), "")
+
+    @property
+    def thinking(self) -> str:
+        """What the model thought before that answer, with the marks around it, or an empty string."""
+        return next((m.get("thinking", "") for m in reversed(self) if m["role"] == "assistant"), "")
 
     @property
     def turns(self) -> list[Turn]:
@@ -95,3 +111,8 @@ class Trajectory(list[Message]):
 
     def __str__(self) -> str:
         return self.text
+
+
+def _parted(message: Message) -> Message:
+    thinking, answer = part(message["content"]) if message["role"] == "assistant" else ("", "")
+    return {**message, "content": answer, "thinking": thinking} if thinking else message

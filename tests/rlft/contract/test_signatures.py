@@ -52,7 +52,7 @@ def load(tmp_path, methods, kwargs=None):
          r"write gold_completion\(self, task\)"),
         ("    @rlft.reward\n    def right(self, text, truth): ...\n", "right",
          r"it takes \(text, truth\), at .*mine.py:[56], but no reward is given truth",
-         r"did you mean ground_truth\? A reward takes, by name, what it needs of: completion, text, ground_truth, "),
+         r"did you mean ground_truth\? A reward takes, by name, what it needs of: completion, text, thinking, "),
         ("    @rlft.reward\n    def right(self, text): ...\n    @rlft.metric\n    def long(self, row): ...\n", "long",
          "but no reward is given row", "A reward takes, by name"),
     ],
