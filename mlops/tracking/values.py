@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -46,8 +47,14 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def legal_name(name: str) -> str:
-    """Return the name as MLflow takes it: `@` becomes `_at_`, other signs it refuses `_`, at most 250 characters."""
-    return re.sub(r"[^/\w.\- :]", "_", name.replace("@", "_at_"))[:250]
+    """Return the name as MLflow takes it: `@` becomes `_at_`, other signs that it refuses and empty parts become `_`.
+
+    One that was changed so, or has more than 250 characters, ends with a part of its hash, so that two names stay two.
+    """
+    name = name.replace("@", "_at_")
+    parts = (re.sub(r"[^\w.\- :]", "_", part) if part.strip(".") else "_" for part in name.split("/"))
+    legal = "/".join(parts)[:250]
+    return legal if legal == name else f"{legal[:243]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def describe_tasks(tasks: TaskSet, source: str) -> list[dict[str, Any]]:

@@ -45,10 +45,10 @@ def check_plain_name(name: str) -> str:
 
 def check_model_name(name: str) -> str:
     """Return the name of a registered model. Raises ValueError for one that MLflow or ZenML would read otherwise."""
-    if refused := sorted(set(check_name(name)) & set("@?#%{}")):
+    if refused := sorted(set(check_name(name)) & set("'@?#%{}")):
         raise ValueError(
-            f"{name!r} holds {' and '.join(refused)}, which mean something in the addresses of models "
-            "(models:/NAME@ALIAS); use letters, digits, spaces, dots, - and _"
+            f"{name!r} holds {' and '.join(refused)}, which mean something where models are addressed "
+            "(models:/NAME@ALIAS) or looked for (name = 'NAME'); use letters, digits, spaces, dots, - and _"
         )
     return name
 

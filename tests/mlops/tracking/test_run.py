@@ -9,6 +9,7 @@ import mlflow
 import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
+from mlflow.utils.validation import path_not_unique, validate_param_and_metric_name
 
 from mlops.tracking import patience
 from mlops.tracking import run as tracking
@@ -348,7 +349,13 @@ def test_no_global_state_is_left(open_run, monkeypatch):
 
 def test_texts():
     assert flatten({"a": {"b": {"c": True}}, "d": {}, "e@f": "x"}) == {"a.b.c": "true", "d": "{}", "e_at_f": "x"}
-    assert legal_name("rewards/größe (cm)*") == "rewards/größe _cm__"
+    # sha256 of "rewards/größe (cm)*" begins with these six digits
+    assert legal_name("rewards/größe (cm)*") == "rewards/größe _cm___4f3620"
+    odd = ["right?", "right!", "a//b", "a/./b", "/a", "a/", "", "..", "x" * 300, "x" * 301, "eval/a: b", "a.b"]
+    legal = [legal_name(name) for name in odd]
+    assert len(set(legal)) == len(odd)
+    assert not any(path_not_unique(name) or not validate_param_and_metric_name(name) for name in legal)
+    assert max(map(len, legal)) == 250
     assert redact("see http://u:p@h:1/x and pw", "http://u:pw@h") == "see http://***@h:1/x and ***"
     assert hide_secrets({"token": "t", "tokens": 3, "auth": {"access_token": "x", "token_count": "7"}}) == {
         "token": "***",

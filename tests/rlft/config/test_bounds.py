@@ -72,3 +72,10 @@ def test_every_value_that_cannot_be_stored_is_named_with_its_place():
 @pytest.mark.parametrize("name", ["tiny", "my model", "v1.2_b-3", "Modell für Lücken"])
 def test_names_of_models_that_mlflow_takes(name):
     assert check_model_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["bob's model", "a@b", "50%", "a/b", "a:b", ""])
+def test_names_of_models_that_mlflow_would_read_otherwise_are_refused(name):
+    # models:/NAME@ALIAS is an address, and versions are looked for by name = 'NAME'
+    with pytest.raises(ValueError, match=r"\w"):
+        check_model_name(name)
