@@ -195,29 +195,24 @@ def gate_sentence(
     Without `measured` a share is taken to differ on `DISCORDANCE` of the tasks; of a reward nothing is known then, nor
     without its range.
     """
-    confidence = confidence_at(looks)
-    has = f"the gate has {tasks} tasks in {groups} groups"
+    confidence, of_reward = confidence_at(looks), metric != "accuracy"
+    begin = f"with {tasks} gate tasks" + (f" in {groups} groups" if groups != tasks else "")
     if effective < 0.9 * groups:
-        has += f", which count as {effective:.0f} of equal size"
-    begin = f"{has}: {f'at the level for {looks} looks at one gate' if looks > 1 else 'at one look'}"
-    last = "" if measured is None else ", as at the last decision on this gate"
-    found = "is found four times out of five"
+        begin += f" that count as {effective:.0f} of equal size"
+    if of_reward and (measured is None or measured.ends is None):
+        return (
+            f"{begin} it is not known which gains of the {metric} will be promoted before a decision shows its spread"
+        )
+    squared, ends = measured or Apart(DISCORDANCE)
+    gain = smallest_difference(squared, effective, metric, ends=ends, confidence=confidence, minimum=minimum)
+    how = f"four times out of five, {f'at the level for {looks} looks at one gate' if looks > 1 else 'at one look'}"
     if minimum:
-        found += f" to exceed promotion.min_improvement ({minimum:g})"
-    if metric != "accuracy":
-        if measured is None or measured.ends is None:
-            return (
-                f"{has}: which gain of the {metric} is found is not known before a decision on it has shown its spread"
-            )
-        squared, ends = measured
-        gain = smallest_difference(squared, effective, metric, ends=ends, confidence=confidence, minimum=minimum)
-        differs = f"if the {metric} differs by {math.sqrt(squared):.3g} (root mean square){last}"
-        return f"{begin} {'no gain' if gain is None else f'a true gain of {gain:.3g}'} {found}, {differs}"
-    discordance = DISCORDANCE if measured is None else measured.squared
-    gain = smallest_gain(effective, confidence=confidence, discordance=discordance, minimum=minimum)
+        how += f", to exceed promotion.min_improvement ({minimum:g})"
     if gain is None:
-        return f"{begin} no gain {found}"
-    return (
-        f"{begin} a true gain of {100 * gain:.1f} points {found}, if the models differ on {max(discordance, gain):.0%} "
-        f"of the tasks{last if discordance >= gain else ''}"
-    )
+        return f"{begin} no gain will be promoted ({how})"
+    last = "" if measured is None else ", as at the last decision on this gate"
+    if of_reward:
+        differs = f"if the {metric} differs by {math.sqrt(squared):.3g} (root mean square){last}"
+        return f"{begin} only gains of the {metric} above about {gain:.2g} will be promoted ({how}, {differs})"
+    differs = f"if the models differ on {max(squared, gain):.0%} of the tasks{last if squared >= gain else ''}"
+    return f"{begin} only gains above about {100 * gain:.2g} points will be promoted ({how}, {differs})"
