@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rlft.config import EnvironmentConfig, RewardConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
 from rlft.contract.marks import marked_steps, marked_weights
 from rlft.errors import EnvironmentSetupError, RlftError
 from rlft.rewards.rubric import check_weighed
+from rlft.sandbox.bubblewrap import is_shown
 
 
 def check_environment(settings: EnvironmentConfig, reward: RewardConfig) -> None:
@@ -35,3 +38,13 @@ def check_environment(settings: EnvironmentConfig, reward: RewardConfig) -> None
     if type(environment).compute_reward is BaseEnv.compute_reward:
         parts = [*marked_weights(environment), *marked_steps(environment)]
         check_weighed(reward.weights, parts, "the environment's reward has no part")
+
+
+def check_unseen(path: Path, where: str) -> None:
+    """Raise EnvironmentSetupError for a path that a model's programs could read in the sandbox: it may hold tests."""
+    if is_shown(path):
+        raise EnvironmentSetupError(
+            f"{path.resolve()} lies in a folder of the system or Python that the sandbox shows to a model's programs",
+            where=where,
+            fix="move it elsewhere",
+        )

@@ -11,7 +11,7 @@ from rlft.errors import RlftError
 from rlft.readiness.device import check_device, check_device_with_torch
 from rlft.readiness.distributed import check_cluster, check_cores, check_gpus, check_ray
 from rlft.readiness.engine import check_engine
-from rlft.readiness.environment import check_environment
+from rlft.readiness.environment import check_environment, check_unseen
 from rlft.readiness.loss import check_loss, check_loss_file
 from rlft.readiness.policy import check_chat_template, check_memory, check_origin, check_room
 from rlft.readiness.tasks import check_demonstrations, check_drawn_rows, check_first_rows
@@ -29,6 +29,9 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
     quick: list[Check] = [
         lambda: check_engine(config.rollout),
         *quick_tasks,
+        lambda: check_unseen(folder, "the home"),
+        lambda: check_unseen(Path.cwd(), "the working directory"),
+        lambda: check_unseen(Path(__file__), "the clone"),
         lambda: check_environment(config.environment, config.reward),
         lambda: check_loss_file(config.training),
         lambda: check_ray(config.distributed),
@@ -60,6 +63,7 @@ def _checks_of_tasks(config: Config) -> tuple[list[Check], list[Check]]:
         named = {"environment": config.environment.name, "allowed": tasks.max_bad_rows}
         for where, source in ((section, tasks), (f"{section}.off_distribution", tasks.off_distribution)):
             if source is not None:
+                quick.append(partial(check_unseen, Path(source.path or "."), f"{where}.path"))
                 quick.append(partial(check_first_rows, source, where, **named))
                 costly.append(partial(check_drawn_rows, source, where, seed=tasks.seed, **named))
     return quick, costly

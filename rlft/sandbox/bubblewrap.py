@@ -1,11 +1,12 @@
 """A sandbox of Linux namespaces, made by bubblewrap (`bwrap`, github.com/containers/bubblewrap).
 
-The program sees the system's `/usr` and a Python, both read-only, and a `/proc` of its own. It has no network, no home,
-none of the host's environment variables, and a user without rights. The kernel limits each process (`prlimit`). What
-all of them use together is watched from outside (`rlft.sandbox.watch`), and bounded by a control group where this
-process may make one (`rlft.sandbox.cgroup`). Killing the first process of the namespace ends all others in it.
+The program sees the programs and libraries of the system and a Python without its packages (`shown`), all read-only, and
+a `/proc` of its own. It has no network, no home, none of the host's environment variables, and a user without rights.
+The kernel limits each process (`prlimit`). What all of them use together is watched from outside
+(`rlft.sandbox.watch`), and bounded by a control group where this process may make one (`rlft.sandbox.cgroup`). Killing
+the first process of the namespace ends all others in it.
 
-The limit on processes must count those of one sandbox alone, and the kernel never applies it to root. If rlft runs as
+If rlft runs as
 root, a sandbox therefore gets a random user id that no user has; for any other user it gets a user namespace, in which
 Linux counts separately since 5.14. `check` makes sure that the limits hold here.
 """
@@ -34,6 +35,7 @@ PROGRAM, WORK = "/program", "/scratch"
 INSTALL = "install bubblewrap 0.8 or newer (Debian and Ubuntu: apt-get install bubblewrap)"
 _FIRST_FREE_UID, _FREE_UIDS = 1 << 30, 1 << 29  # a range of user ids that no user has
 _NOBODY = 65534
+_PYTHON = f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
 # Run inside by `check`: starts processes until it may not, and looks around.
 _CHECK = """
 import json, os, resource
@@ -68,7 +70,7 @@ class Bubblewrap:
         self._bwrap, self._prlimit = find_program("bwrap", INSTALL), find_program("prlimit", "install util-linux")
         self._setpriv = find_program("setpriv", "install util-linux") if os.geteuid() == 0 else None
         self._filter = seccomp_filter()
-        self._prefix = Path(sys.base_prefix).resolve()
+        self._system = _system()
         self._groups = find_parent()
 
     @property
@@ -79,8 +81,7 @@ class Bubblewrap:
     @property
     def python(self) -> tuple[str, ...]:
         """The command that starts Python inside, without its site packages."""
-        name = f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
-        return (str(self._inside_prefix / name), "-S", "-s", "-P", "-B")
+        return (f"{_inside_prefix()}/{_PYTHON}", "-S", "-s", "-P", "-B")
 
     @asynccontextmanager
     async def open(
@@ -149,11 +150,6 @@ class Bubblewrap:
                 fix=_FIX,
             )
 
-    @property
-    def _inside_prefix(self) -> Path:
-        """Where Python's installation lies inside."""
-        return self._prefix if self._prefix.is_relative_to("/usr") else Path("/python")
-
     def _namespaces(self, limits: Limits) -> list[str]:
         """Return the options of bwrap for what the program sees and may do."""
         user = (
@@ -164,28 +160,19 @@ class Bubblewrap:
         rights = ["--cap-drop", "ALL"]
         if self._setpriv:
             rights += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-        system = ["--ro-bind", "/usr", "/usr"]
-        for name in ("lib", "lib64", "lib32", "bin"):
-            place = Path("/", name)
-            if place.is_symlink():
-                system += ["--symlink", str(place.readlink()), str(place)]
-            elif place.is_dir():
-                system += ["--ro-bind", str(place), str(place)]
-        if self._inside_prefix != self._prefix:
-            system += ["--ro-bind", str(self._prefix), str(self._inside_prefix)]
         # Not /dev/zero: a shared mapping of it is shared anonymous memory, which the filter refuses.
         devices = [part for name in ("null", "urandom") for part in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
         work = ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", WORK] if limits.file_bytes else []
         variables = {
             "PATH": "/usr/bin", "HOME": WORK, "TMPDIR": WORK, "LANG": "C.UTF-8",
-            "PYTHONHASHSEED": "0", "PYTHONPATH": PROGRAM, "LD_LIBRARY_PATH": str(self._inside_prefix / "lib"),
+            "PYTHONHASHSEED": "0", "PYTHONPATH": PROGRAM, "LD_LIBRARY_PATH": f"{_inside_prefix()}/lib",
         }  # fmt: skip
         settings = [part for name, value in variables.items() for part in ("--setenv", name, value)]
         # Without root the init has the program's user id and no limits: through /proc/1/mem it could be rewritten.
         proc = ["--proc", "/proc", "--perms", "0555", "--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
         return [
             *user, *rights, "--new-session", "--die-with-parent", "--hostname", "sandbox", "--clearenv", *settings,
-            *system, "--perms", "0755", "--dir", "/dev", *devices, *proc, *work,
+            *self._system, "--perms", "0755", "--dir", "/dev", *devices, *proc, *work,
             "--chdir", WORK if work else "/",
         ]  # fmt: skip
 
@@ -196,6 +183,46 @@ class Bubblewrap:
             uid = str(_FIRST_FREE_UID + secrets.randbelow(_FREE_UIDS))
             launcher += [self._setpriv, f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all"]
         return launcher
+
+
+def shown() -> list[tuple[Path, str]]:
+    """Return what a program sees of this machine, with its place inside: what Python needs, and no other folder.
+
+    Below these only the folders of Python's packages are hidden (`is_shown`).
+    """
+    prefix = Path(sys.base_prefix).resolve()
+    names = ("lib", "lib32", "lib64", "share/zoneinfo")
+    places = [(Path("/usr", name), f"/usr/{name}") for name in ("bin", *names)]
+    places += [(Path("/", name), f"/{name}") for name in ("bin", *names) if not Path("/", name).is_symlink()]
+    places += [(prefix / name, f"{_inside_prefix()}/{name}") for name in (_PYTHON, *names)]
+    return [(place, inside) for place, inside in dict.fromkeys(places) if place.exists()]
+
+
+def is_shown(path: Path) -> bool:
+    """Return whether a program in the sandbox could read what lies at a path of this machine."""
+    real = path.resolve()
+    return not re.search("python[^/]*/[^/]*-packages(/|$)", str(real)) and any(
+        real.is_relative_to(place.resolve()) for place, _ in shown()
+    )
+
+
+def _inside_prefix() -> str:
+    """Return where Python's installation lies inside."""
+    prefix = Path(sys.base_prefix).resolve()
+    return str(prefix) if prefix.is_relative_to("/usr") else "/python"
+
+
+def _system() -> list[str]:
+    """Return the options of bwrap for what is shown, without Python's packages: their data may be tasks with tests."""
+    above = sorted({str(folder) for _, inside in shown() for folder in Path(inside).parents} - {"/"})
+    options = [part for folder in above for part in ("--perms", "0755", "--dir", folder)]
+    for place, inside in shown():
+        options += ["--ro-bind", str(place), inside]
+        for hidden in (f"{inside}/{found.relative_to(place)}" for found in place.glob("python*/*-packages")):
+            options += ["--perms", "0555", "--size", "4096", "--tmpfs", hidden, "--remount-ro", hidden]
+    for place in (Path("/", name) for name in ("lib", "lib64", "lib32", "bin")):
+        options += ["--symlink", str(place.readlink()), str(place)] if place.is_symlink() else []
+    return options
 
 
 _FIX = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 import yaml
@@ -50,6 +51,10 @@ def test_all_that_is_wrong_is_told_before_anything_costly(tmp_path, costly):
         "policy.chat_template",
     }
     assert costly == []
+
+
+def test_what_a_program_in_the_sandbox_could_read_is_refused(costly):
+    assert [where for where, _ in problems(Path("/usr/lib/rlft-home"))] == ["the home"]
 
 
 def test_an_environment_that_cannot_be_built_is_told(tmp_path, costly):

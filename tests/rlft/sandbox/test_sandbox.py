@@ -1,11 +1,14 @@
 import asyncio
 import os
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from rlft.errors import EnvironmentSetupError, SandboxError
 from rlft.sandbox.base import Limits, run_program
+from rlft.sandbox.bubblewrap import is_shown
 from rlft.sandbox.create import create_sandbox
 from rlft.sandbox.seccomp import seccomp_filter
 
@@ -23,6 +26,27 @@ def test_a_program_gets_its_files_and_stdin_and_gives_its_output(sandbox):
     code = "import sys\nfrom some.where import X\nprint(sys.stdin.read() + X)\nsys.stderr.write('e')\nsys.exit(3)"
     result = run(sandbox, code, files={"some/where.py": "X = 'x'"}, stdin=b"in")
     assert (result.exit_code, result.stdout, result.stderr, result.stopped) == (3, b"inx\n", b"e", None)
+
+
+def test_a_program_sees_what_python_needs_of_this_machine_and_no_packages(sandbox):
+    # An image keeps its project in /usr/src/app, or beside Python's own folders, and packages bring tasks along.
+    code = (
+        "import os, ssl, sqlite3, sys, zoneinfo\nprint(*os.listdir('/usr'), *os.listdir(sys.prefix))\n"
+        "print([each for each in os.listdir('/usr/share') if each != 'zoneinfo'])\n"
+        "print(os.listdir(os.__file__[:-5] + 'site-packages'))\n"
+    )
+    folders, *hidden = run(sandbox, code).stdout.decode().splitlines()
+    assert set(folders.split()) <= {"bin", "lib", "lib32", "lib64", "share", "local"}
+    assert hidden == ["[]", "[]"]
+
+
+def test_a_path_that_a_program_could_read_is_known(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    (tmp_path / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
+    for path in ("/usr/lib/tasks", tmp_path / "lib" / "tasks.jsonl", tmp_path / "lib" / "python3.11" / "a"):
+        assert is_shown(Path(path))
+    for path in ("/usr/src/app", tmp_path / "app", tmp_path / "lib" / "python3.11" / "site-packages" / "a"):
+        assert not is_shown(Path(path))
 
 
 def test_a_file_that_is_no_text_leaves_no_descriptor_open(sandbox):
