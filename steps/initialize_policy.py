@@ -39,7 +39,7 @@ def initialize_policy(
     runtime.lent.progress(0, None, "loading the model")
     live = create_policy(policy, seed=seed)
     env = runtime.environment(environment)
-    prompt = prepare_policy(live, env, harness, chat_template=policy.chat_template)
+    prompt = prepare_policy(live, env, harness, policy)
     checked = check_prompts(
         live.tokenizer,
         [(task.id, prompt_messages(task, env)) for task in tasks.tasks],

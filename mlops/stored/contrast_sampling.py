@@ -19,6 +19,7 @@ _SETTINGS = (
     "rollout.max_completion_length",
     "rollout.vllm.max_model_len",
     "policy.chat_template",
+    "policy.chat_template_kwargs",
     "harness",
 )
 _ASIDE = ("harness.lockstep", "harness.isolation", "harness.processes", "harness.memory_mib")  # where the code runs

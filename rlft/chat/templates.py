@@ -8,6 +8,8 @@ neither.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -17,6 +19,8 @@ from rlft.chat.history import check_prefix
 from rlft.chat.rendering import NAMES, QUESTION, SYSTEM, TOOL, how_to_fix, render, stock_template, try_render
 from rlft.errors import PolicyError
 from rlft.files import expanded
+
+_END_OF_VARIABLES = "{#- the variables of policy.chat_template_kwargs end here -#}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ def training_template(tokenizer: PreTrainedTokenizerBase) -> str | None:
     name, stock = family(tokenizer), stock_template(tokenizer, tools=True)
     if name is None or stock is None:
         return None
-    template = shipped_template(name, gap=" " if "[INST] " in stock else "")
+    given, end, _ = stock.rpartition(_END_OF_VARIABLES)
+    template = given + end + shipped_template(name, gap=" " if "[INST] " in stock else "")
     for messages in (QUESTION, [SYSTEM, *QUESTION]):
         for tools in ((), (TOOL,)):
             expected = try_render(tokenizer, stock, messages, tools, add_generation_prompt=True)
@@ -111,28 +116,37 @@ def use_training_template(tokenizer: PreTrainedTokenizerBase, *, tools: bool = F
     return True
 
 
-def apply_chat_template_setting(tokenizer: PreTrainedTokenizerBase, setting: str | None) -> None:
-    """Give the tokenizer the template of `policy.chat_template`: a shipped name, or a file. `None` changes nothing.
+def apply_chat_template_setting(
+    tokenizer: PreTrainedTokenizerBase, setting: str | None, variables: Mapping[str, bool | int | str]
+) -> None:
+    """Give the tokenizer the template of `policy.chat_template`: a shipped name, or a file. `None` is its own.
 
-    Raises PolicyError if the file cannot be read or the template cannot render a question.
+    The `variables` are set at its beginning, so that whoever renders with it has them. Raises PolicyError if the file
+    cannot be read, or the template cannot render a question or does not know a variable.
     """
-    if setting is None:
-        return
     where = "policy.chat_template"
     if setting in NAMES:
         stock = stock_template(tokenizer) or ""
-        template = shipped_template(setting, gap=" " if "[INST] " in stock else "")
-    else:
+        tokenizer.chat_template = shipped_template(setting, gap=" " if "[INST] " in stock else "")
+    elif setting is not None:
         try:
-            template = expanded(setting).read_text(encoding="utf-8")
+            tokenizer.chat_template = expanded(setting).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise PolicyError(
                 f"{setting!r} is no template: {error}", where=where, fix=f"name a file, or one of {', '.join(NAMES)}"
             ) from error
+    template = stock_template(tokenizer, tools=True) or ""
+    if unknown := [name for name in variables if not re.search(rf"\b{name}\b", template)]:
+        what = f"the chat template knows no variable {unknown[0]}" if template else "there is no chat template"
+        raise PolicyError(what, where="policy.chat_template_kwargs", fix="leave it out, or see what the template reads")
+    if variables:
+        given = "".join(f"{{%- set {name} = {value!r} -%}}" for name, value in variables.items()) + _END_OF_VARIABLES
+        tokenizer.chat_template = given + template.rpartition(_END_OF_VARIABLES)[2]
+    if setting is None and not variables:
+        return
     try:
-        text = render(tokenizer, template, QUESTION, add_generation_prompt=True)
+        text = render(tokenizer, str(stock_template(tokenizer)), QUESTION, add_generation_prompt=True)
     except PolicyError as error:
         raise PolicyError(error.what, where=where, fix="mend the template") from error
     if QUESTION[0]["content"] not in text:
         raise PolicyError(f"{setting!r} renders a question without its text", where=where, fix="mend the template")
-    tokenizer.chat_template = template

@@ -10,6 +10,11 @@ from rlft.config.bounds import MOST
 from rlft.config.names import FolderName, PathText
 from rlft.config.section import Section
 
+TemplateVariables = dict[
+    Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], bool | Annotated[int, Field(ge=0, le=MOST)] | str
+]
+"""Variables of a chat template, by name."""
+
 
 class LoraSettings(Section):
     """A low-rank adapter (LoRA, arXiv:2106.09685) that is trained while the base weights stay as they are."""
@@ -94,6 +99,11 @@ class PolicyConfig(Section):
         default=None,
         description="Chat template: qwen3, llama3, mistral, gemma, chatml, or a file that holds one. null means the "
         "model's own, or the one that rlft ships for its family if the model's own rewrites earlier turns.",
+    )
+    chat_template_kwargs: TemplateVariables = Field(
+        default={},
+        description="Variables of the chat template, such as {enable_thinking: false}. They are kept in the template, "
+        "so that the policy is served with them.",
     )
     dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="Data type of the weights.")
     device: Literal["auto", "cpu", "cuda"] = Field(

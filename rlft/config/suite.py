@@ -16,6 +16,7 @@ from rlft.config.bounds import LARGEST_SEED, MOST
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import AttemptsConfig
 from rlft.config.names import LONGEST_NAME, FolderName, PathText, Text, check_plain_name
+from rlft.config.policy import TemplateVariables
 from rlft.config.rollout import VLLM_TEMPERATURES, EngineSettings, suits_vllm
 from rlft.config.section import Section
 from rlft.config.specified import with_specification
@@ -193,6 +194,9 @@ class SuitePolicy(Section):
     )
     chat_template: PathText | None = Field(
         default=None, description="Chat template of models named by hub name or folder, as in `policy.chat_template`."
+    )
+    chat_template_kwargs: TemplateVariables = Field(
+        default={}, description="Variables of that template, as in `policy.chat_template_kwargs`."
     )
 
 

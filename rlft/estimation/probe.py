@@ -73,7 +73,7 @@ def probe(config: Config, note: Note, deadline: float) -> None:
     note("tasks", {"seconds": time.time() - started, **dataclasses.asdict(counts_in(tasks))})
     started = time.time()
     policy = create_policy(config.policy, seed=config.seed)
-    prepare_policy(policy, environment, config.harness, chat_template=config.policy.chat_template)
+    prepare_policy(policy, environment, config.harness, config.policy)
     note("model", {"seconds": time.time() - started})
     with judging(environment):
         _measure(config, policy, tasks, environment, note, deadline)
@@ -116,7 +116,7 @@ def _warm_start(
     expected = first + each * settings.steps
     left = deadline - time.time()
     policy = create_policy(config.policy, seed=config.seed)  # those steps are not to count
-    prepare_policy(policy, environment, config.harness, chat_template=config.policy.chat_template)
+    prepare_policy(policy, environment, config.harness, config.policy)
     note("warm_start", {"seconds": expected, "whole": 0.0})
     if expected < _SHARE * left:
         note("warm_start", {"seconds": train(policy, settings.steps), "whole": 1.0})

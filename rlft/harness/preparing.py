@@ -16,18 +16,17 @@ from rlft.types import Task
 
 
 def prepare_policy(
-    policy: Policy, environment: BaseEnv, harness: HarnessConfig, *, chat_template: str | None
+    policy: Policy, environment: BaseEnv, harness: HarnessConfig, settings: PolicyConfig
 ) -> Callable[[Task], list[int]]:
     """Give the policy the chat template that it is trained with, and every token that ends a turn.
 
-    Both are saved with the policy. `chat_template` is a shipped name or a file; `None` takes the model's own template
-    if it keeps earlier turns as they were, else the one that is shipped for its family. Several environments share one
-    template. Returns what makes the tokens of a task's prompt. Raises PolicyError if neither does,
-    EnvironmentSetupError for tools that cannot be described.
+    Both are saved with the policy. Unless `settings` name a template, it is the model's own if that keeps earlier
+    turns as they were, else the one that is shipped for its family. Several environments share one. Returns what makes the tokens
+    of a task's prompt. Raises PolicyError if neither does, EnvironmentSetupError for tools that cannot be described.
     """
     members = environment.members if isinstance(environment, Several) else {"": environment}
     grounds = {name: open_playground(member, harness) for name, member in members.items()}
-    apply_chat_template_setting(policy.tokenizer, chat_template)
+    apply_chat_template_setting(policy.tokenizer, settings.chat_template, settings.chat_template_kwargs)
     for ground in grounds.values():
         use_training_template(policy.tokenizer, tools=bool(ground.tools), multi_turn=ground.max_turns > 1)
     chats = {name: _open(policy, ground) for name, ground in grounds.items()}
@@ -54,5 +53,5 @@ def open_prepared(
     """Return a model that is ready for the conversations of each environment. Raises as `prepare_policy` does."""
     policy = create_policy(settings, seed=seed)
     for environment, harness in conversations:
-        prepare_policy(policy, environment, harness, chat_template=settings.chat_template)
+        prepare_policy(policy, environment, harness, settings)
     return policy

@@ -114,6 +114,35 @@ def test_qwen3_without_thinking_opens_as_the_stock_template_does():
     assert texts[0].endswith("<think>\n\n</think>\n\n")
 
 
+@pytest.mark.parametrize("tools", [(), (SEARCH,)])
+def test_variables_are_kept_in_the_template_whoever_renders_with_it(tools):
+    tokenizer = make_tokenizer("qwen3", STOCK["qwen3"])
+    expected = render(tokenizer, STOCK["qwen3"], QUESTION, tools, add_generation_prompt=True, enable_thinking=False)
+    for _ in range(2):
+        apply_chat_template_setting(tokenizer, None, {"enable_thinking": False})
+    assert render(tokenizer, tokenizer.chat_template, QUESTION, tools, add_generation_prompt=True) == expected
+    assert use_training_template(tokenizer, tools=bool(tools)) is True  # several turns: each has the empty thought
+    assert tokenizer.chat_template.count("set enable_thinking = False") == 1
+    chat = open_chat(tokenizer, tools)
+    assert tokenizer.decode(chat.prompt(QUESTION)) == expected
+    written = chat.write({"role": "assistant", "content": "Blue."})
+    more = chat.decode(chat.continuation(QUESTION, written[-1]))
+    assert chat.decode(written) == "Blue.<|im_end|>"
+    assert (
+        more
+        == f"\n<|im_start|>user\n{QUESTION[0]['content']}<|im_end|>\n" + expected[expected.rindex("<|im_start|>") :]
+    )
+
+
+@pytest.mark.parametrize("template", [STOCK["qwen3"], None])
+def test_a_variable_that_the_template_does_not_know_is_refused(template):
+    tokenizer = make_tokenizer("qwen3")
+    tokenizer.chat_template = template
+    with pytest.raises(PolicyError) as caught:
+        apply_chat_template_setting(tokenizer, None, {"enable_thinkin": False})
+    assert caught.value.where == "policy.chat_template_kwargs"
+
+
 def test_reasoning_that_a_server_split_off_is_rendered_as_it_was_sampled():
     tokenizer = make_tokenizer("qwen3")
     split = [*QUESTION, {"role": "assistant", "reasoning_content": "Hm.", "content": "Blue."}]
@@ -207,9 +236,9 @@ def test_tools_that_the_template_does_not_show_are_refused():
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_setting_may_name_a_shipped_template(name):
     tokenizer = make_tokenizer(name, UNKNOWN_FORGETFUL)
-    apply_chat_template_setting(tokenizer, None)
+    apply_chat_template_setting(tokenizer, None, {})
     assert tokenizer.chat_template == UNKNOWN_FORGETFUL
-    apply_chat_template_setting(tokenizer, name)
+    apply_chat_template_setting(tokenizer, name, {})
     assert tokenizer.chat_template == shipped_template(name)
 
 
@@ -217,7 +246,7 @@ def test_a_setting_may_name_a_file(tmp_path):
     tokenizer = make_tokenizer("chatml", UNKNOWN_FORGETFUL)
     file = tmp_path / "my.jinja"
     file.write_text("{% for m in messages %}{{ m.content }}{% endfor %}", encoding="utf-8")
-    apply_chat_template_setting(tokenizer, str(file))
+    apply_chat_template_setting(tokenizer, str(file), {})
     assert tokenizer.chat_template == file.read_text(encoding="utf-8")
 
 
@@ -227,5 +256,5 @@ def test_a_file_that_is_no_template_is_refused(tmp_path, text):
     file.write_text(text, encoding="utf-8")
     for setting in (str(file), str(tmp_path / "missing.jinja")):
         with pytest.raises(PolicyError) as caught:
-            apply_chat_template_setting(make_tokenizer("chatml"), setting)
+            apply_chat_template_setting(make_tokenizer("chatml"), setting, {})
         assert caught.value.where == "policy.chat_template"

@@ -216,7 +216,7 @@ def test_calls_of_tools_are_not_shown_to_a_model_without_a_chat_template():
 
 def test_calls_of_tools_are_shown_as_turns_by_a_chat_template():
     policy = make_policy(characters=string.printable, max_position_embeddings=4096)
-    apply_chat_template_setting(policy.tokenizer, "qwen3")
+    apply_chat_template_setting(policy.tokenizer, "qwen3", {})
     sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
     tasks = make_task_set(*TRAIN, *VALIDATION)
     judge = Judge(tasks, Adds(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")

@@ -1,7 +1,7 @@
 """A policy is made ready for the conversations of one environment, or of several at once."""
 
 import rlft
-from rlft.config import HarnessConfig
+from rlft.config import HarnessConfig, PolicyConfig
 from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.several import Several
 from rlft.harness.preparing import prepare_policy
@@ -26,7 +26,7 @@ class Tooled(BaseEnv):
 def prepared(environment):
     policy = make_policy()
     policy.tokenizer = make_tokenizer("qwen3")
-    return policy, prepare_policy(policy, environment, HarnessConfig(), chat_template=None)
+    return policy, prepare_policy(policy, environment, HarnessConfig(), PolicyConfig(model="m"))
 
 
 def test_each_environment_describes_its_own_tools():
