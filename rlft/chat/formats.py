@@ -22,7 +22,9 @@ from rlft.chat.parsed import Parsed, Reading
 from rlft.types import ToolCall
 
 _SPACE = re.compile(r"\s*")
-_BARE_CALL = re.compile(r'\s*\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?"(?:name|function)"\s*:')
+_BARE_CALL = re.compile(
+    r'\s*\{\s*(?:"(?:type|id)"\s*:\s*"[^"\n]*"\s*,\s*){0,2}"(?:name|function|parameters|arguments)"\s*:'
+)
 _NAME_ARGS = re.compile(r"\s*([^\s\[\]{}]+)\s*(?:\[CALL_ID\]\s*([^\s\[\]]+)\s*)?\[ARGS\]\s*")
 
 
@@ -102,7 +104,7 @@ def _is_call(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     return isinstance(value.get("function"), dict) or (
-        "name" in value and bool({"parameters", "arguments"} & set(value))
+        bool({"name", "function"} & set(value)) and bool({"parameters", "arguments"} & set(value))
     )
 
 

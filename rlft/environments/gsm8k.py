@@ -31,8 +31,8 @@ Form = Literal["hashes", "a_colon", "answer_is", "boxed"]
 
 _DECLARATION: dict[str, re.Pattern[str]] = {
     "hashes": re.compile(r"(?<!#)####(?!#)"),
-    "a_colon": re.compile(r"^[ \t*]*A:[*]*", re.MULTILINE),
-    "answer_is": re.compile(r"\bthe (?:final )?answer is\b:?", re.IGNORECASE),
+    "a_colon": re.compile(r"^[ \t*_]*A[*_]*:[*_]*", re.MULTILINE),
+    "answer_is": re.compile(r"\bthe (?:final )?answer is\b[*_]*:?", re.IGNORECASE),
     "boxed": re.compile(r"\\boxed\s*\{"),
 }
 _NOTE = re.compile(r"<<[^<>\n]*>>")

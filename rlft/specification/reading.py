@@ -120,7 +120,8 @@ def _declared(text: str, read: Read) -> str:
     if read.pattern is not None:
         found, what = find_all(read.pattern, text, seconds=1.0, most=2), f"the pattern {read.pattern!r:.60}"
     else:
-        label = re.escape(str(read.after))
+        words = str(read.after).rstrip(" :.=-")  # emphasis may end before the colon or behind it
+        label = rf"{re.escape(words)}[*_]*{re.escape(str(read.after)[len(words) :])}"
         lines = (re.fullmatch(rf"[\s*_#>-]*{label}[*_]*(.*)", line, re.IGNORECASE) for line in text.splitlines())
         found, what = [match[1] for match in lines if match], f"{read.after!r}"
     if not found:

@@ -112,6 +112,11 @@ SEARCH = '{"name": "search", "arguments": {"query": "sky"}}'
         (LLAMA3, f"Look.<|python_tag|>{SEARCH}", "Look.", ["search"]),
         (LLAMA3, '{"type": "function", "function": {"name": "f", "parameters": {}}}', "", ["f"]),
         (LLAMA3, '{"name": "f", "parameters": {"a": "<|python_tag|>"}}', "", ["f"]),
+        (LLAMA3, '{"parameters": {"a": 1}, "name": "f"}', "", ["f"]),
+        (LLAMA3, '{"function": "f", "parameters": {"a": 1}}', "", ["f"]),
+        (LLAMA3, '{"type": "function", "function": "f", "arguments": {"a": 1}}', "", ["f"]),
+        (LLAMA3, '{"id": "1", "name": "f", "parameters": {}}', "", ["f"]),
+        (LLAMA3, '{"parameters": 3, "fit": 1}', '{"parameters": 3, "fit": 1}', []),
         (LLAMA3, '{"name": "Ada", "age": 3}', '{"name": "Ada", "age": 3}', []),  # an answer in JSON
         (LLAMA3, '{"answer": 3}', '{"answer": 3}', []),
         (LLAMA3_TAGGED, SEARCH, SEARCH, []),

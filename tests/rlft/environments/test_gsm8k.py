@@ -78,6 +78,8 @@ def test_without_reasoning_the_declaration_alone_is_shown():
         ("hashes", "9 * 2 = <<9*2=18>>18 dollars.\n#### 18"),
         ("a_colon", "16 - 3 - 4 = 9\nA: $18.00"),
         ("a_colon", "**A:** 18"),
+        ("a_colon", "**A**: 18"),
+        ("answer_is", "**The answer is**: 18"),
         ("a_colon", "A: 18\nThat is all."),
         ("answer_is", "So she makes 9 * 2. The final answer is $18."),
         ("boxed", "Thus $\\boxed{18}$, as 9 * 2 = 18."),

@@ -37,6 +37,8 @@ def grade(grader, text, *calls, item=ITEM, helpers=NONE):
         ({"type": "exact", "ignore_case": False}, {"lima": 0, "Lima": 1}),
         ({"type": "exact", "any_of": ["{{item.answer}}", "none"]}, {"None": 1, "Lima": 1, "both": 0}),
         ({"type": "exact", "read": {"after": "Answer:"}}, {"I think.\n**Answer:** Lima": 1, "answer: Cusco": 0}),
+        ({"type": "exact", "read": {"after": "Answer:"}}, {"## **Answer**: Lima": 1, "_answer_: **Lima**": 1}),
+        ({"type": "exact", "read": {"after": "=="}}, {"**== Lima": 1}),
         ({"type": "exact", "read": {"pattern": r"\((\w+)\)"}}, {"it is (Lima)": 1}),
         ({"type": "exact", "read": {"json_path": "$.a[0].b"}}, {'{"a": [{"b": "lima"}]}': 1}),
         ({"type": "similar", "at_least": 0.7}, {"Limo": 1, "Cusco": 0}),  # 3 of 4 letters: 6 / 8
