@@ -14,7 +14,7 @@ from mlops.home.databases import MLFLOW
 from mlops.home.faults import check_home
 from mlops.home.folder import Home, find_home
 from mlops.home.locks import aliases_lock
-from mlops.stacks.stack import check_tracking_address, connect, settle_home
+from mlops.stacks.stack import check_tracking_address, connect
 from mlops.tracking.reach import PATIENT_HTTP
 from rlft.errors import RlftError
 from rlft.secrets import find_secrets
@@ -73,7 +73,6 @@ def _address(home: Home, stack: str | None, tracking_uri: str | None) -> tuple[s
     check_home(home, [MLFLOW])
     if not MLFLOW.file(home).is_file():
         raise RlftError("nothing has been registered yet", where=str(home.root), fix="start a run first")
-    settle_home(home)
     return home.tracking_uri, aliases_lock(home), ""
 
 

@@ -123,10 +123,7 @@ def removable_runs(home: Home) -> list[ListedRun]:
 
     Nothing is written before they are looked at, since writing hides damage. Raises RlftError.
     """
-    from mlops.stacks.stack import settle_home
-
     check_home(home)
-    settle_home(home)
     listing = list_runs(home)
     if listing.problems:
         raise RlftError("; ".join(listing.problems), fix="nothing is removed until both databases can be read")

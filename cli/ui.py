@@ -18,7 +18,7 @@ from mlops.display.terminal import Terminal, console, styled
 from mlops.home.databases import MLFLOW
 from mlops.home.faults import check_home
 from mlops.home.folder import Home, find_home
-from mlops.stacks.stack import connect, settle_home
+from mlops.stacks.stack import connect
 from mlops.tracking.reach import check_reachable
 from rlft.errors import RlftError
 
@@ -52,7 +52,6 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
         check_home(home, [MLFLOW])
         if not MLFLOW.file(home).is_file():
             raise RlftError("nothing has been tracked yet", where=str(home.root), fix="start a run first")
-        settle_home(home)
     uri = home.tracking_uri if stack is None else connect(home, stack)
     if uri.startswith(("http://", "https://")):
         if host is not None or port is not None:

@@ -12,7 +12,6 @@ from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunConte
 
 from mlops.display.bars import Display
 from mlops.record.evaluation import open_evaluation
-from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, shared_runtime, start_runtime, stop_runtime
 from mlops.summary.evaluations import EvaluationSummary, measures_as_json, pairs_as_json
 from mlops.tracking.address import tracking_address
@@ -41,7 +40,6 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
     `suite` is a `rlft.config.SuiteConfig` as a mapping, `models` are named as in `rlft.suites.models`, `tracking_uri`
     is an address of MLflow or `home`, and `api_key` is `env:NAME` for the key of endpoints.
     """
-    leave_home_out()
     settings = SuiteConfig.model_validate(suite)
     display, runtime = Display(), shared_runtime()
     runtime.lent = Lent(progress=display.report)

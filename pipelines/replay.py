@@ -11,7 +11,6 @@ from zenml.models import PipelineRunResponse
 from mlops.display.bars import Display
 from mlops.resume.changed_code import HARNESS, REWARD, begun_with
 from mlops.runs.finding import attempts_of
-from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, shared_runtime
 from mlops.stored.replayed import Source
 from mlops.summary.replays import ReplaySummary
@@ -25,7 +24,6 @@ from rlft.types import Evaluation, Judging
 
 def begin_replay(demand: Demand | None = None) -> tuple[Display, PipelineRunResponse]:
     """Prepare the process of a replay, which asks so much of Ray; returns what shows its stages, and ZenML's run."""
-    leave_home_out()
     display = Display()
     shared_runtime().lent = Lent(progress=display.report, demand=demand)
     context = DynamicPipelineRunContext.get()

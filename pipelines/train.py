@@ -22,7 +22,6 @@ from mlops.resume.redo import naming_damage
 from mlops.runs.labels import labels_of
 from mlops.runs.settings import stored_config
 from mlops.runs.starting import registry_name
-from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.runtime.signals import installed
 from mlops.summary.sections import AlarmSection, Baseline, DynamicSampling, Ledger
@@ -109,7 +108,6 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
     `home`, `labels` the `mlops.runs.labels.Labels` that the run was started with. `anew` says that a run which is over
     is decided on once more (`pipelines.promotion_plan`).
     """
-    leave_home_out()
     settings, began = stored_config(config, "config"), time.perf_counter()
     display, runtime = Display(), shared_runtime()
     stages = Stages.of(settings, display.stage)

@@ -11,14 +11,14 @@ from mlops.doctor.killed import check_runs
 from mlops.doctor.schedules import check_schedules
 from mlops.doctor.way_on import way_on
 from mlops.home.entries import find_odd
-from mlops.home.folder import BACKUP, REMOVING, Home
+from mlops.home.folder import REMOVING, Home
 from mlops.home.last_calls import ends_left
-from mlops.home.moved import settle
+from mlops.home.settings import check_place
 from rlft.errors import RlftError, StorageError
 
 
 def check_home(home: Home) -> Iterator[Finding]:
-    """Yield what is found of the home. On the way its paths are set right, and runs that were killed are marked so."""
+    """Yield what is found of the home. On the way runs that were killed are marked so."""
     if odd := list(find_odd(home)):
         yield from (Finding("broken", f"{each.where}: {each.what}", each.fix) for each in odd)
         return  # nothing else can be looked at until these are gone
@@ -32,15 +32,11 @@ def check_home(home: Home) -> Iterator[Finding]:
 
 
 def _moved(home: Home) -> Iterator[Finding]:
-    """Rewrite the paths of a home that was moved or copied here."""
+    """Say that a home was moved or copied here, which does not work."""
     try:
-        was = settle(home)
+        check_place(home)
     except StorageError as error:
-        yield Finding("broken", error.what, error.fix)
-        return
-    if was is not None:
-        kept = f"nothing; {home.root / BACKUP} holds the databases as they were"
-        yield Finding("warning", f"{home.root} was moved or copied here from {was}; its paths are rewritten", kept)
+        yield Finding("broken", f"{error.where}: {error.what}", error.fix)
 
 
 def _ends(home: Home) -> Iterator[Finding]:

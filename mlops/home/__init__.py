@@ -1,4 +1,4 @@
-"""The home of runs, `.rlft`: made, looked at, moved and restored. Only `stores` imports ZenML and MLflow.
+"""The home of runs, `.rlft`: made, looked at and restored. Only `stores` imports ZenML and MLflow.
 
 - `folder`, `variables`, `settings`: the folder; the environment variables that lead to it; ZenML's settings in it
 - `stores`, `databases`: making the two databases; what they are and whether they are whole
@@ -8,5 +8,4 @@
 - `processes`, `last_calls`: which process runs what, and what ran in one that ended without a word
 - `locks`: what keeps two processes from doing the same at once
 - `trusted`: whose settings this account trusts
-- `moved`: rewrites the paths in a home that lies elsewhere now
 """

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlops.home.databases import DATABASES
-from mlops.home.folder import BACKUP, LOCK, LOGS, REMOVING, RESULTS, SCHEDULES, Home
+from mlops.home.folder import LOCK, LOGS, REMOVING, RESULTS, SCHEDULES, Home
 from rlft.errors import StorageError
 
 # What is lost with it, and what is not.
@@ -29,7 +29,6 @@ _FOLDERS = {
     f"{_STORES}/default_zen_store": "ZenML's database. The artifacts lie beside it",
     "mlflow-artifacts": "the weights of registered models. Policies of the runs, and all else, are in zenml/",
     "backups": "copies of the databases, which are needed only if these are damaged",
-    BACKUP: "copies of the databases from before the home was moved, which are needed no more",
     "damaged": "what databases held that were damaged; those that are used lie elsewhere",
     "checkpoints": "checkpoints of supervised stages that were cut off, which begin anew without them",
     "judges": "what judges have answered, which is asked and paid for again without it",

@@ -13,6 +13,7 @@ from mlops.home.databases import DATABASES, ZENML, Database, complaint, is_compl
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home
 from mlops.home.locks import holders_of
+from mlops.home.settings import check_place
 from rlft.errors import StorageError
 
 
@@ -51,8 +52,9 @@ def find_faults(home: Home, databases: Sequence[Database] = DATABASES, *, deep: 
 
 
 def check_home(home: Home, databases: Sequence[Database] = DATABASES) -> None:
-    """Raise StorageError for the first entry of the home that is odd (`check_entries`), or database with a fault."""
+    """Raise StorageError for an entry that is odd, a home that was moved here, or the first database with a fault."""
     check_entries(home)
+    check_place(home)
     for fault in find_faults(home, databases):
         raise fault.error(home)
 

@@ -14,7 +14,7 @@ from rlft.errors import StorageError
 from rlft.files import PARTIAL, make_private
 
 logger = logging.getLogger(__name__)
-LOCK, BACKUP, REMOVING = "stores.lock", "before-move", "removing.json"
+LOCK, REMOVING = "stores.lock", "removing.json"
 MAKING = "making-"  # what the names of folders begin with in which databases are made; a process id follows
 SCHEDULES, LOGS = "schedules", "logs"  # the folder of schedules, and in it that of what their processes print
 RESULTS = (SCHEDULES, "results")  # where scheduled runs leave their summaries
@@ -23,7 +23,7 @@ _HALF = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")  # what a kill may 
 _DEMO = {"demo.json", "demo.json.partial"}  # what `make demo` puts into a home
 # All that rlft and the databases' own journals put there.
 _CONTENTS = {
-    _GITIGNORE, BACKUP, LOCK, "aliases.lock", "backups", "checkpoints", "damaged", "judges", "logs",
+    _GITIGNORE, LOCK, "aliases.lock", "backups", "before-move", "checkpoints", "damaged", "judges", "logs",
     "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", REMOVING,
     f"{REMOVING}.lock", f"{REMOVING}.partial", "runs", SCHEDULES, "scratch", "serve-engine", "unfinished.json",
     "unfinished.json.partial", "zenml",

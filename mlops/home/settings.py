@@ -14,9 +14,8 @@ import yaml
 
 from mlops.home.databases import ZENML, opened
 from mlops.home.folder import Home
+from rlft.errors import StorageError
 from rlft.files import write_file
-
-_STORES = "/zenml/local_stores/"
 
 
 def settings_file(home: Home) -> Path:
@@ -35,6 +34,18 @@ def read_settings(home: Home) -> dict[str, Any]:
     return content if str(url).startswith("sqlite:///") and str(url).endswith(f"/{ZENML.path}") else {}
 
 
+def check_place(home: Home) -> None:
+    """Raise StorageError if the home was moved or copied here: ZenML and MLflow store where their files lie."""
+    url = (read_settings(home).get("store") or {}).get("url") or ""
+    was = Path(url.removeprefix("sqlite:///").removesuffix(f"/{ZENML.path}"))
+    if url and was != home.root:
+        raise StorageError(
+            f"this folder was moved or copied here from {was}, whose paths are in its databases",
+            where=str(home.root),
+            fix="move it back to where it was made, or set RLFT_HOME to a new folder",
+        )
+
+
 def are_whole(home: Home) -> bool:
     """Return whether the settings are there to their last line, which is the id of the user or the version."""
     content = read_settings(home)
@@ -44,8 +55,7 @@ def are_whole(home: Home) -> bool:
 def mend_settings(home: Home) -> bool:
     """Make the settings again from the database if they are not whole; returns whether there was something to do.
 
-    If the home was moved meanwhile they name its former place, as the lost ones did. Raises OSError, or sqlite3.Error
-    if the database cannot be read.
+    Raises OSError, or sqlite3.Error if the database cannot be read.
     """
     if are_whole(home):
         return False
@@ -66,13 +76,10 @@ def _text(home: Home) -> str:
         [stack] = database.execute("SELECT id FROM stack ORDER BY name != 'default', created").fetchone()
         [project] = database.execute("SELECT id FROM project ORDER BY name != 'default', created").fetchone()
         [version] = database.execute("SELECT version_num FROM alembic_version").fetchone()
-        newest = "SELECT uri FROM artifact_version WHERE instr(uri, ?) ORDER BY rowid DESC LIMIT 1"
-        stored = database.execute(newest, (_STORES,)).fetchone()
-    place = stored[0].partition(_STORES)[0] if stored else str(home.root)
     store = {
         "type": "sql",
-        "url": f"sqlite:///{place}/{ZENML.path}",
-        "backup_directory": f"{place}/zenml/database_backup",
+        "url": f"sqlite:///{ZENML.file(home)}",
+        "backup_directory": f"{home.root}/zenml/database_backup",
     }
     ids = {"active_project_id": project, "active_stack_id": stack, "user_id": user}
     content = {name: str(UUID(text)) for name, text in ids.items()}

@@ -3,7 +3,6 @@
 - `runtime`, `environment`: the policies, engine and environment of a process, which the steps of a run share
 - `live_policies`, `on_ray`: of these the policies, and the trainers and engines that Ray starts
 - `cache_policies`: which code a step's cached result depends on
-- `movable_cache`: that it does not depend on where the home lies
 - `signals`, `interrupted`: what Ctrl-C and SIGTERM do, and the program that the process then becomes
 - `hangs`: says where code hangs in which no signal is handled, and ends its process
 - `kept_warm`: that they stay in memory in a pod, too

@@ -130,9 +130,6 @@ def _address(home: Home, stored: Stored) -> str:
     check_home(home, [MLFLOW])
     if not MLFLOW.file(home).is_file():
         return ""
-    from mlops.stacks.stack import settle_home
-
-    settle_home(home)
     os.environ["MLFLOW_TRACKING_URI"] = os.environ[VARIABLE] = home.tracking_uri
     return home.tracking_uri
 

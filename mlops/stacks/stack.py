@@ -9,8 +9,7 @@ from typing import Any
 
 from mlops.clone import PROJECT
 from mlops.home.faults import check_home
-from mlops.home.folder import BACKUP, Home
-from mlops.home.moved import settle
+from mlops.home.folder import Home
 from mlops.home.settings import settings_file
 from mlops.home.stores import complete_settings, make_stores
 from mlops.home.variables import use_own_setup
@@ -36,7 +35,6 @@ def connect(home: Home, stack: str | None, *, anew: bool = False) -> str:
         if not anew:
             check_home(home)
         _complete_settings(home)
-        settle_home(home)
         use_own_setup(home)
     else:
         home.make()  # for summaries and what tracking missed
@@ -58,17 +56,6 @@ def connect(home: Home, stack: str | None, *, anew: bool = False) -> str:
 def _complete_settings(home: Home) -> None:
     if complete_settings(home):
         logger.warning("%s was damaged or gone, and is made again from the database", settings_file(home))
-
-
-def settle_home(home: Home) -> None:
-    """Rewrite the paths of a home that was moved here, and say so. Raises StorageError as `settle` does."""
-    if was := settle(home):
-        logger.warning(
-            "%s was moved or copied here from %s: its paths are rewritten, and %s/ holds them as they were",
-            home.root,
-            was,
-            BACKUP,
-        )
 
 
 def _use_stack(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from mlops.home import folder
-from mlops.home.moved import settle
+from tests.e2e.copies import copy_home
 from tests.e2e.fork_server import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,10 +100,7 @@ class Home:
 
     def copy(self, place: Path) -> Home:
         """Return a copy of this home in a folder, as if everything had been made there."""
-        root = place / ".rlft"
-        shutil.copytree(self.folder / ".rlft", root, symlinks=True)
-        settle(folder.Home(root))
-        shutil.rmtree(root / folder.BACKUP, ignore_errors=True)  # a user's first command finds none
+        copy_home(self.folder / ".rlft", place / ".rlft")
         return Home(place)
 
     def query(self, code: str) -> Any:

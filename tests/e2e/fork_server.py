@@ -110,6 +110,9 @@ def main(address: str) -> dict[str, Any]:
         importlib.import_module(name)
     from zenml.config.global_config import GlobalConfiguration
 
+    from tests.e2e.copies import leave_home_out
+
+    leave_home_out()
     assert GlobalConfiguration.get_instance() is None, "a store is open, which every command would share"
     from rlft.fingerprints.sources import imports_of, plain_code
 

@@ -1,15 +1,12 @@
-"""A named run that is killed, moved to another folder, resumed there and run again: what the stores say of it."""
+"""A named run that is killed, resumed and run again: what the stores say of it."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shutil
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,64 +23,40 @@ NAMED = ["--name", "first", "--note", "A *first* try.", "--tag", "dataset=press 
 
 
 @pytest.fixture(scope="module")
-def moved(make_home) -> tuple[Home, Path, dict[str, Result]]:
-    """A home, the folder it was moved from, and what the commands said after the move."""
-    first, second = make_home("first"), make_home("second place", new=True)
-    killed = first.rlft(*SAME, *NAMED, kill_at="rlft.training.job:train_round:1")
+def named(make_home) -> tuple[Home, dict[str, Result]]:
+    """A home, and what the commands said."""
+    home = make_home("first place")
+    killed = home.rlft(*SAME, *NAMED, kill_at="rlft.training.job:train_round:1")
     assert killed.code == -9, killed.output
-    old = first.folder / ".rlft"
-    shutil.move(old, second.folder / ".rlft")
     done = {
-        "doctor": second.rlft("doctor"),
-        "show": second.rlft("show", "first", "0", "--json"),
-        "resume": second.rlft("resume", "first"),
-        "taken": second.rlft(*SAME, "--name", "first"),
-        "again": second.rlft(*SAME, "--set", "name=other", "--name", "second"),
+        "doctor": home.rlft("doctor"),
+        "show": home.rlft("show", "first", "0", "--json"),
+        "resume": home.rlft("resume", "first"),
+        "taken": home.rlft(*SAME, "--name", "first"),
+        "again": home.rlft(*SAME, "--set", "name=other", "--name", "second"),
     }
-    return second, old, done
+    return home, done
 
 
-def test_doctor_says_that_the_home_was_moved_and_mends_it(moved):
-    _, old, done = moved
-    rows = [line.split("│")[2] for line in done["doctor"].output.splitlines() if line.count("│") == 4]
-    said = " ".join(" ".join(rows).split())
-    assert f"was moved or copied here from {old}; its paths are rewritten" in said
-    assert "first was killed" in said
+def test_doctor_says_that_the_run_was_killed_and_its_round_is_read(named):
+    _, done = named
+    assert "first was killed" in done["doctor"].output
     assert done["show"].code == 0, done["show"].output
     assert "train-0-0" in done["show"].output
-
-
-def test_nothing_is_made_in_the_old_place_again(moved):
-    _, old, done = moved
     assert done["resume"].code == 0, done["resume"].output
     assert done["again"].code == 0, done["again"].output
-    assert not old.exists()
 
 
-def test_nothing_that_is_read_as_a_path_leads_to_the_old_place(moved):
-    home, old, _ = moved
-    left = set()
-    for path in ("zenml/local_stores/default_zen_store/zenml.db", "mlflow.db"):
-        with closing(sqlite3.connect(home.folder / ".rlft" / path)) as connection:
-            tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            for table in tables:
-                for column in [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]:
-                    query = f'SELECT count(*) FROM "{table}" WHERE instr(CAST("{column}" AS TEXT), ?)'
-                    if connection.execute(query, (str(old),)).fetchone()[0]:
-                        left.add(f"{table}.{column}")
-    assert left == set()
-
-
-def test_the_same_run_again_is_served_from_the_cache_in_the_new_place(moved):
-    home, _, done = moved
+def test_the_same_run_again_is_served_from_the_cache(named):
+    home, done = named
     statuses = {name: step["status"] for name, step in home.steps(done["again"].summary["pipeline_run_id"]).items()}
     worked = {name for name, status in statuses.items() if status != "cached"}
     # `other` is another model in the registry: its first version has no champion to be compared with
     assert worked == {"ingest_tasks", "initialize_policy", "register_policy", "write_report"}
 
 
-def test_a_registered_model_is_found_after_the_move(moved):
-    home, _, done = moved
+def test_a_registered_model_is_found(named):
+    home, done = named
     version = done["resume"].summary["promotion"]["version"]
     downloaded = home.query(f"""
 import mlflow, os
@@ -101,8 +74,8 @@ print(json.dumps([trace.data.spans[0].name for trace in traces]))
     assert len(traces) == 4  # tracking.trace_rollouts
 
 
-def test_name_note_and_tags_are_in_mlflow_and_survive_a_resume(moved):
-    home, _, done = moved
+def test_name_note_and_tags_are_in_mlflow_and_survive_a_resume(named):
+    home, done = named
     found = home.query(f"""
 run = mlflow_client.get_run("{done["resume"].summary["mlflow_run_id"]}")
 experiment = run.info.experiment_id
@@ -125,8 +98,8 @@ print(json.dumps([run.info.run_name, run.data.tags, names]))
         assert commits["working_directory"] == "no repository"
 
 
-def test_all_attempts_are_one_version_of_the_model_with_the_same_tags(moved):
-    home, _, _ = moved
+def test_all_attempts_are_one_version_of_the_model_with_the_same_tags(named):
+    home, _ = named
     runs = home.query("""
 runs = client.list_pipeline_runs(tags="run=first", sort_by="asc:created")
 print(json.dumps([[run.name.split("-resumed-")[0], str(run.model_version.id),
@@ -137,8 +110,8 @@ print(json.dumps([[run.name.split("-resumed-")[0], str(run.model_version.id),
     assert runs[0][2] == runs[1][2] == ["dataset=press 2026", "experiment=demo", "run=first"]
 
 
-def test_a_round_is_read_from_all_attempts_by_files_as_by_zenml(moved):
-    home, _, _ = moved
+def test_a_round_is_read_from_all_attempts_by_files_as_by_zenml(named):
+    home, _ = named
     # sampled and scored by the attempt that was killed, trained by the one that resumed it
     found = home.query("""
 from mlops.home.folder import find_home
@@ -154,8 +127,8 @@ print(json.dumps([[shown(read_round(find_home(), name, "0")), shown(load_round(n
     assert {record["fate"].partition(":")[0] for record in found[0][0][1]} <= {"trained", "filtered"}
 
 
-def test_the_model_version_names_the_registrys_version_and_the_outcome(moved):
-    home, _, done = moved
+def test_the_model_version_names_the_registrys_version_and_the_outcome(named):
+    home, done = named
     summary = done["resume"].summary
     version = home.query("""
 version = client.get_model_version("demo", "first")
@@ -177,8 +150,8 @@ print(json.dumps({"stage": version.stage, "tags": sorted(tag.name for tag in ver
     assert version["models"] == ["demo", "other"]
 
 
-def test_artifacts_carry_experiment_run_and_round_of_all_runs_that_they_belong_to(moved):
-    home, _, _ = moved
+def test_artifacts_carry_experiment_run_and_round_of_all_runs_that_they_belong_to(named):
+    home, _ = named
     found = home.query("""
 def tags(artifact, *wanted):
     versions = client.list_artifact_versions(artifact=artifact, tags=list(wanted), size=100)
@@ -192,8 +165,8 @@ print(json.dumps([tags("rollouts", "round=0"), tags("policy", "round=0"), tags("
     assert found[4] == found[5] == 7  # baseline, validation_r000, r000, validation_r001, base, warm_start and trained
 
 
-def test_a_name_that_exists_is_refused_with_a_sentence(moved):
-    _, _, done = moved
+def test_a_name_that_exists_is_refused_with_a_sentence(named):
+    _, done = named
     assert done["taken"].code == 2
     said = " ".join(done["taken"].output.split())
     assert "--name: a run is called 'first' already (begun 20" in said
@@ -215,8 +188,8 @@ print(json.dumps([version.stage, [tag.name for tag in version.tags], dict(versio
     assert found == ["archived", ["outcome=failed"], "failed"]
 
 
-def test_zenml_itself_finds_telemetry_switched_off(moved):
-    home, _, _ = moved
+def test_zenml_itself_finds_telemetry_switched_off(named):
+    home, _ = named
     config = home.folder / ".rlft" / "zenml" / "config.yaml"
     assert "analytics_opt_in: false" in config.read_text()
     config.write_text(config.read_text().replace("analytics_opt_in: false", "analytics_opt_in: true"))
@@ -230,8 +203,8 @@ def same_words(text: str) -> str:
     return re.sub("production|staging", "STAGE", re.sub("promoted|rejected", "OUTCOME", text)).strip()
 
 
-def test_the_page_on_zenml_shows_what_its_commands_print(moved):
-    home, _, _ = moved
+def test_the_page_on_zenml_shows_what_its_commands_print(named):
+    home, _ = named
     page = (ROOT / "docs" / "guide" / "zenml.md").read_text()
     blocks = re.findall(r"```console\n(\$ .*?)```", page, re.DOTALL)
     shown = [part.partition("\n") for block in blocks for part in block.removeprefix("$ ").split("\n$ ")]

@@ -16,6 +16,7 @@ import yaml
 
 from mlops.home import stores
 from mlops.home.databases import DATABASES, MLFLOW, ZENML, is_complete
+from mlops.home.faults import check_home
 from mlops.home.folder import _CONTENTS, MAKING, Home
 from mlops.home.settings import are_whole
 from mlops.home.stores import make_stores, place_database, remove_database
@@ -159,17 +160,13 @@ def test_settings_that_were_cut_are_made_again(tmp_path, left):
 
 
 @pytest.mark.usefixtures("quickly")
-def test_settings_that_were_lost_name_where_the_artifacts_were(tmp_path):
+def test_a_home_that_was_moved_or_copied_is_refused(tmp_path):
     make_stores(Home(tmp_path / "old"))
-    with closing(sqlite3.connect(ZENML.file(Home(tmp_path / "old")))) as database:
-        place = f"{tmp_path}/old/zenml/local_stores/{ID}/policy"
-        database.execute("INSERT INTO artifact_version (uri) VALUES (?)", (place,))
-        database.commit()
+    check_home(Home(tmp_path / "old"))
     home = Home((tmp_path / "old").rename(tmp_path / "new"))
-    (home.root / "zenml" / "config.yaml").unlink()
-    assert stores.complete_settings(home)
-    url = yaml.safe_load((home.root / "zenml" / "config.yaml").read_text())["store"]["url"]
-    assert url == f"sqlite:///{tmp_path}/old/{ZENML.path}"  # so that `moved.settle` rewrites the paths
+    with pytest.raises(StorageError) as error:
+        check_home(home)
+    assert (error.value.where, str(tmp_path / "old") in error.value.what) == (str(home.root), True)
 
 
 def test_a_database_goes_with_its_journals_and_nothing_else(tmp_path):

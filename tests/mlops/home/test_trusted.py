@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import shutil
 
 import pytest
 
@@ -38,12 +37,6 @@ def test_another_account_makes_no_note_of_this_one(home, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     assert is_trusted(home, SETTINGS)
     assert not is_trusted(home, {"name": "evil"})
-
-
-def test_a_home_that_was_moved_stays_ones_own(home, tmp_path):
-    trust(home, SETTINGS)
-    shutil.move(home.root, tmp_path / "moved")
-    assert is_trusted(Home(tmp_path / "moved"), SETTINGS)
 
 
 def test_the_note_is_a_keyed_hash_whose_key_is_the_accounts_alone(home, tmp_path):
