@@ -8,6 +8,10 @@ import os
 import socket
 import subprocess
 import sys
+import time
+import webbrowser
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -20,11 +24,15 @@ from mlops.home.faults import check_home
 from mlops.home.folder import Home, find_home
 from mlops.stacks.stack import connect
 from mlops.tracking.reach import check_reachable
-from rlft.errors import RlftError
+from rlft.errors import RlftError, TrackerError
 
 HOST, PORT = "127.0.0.1", 5000
 # MLflow's server starts five processes for evaluation jobs, which rlft never gives it; they take 2 GB.
 _SETTINGS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+_SCREENS = {
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+}  # variables of a machine with a screen; elsewhere a browser would be one of text
 
 
 def ui(
@@ -52,6 +60,8 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
         check_home(home, [MLFLOW])
         if not MLFLOW.file(home).is_file():
             raise RlftError("nothing has been tracked yet", where=str(home.root), fix="start a run first")
+    from mlops.tracking.view import newest_view  # here and not above: it imports MLflow
+
     uri = home.tracking_uri if stack is None else connect(home, stack)
     if uri.startswith(("http://", "https://")):
         if host is not None or port is not None:
@@ -60,11 +70,13 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
                 where="--host, --port",
                 fix="leave them out",
             )
-        for line in pages(uri):
-            console.print(line, soft_wrap=True)
+        view = None
+        with suppress(TrackerError):  # a browser may get in where this process does not
+            view = newest_view(uri)
+        _print(pages(uri, view), console)
         return 0
     host, port = host or HOST, PORT if port is None else port
-    _check_store(uri)
+    view = newest_view(uri)
     check_free(host, port, "rlft ui")
     if not is_loopback(host):
         console.print(
@@ -75,36 +87,48 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
             )
         )
     name = f"[{host}]" if ":" in host else host
-    for line in pages(f"http://{name}:{port}"):
-        console.print(line, soft_wrap=True)
-    console.print("Ctrl-C ends it.")
+    lines = pages(f"http://{name}:{port}", view)
+    _print([*lines, "Ctrl-C ends it."], console)
     command = [sys.executable, "-m", "mlflow", "ui", "--host", host, "--port", str(port)]
     arguments = [*command, "--backend-store-uri", uri, "--workers", "1"]
     # In a session of its own MLflow does not get the terminal's Ctrl-C, at which it would print a traceback. Whatever
     # interrupts this process ends its children: `subprocess.call` would kill the parent of the one that listens.
     environment = {**os.environ, **_SETTINGS, **_allowed(host, port)}
-    return subprocess.Popen(arguments, start_new_session=True, env=environment).wait()
+    process = subprocess.Popen(arguments, start_new_session=True, env=environment)
+    if console.is_terminal and is_loopback(host) and _SCREENS & set(os.environ):
+        _open(lines[0].rpartition(" ")[2], process)
+    return process.wait()
 
 
-def pages(server: str) -> list[str]:
+def pages(server: str, view: tuple[str, str] | None) -> list[str]:
     """Return lines that say where a person finds runs and registered models on an MLflow server.
 
-    MLflow 3 opens in a mode for agents and prompts, whose menu has no registered models. An address chooses the mode
-    for its own page alone; the switch in the menu is remembered by the browser.
+    The first is that of a `view` of runs, as `newest_view` returns it. MLflow 3 opens in a mode for agents and prompts,
+    whose menu has no registered models. An address chooses the mode for its own page alone; the switch in the menu is
+    remembered by the browser.
     """
     base = server.rstrip("/")
     return [
+        *([f"Runs of {view[0]}, the best first: {base}{view[1]}"] if view else []),
         f"Runs, curves, traces: {base}/#/experiments?workflowType=machine_learning",
         f"Registered models:    {base}/#/models",
         "Choose `Model training` above the menu once: the other mode, `GenAI`, hides the registered models.",
     ]
 
 
-def _check_store(uri: str) -> None:
-    try:
-        check_reachable(uri)
-    except OSError as cause:
-        raise RlftError(f"the runs cannot be read: {cause}", where=uri, fix="start the database first") from cause
+def _print(lines: Sequence[str], console: Terminal) -> None:
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def _open(address: str, process: subprocess.Popen[bytes]) -> None:
+    """Open a page in the person's browser once the server answers, unless that ends before."""
+    while process.poll() is None:
+        with suppress(OSError):
+            check_reachable(address.partition("/#")[0])
+            webbrowser.open(address)
+            return
+        time.sleep(0.3)
 
 
 def check_free(host: str, port: int, command: str) -> None:

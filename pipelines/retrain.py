@@ -288,9 +288,11 @@ def _result(summary: RetrainSummary) -> dict[str, float]:
     """Return what heads the MLflow run: the score on `test`, that of the source, and the difference."""
     if summary.difference is None:
         return {}
-    name = f"0_result/test/{summary.metric}"
-    ends = {
-        f"{name}_over_source{end}": summary.difference[key]
-        for end, key in (("", "mean"), ("_low", "low"), ("_high", "high"))
+    own = {
+        "after": "after",
+        "source": "before",
+        "over_source": "mean",
+        "over_source_low": "low",
+        "over_source_high": "high",
     }
-    return {name: summary.difference["after"], f"{name}_source": summary.difference["before"], **ends}
+    return {f"0_result/{name}": summary.difference[key] for name, key in own.items()}

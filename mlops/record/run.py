@@ -36,7 +36,7 @@ from mlops.stacks.away import server_error, was_ended
 from mlops.stored.artifact_table import keep_artifacts
 from mlops.stored.report import make_report
 from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary, read_summary
-from mlops.summary.result import description, links_of, result_metrics
+from mlops.summary.result import NOT_YET, description, links_of, result_metrics
 from mlops.summary.sections import JudgeCost, Seconds
 from mlops.summary.summary import Summary
 from mlops.tracking.experiments import active_experiment
@@ -207,6 +207,9 @@ def _begin(
     keep_summary(home, record.summary.model_copy(update={"status": "running"}))  # all that a kill leaves
     # Also without a note: a run that goes on is not described as interrupted any more.
     tracker.set_tags(tags | ({DESCRIPTION: labels.note} if labels.note or record.attempt > 1 else {}))
+    if record.attempt == 1:
+        tracker.set_tags({"rlft.status": "running"})
+        tracker.log_result(NOT_YET)
     tracker.log_params(config.model_dump())
     record.code = identity_facts(fingerprints, labels)
     tracker.log_json(f"identity/attempt-{record.attempt}.json", record.code)
@@ -263,10 +266,7 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
     record.keep()
     record.measure()
     record.summary.mlflow_run_id = record.tracker.run_id
-    # A step of its own for each attempt, as a metric keeps the first value that it has at a step. The first one has 0:
-    # MLflow draws a bar of a value there, and a lone point of any other.
-    step = record.attempt if record.attempt > 1 else 0
-    record.tracker.log_metrics(result_metrics(record.summary, record.gpus, record.trained, record.tokens), step=step)
+    record.tracker.log_result(result_metrics(record.summary, record.gpus, record.trained, record.tokens))
     shown = record.shows_highest_paid
     page = _page_of(run) if record.zenml_answers else None
     links = links_of(record.summary, record.tracker.experiment_id, page, highest_paid=shown)

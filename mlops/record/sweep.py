@@ -163,10 +163,13 @@ def _metrics(settings: Sequence[SettingResult]) -> dict[str, float]:
         end_of_name = f"/{label.replace('=', ' ')}" if label else ""
         before = _before(setting)
         start = None if before is None else Mean(before, None, None)
-        name = f"{PREFIX}/test/{setting.metric}"
-        for part, mean, over in (("", setting.after, OVER_SEEDS), ("_before", start, ""), ("_gain", setting.gain, "")):
+        for part, mean, over in (
+            ("after", setting.after, OVER_SEEDS),
+            ("before", start, ""),
+            ("gain", setting.gain, ""),
+        ):
             if mean is not None:
-                found |= named_ends(f"{name}{part}", mean, over, end_of_name)
+                found |= named_ends(f"{PREFIX}/{part}", mean, over, end_of_name)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from shlex import quote
 from urllib.parse import quote as in_address
@@ -15,28 +16,31 @@ from rlft.types import Interval
 
 PREFIX = "0_result"  # a digit sorts before all letters, so that these metrics head every list and table of MLflow
 GPU_HOURS = f"{PREFIX}/used/gpu_hours"
+# What a run has from its beginning, as NaN, so that it stands before all that is logged meanwhile.
+NOT_YET = dict.fromkeys((f"{PREFIX}/{name}" for name in ("gain", "gain_low", "gain_high", "before", "after")), math.nan)
 EARLIER_GPU_HOURS = "perf/gpu_hours"  # where a run of rlft 0.1 has them
 
 
 def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None, tokens: int = 0) -> dict[str, float]:
     """Return the result with its intervals, and what the run used, as metrics under `0_result/`.
 
-    `test/<metric>` is the trained model's mean, with the ends of `trained` if that is known, `_before` that of the
-    model that training started from, `_gain` their difference, `_over_control` the trained model minus the best control
-    that is a model, and `_over_constant` that minus the best constant answer; `_low` and `_high` are the ends of 95 %
-    intervals, of differences with errors counted on either side, as verdicts rest on them. `gpus` is how many GPUs the
-    run had, and `tokens` how many its rounds have sampled. Of a run that trained nothing there is only what it used.
+    They are means on `test` in the metric of the run: `after` is the trained model's, with the ends of `trained` if
+    that is known, `before` that of the model that training started from, `gain` their difference, `over_control` the
+    trained model minus the best control that is a model, and `over_constant` that minus the best constant answer;
+    `_low` and `_high` are the ends of 95 % intervals, of differences with errors counted on either side, as verdicts
+    rest on them. `gpus` is how many GPUs the run had, and `tokens` how many its rounds have sampled. Of a run that
+    trained nothing there is only what it used.
     """
     found: dict[str, float] = {}
     if (change := summary.difference) is not None:
-        name = f"test/{change.metric}"
-        found |= {name: change.after, f"{name}_before": change.before, **_ends(f"{name}_gain", change)}
+        found |= {"after": change.after, "before": change.before, **_ends("gain", change)}
         if trained is not None:  # over all tasks that it has a score for, also those that the start has none for
-            found |= {name: trained.mean, f"{name}_low": trained.low, f"{name}_high": trained.high}
+            found |= {"after": trained.mean, "after_low": trained.low, "after_high": trained.high}
         if (best := best_control(summary)) is not None:
-            found |= _ends(f"{name}_over_control", best)
+            found |= _ends("over_control", best)
         if (constant := summary.difference_controls.get("constant")) is not None:
-            found |= _ends(f"{name}_over_constant", constant)
+            found |= _ends("over_constant", constant)
+        found = {name: round(value, 4) for name, value in found.items()}  # as many as a table has room for
     if summary.baseline is not None and summary.status in ("too_hard", "already_solved"):
         found["baseline/frac_tasks_with_variance"] = summary.baseline.frac_tasks_with_variance
     found["used/seconds"] = summary.seconds.total

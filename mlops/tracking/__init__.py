@@ -10,6 +10,7 @@
 - `evaluation_runs`, `evaluation_traces`: evaluations of models, in the shape of MLflow's own
 - `scorers`, `scorer_feedback`: scorers of MLflow that score attempts; what they say, as assessments
 - `sft_curves`, `control_curves`: the curves of supervised training, and what was tried for the controls
+- `view`: the view of an experiment's runs that is opened first
 - `address`, `reach`: where MLflow is and with which credentials; whether it answers
 - `noted_code`: the commits and versions that a run has noted
 - `answers`: asking for what a run cannot do without, such as the champion

@@ -25,6 +25,7 @@ from mlops.tracking.patience import STORE, Patience
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
 from mlops.tracking.root_tags import OLD_ROOT_RUN_TAG, ROOT_RUN_TAG
 from mlops.tracking.values import MAX_TAG, describe_tasks, flatten, legal_name, redact, short
+from mlops.tracking.view import VIEW, VIEW_TAG
 from mlops.tracking.writer import RunWriter
 from rlft.secrets import hide, hide_secrets
 from rlft.shortage import Shortage, shortage_of
@@ -130,6 +131,13 @@ class Tracker:
             self._write(
                 {"kind": "metrics", "step": step, "time_ms": int((when or time.time()) * 1000), "values": finite}
             )
+
+    def log_result(self, metrics: Mapping[str, float]) -> None:
+        """Write metrics at step 0, where MLflow draws bars, in place of what the run has of them.
+
+        NaN, for what is not known yet, keeps their place before all that is logged meanwhile.
+        """
+        self._write({"kind": "result", "time_ms": int(time.time() * 1000), "values": dict(metrics)})
 
     def log_curves(self, curves: Mapping[str, Sequence[float]]) -> None:
         """Write whole curves, whose first value is that of step 1; what the run has of them stays as it is.
@@ -257,11 +265,13 @@ class Tracker:
         """Return the id of the experiment, which another run may make at the same moment."""
         if (found := active_experiment(client, self.experiment)) is None:
             try:
-                tags = {"mlflow.note.content": _NOTE}
+                tags = {"mlflow.note.content": _NOTE, VIEW_TAG: VIEW}
                 return client.create_experiment(self.experiment, artifact_location=self.artifact_location, tags=tags)
             except MlflowException as cause:
                 if (found := active_experiment(client, self.experiment)) is None:
                     raise cause
+        if found.tags.get(VIEW_TAG) != VIEW:
+            client.set_experiment_tag(found.experiment_id, VIEW_TAG, VIEW)
         return found.experiment_id
 
 

@@ -37,6 +37,9 @@ class RunWriter:
             case "metrics":
                 values = [(name, entry["step"], value) for name, value in entry["values"].items()]
                 self._write_values(values, entry["time_ms"])
+            case "result":
+                values = [Metric(name, value, entry["time_ms"], 0) for name, value in entry["values"].items()]
+                self._client.log_batch(self._run_id, metrics=values)
             case "curves":
                 self._write_curves(entry["values"], entry["time_ms"])
             case "tags":

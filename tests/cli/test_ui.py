@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import socket
 import subprocess
+import webbrowser
 from types import SimpleNamespace
 
 import pytest
@@ -13,13 +15,17 @@ from cli import ui
 from cli.ui import pages, show_ui
 from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
-from rlft.errors import RlftError
+from mlops.tracking import view
+from rlft.errors import RlftError, TrackerError
 from tests.e2e.conftest import free_port
+
+NEWEST = view.newest_view
 
 
 @pytest.fixture
-def home(tmp_path) -> Home:
+def home(tmp_path, monkeypatch) -> Home:
     """A home in which something was tracked."""
+    monkeypatch.setattr(view, "newest_view", lambda uri: ("sums", "/#/experiments/3/runs?viewStateShareKey=rlft"))
     (tmp_path / "mlflow.db").touch()
     return Home(tmp_path)
 
@@ -32,7 +38,7 @@ def started(monkeypatch):
     def start(command, *, start_new_session, env):
         assert start_new_session
         calls.append((command[2:], env.get("MLFLOW_SERVER_ALLOWED_HOSTS")))
-        return SimpleNamespace(wait=lambda: 0)
+        return SimpleNamespace(wait=lambda: 0, poll=lambda: None)
 
     monkeypatch.delenv("MLFLOW_SERVER_ALLOWED_HOSTS", raising=False)
     monkeypatch.setattr(subprocess, "Popen", start)
@@ -46,7 +52,8 @@ def shown(home, stack=None, host=None, port=None) -> str:
 
 
 def test_pages_are_in_the_mode_that_has_the_registry():
-    assert pages("http://127.0.0.1:5000/") == [
+    assert pages("http://127.0.0.1:5000/", ("sums", "/#/experiments/3/runs?")) == [
+        "Runs of sums, the best first: http://127.0.0.1:5000/#/experiments/3/runs?",
         "Runs, curves, traces: http://127.0.0.1:5000/#/experiments?workflowType=machine_learning",
         "Registered models:    http://127.0.0.1:5000/#/models",
         "Choose `Model training` above the menu once: the other mode, `GenAI`, hides the registered models.",
@@ -64,6 +71,24 @@ def test_it_listens_on_loopback_unless_told_otherwise(home, started):
         "--backend-store-uri", home.tracking_uri, "--workers", "1",
     ]  # fmt: skip
     assert allowed is None  # MLflow's own: loopback and private networks
+
+
+def test_the_view_is_opened_where_there_is_a_screen_once_the_server_answers(home, started, monkeypatch):
+    opened, answers = [], iter([OSError("not yet"), None])
+
+    def check(address):
+        if (wrong := next(answers)) is not None:
+            raise wrong
+
+    monkeypatch.setattr(ui, "check_reachable", check)
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    port = free_port()
+    for variables, is_terminal in (({}, True), ({"DISPLAY": ":0"}, False)):
+        monkeypatch.setattr(os, "environ", variables)
+        show_ui(home, None, None, port, Terminal(file=io.StringIO(), force_terminal=is_terminal))
+    assert opened == []
+    show_ui(home, None, None, port, Terminal(file=io.StringIO(), force_terminal=True))
+    assert opened == [f"http://127.0.0.1:{port}/#/experiments/3/runs?viewStateShareKey=rlft"]
 
 
 def test_another_host_is_warned_of_and_may_be_asked_by_its_name(home, started):
@@ -111,5 +136,6 @@ def test_the_database_of_a_stack_is_shown(home, started, monkeypatch, tmp_path):
 
 def test_a_database_that_is_away_is_told(home, started, monkeypatch):
     monkeypatch.setattr(ui, "connect", lambda home, stack: f"postgresql://127.0.0.1:{free_port()}/mlflow")
-    with pytest.raises(RlftError, match="the runs cannot be read"):
+    monkeypatch.setattr(view, "newest_view", NEWEST)
+    with pytest.raises(TrackerError):
         shown(home, stack="mine")

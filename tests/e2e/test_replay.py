@@ -139,7 +139,7 @@ print(json.dumps({{
     assert read["mlflow"]["rlft.replay_of.mlflow_run_id"] == mlflow_run
     assert f"/runs/{mlflow_run})" in read["mlflow"]["mlflow.note.content"]
     assert read["steps"] == [1, 2, 3]
-    assert read["metrics"]["0_result/test/accuracy"] == pytest.approx(retrained["final"]["accuracy"])
+    assert read["metrics"]["0_result/after"] == pytest.approx(retrained["final"]["accuracy"])
     listed = {run["name"]: run["kind"] for run in json.loads(home.module("cli", "runs", "--json").stdout)}
     assert (listed["other"], listed[name]) == ("retrain", "training")
 

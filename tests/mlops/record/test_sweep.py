@@ -71,7 +71,7 @@ def test_settings_whose_names_are_cut_off_keep_their_own_metrics_and_rows():
         run({"environment.system_prompt": LONG + end, "seed": "0"}, after) for end, after in (("A", 0.5), ("B", 1.0))
     ]
     found = _metrics(_settings(runs))
-    assert sorted(value for name, value in found.items() if name.startswith("0_result/test/accuracy/")) == [0.5, 1.0]
+    assert sorted(value for name, value in found.items() if name.startswith("0_result/after/")) == [0.5, 1.0]
     first, second = table_of(runs).rows
     assert first[0] != second[0]
 
@@ -80,13 +80,10 @@ def test_the_start_is_told_beside_the_score_and_the_gain():
     # Starts of 0.25, scores of 0.5 and 1: means of 0.25, 0.75 and 0.5.
     runs = [run({"seed": "0"}, 0.5), run({"seed": "1"}, 1.0)]
     found = _metrics(_settings(runs))
-    name = "0_result/test/accuracy"
-    assert (found[name], found[f"{name}_before"], found[f"{name}_gain"]) == pytest.approx((0.75, 0.25, 0.5))
+    assert [found[f"0_result/{name}"] for name in ("after", "before", "gain")] == pytest.approx([0.75, 0.25, 0.5])
     # The interval of a run's own `_low` and `_high` is over tasks; that of the sweep, over seeds, has another name.
-    assert sorted(found) == sorted(
-        [name, f"{name}_over_seeds_low", f"{name}_over_seeds_high", f"{name}_before"]
-        + [f"{name}_gain{end}" for end in ("", "_low", "_high")]
-    )
+    names = "after", "after_over_seeds_low", "after_over_seeds_high", "before", "gain", "gain_low", "gain_high"
+    assert sorted(found) == sorted(f"0_result/{name}" for name in names)
     assert result_of(runs, ["a", "b"])["settings"][0]["before"] == pytest.approx(0.25)
     ((_, counted, before, after, *_),) = table_of(runs).rows
     assert (counted, before, after) == ("2 of 2", "accuracy 0.250", "0.750")

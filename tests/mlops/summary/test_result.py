@@ -28,19 +28,19 @@ def test_the_result_comes_first_with_its_intervals():
     found = result_metrics(IMPROVED, gpus=4, trained=Interval(0.75, 0.7, 0.8, 100), tokens=12800)
     assert found == pytest.approx(
         {
-            "0_result/test/accuracy": 0.75,
-            "0_result/test/accuracy_low": 0.7,
-            "0_result/test/accuracy_high": 0.8,
-            "0_result/test/accuracy_before": 0.25,
-            "0_result/test/accuracy_gain": 0.5,
-            "0_result/test/accuracy_gain_low": 0.49,
-            "0_result/test/accuracy_gain_high": 0.52,
-            "0_result/test/accuracy_over_control": 0.25,  # over sft
-            "0_result/test/accuracy_over_control_low": 0.24,
-            "0_result/test/accuracy_over_control_high": 0.27,
-            "0_result/test/accuracy_over_constant": 0.625,
-            "0_result/test/accuracy_over_constant_low": 0.615,
-            "0_result/test/accuracy_over_constant_high": 0.645,
+            "0_result/after": 0.75,
+            "0_result/after_low": 0.7,
+            "0_result/after_high": 0.8,
+            "0_result/before": 0.25,
+            "0_result/gain": 0.5,
+            "0_result/gain_low": 0.49,
+            "0_result/gain_high": 0.52,
+            "0_result/over_control": 0.25,  # over sft
+            "0_result/over_control_low": 0.24,
+            "0_result/over_control_high": 0.27,
+            "0_result/over_constant": 0.625,
+            "0_result/over_constant_low": 0.615,
+            "0_result/over_constant_high": 0.645,
             "0_result/used/seconds": 1800,
             "0_result/used/gpu_hours": 2,  # 4 GPUs for half an hour
             "0_result/used/rollouts": 640,
@@ -57,7 +57,7 @@ def test_bounds_are_those_on_which_the_verdict_rests_and_a_score_lies_within_its
     unsure = IMPROVED.model_copy(update={"status": "not_improved", "difference": change})
     # The start has a score for fewer tasks, on which the trained model has 0.75; on all of its own it has 0.5.
     found = result_metrics(unsure, gpus=0, trained=Interval(0.5, 0.4, 0.6, 100))
-    ends = [found[f"0_result/test/accuracy{end}"] for end in ("", "_low", "_high", "_gain_low", "_gain_high")]
+    ends = [found[f"0_result/{name}"] for name in ("after", "after_low", "after_high", "gain_low", "gain_high")]
     assert ends == [0.5, 0.4, 0.6, -0.01, 0.6]
 
 
