@@ -1,7 +1,7 @@
 """A sandbox of Linux namespaces, made by bubblewrap (`bwrap`, github.com/containers/bubblewrap).
 
-The program sees the programs and libraries of the system and a Python without its packages (`shown`), all read-only, and
-a `/proc` of its own. It has no network, no home, none of the host's environment variables, and a user without rights.
+The program sees the programs and libraries of the system and a Python without its packages (`shown`), all read-only,
+and a `/proc` of its own. It has no network, no home, no environment variables of the host, and a user without rights.
 The kernel limits each process (`prlimit`). What all of them use together is watched from outside
 (`rlft.sandbox.watch`), and bounded by a control group where this process may make one (`rlft.sandbox.cgroup`). Killing
 the first process of the namespace ends all others in it.
