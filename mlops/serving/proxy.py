@@ -3,9 +3,10 @@ version has given them."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,7 +35,8 @@ from mlops.tracking.spans import trace_id
 
 _CHAT = "/v1/chat/completions"
 ENVIRONMENT_TAG = "rlft.environment"
-_LARGEST = 64 << 20  # bytes of a request
+_LARGEST, _LARGEST_TOGETHER = 16 << 20, 128 << 20  # bytes of a body, and of all those whose requests are not over
+_BODY_SECONDS = 60.0  # for a whole body to come
 _CONNECT_SECONDS = 10.0  # an answer itself may take as long as it takes
 
 
@@ -67,6 +69,7 @@ class Proxy:
 
     def __init__(self, serving: Serving, paths: frozenset[str], log: Log | None = None, *, local: bool = True) -> None:
         self.serving, self._paths, self._log, self._local = serving, paths, log, local
+        self._held = 0  # bytes of bodies
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS), limits=limits, trust_env=False
@@ -79,7 +82,8 @@ class Proxy:
             Route("/health", self._health, methods=["GET"]),
             Route("/v1/models", self._models, methods=["GET"]),
         ]
-        return Starlette(routes=[*own, *(Route(path, self._pass_on, methods=["GET", "POST"]) for path in self._paths)])
+        passed = [Route(path, self._pass_on, methods=["GET", "POST"]) for path in self._paths]
+        return Starlette(routes=[*own, *passed], max_body_size=_LARGEST)
 
     async def close(self) -> None:
         """Close the connections to engines."""
@@ -105,16 +109,28 @@ class Proxy:
         if refused := refusal(request.method, request.headers, local=self._local):
             return self._refuse(served, *refused)
         served.in_flight += 1  # counted before anything is awaited: a version is not freed between
-        handed_over = False
+        body, held, handed_over = bytearray(), 0, False
+
+        def over() -> None:
+            served.in_flight -= 1
+            self._held -= held
+
         try:
-            content = await _content(request)
-            asked = _json(content)
+            async with asyncio.timeout(_BODY_SECONDS):
+                async for part in request.stream():
+                    body += part
+                    held += len(part)
+                    self._held += len(part)
+                    if self._held > _LARGEST_TOGETHER:
+                        return self._refuse(served, 503, "too many large requests have come at once; try again")
+            content = bytes(body)
+            body.clear()
             try:
                 mark, context = self._mark(path, request, len(content)), _context(served, path, request)
             except ValueError as wrong:
                 return self._refuse(served, 400, str(wrong))
             if path.startswith("/v1/"):
-                if asked is None:
+                if (asked := _json(content)) is None:
                     return self._refuse(served, 400, "the body is no JSON object")
                 model = asked.get("model")
                 if model is not None and not (isinstance(model, str) and model in served.version.names):
@@ -123,7 +139,7 @@ class Proxy:
                 asked["model"] = served.model
                 if path == _CHAT:
                     asked = with_context(asked, context, reads_calls=served.reads_calls)
-                content = json.dumps(asked).encode()
+                content, asked = json.dumps(asked).encode(), None  # which takes many times the bytes of its text
             start = time.time_ns()
             try:
                 answer = await self._send(served, request, content)
@@ -132,14 +148,14 @@ class Proxy:
             handed_over = True
             headers = passed_on(answer.headers) | self._headers(served)
             headers |= {TRACE_HEADER: trace_id(mark.key)} if mark else {}
-            return _PassedOn(self._passing(served, path, content, answer, start, mark), headers, answer, served)
+            return _PassedOn(self._passing(served, path, content, answer, start, mark), headers, answer, over)
         except ClientDisconnect:
             return Response(status_code=499)
-        except _TooLargeError:
-            return self._refuse(served, 413, f"the request is larger than {_LARGEST} bytes")
+        except TimeoutError:
+            return self._refuse(served, 408, f"the body has not come within {_BODY_SECONDS:g} seconds")
         finally:
             if not handed_over:
-                served.in_flight -= 1
+                over()
 
     def _mark(self, path: str, request: Request, size: int) -> _Mark | None:
         """Return how a conversation is logged; `None` if it is not. Raises ValueError for tags that are none."""
@@ -207,34 +223,21 @@ def _context(served: Backend, path: str, request: Request) -> Mapping[str, Any]:
 
 
 class _PassedOn(StreamingResponse):
-    """An answer of the engine. However it ends, the engine is told, and the request is no longer counted."""
+    """An answer of the engine. However it ends, the engine is told, and `over` is called."""
 
     def __init__(
-        self, body: AsyncIterator[bytes], headers: dict[str, str], answer: httpx.Response, served: Backend
+        self, body: AsyncIterator[bytes], headers: dict[str, str], answer: httpx.Response, over: Callable[[], None]
     ) -> None:
         super().__init__(body, answer.status_code, headers)
-        self._answer, self._served = answer, served
+        self._answer, self._over = answer, over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._served.in_flight -= 1
+            self._over()
             with anyio.CancelScope(shield=True):  # of a client that has gone away this task is being cancelled
                 await self._answer.aclose()
-
-
-class _TooLargeError(Exception):
-    """A request that is larger than any that is meant."""
-
-
-async def _content(request: Request) -> bytes:
-    content = bytearray()
-    async for part in request.stream():
-        content += part
-        if len(content) > _LARGEST:
-            raise _TooLargeError
-    return bytes(content)
 
 
 def _json(content: bytes) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mlops.registry.named import NamedVersion
 from mlops.serving.backend import Backend
@@ -34,6 +35,8 @@ from rlft.temporary import folder_prefix
 logger = logging.getLogger(__name__)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FINISH_WITHIN = 3  # seconds for answers that are being given when a signal comes
+_CONNECTIONS = 1000  # open ones that are answered; uvicorn refuses more with 503
+_HEAD_SECONDS = 10.0
 _LOOKS_EVERY = 0.5  # seconds between looks at the engine's process
 
 
@@ -114,7 +117,7 @@ class _Server:
         server = _Uvicorn(
             uvicorn.Config(
                 proxy.app(), log_config=None, access_log=False, lifespan="off", server_header=False,
-                timeout_graceful_shutdown=_FINISH_WITHIN,
+                timeout_graceful_shutdown=_FINISH_WITHIN, limit_concurrency=_CONNECTIONS, http=Connection,
             )
         )  # fmt: skip
         if conversations:
@@ -158,6 +161,27 @@ class _Uvicorn(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
+
+
+class Connection(H11Protocol):
+    """uvicorn's connection, closed where a request is not begun in time after its start or the last answer.
+
+    uvicorn itself waits for ever for the rest of a head, or of a body that was refused.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Expect the first request."""
+        super().connection_made(transport)
+        self._expect_request()
+
+    def on_response_complete(self) -> None:
+        """Expect the next one, which may be there already."""
+        self._expect_request()
+        super().on_response_complete()
+
+    def _expect_request(self) -> None:
+        last = self.cycle
+        self.loop.call_later(_HEAD_SECONDS, lambda: last is self.cycle and self.transport.close())
 
 
 async def _died(serving: Serving) -> None:

@@ -13,6 +13,7 @@ import uvicorn
 from mlops.serving.backend import Backend
 from mlops.serving.headers import Serving
 from mlops.serving.proxy import Log, Proxy
+from mlops.serving.server import Connection
 from mlops.serving.version import ServedVersion
 from tests.rlft.engines.chat_servers import ChatServer
 
@@ -38,7 +39,7 @@ def backend(server: ChatServer, number: str = "1", context: dict[str, Any] | Non
 @contextmanager
 def proxied(serving: Serving, log: Log | None = None, paths: frozenset[str] = VLLM_PATHS) -> Iterator[str]:
     """The address of a proxy."""
-    config = uvicorn.Config(Proxy(serving, paths, log).app(), port=0, log_config=None, lifespan="off")
+    config = uvicorn.Config(Proxy(serving, paths, log).app(), port=0, log_config=None, lifespan="off", http=Connection)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

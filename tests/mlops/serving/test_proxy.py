@@ -4,10 +4,12 @@ import json
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
+from mlops.serving import proxy, server
 from mlops.serving.exchange import LONGEST_REQUEST
 from mlops.serving.headers import Serving
 from mlops.serving.origin import refusal
@@ -296,3 +298,67 @@ def test_a_server_for_other_machines_answers_whatever_name_it_has_there():
     assert refusal("POST", {"host": "gpu.example:8000"} | json_body, local=True)
     assert refusal("POST", {"host": "gpu.example:8000"} | json_body, local=False) is None
     assert refusal("POST", {"host": "[::1]:8000"} | json_body, local=True) is None
+
+
+def test_bodies_together_are_bounded_until_their_answers_are_given(client, monkeypatch):
+    monkeypatch.setattr(proxy, "_LARGEST_TOGETHER", 1000)
+    body = json.dumps(BODY | {"messages": [{"role": "user", "content": "x" * 600}]})  # of more than 600 bytes: one fits
+    asked = {"content": body, "headers": {"content-type": "application/json"}}
+    begun, go = threading.Event(), threading.Event()
+
+    def answer(body, number):
+        begun.set()
+        go.wait(20)
+        return "yes"
+
+    with ChatServer(answer) as engine, proxied(Serving(backend(engine), "vllm", False)) as url:
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(client.post, url + ASKED, **asked)
+            assert begun.wait(20)
+            assert httpx.post(url + ASKED, **asked).status_code == 503
+            go.set()
+            assert first.result().status_code == 200
+        assert client.post(url + ASKED, **asked).status_code == 200
+
+
+def test_a_body_that_is_too_large_is_refused(engine, client, monkeypatch):
+    monkeypatch.setattr(proxy, "_LARGEST", 40)
+    with proxied(Serving(backend(engine), "vllm", False)) as url:
+        assert client.post(url + ASKED, json=BODY).status_code == 413
+    assert engine.bodies == []
+
+
+HEAD = f"POST {ASKED} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered"),
+    [
+        ("", b""),
+        ("POST ", b""),  # a head that does not end
+        (HEAD + "{", b"HTTP/1.1 408"),
+        (HEAD.replace(ASKED, "/nowhere") + "{", b"HTTP/1.1 404"),  # before the body has come, which may never end
+    ],
+)
+def test_a_connection_that_does_not_go_on_is_closed(engine, monkeypatch, sent, answered):
+    monkeypatch.setattr(proxy, "_BODY_SECONDS", 0.2)
+    monkeypatch.setattr(server, "_HEAD_SECONDS", 0.3)
+    serving = Serving(backend(engine), "vllm", False)
+    with proxied(serving) as url, socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) as connection:
+        connection.settimeout(0.1)
+        connection.sendall(sent.encode())
+        got, deadline = b"", time.monotonic() + 20
+        while time.monotonic() < deadline:  # it sends a byte now and then, which lets uvicorn wait on
+            try:
+                if not (part := connection.recv(1000)):
+                    break
+                got += part
+            except TimeoutError:
+                connection.sendall(b"x" if sent else b"")
+            except OSError:  # closed with bytes that were not read
+                break
+        else:
+            pytest.fail("it is open still")
+    assert got.startswith(answered)
+    assert bool(got) == bool(answered)
+    assert serving.current.in_flight == 0
