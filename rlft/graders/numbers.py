@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from fractions import Fraction
 
 LONGEST_NUMBER = 64
 """The most characters that a declared number may have with its currency and unit; longer ones are not read."""
 
-_MINUS = str.maketrans({"\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2013": "-", "\uff0d": "-"})
-_SPACES = re.compile(r"[\u00a0\u2007\u2009\u202f\t ]+")
+_SIGNS = str.maketrans({
+    "\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2013": "-", "\uff0d": "-", "\uff0b": "+", "\uff0e": ".",
+    "\u066b": ".", "\uff0c": ",", "\u066c": ",", "\uff0f": "/", "\uff05": "%", "\u066a": "%", "\uff04": "$",
+    "\uffe5": "¥",
+})  # fmt: skip
+_OTHER_DIGIT = re.compile(r"[^\W0-9]")  # or a letter
+_SPACES = re.compile(r"[\u00a0\u2000-\u200a\u202f\u3000\t ]+")
 _ZEROS = re.compile(r"^([+-]?[$€£¥]?)0+(?=[0-9])")
 _INVISIBLE = re.compile(r"[\u200b\u200c\u200d\u2060\ufeff]")
 _VULGAR = {
@@ -18,31 +24,49 @@ _VULGAR = {
 }  # fmt: skip
 _LATEX = (
     (re.compile(r"\\[dt]?frac\{([0-9]+)\}\{([0-9]+)\}"), r" \1/\2"),
-    (re.compile(r"\\(?:text|mathrm)\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:rm|bf|it|sf))\{([^{}]*)\}"), r"\1"),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,!;: ]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
+    (re.compile(r"\\[()\[\]]|\$\$"), " "),
 )
 _NUMBER = re.compile(
     r"""
     (?P<sign>[+-]?) [$€£¥]? (?P<late_sign>-?)
     (?: (?P<mixed>[0-9]+[ ])? (?P<over>[0-9]+) [ ]? [/\u2044] [ ]? (?P<under>[0-9]+)
-      | (?P<whole>[1-9][0-9]{0,2}(?:,[0-9]{3})+ | [0-9]+)? (?P<decimals>\.[0-9]+)?
+      | (?P<whole>[1-9][0-9]{0,2}(?P<by>[,\ ])[0-9]{3}(?:(?P=by)[0-9]{3})* | [0-9]+)? (?P<decimals>\.[0-9]+)?
     )
     (?P<after>.*)
     """,
     re.VERBOSE,
 )
+_ENDS = ("", "th", "ths")
+_TEENS = " ".join(f"{ten}teen{end}" for ten in ("thir", "four", "fif", "six", "seven", "eigh", "nine") for end in _ENDS)
+_TENS = " ".join(
+    f"{ten}{end}"
+    for ten in ("twen", "thir", "for", "fif", "six", "seven", "eigh", "nine")
+    for end in ("ty", "tieth", "tieths")
+)
 _NUMBER_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands "
-    "million millions billion billions trillion trillions quadrillion quadrillions k bn lakh lakhs crore crores tens "
-    "dozen dozens gross score half halves quarter quarters third thirds fourth fourths fifth fifths sixth sixths "
-    "seventh sevenths eighth eighths ninth ninths tenth tenths hundredth hundredths thousandth thousandths millionth "
-    "millionths halved doubles doubled tripled quadrupled twice thrice squared cubed factorial plus minus times x over "
-    "or and not pi π tsd tausend mio million millionen mrd milliarde milliarden"
+    f"{_TEENS} {_TENS} zero one two three four five six seven eight nine ten eleven twelve hundred hundreds thousand "
+    "thousands million millions billion billions trillion trillions quadrillion quadrillions k bn mn mil mill bil mln "
+    "grand thou lakh lakhs crore crores tens dozen dozens gross score half halves quarter quarters third thirds fourth "
+    "fourths fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths eleventh elevenths "
+    "twelfth twelfths hundredth hundredths thousandth thousandths millionth millionths billionth billionths halved "
+    "doubles doubled tripled quadrupled twice thrice squared cubed factorial plus minus times x over or and not less "
+    "fewer pi π "
+    # of other languages: numbers first, then what multiplies
+    "null ein eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hundert halbe drittel viertel fünftel "
+    "achtel zehntel und oder deux trois quatre cinq sept huit neuf dix onze douze vingt trente quarante cinquante "
+    "soixante ou et dos tres cuatro cinco seis siete ocho nueve diez veinte treinta cuarenta cincuenta cien "
+    "tsd tausend mio million millionen mrd milliarde milliarden mille millier milliers milliard milliards "
+    "millón millones mila milione milioni miliardo miliardi milhão milhões bilhão bilhões duizend miljoen miljard "
+    "tusen miljon miljoner miljarder tys mld milion miliony milionów тыс тысяча тысячи тысяч млн миллион миллиона "
+    "миллионов млрд миллиард миллиарда миллиардов milyon milyar ribu juta miliar nghìn triệu tỷ ألف آلاف مليون "
+    "ملايين مليار"
 )
 _NOT_A_UNIT = frozenset(_NUMBER_WORDS.split())  # words after a number that change its value
+_COMPOUND = re.compile(r".*(?:zig|ßig|zehn|hundert|tausend)|[十百万萬亿億兆만천백억]+.*|千(?![克米瓦卡]).*")
 _SHORT_MILLIONS = ("M", "B")  # 5M is no 5, and m is a metre
 _LONGEST_UNIT = 6  # words
 
@@ -50,13 +74,14 @@ _LONGEST_UNIT = 6  # words
 def parse_number(text: str) -> Fraction | None:
     """Return the exact value of a text that is one number and nothing else, or `None`.
 
-    Read are whole numbers and decimals with or without thousands commas, fractions (`1/2`, `1 1/2`, `½`,
-    `\\frac{1}{2}`), a sign (U+2212 and hyphens too), a currency sign, `%` (50% is 50), a unit of a few words
-    ("18 eggs per day"), and a full stop at the end. Units and currencies are not compared with anything.
+    Read are whole numbers and decimals with or without thousands commas or spaces, in digits of any script and width,
+    fractions (`1/2`, `1 1/2`, `½`, `\\frac{1}{2}`), a sign (U+2212 and hyphens too), a currency sign, `%` (50% is 50),
+    a unit of a few words ("18 eggs per day", "42 m^2"), LaTeX's signs around it, and a full stop at the end. Units and
+    currencies are not compared with anything.
 
     Not read are several numbers ("3, 4", "1 or 2", "3-4", "5 + 6", "18 dollars and 20 cents"), commas in the wrong
-    place ("1,00"), number words and multipliers ("18 thousand", "5M"), powers of ten ("1e3"), and anything longer than
-    `LONGEST_NUMBER`: nothing here takes longer than the text is long.
+    place ("1,00"), number words and multipliers ("18 thousand", "5M", "5 mil", "18 less"), powers of ten ("1e3"), and
+    anything longer than `LONGEST_NUMBER`: nothing here takes longer than the text is long.
     """
     if len(text) > LONGEST_NUMBER:
         return None
@@ -80,15 +105,16 @@ def format_number(value: Fraction) -> str:
 
 
 def tidy(text: str) -> str:
-    """Return the text with ordinary spaces, minus signs and fractions, without emphasis, LaTeX and a full stop."""
-    text = _INVISIBLE.sub("", text).translate(_MINUS)
+    """Return the text with ordinary digits, spaces, signs and fractions, without emphasis, LaTeX and a full stop."""
+    text = _OTHER_DIGIT.sub(lambda sign: str(unicodedata.decimal(sign[0], sign[0])), _INVISIBLE.sub("", text))
+    text = text.translate(_SIGNS)
     for pattern, replacement in _LATEX:
         text = pattern.sub(replacement, text)
     for sign, written in _VULGAR.items():
         text = text.replace(sign, f" {written}")
     text = _SPACES.sub(" ", text).strip(" *`")
     text = re.sub(r"^([+-]?[$€£¥]?) ", r"\1", text)
-    return text.removesuffix(".").rstrip(" *`")
+    return text.removesuffix(".").removesuffix("\u3002").rstrip(" *`")
 
 
 def _magnitude(match: re.Match[str]) -> Fraction | None:
@@ -98,7 +124,7 @@ def _magnitude(match: re.Match[str]) -> Fraction | None:
         return int(match["mixed"] or 0) + Fraction(int(match["over"]), int(match["under"]))
     if match["whole"] is None and match["decimals"] is None:
         return None
-    return Fraction((match["whole"] or "0").replace(",", "") + (match["decimals"] or ""))
+    return Fraction(re.sub("[, ]", "", match["whole"] or "0") + (match["decimals"] or ""))
 
 
 def is_unit(after: str) -> bool:
@@ -107,9 +133,9 @@ def is_unit(after: str) -> bool:
     if words and words[0] in _SHORT_MILLIONS:
         return False
     parts = [part for word in words for part in re.split(r"[/'\u2019.-]", word.removeprefix("/").removesuffix("."))]
-    letters = [re.sub(r"(?<=[^\W\d])[²³]$", "", part) for part in parts]
+    letters = [re.sub(r"(?<=[^\W\deE])(?:\^?[23]|\^\{[23]\}|[²³])$", "", part) for part in parts]
     return (
         len(words) <= _LONGEST_UNIT
         and all(map(str.isalpha, letters))
-        and _NOT_A_UNIT.isdisjoint(map(str.lower, letters))
+        and not any(part.lower() in _NOT_A_UNIT or _COMPOUND.fullmatch(part.lower()) for part in letters)
     )

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from rlft.graders.amounts import CURRENCIES, Decimal, read_amount
-from rlft.graders.numbers import LONGEST_NUMBER, is_unit, parse_number
+from rlft.graders.numbers import LONGEST_NUMBER, is_unit, parse_number, tidy
 
 _QUANTITY = re.compile(r"(?P<number>[^a-zA-Zµμ°%Ω]+(?:[eE][+-]?[0-9]{1,2})?)\s*(?P<unit>[a-zA-Zµμ°%Ω].*)", re.DOTALL)
 _UNIT = re.compile(
@@ -20,6 +20,7 @@ _POWER = re.compile(
     r"(?P<number>[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?)"
     r"(?:[eE](?P<e>[+-]?[0-9]{1,2})|\s*(?:[x\u00d7*\u00b7]|\\times)\s*10\s*\^\s*\{?(?P<ten>[+\u2212-]?[0-9]{1,2})\}?)(?P<after>\D*)"
 )
+_ANGULAR = re.compile(r"radian|turn|revolution|degree\b")
 _SEPARATOR = re.compile(r"[.,](?=[0-9])")
 _MINUS = str.maketrans({"\u2212": "-"})
 # As people write them where pint has another unit of that name (C is coulomb, F farad), or none.
@@ -54,11 +55,11 @@ def read_quantity(text: str, unit: str | None, decimal: Decimal | None = None) -
     """
     if unit in CURRENCIES:
         return read_amount(text, unit, decimal)
+    if len(text) > LONGEST_NUMBER:
+        return None
+    text = tidy(text)
     if decimal == "comma":
         text = _SEPARATOR.sub(lambda sign: "," if sign[0] == "." else ".", text)
-    text = text.strip().strip("*`").strip().removesuffix(".")
-    if not text or len(text) > LONGEST_NUMBER:
-        return None
     if (power := _POWER.fullmatch(text)) and (unit is None or not power["after"].strip()):
         return _power(power) if is_unit(power["after"]) else None
     if unit is None:
@@ -79,6 +80,8 @@ def _converted(number: Fraction, given: str, wanted: str) -> Fraction | float | 
             continue
         if source == target:
             return number
+        if _ANGULAR.search(f"{source} {target}"):  # pint takes a hertz for a radian in a second
+            source, target = (_unit(str(each).replace("hertz", "turn/second")) for each in (source, target))
         try:
             value = float(_registry().Quantity(float(number), source).to(target).magnitude)
         except Exception:  # pint's errors of dimension and of offset units have no class in common

@@ -33,6 +33,26 @@ def test_temperatures_speeds_and_shares():
     assert read_quantity("50 %", "percent") == pytest.approx(50)
 
 
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("60 rpm", "Hz", 1),  # a turn in a second, and not a radian
+        ("1 kHz", "rpm", 60_000),
+        ("60 rpm", "rad/s", 2 * math.pi),
+        ("360 degrees/s", "Hz", 1),
+        ("5 s^-1", "Hz", 5),
+        ("180 degrees", "radian", math.pi),
+    ],
+)
+def test_a_hertz_is_a_turn_in_a_second(text, unit, value):
+    assert read_quantity(text, unit) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["\uff12\uff10 kg\u3002", "**20 kg**", "\\(20\\) \\mathrm{kg}", "20 000 g"])
+def test_signs_around_a_quantity_are_none_of_it(text):
+    assert read_quantity(text, "kg") == pytest.approx(20)
+
+
 @pytest.mark.parametrize("text", ["20 C", "68 F", "20 degrees Celsius", "20 °C", "20"])
 def test_a_temperature_as_people_write_it(text):
     assert read_quantity(text, "degC") == pytest.approx(20)
