@@ -148,7 +148,7 @@ class Contamination(Section):
 
     tasks: int = Field(description="How many tasks the split has.")
     exact: int = Field(description="How many of them have the prompt of a train task or a demonstration.")
-    overlapping: int = Field(description="How many others share 13 words in a row with one.")
+    overlapping: int = Field(description="How many others share 13 words of prose in a row with one.")
     clean: Mean | None = Field(
         default=None,
         description="The trained model's mean score in `evaluation.metric` on the other tasks; null without any.",

@@ -1,10 +1,7 @@
 """Contamination: finds evaluation tasks whose text is in the train tasks, or in the demonstrations.
 
-- `words`: the words that are compared, and runs of them
-- `texts`: tasks and conversations as words
-- `common`: what is common to many texts, such as a harness's template, and says nothing of contamination
+- `texts`: tasks and conversations as they are compared: whole prompts, and words
 - `overlap`: which tasks are found, where, and by which words
-- `whole`: tasks in which the whole of another one stands, which may be short
 - `scores`: scores with and without the tasks that are found, by slice, and what to say of them
 
 The definition, and what it follows, stand in docs/guide/contamination.md.

@@ -1,26 +1,31 @@
-"""Finds the evaluation tasks whose prompt is, or overlaps with, that of a train task or a demonstration.
+"""Finds the evaluation tasks whose prompt is that of a train task or a demonstration, or shares 13 words of prose.
 
-The definition is that of Brown et al. 2020 (arXiv:2005.14165, appendix C) but for what is common to many texts; where
-it differs, and why, stands in docs/guide/contamination.md. The time grows with the length of all texts together.
+The overlap follows Brown et al. 2020 (arXiv:2005.14165, appendix C); where it differs, and why, stands in
+docs/guide/contamination.md. The time grows with the length of all texts together.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
-from rlft.contamination.common import common_runs, pieces
-from rlft.contamination.texts import Source, Text, text_of_task
-from rlft.contamination.words import runs
+from rlft.contamination.texts import Source, Text, text_of_task, weight
 from rlft.types import Report, Split, Task, TaskSet
 
 RUN = 13
-"""Words in a row that make an overlap."""
-SHORTEST = 8
-"""A shorter piece of text is not looked for within others, as few words are found in other texts by chance."""
-_SHOWN = 40  # of the overlapping words, and no more characters than would make as many long words
+"""Words in a row that make an overlap, of a prompt that has at least as many."""
+FEWEST_LETTERS = 10
+"""Different letters of such words: prose has more, and a sequence of DNA has four."""
+MOST_SIGNS = 0.5
+"""Signs for each word of a prompt that is prose."""
+COMMON_RUN = 7
+"""Words of a run that may be common: more than half of the 13 that make an overlap."""
+MOST_GROUPS, MOST_SHARE = 10, 0.01
+"""A run is common in more than so many groups of texts, and in more than this share of them."""
+_SHOWN = 400  # characters of what two texts share
 Kind = Literal["exact", "overlapping"]
 
 
@@ -28,16 +33,15 @@ Kind = Literal["exact", "overlapping"]
 class Overlap:
     """Says what was found of an evaluation task.
 
-    `exact`: the other has the same words in its prompt, or asks the same question in another template. `overlapping`:
-    they share `count` words in a row, of which `words` are the first 40. `other` is the id of the train task, or the
-    place of the demonstration.
+    `exact`: the other has the same prompt, or asks the same question in another template. `overlapping`: they share
+    13 words of prose in a row. `words` are the first of these, or the beginning of the prompt. `other` is the id of the
+    train task, or the place of the demonstration.
     """
 
     kind: Kind
     source: Source
     other: str
     words: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,58 +71,37 @@ class ContaminationReport(Report):
         }
 
 
-@dataclass(slots=True)
-class _Index:
-    """Holds the runs to look for, by their lengths, and where each was first seen: text, piece and place in it."""
-
-    wanted: dict[int, set[int]] = field(default_factory=dict)
-    seen: dict[int, dict[int, tuple[int, int, int]]] = field(default_factory=dict)
-
-    def want(self, piece: Sequence[str], length: int) -> None:
-        self.wanted.setdefault(length, set()).update(runs(piece, length))
-
-    def note(self, number: int, found: Sequence[Sequence[str]]) -> None:
-        for length, wanted in self.wanted.items():
-            seen = self.seen.setdefault(length, {})
-            for which, piece in enumerate(found):
-                for place, each in enumerate(runs(piece, length)):
-                    if each in wanted and each not in seen:
-                        seen[each] = number, which, place
-
-
 def find_contamination(
     evaluated: Mapping[str, Sequence[Task]], train: Sequence[Task], demonstrations: Sequence[Text] = ()
 ) -> ContaminationReport:
     """Compare evaluation tasks, by split, with train tasks and demonstrations (`texts.text_of_demonstration`).
 
-    Only prompts are compared, with prompts and all that demonstrations hold. Where a task overlaps with several texts
-    the longest run of words counts among those that are the first to have any of its runs; the same prompt counts
-    before all overlaps.
+    Only prompts are compared, with prompts and all that demonstrations hold. The same prompt counts before overlaps,
+    and of several texts the first.
     """
     asked = {task.id: text_of_task(task) for tasks in evaluated.values() for task in tasks}
     sources = ([text_of_task(task) for task in train], list(demonstrations))
     others = [text for texts in sources for text in texts]
-    common = common_runs(list(asked.values()), sources)
-    rest = {id: pieces(text, common) for id, text in asked.items()}
-    index = _Index()
-    for found in rest.values():
-        for piece, length in looked_for(found):
-            index.want(piece, length)
-    left = [pieces(text, common) for text in others]
-    for number, found in enumerate(left):
-        index.note(number, found)
+    common = _common_runs(list(asked.values()), sources)
+    looked_for = {id: dict(_runs_of_13(text, common)) if _is_prose(text) else {} for id, text in asked.items()}
+    wanted = {run for runs in looked_for.values() for run in runs}
+    seen = dict[int, Text]()
+    for text in others if wanted else ():
+        for run, _ in _runs_of_13(text, common):
+            if run in wanted:
+                seen.setdefault(run, text)
     prompts = {text.prompt: text for text in reversed(others) if text.prompt}  # the first of equal ones stays
     questions = {text.question: text for text in reversed(others)}
-    result = dict[str, Overlap]()
+    found = dict[str, Overlap]()
     for id, text in asked.items():
-        same = prompts.get(text.prompt) or questions.get(text.question)
-        if same is not None:
-            result[id] = _overlap("exact", same, [word for part in rest[id] or text.parts for word in part])
-        elif longest := _longest(rest[id], index, left):
-            result[id] = _overlap("overlapping", others[longest[0]], longest[1])
+        if same := prompts.get(text.prompt) or questions.get(text.question):
+            found[id] = Overlap("exact", same.source, same.id, text.prompt[:_SHOWN])
+        elif run := next((run for run, shared in looked_for[id].items() if run in seen and _is_varied(shared)), None):
+            shared = " ".join(looked_for[id][run])
+            found[id] = Overlap("overlapping", seen[run].source, seen[run].id, shared[:_SHOWN])
     return ContaminationReport(
         splits={split: tuple(task.id for task in tasks) for split, tasks in evaluated.items()},
-        found=result,
+        found=found,
         compared={"train": len(train), "demonstrations": len(demonstrations)},
         common=len(common),
     )
@@ -129,36 +112,58 @@ def compare_splits(tasks: TaskSet, splits: Sequence[Split], demonstrations: Sequ
     return find_contamination({name: tasks.split(name) for name in splits}, tasks.split("train"), demonstrations)
 
 
-def looked_for(rest: Sequence[list[str]]) -> list[tuple[list[str], int]]:
-    """Return the pieces of a text that are looked for, and the length of the runs that make an overlap with each."""
-    if long := [piece for piece in rest if len(piece) >= RUN]:
-        return [(piece, RUN) for piece in long]
-    return [(piece, len(piece)) for piece in rest if len(piece) >= SHORTEST]
+def most_groups(groups: int) -> float:
+    """Return in how many of so many groups a run may be without being common.
+
+    Ten, or 1 % where that is more. Where there are few groups, half of them, but at least two.
+    """
+    return min(max(MOST_GROUPS, MOST_SHARE * groups), max(2, groups / 2))
 
 
-def _longest(
-    rest: Sequence[list[str]], index: _Index, left: Sequence[Sequence[list[str]]]
-) -> tuple[int, list[str]] | None:
-    """Return the number of the text that shares the longest run of words with a task, and these words."""
-    best: tuple[int, list[str]] | None = None
-    for piece, length in looked_for(rest):
-        seen, starts, place = index.seen.get(length, {}), runs(piece, length), 0
-        while place < len(starts):
-            count = 0
-            if (first := seen.get(starts[place])) is not None:
-                number, which, there = first
-                count = _equal(piece, place, left[number][which], there)
-                if count >= length and (best is None or count > len(best[1])):
-                    best = number, piece[place : place + count]
-            place += max(1, count - length + 1)  # the run that begins one word after has the same end
-    return best
+def _is_prose(text: Text) -> bool:
+    return text.signs <= MOST_SIGNS * sum(weight(word) for part in text.parts for word in part)
 
 
-def _equal(ours: Sequence[str], place: int, theirs: Sequence[str], there: int) -> int:
-    """Return how many words are the same from these places on."""
-    most = min(len(ours) - place, len(theirs) - there)
-    return next((count for count in range(most) if ours[place + count] != theirs[there + count]), most)
+def _is_varied(shared: Sequence[str]) -> bool:
+    return len(set(filter(str.isalpha, "".join(shared)))) >= FEWEST_LETTERS
 
 
-def _overlap(kind: Kind, other: Text, found: Sequence[str]) -> Overlap:
-    return Overlap(kind, other.source, other.id, " ".join(found[:_SHOWN])[: 10 * _SHOWN], len(found))
+def _runs_of_13(text: Text, common: Collection[int]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the hash and the words of each run that begins and ends with words that count, 13 in all."""
+    for piece in _pieces(text, common):
+        weights, end, total = [weight(word) for word in piece], 0, 0.0
+        for start, own in enumerate(weights):
+            while total < RUN and end < len(piece):
+                total += weights[end]
+                end += 1
+            if own and total >= RUN:
+                yield hash(tuple(piece[start:end])), piece[start:end]
+            total -= own
+
+
+def _runs(part: Sequence[str]) -> list[int]:
+    """Return the hashes of all runs of `COMMON_RUN` words, by the place at which they begin."""
+    return [hash(tuple(part[place : place + COMMON_RUN])) for place in range(len(part) - COMMON_RUN + 1)]
+
+
+def _common_runs(evaluated: Sequence[Text], others: Sequence[Sequence[Text]]) -> set[int]:
+    """Return the hashes of the runs of `evaluated` that many of its texts have, or many of one of `others`."""
+    known, common = {run for text in evaluated for part in text.parts for run in _runs(part)}, set[int]()
+    for texts in (evaluated, *others):
+        of_group = defaultdict[str, set[int]](set)
+        for text in texts:
+            of_group[text.group].update(run for part in text.parts for run in _runs(part) if run in known)
+        most = most_groups(len(of_group))
+        counts = Counter(run for found in of_group.values() for run in found)
+        common |= {run for run, count in counts.items() if count > most}
+    return common
+
+
+def _pieces(text: Text, common: Collection[int]) -> Iterator[list[str]]:
+    """Yield what is left of a text without the common runs: pieces of its messages, in their order."""
+    for part in text.parts:
+        starts = [place for place, run in enumerate(_runs(part)) if run in common] if common else []
+        gone = {start + place for start in starts for place in range(COMMON_RUN)}
+        for is_gone, piece in groupby(enumerate(part), key=lambda each: each[0] in gone):
+            if not is_gone:
+                yield [word for _, word in piece]

@@ -1,40 +1,58 @@
-"""Tasks and conversations as the words that are compared."""
+"""Tasks and conversations as they are compared: whole prompts, and the words of prose.
+
+The definition, and why it is so, stand in docs/guide/contamination.md.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
-from rlft.contamination.words import words
+import regex
+
 from rlft.gates.identity import question_key, question_of
+from rlft.lookalikes import as_seen
+from rlft.nfkc import nfkc
+from rlft.scripts import apart
 from rlft.types import Message, Task
 
 Source = Literal["train", "demonstrations"]
+_SIGNS = str.maketrans("\u00d7\u2217\u22c5\u00f7\u2044\u2212\u2010\u2012\u2013\u2019\u2018\u02bc\u201c\u201d\u201e",
+                       "***//----'''\"\"\"")  # fmt: skip
+_ACCENTS = re.compile(r"(?<=[a-z])[\u0300-\u036f]+")  # of Latin letters: elsewhere such marks are letters
+_BREAK, _BOLD = re.compile(r"<br ?/?>"), re.compile(r"(?<!\w)\*\*(?=\S)([^*]+)(?<=\S)\*\*(?!\w)")
+_OPTION = re.compile(r"(?:^|(?<=\s))\(?([a-h])[.):] (.*?)(?=\s\(?[a-h][.):] |\n|$)")
+_WORD = regex.compile(r"\p{N}+(?:[.,]\p{N}+)+|[\p{L}\p{M}\p{N}]+(?:'\p{L}+)*")
+_LETTERS = regex.compile(r"[\p{L}\p{M}']{2,}")
+_SIGN = regex.compile(r"[\p{P}\p{S}]")
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """Holds what is compared of a task or a demonstration.
 
-    `parts` are the words of each message but those of role `system`, which the harness writes. `prompt` is a hash of
-    the words of the whole prompt, and `question` that of what is asked, whatever template it stands in
-    (`rlft.gates.identity`). Texts of one `group` count once where it is asked how many texts have something in common.
+    `parts` are the words of each message but those of role `system`, which the harness writes, and `signs` counts what
+    stands between them. `prompt` is the whole prompt as `normal` gives it, and `question` a hash of what is asked,
+    whatever template it stands in (`rlft.gates.identity`). Texts of one `group` count once where it is asked how many
+    texts have something in common.
     """
 
     id: str
     source: Source
     group: str
     parts: tuple[list[str], ...]
+    signs: int
     prompt: str
     question: str
 
 
 def text_of_task(task: Task, source: Source = "train") -> Text:
     """Return what is compared of a task: its prompt, not its answer."""
-    parts = _parts(task.prompt)
-    return Text(task.id, source, task.group, parts, _digest(parts), question_of(task))
+    return _text(task.id, source, task.group, _told(task.prompt), (), question_of(task))
 
 
 def text_of_demonstration(id: str, prompt: Sequence[Message], turns: Sequence[Message]) -> Text:
@@ -42,19 +60,50 @@ def text_of_demonstration(id: str, prompt: Sequence[Message], turns: Sequence[Me
 
     Demonstrations with the same prompt are one group. What is asked is taken to be the last message of the user.
     """
-    parts = _parts(prompt)
     asked = next((message["content"] for message in reversed(prompt) if message["role"] == "user"), "")
-    same = _digest(parts)
-    return Text(id, "demonstrations", same, parts + _parts(turns), same, question_key([asked]))
+    return _text(id, "demonstrations", None, _told(prompt), _told(turns), question_key([asked]))
 
 
-def _parts(messages: Sequence[Message]) -> tuple[list[str], ...]:
-    """Return the words of the messages, of those of role `system` only where there are no others."""
+def normal(text: str) -> str:
+    """Return a text as whole prompts are compared: two are the same prompt if their normal texts are equal.
+
+    The text is brought into NFKC and case-folded, without what nobody sees, with Latin letters for those that look like
+    them and without their accents. White space is one space, and so is `<br>`. Signs that are written in several ways
+    are written in one, bold text is plain, and the options A, B, C, ... of a question are sorted. All other signs stay.
+    """
+    text = as_seen(nfkc(text).casefold()).translate(_SIGNS)
+    text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", text)))
+    text = _BOLD.sub(r"\1", _BREAK.sub(" ", text))
+    text = "\n".join(" ".join(line.split()) for line in text.splitlines())
+    options = _OPTION.findall(text)
+    if len(options) > 2 and "".join(letter for letter, _ in options) == "abcdefgh"[: len(options)]:
+        text = " ".join([_OPTION.sub("", text), *sorted(said for _, said in options)])
+    return " ".join(text.split())
+
+
+def words(text: str) -> list[str]:
+    """Return the words and numbers of a normal text, each letter of a script without spaces as one."""
+    return _WORD.findall(apart(text))
+
+
+@lru_cache(maxsize=1 << 16)
+def weight(word: str) -> float:
+    """Return how much a word counts: 1, and nothing if it has digits or is a single letter.
+
+    A letter of Chinese or Japanese is half a word, one of Thai, Lao, Khmer or Burmese a quarter.
+    """
+    if apart(word) != word:
+        return 0.5 if unicodedata.east_asian_width(word[0]) in "WF" else 0.25
+    return float(_LETTERS.fullmatch(word) is not None)
+
+
+def _told(messages: Sequence[Message]) -> list[str]:
+    """Return the normal texts of the messages, of those of role `system` only where there are no others."""
     told = [message for message in messages if message["role"] != "system"]
-    return tuple(words(message["content"]) for message in told or messages)
+    return [normal(message["content"]) for message in told or messages]
 
 
-def _digest(parts: Sequence[Sequence[str]]) -> str:
-    """Return a hash of the words of all messages, wherever one ends; that of no words is empty."""
-    joined = " ".join(word for part in parts for word in part)
-    return hashlib.sha256(joined.encode(errors="surrogatepass")).hexdigest()[:16] if joined else ""
+def _text(id: str, source: Source, group: str | None, asked: list[str], more: Sequence[str], question: str) -> Text:
+    prompt, every = " ".join(filter(None, asked)), [*asked, *more]
+    signs = sum(len(_SIGN.findall(each)) for each in every)
+    return Text(id, source, prompt if group is None else group, tuple(map(words, every)), signs, prompt, question)

@@ -133,7 +133,7 @@ REPORTS = [
     Decision(True, ("better", "not worse"), {"base": INTERVAL}, 3, 20),
     RegisteredVersion("n", "1", None, ("champion", "candidate"), "pending", "why"),
     PromptCheck(512, ("t1", "t2")),
-    ContaminationReport({"test": ("a", "b")}, {"a": Overlap("exact", "train", "t", "\u2028", 1)}, {"train": 3}, 2),
+    ContaminationReport({"test": ("a", "b")}, {"a": Overlap("exact", "train", "t", "\u2028")}, {"train": 3}, 2),
     TextBits({"code": (0.5, 0.1 + 0.2)}, {"german": "the tokenizer has no token for '\u00e4'"}, "p", 1.5),
     Draw(3, "pass_rate", (DrawnTask("t", "learnability", 0.1 + 0.2, 2.5),), (DrawnTask("u", "new"),), 1),
     KeptRates((EarlierRun("first", 3, same_start=True),), {"t": [(0, 1, 3, 0)]}),

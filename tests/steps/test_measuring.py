@@ -34,8 +34,8 @@ def test_tasks_are_compared_with_the_train_tasks_and_with_the_file_of_demonstrat
     )
     tasks = (
         make_task("t", "known"),
-        make_task("a", "Known!", split="test"),
-        make_task("b", "what is a word", split="test"),
+        make_task("a", "KNOWN", split="test"),
+        make_task("b", "what is a word?", split="test"),
         make_task("c", "known", split="validation"),
     )
     settings = WarmStartConfig(path=str(shown), steps=1)

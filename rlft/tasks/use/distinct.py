@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from rlft.contamination import Overlap, find_contamination
-from rlft.contamination.overlap import SHORTEST
 from rlft.contamination.texts import Text
-from rlft.contamination.whole import find_whole
 from rlft.gates.identity import prompt_key, question_of, task_hash
 from rlft.tasks.duplicates import Claims
 from rlft.tasks.use.records import Account, Reason
@@ -30,12 +28,10 @@ def leave_out_known(
 ) -> list[Task]:
     """Return the tasks whose prompts neither are nor overlap with those of `others` and demonstrations.
 
-    What overlaps is defined in docs/guide/contamination.md; a held-out prompt of few words does so, too, where it
-    stands whole in a task. `claims` holds the questions of `others`.
+    What overlaps is defined in docs/guide/contamination.md. `claims` holds the questions of `others`.
     """
     splits: dict[str, Split] = {task.id: task.split for task in others}
     found = find_contamination({"use": tasks}, others, demonstrations).found
-    whole = find_whole(tasks, [task for task in others if task.split != "train"], shortest=1)
     kept = list[Task]()
     for task in tasks:
         owners: list[Split] = [claims.owners[key] for key in _keys(task) if key in claims.owners]
@@ -43,8 +39,6 @@ def leave_out_known(
             account.leave_out(_REASONS[_where(owners[0]), True])
         elif (overlap := found.get(task.id)) is not None:
             account.leave_out(_reason(overlap, splits))
-        elif task.id in whole:
-            account.leave_out("near_held_out")
         elif task.id in claims.ids:
             account.leave_out("in_train")  # with an id that a row of the file has, too
         else:
@@ -57,14 +51,9 @@ def leave_out_near_validation(tasks: Sequence[Task], account: Account) -> list[T
     measured = [task for task in tasks if task.split == "validation"]
     trained = [task for task in tasks if task.split == "train"]
     found = find_contamination({"use": trained}, measured).found
-    # Anybody may ask a single word, which must not take away all questions that hold it.
-    whole = find_whole(trained, measured, shortest=SHORTEST)
-    for task in trained:
-        if task.id in found:
-            account.leave_out(_REASONS["held_out", found[task.id].kind == "exact"])
-        elif task.id in whole:
-            account.leave_out("near_held_out")
-    return [task for task in tasks if task.id not in found and task.id not in whole]
+    for overlap in found.values():
+        account.leave_out(_REASONS["held_out", overlap.kind == "exact"])
+    return [task for task in tasks if task.id not in found]
 
 
 def leave_out_trained_before(tasks: Sequence[Task], hashes: frozenset[str], account: Account) -> list[Task]:

@@ -18,7 +18,7 @@ TRAINED = evaluation(test={"a": 1.0, "b": 1.0, "c": 1.0, "d": 0.0}, gate={"x": 1
 START = evaluation(test={"a": 0.0, "b": 0.0, "c": 0.0, "d": 0.0}, gate={"x": 1.0})
 FOUND = ContaminationReport(
     {"test": ("a", "b", "c", "d"), "gate": ("x",), "off_distribution": ()},
-    {"a": Overlap("exact", "train", "t", "w", 1), "x": Overlap("overlapping", "train", "t", "w", 13)},
+    {"a": Overlap("exact", "train", "t", "w"), "x": Overlap("overlapping", "train", "t", "w")},
     {"train": 1},
 )
 

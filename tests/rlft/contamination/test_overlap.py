@@ -5,21 +5,27 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlft.contamination import common, overlap
-from rlft.contamination.common import COMMON_RUN, most_groups
-from rlft.contamination.overlap import ContaminationReport, Overlap, find_contamination
+from rlft.contamination import overlap
+from rlft.contamination.overlap import COMMON_RUN, ContaminationReport, Overlap, find_contamination, most_groups
 from rlft.contamination.texts import text_of_demonstration
-from rlft.contamination.words import runs
+from tests.benchmarks.contamination import COPIES, DISTINCT, kind, table
 from tests.factories import make_task, user
 
-ABC = list("abcdefghijklmnopqrstuvwxyz")
+ALFA = [
+    *("alfa", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett", "kilo", "lima"),
+    *("mike", "november", "oscar", "papa", "quebec", "romeo", "sierra", "tango", "uniform", "victor", "whiskey"),
+    *("xray", "yankee", "zulu"),
+]
+
+
+def some(first: int, last: int) -> str:
+    return " ".join(ALFA[first:last])
 
 
 def found_in(prompt: str, *others: str) -> Overlap | None:
@@ -28,61 +34,89 @@ def found_in(prompt: str, *others: str) -> Overlap | None:
     return find_contamination({"test": [make_task("it", prompt, split="test")]}, train).found.get("it")
 
 
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_are_found(name):
+    assert kind(*COPIES[name]) != "clean"
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_distinct_tasks_are_not_accused(name):
+    assert kind(*DISTINCT[name]) == "clean"
+
+
+def test_the_guide_has_the_table():
+    assert table() in Path("docs/guide/contamination.md").read_text()
+
+
 def test_thirteen_words_in_a_row_overlap_and_twelve_do_not():
-    asked = " ".join(ABC)
-    assert found_in(asked, "1 2 " + " ".join(ABC[3:15]) + " 3") is None  # twelve words
-    found = found_in(asked, "1 2", "1 2 " + " ".join(ABC[3:16]) + " 3")
-    assert found == Overlap("overlapping", "train", "train1", " ".join(ABC[3:16]), 13)
-    assert found_in(asked, " ".join(ABC[:13]) + " 1 " + " ".join(ABC[13:])).count == 13  # the first of two
+    assert found_in(some(0, 26), f"one two {some(3, 15)} three") is None
+    found = found_in(some(0, 26), "one two", f"one two {some(3, 16)} three")
+    assert found == Overlap("overlapping", "train", "train1", some(3, 16))
+    assert found_in(f"{some(0, 13)} more", f"{some(0, 13)} less").kind == "overlapping"
+    assert found_in(some(0, 12), f"{some(0, 12)} less") is None  # of fewer words only the whole counts
 
 
-def test_the_longest_of_several_overlaps_is_told():
-    found = found_in(" ".join(ABC), " ".join(ABC[:13]), " ".join(ABC[12:]))
-    assert (found.other, found.count, found.words) == ("train1", 14, " ".join(ABC[12:]))
+def test_numbers_and_single_letters_must_be_equal_and_do_not_count():
+    twelve = f"{some(0, 6)} x 7 {some(6, 12)}"  # twelve words that count
+    assert found_in(f"{twelve} what", f"{twelve} which") is None
+    assert found_in(f"{twelve} mike 1", f"{twelve} mike 2").words == f"{twelve} mike"
+    assert found_in(f"{twelve} mike", f"{twelve.replace('7', '8')} mike") is None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_found"),
+    [
+        (f"{some(0, 13)} (+-+) ", True),  # five signs by 13 words
+        (f"{some(0, 13)} (+-+-+)", False),  # seven are more than half as many
+        (" ".join(["abcde", "fghij"] * 7), True),  # ten letters
+        (" ".join(["abcde", "fghi"] * 7), False),
+        ("\u6c49\u5b57\u5199\u7684\u95ee\u9898\u4e0d\u7528\u7a7a\u683c\u5206\u5f00" * 2 + "\u6c49\u5b57", True),  # 26
+        ("\u6c49\u5b57\u5199\u7684\u95ee\u9898\u4e0d\u7528\u7a7a\u683c\u5206\u5f00" * 2 + "\u6c49", False),
+    ],
+)
+def test_only_prose_overlaps(prompt, is_found):
+    assert (found_in(prompt, f"{prompt} too") is not None) == is_found
 
 
 def test_of_equal_texts_the_first_is_told():
-    asked = " ".join(ABC)
-    assert found_in(asked, "1", asked, asked.upper()).other == "train1"
-    assert found_in(asked, "1", f"2 {asked}", f"3 {asked}").other == "train1"
-    assert found_in(asked, " ".join(ABC[:13]), " ".join(ABC[13:])).other == "train0"  # thirteen words of either
-
-
-def test_equal_hashes_of_different_words_are_no_overlap(monkeypatch):
-    monkeypatch.setattr(overlap, "runs", lambda words, length: [0] * max(0, len(words) - length + 1))
-    assert found_in(" ".join(ABC), " ".join(reversed(ABC))) is None
-
-
-def test_a_short_prompt_is_looked_for_as_a_whole():
-    asked = " ".join(ABC[:8])
-    assert found_in(asked, f"1 {asked} 2") == Overlap("overlapping", "train", "train0", asked, 8)
-    assert found_in(asked, f"1 {' '.join(ABC[:7])} 2") is None
-    assert found_in(" ".join(ABC[:7]), f"1 {' '.join(ABC[:7])} 2") is None  # too short to be found by chance alone
-    assert found_in(" ".join(ABC[:7]), "1", " ".join(ABC[:7]).upper() + "!").kind == "exact"
-
-
-def test_the_same_words_are_exact_and_other_signs_are_other_words():
-    assert found_in("What is 3 * 4?", "what is 3*4") == Overlap("exact", "train", "train0", "what is 3 * 4", 5)
-    assert found_in("What is 3 * 4?", "What is 3 + 4?") is None
-    assert found_in("??", "!!") is None  # no words are the same as no words, and say nothing
+    asked = some(0, 26)
+    assert found_in(asked, "one", asked, asked.upper()).other == "train1"
+    assert found_in(asked, "one", f"two {asked}", f"three {asked}").other == "train1"
+    assert found_in(asked, f"two {asked}", asked).other == "train1"  # the whole prompt comes before a part of it
 
 
 def test_the_same_question_in_another_template_is_exact():
     asked = replace(make_task("it", "Q: Peru?", split="test"), question_key="0123456789abcdef")
     train = replace(make_task("other", "Say the capital: Peru"), question_key="0123456789abcdef")
     assert find_contamination({"test": [asked]}, [train]).found["it"].kind == "exact"
+    assert found_in("", "") is not None  # the same question, which is none
+    assert found_in("??", "!!") is None
 
 
 def test_demonstrations_are_searched_in_all_that_they_hold():
-    turns = [{"role": "assistant", "content": "Like this one: " + " ".join(ABC[:14])}]
+    turns = [{"role": "assistant", "content": f"Like this one: {some(0, 14)}"}]
     shown = [text_of_demonstration("row 2", [user("Something else")], turns)]
-    tasks = {"gate": [make_task("it", " ".join(ABC)), make_task("b", "Something ELSE"), make_task("c", "new")]}
+    tasks = {"gate": [make_task("it", some(0, 26)), make_task("b", "Something ELSE"), make_task("c", "new")]}
     report = find_contamination(tasks, [], shown)
-    assert report.found["it"] == Overlap("overlapping", "demonstrations", "row 2", " ".join(ABC[:14]), 14)
+    assert report.found["it"] == Overlap("overlapping", "demonstrations", "row 2", some(0, 13))
     assert report.found["b"].kind == "exact"
     assert report.counts("gate") == {"tasks": 3, "clean": 1, "exact": 1, "overlapping": 1}
     assert report.counts("test") == {"tasks": 0, "clean": 0, "exact": 0, "overlapping": 0}
     assert report.compared == {"train": 0, "demonstrations": 1}
+
+
+@pytest.mark.parametrize(
+    ("groups", "most"),
+    [
+        (1, 2),  # min(10, max(2, 0.5)): nothing is common to one or two
+        (8, 4),  # more than half
+        (20, 10),  # half and ten are the same
+        (500, 10),  # more than ten
+        (5000, 50),  # more than 1 %
+    ],
+)
+def test_in_how_many_groups_a_run_may_be(groups, most):
+    assert most_groups(groups) == most
 
 
 TEMPLATE = (
@@ -93,7 +127,9 @@ TEMPLATE = (
 
 def test_a_template_makes_nothing_overlap():
     def asked(n: int) -> str:
-        return TEMPLATE.format(f"Person{n} of town{n} has {n} apples and buys {2 * n} more on day{n}. How many?")
+        name = f"{ALFA[n % 26]}{ALFA[n // 26]}"
+        what = f"{name} of {name}town has {n} apples and buys {2 * n} more on {name}day from the farmer {name}ski."
+        return TEMPLATE.format(f"{what} How many?")
 
     tests = [make_task(f"e{n}", asked(n), split="test", group=f"e{n}") for n in range(12)]
     train = [make_task(f"t{n}", asked(n), group=f"t{n}") for n in range(20, 60)]
@@ -102,8 +138,15 @@ def test_a_template_makes_nothing_overlap():
     assert report.common > 0
     copied = find_contamination({"test": tests}, [*train, make_task("copy", asked(5) + " Please.", group="copy")])
     assert {task: (found.other, found.words.split()[0]) for task, found in copied.found.items()} == {
-        "e5": ("copy", "person5")
+        "e5": ("copy", "foxtrotalfa")
     }
+
+
+def test_what_a_document_says_is_no_template_however_many_questions_it_has():
+    asked = [make_task(f"e{n}", f"{some(0, 13)} word{n}", split="test", group="one") for n in range(40)]
+    assert len(find_contamination({"test": asked}, [make_task("t", f"{some(0, 13)} else")]).found) == 40
+    apart = [replace(task, group=task.id) for task in asked]
+    assert find_contamination({"test": apart}, [make_task("t", f"{some(0, 13)} else")]).found == {}
 
 
 def naive(evaluated: list[str], train: list[str]) -> set[int]:
@@ -119,33 +162,23 @@ def naive(evaluated: list[str], train: list[str]) -> set[int]:
         counts = Counter(gram for said in side for gram in grams(said, COMMON_RUN))
         shared |= {gram for gram, count in counts.items() if gram in asked and count > most_groups(len(side))}
 
-    def rest(said: list[str]) -> list[list[str]]:
+    def rest(said: list[str]) -> set[tuple[str, ...]]:
         gone = {i + k for i in range(len(said)) if tuple(said[i : i + 7]) in shared for k in range(7)}
         joined = " ".join("|" if i in gone else word for i, word in enumerate(said))
-        return [piece.split() for piece in joined.split("|") if piece.split()]
+        return {gram for piece in joined.split("|") for gram in grams(piece.split(), 13)}
 
-    result = set()
-    for number, said in enumerate(texts):
-        left = rest(said)
-        looked = [g for piece in left for g in grams(piece, 13)]
-        looked = looked or [tuple(piece) for piece in left if len(piece) >= 8]
-        if said in others or any(
-            g in grams(piece, len(g)) for g in looked for other in others for piece in rest(other)
-        ):
-            result.add(number)
-    return result
+    known = {gram for other in others for gram in rest(other)}
+    return {n for n, said in enumerate(texts) if said in others or not known.isdisjoint(rest(said))}
 
 
-fragments = st.sampled_from(
-    [" ".join(ABC[i:j]) for i, j in [(0, 5), (5, 12), (12, 26), (0, 14), (3, 11), (20, 26), (7, 9)]]
-)
+fragments = st.sampled_from([some(*each) for each in [(0, 5), (5, 12), (12, 26), (0, 14), (3, 11), (20, 26), (7, 9)]])
 prompts = st.lists(st.lists(fragments, min_size=1, max_size=5).map(" ".join), min_size=1, max_size=6)
 
 
 # What the last of the train prompts shares with the others is no part of what is evaluated.
-@example(["a b c d e a b c d e"], ["a b c d e f g h i", "a b c d e f g h i j k", "a b c d e a b c d e f g h i"])
+@example([f"{some(0, 5)} {some(0, 5)}"], [some(0, 9), some(0, 11), f"{some(0, 5)} {some(0, 9)}"])
 @given(prompts, prompts)
-@settings(max_examples=200)
+@settings(max_examples=100, deadline=None)
 def test_what_is_found_is_what_a_slow_search_finds(evaluated, train):
     tests = [make_task(f"{n}", text, split="test", group=f"{n}") for n, text in enumerate(evaluated)]
     others = [make_task(f"t{n}", text, group=f"t{n}") for n, text in enumerate(train)]
@@ -157,44 +190,26 @@ def test_what_is_found_is_what_a_slow_search_finds(evaluated, train):
             assert said.words in train[int(said.other.removeprefix("t"))]
 
 
-def work(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many runs are hashed and words compared for so many tasks of evaluation and training each."""
-    done = Counter()
-
-    def counted_runs(words, length):
-        found = runs(words, length)
-        done["runs"] += len(found)
-        return found
-
-    original = overlap._equal
-
-    def counted_equal(ours, place, theirs, there):
-        found = original(ours, place, theirs, there)
-        done["words"] += found + 1
-        return found
-
-    with monkeypatch.context() as patched:
-        patched.setattr(overlap, "runs", counted_runs)
-        patched.setattr(common, "runs", counted_runs)
-        patched.setattr(overlap, "_equal", counted_equal)
-        tests = [
-            make_task(f"e{n}", TEMPLATE.format(" ".join(f"w{(n * 7 + k) % 997}" for k in range(30))), group=f"e{n}")
-            for n in range(count)
-        ]
-        train = [
-            make_task(f"t{n}", TEMPLATE.format(" ".join(f"w{(n * 5 + k) % 997}" for k in range(30))), group=f"t{n}")
-            for n in range(count)
-        ]
-        find_contamination({"test": tests}, train)
-    return done["runs"] + done["words"]
-
-
 def test_the_work_grows_with_the_number_of_tasks(monkeypatch):
-    # Ten thousand tasks of evaluation and as many of training have 55 words each, 1.1 million in all: some runs for
-    # each word, where comparing all pairs would be a hundred million comparisons of 55 words.
-    counts = [work(count, monkeypatch) for count in (1250, 2500, 5000, 10_000)]
-    assert counts[-1] < 8 * 20_000 * 55
-    assert all(1.9 < after / before < 2.1 for before, after in pairwise(counts))
+    # Each word is weighed once for every text that has it, twice where it is evaluated: 55 words of each task.
+    asked = Counter[int]()
+
+    def tasks(count: int, step: int) -> list:
+        return [
+            make_task(f"{step}/{n}", TEMPLATE.format(" ".join(f"word{(n * step + k) % 997}" for k in range(30))))
+            for n in range(count)
+        ]
+
+    for count in (500, 1000):
+
+        def weighed(word, count=count):
+            asked[count] += 1
+            return 1.0
+
+        monkeypatch.setattr(overlap, "weight", weighed)
+        find_contamination({"test": tasks(count, 7)}, tasks(count, 5))
+    assert asked[500] < 500 * 3 * 55
+    assert 1.9 < asked[1000] / asked[500] < 2.1
 
 
 def real(folder: Path, file: str, text: str, splits: tuple[str, ...], template: str = "{}") -> list:
@@ -208,7 +223,7 @@ def real(folder: Path, file: str, text: str, splits: tuple[str, ...], template: 
 
 @pytest.mark.parametrize("template", ["{}", TEMPLATE])
 def test_published_splits_hardly_overlap(template, shared_data):
-    # The three of GSM8K are variants of one another, read one by one; so are those of MBPP (docs/LOG.md, 2026-11-24).
+    # The three of GSM8K are variants of one another, read one by one; so are those of MBPP (docs/LOG.md).
     tests, train = (
         real(shared_data, f"gsm8k/{split}.jsonl", "question", (split,), template) for split in ("test", "train")
     )

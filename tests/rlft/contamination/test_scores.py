@@ -11,7 +11,7 @@ from rlft.contamination import (
 from rlft.statistics import SHARE, mean_interval
 from rlft.types import EvaluationReport
 
-EXACT, PART = Overlap("exact", "train", "t1", "a b", 2), Overlap("overlapping", "train", "t2", "c d", 13)
+EXACT, PART = Overlap("exact", "train", "t1", "a b"), Overlap("overlapping", "train", "t2", "c d")
 SCORES = {"a": 1.0, "b": 1.0, "c": 0.0, "d": 1.0, "e": 0.0}
 REPORT = EvaluationReport("test", "p", 1, {}, {"accuracy": SCORES})
 FOUND = ContaminationReport(

@@ -118,51 +118,23 @@ def test_what_overlaps_with_a_row_of_the_file_is_left_out(tmp_path, split, reaso
 
 
 SHORT = "What is the capital of Peru?"
-TWELVE = "how many kilometres is it from Lima to Cusco by the coast"
 
 
 @pytest.mark.parametrize(
     "asked",
     [
-        f"{SHORT} Please answer.",
-        f"Q: {SHORT}",
         "What is the capital of P\u0435ru?",  # a Cyrillic letter
         "What is the capital of Pe\u200bru?",  # a space of no width
-        f"{TWELVE} please answer",
-        f"dear model {TWELVE} thank you very much",
-        " ".join(TWELVE.split()[:11]),
         " ".join(f"{word[0]}\u2060{word[1:]}" for word in f"{LONG}, by day?".split()),
+        f"Dear model, {LONG.replace(' the sea', ' THE sea')}? Thank you very much.",
     ],
 )
-def test_a_held_out_question_within_another_one_or_in_disguise_is_left_out(tmp_path, asked):
-    rows = [{"question": each, "answer": "3", "split": "gate"} for each in (SHORT, TWELVE, f"{LONG}, by day?")]
-    found = left_out(tmp_path, [record(asked), record("What is the capital of Chile?")], rows=rows)
+def test_a_held_out_question_in_disguise_is_left_out(tmp_path, asked):
+    rows = [{"question": each, "answer": "3", "split": "gate"} for each in (SHORT, "5!", f"{LONG}, by day?")]
+    others = [record("What is the capital of Chile?"), record("What is 5! divided by 5?")]
+    found = left_out(tmp_path, [record(asked), *others], rows=rows)
     assert sum(found.values()) == 1
     assert set(found) <= {"in_held_out", "near_held_out"}
-
-
-def test_an_earlier_turn_may_not_hold_a_held_out_question_either(tmp_path):
-    talk = [("user", SHORT), ("assistant", "Lima"), ("user", "Are you sure?")]
-    messages = [{"role": role, "content": content} for role, content in talk]
-    asked = Record("t", {"messages": messages}, said=record("x").said)
-    rows = [{"question": SHORT, "answer": "Lima", "split": "gate"}]
-    assert left_out(tmp_path, [asked], rows=rows) == {"near_held_out": 1}
-
-
-def test_a_train_task_in_which_one_of_validation_stands_is_left_out_unless_that_is_short(tmp_path):
-    def place(question):
-        return split_of(prompt_key([{"role": "user", "content": question}]), 0.5)
-
-    # Of each pair the first stands in the second; 9 words are looked for within others, and 2 are not.
-    for words, is_found in ((9, True), (2, False)):
-        pairs = [(story := " ".join(f"w{n}x{i}" for i in range(words)), f"{story} roughly?") for n in range(20)]
-        parted = [pair for pair in pairs if (place(pair[0]), place(pair[1])) == ("validation", "train")]
-        turned = [pair for pair in pairs if (place(pair[0]), place(pair[1])) == ("train", "validation")]
-        assert parted
-        assert turned
-        tasks = ingest(tmp_path, [record(each) for pair in pairs for each in pair], use=HALF)
-        count = (len(parted) + len(turned)) * is_found
-        assert tasks.notes["use"]["left_out"] == ({"near_held_out": count} if count else {})
 
 
 def test_what_is_demonstrated_is_left_out(tmp_path):
@@ -183,7 +155,7 @@ def test_a_train_task_that_is_nearly_one_of_validation_is_left_out(tmp_path):
         return split_of(prompt_key([{"role": "user", "content": question}]), 0.5)
 
     # Of each pair 14 words in a row are the same, and no other has them.
-    stories = [" ".join(f"w{n}x{place}" for place in range(14)) for n in range(20)]
+    stories = [" ".join(f"{word}{chr(97 + n)}" for word in LONG.split()[:14]) for n in range(20)]
     pairs = [(f"{story} roughly?", f"{story} exactly?") for story in stories]
     parted = [pair for pair in pairs if place(pair[0]) != place(pair[1])]
     assert 0 < len(parted) < 20
