@@ -48,6 +48,7 @@ class ServedPolicy(PythonModel):
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = load_weights(folder, settings).to(device).eval()
         self.stop_ids = stop_token_ids(self.model, self.tokenizer)
+        self.model.generation_config = GenerationConfig()  # `generate` would take what a request leaves open from it
 
     def predict(  # type: ignore[reportIncompatibleMethodOverride]
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None

@@ -82,6 +82,7 @@ class ChatEndpoint:
         key = _read_key(model.api_key, where)
         self._requests = Requests(model.endpoint, model, {"Authorization": f"Bearer {key}"} if key else {})
         self._limit = "max_tokens"
+        self._needs_top_p = True
         self._takes_schema = True
         self._silent, self._why_silent = 0, ""
         self._lock = threading.Lock()
@@ -136,6 +137,9 @@ class ChatEndpoint:
                 self._limit = _NEW_NAME
                 renamed = {_NEW_NAME if name == "max_tokens" else name: value for name, value in body.items()}
                 return self._sent(renamed, schema, tried)
+            if refused.status == 400 and "top_p" in str(refused) and body.get("top_p") == 1:
+                self._needs_top_p = False
+                return self._sent({name: value for name, value in body.items() if name != "top_p"}, schema, tried)
             if not has_schema or refused.status not in _NOT_TAKEN:
                 raise
             response = self._sent(body, None, tried)  # raises if the schema is not what is refused
@@ -167,8 +171,13 @@ class ChatEndpoint:
     def _body(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], sampling: Sampling, seed: int
     ) -> dict[str, Any]:
-        """Return the request. What would change nothing is left out, as some servers refuse what they do not know."""
-        cut = {"top_p": (sampling.top_p, 1), "top_k": (sampling.top_k, 0), "min_p": (sampling.min_p, 0)}
+        """Return the request.
+
+        What would change nothing is left out, as some servers refuse what they do not know. `top_p` is in it unless it
+        is refused: without it some take the one of the model's `generation_config.json`.
+        """
+        cut = {"top_p": (sampling.top_p, None if self._needs_top_p else 1), "top_k": (sampling.top_k, 0)}
+        cut["min_p"] = (sampling.min_p, 0)
         return {
             "model": self.model.model,
             "messages": list(messages),

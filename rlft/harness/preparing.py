@@ -21,8 +21,9 @@ def prepare_policy(
     """Give the policy the chat template that it is trained with, and every token that ends a turn.
 
     Both are saved with the policy. Unless `settings` name a template, it is the model's own if that keeps earlier
-    turns as they were, else the one that is shipped for its family. Several environments share one. Returns what makes the tokens
-    of a task's prompt. Raises PolicyError if neither does, EnvironmentSetupError for tools that cannot be described.
+    turns as they were, else the one that is shipped for its family. Several environments share one. Returns what
+    makes the tokens of a task's prompt. Raises PolicyError if neither does, EnvironmentSetupError for tools that cannot
+    be described.
     """
     members = environment.members if isinstance(environment, Several) else {"": environment}
     grounds = {name: open_playground(member, harness) for name, member in members.items()}

@@ -22,7 +22,13 @@ import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from rlft.errors import DamagedError, PolicyError, WeightsRemovedError
 from rlft.formats import KEY, POLICY
@@ -204,6 +210,7 @@ def load_policy(folder: PolicyFolder, device: torch.device) -> Policy:
             model: Any = AutoModelForCausalLM.from_pretrained(folder.path / "model", dtype=DTYPES[metadata.dtype])
         else:
             model = PeftModel.from_pretrained(base, str(folder.path / "model"), is_trainable=True)
+            model.generation_config = GenerationConfig.from_pretrained(folder.path / "model")  # its own end tokens
     except Exception as cause:  # beside LOAD_ERRORS what tokenizers raises, which has no class of its own
         raise folder.damage("model", f"the policy does not load: {first_line(cause)}") from cause
     align(model)

@@ -90,7 +90,10 @@ def in_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def load_base(name: str, revision: str | None, dtype: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load model and tokenizer by hub name or folder. Raises PolicyError if either is missing or incomplete."""
+    """Load model and tokenizer by hub name or folder; of `generation_config.json` the end tokens are kept.
+
+    Raises PolicyError if either is missing or incomplete.
+    """
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -109,6 +112,8 @@ def load_base(name: str, revision: str | None, dtype: str) -> tuple[PreTrainedMo
             "that this machine can reach",
         ) from cause
     align(model)
+    # Evaluation and training sample by the run's settings alone, so what is served must have none of the base's.
+    model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer

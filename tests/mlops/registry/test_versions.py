@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import mlflow
 import pandas as pd
@@ -28,10 +29,16 @@ from mlops.registry.client import RegistryClient
 from mlops.registry.stored import damaged_versions, is_whole
 from mlops.registry.versions import register_policy_version
 from mlops.tracking.answers import answering
+from rlft.config import LoraSettings, PolicyConfig
+from rlft.engines.base import Sampling
+from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import DamagedError, PolicyError, TrackerError, WeightsRemovedError
-from rlft.policy import origin
+from rlft.export.folder import write_export
+from rlft.policy import load_policy, origin, save_policy
+from rlft.policy.create import create_policy
 from rlft.policy.tokens import character_tokenizer, render_prompt
 from rlft.promotion import Decision
+from tests.factories import save_base
 
 RULES = {"improvement": "fails", "suites": "passes"}
 PROMOTE, KEEP = Decision(True, ("passes: base",)), Decision(False, ("fails: base", "no champion"), rules=RULES)
@@ -489,6 +496,45 @@ def test_the_served_file_stands_alone_and_agrees_with_the_library(full, tokenize
     )
     assert served_policy.prompt_ids(chat, messages) == render_prompt(chat, messages)
     assert chat.decode(served_policy.prompt_ids(chat, messages)) == "<1+><2=>="
+
+
+# What a base may set for `generate`: each of the first five changes greedy decoding, and the last two cannot be saved.
+SETS_EVERYTHING = {
+    "repetition_penalty": 5.0,
+    "no_repeat_ngram_size": 1,
+    "num_beams": 3,
+    "min_new_tokens": 30,
+    "suppress_tokens": [3, 4, 5],
+    "do_sample": False,
+    "temperature": 0.9,
+    "top_p": 0.6,
+}
+
+
+@pytest.mark.parametrize("lora", [None, LoraSettings(rank=2)])
+def test_what_is_registered_and_exported_answers_as_what_was_evaluated(tmp_path, lora):
+    base = save_base(tmp_path / "base")
+    file = base / "generation_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | SETS_EVERYTHING))
+    policy = create_policy(PolicyConfig(model=str(base), device="cpu", lora=lora), seed=0)
+    policy.model.generation_config.eos_token_id = [1, 2]  # a template's end token comes on top
+    saved = save_policy(policy, tmp_path / "policy")
+    loaded = load_policy(saved, torch.device("cpu"))
+    assert loaded.stop_token_ids() == policy.stop_token_ids() == (1, 2)
+    engine = TransformersEngine()
+    engine.load_policy(loaded)
+    ids = policy.tokenizer("1+2=").input_ids
+    expected = engine.generate([ids], Sampling(0.0, 20), [0])[0].token_ids.tolist()
+    served = served_policy.ServedPolicy()
+    served.load_context(SimpleNamespace(artifacts={"policy": str(saved.path)}, model_config={}))
+    text = served.answer(ids, max_new_tokens=20, temperature=0.0, seed=0)
+    assert text == policy.tokenizer.decode(expected, skip_special_tokens=True)
+    (tmp_path / "merged").mkdir()
+    write_export(saved, tmp_path / "merged", merge=True)
+    exported = AutoModelForCausalLM.from_pretrained(tmp_path / "merged")
+    inputs = torch.tensor([ids])
+    found = exported.generate(inputs, attention_mask=torch.ones_like(inputs), max_new_tokens=20)
+    assert found[0, len(ids) :].tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_a_request_and_its_answer(connect):
     assert (answer.prompt_tokens, answer.completion_tokens) == (11, 3)
     assert server.paths == [ASKED]
     assert server.bodies == [
-        {"model": "small", "messages": [user("1+1=")], "temperature": 0.0, "max_tokens": 64, "seed": 5}
+        {"model": "small", "messages": [user("1+1=")], "temperature": 0.0, "top_p": 1.0, "max_tokens": 64, "seed": 5}
     ]
     assert "Authorization" not in server.headers[0]
 
@@ -65,6 +65,14 @@ def test_settings_that_change_something_are_sent_with_the_tools_and_a_seed_that_
     assert {name: body[name] for name in ("temperature", "max_tokens", "top_p", "top_k", "min_p", "seed")} == {
         "temperature": 0.7, "max_tokens": 8, "top_p": 0.9, "top_k": 20, "min_p": 0.05, "seed": 9,
     }  # fmt: skip
+
+
+def test_top_p_of_1_is_left_out_where_it_is_refused(connect):
+    server, endpoint = connect(lambda body, number: (400, "not top_p and temperature", {}) if "top_p" in body else "2")
+    assert [asked(endpoint).message["content"] for _ in range(2)] == ["2", "2"]
+    assert ["top_p" in body for body in server.bodies] == [True, False, False]  # it is known then
+    with pytest.raises(ServerRefusedError):
+        asked(endpoint, Sampling(0.7, 8, top_p=0.9))
 
 
 @pytest.mark.parametrize(
