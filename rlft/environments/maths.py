@@ -23,7 +23,7 @@ from rlft.graders.symbolic import same_answer
 from rlft.types import Task, Trajectory
 
 _VARIABLE = re.compile(r"[0-9.}][A-Za-z]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")  # so that 3t is not read as 3 tons
-_LAYOUT = re.compile(r"\s+|\\left|\\right|\\[,;:! ]|\$")
+_LAYOUT = re.compile(r"(?<![0-9])\s+|\s+(?![0-9])|\\left|\\right|\\[,;:! ]|\$")
 
 
 class Maths(BaseEnv):
@@ -95,7 +95,9 @@ def _gold(answer: Any) -> str:
 
 
 def _is_gold(answer: str, gold: str) -> bool:
-    """Return whether an answer is the gold one: as exact numbers if the gold is a number, else as expressions."""
+    """Return whether an answer is the gold one: the same text, or the same number if the gold is one, or expression."""
+    if _without_layout(plain_latex(answer)) == _without_layout(plain_latex(gold)):
+        return True
     if len(answer) > LONGEST_ANSWER:
         return False
     (name, asked), (other_name, said) = _name_and_value(gold), _name_and_value(answer)

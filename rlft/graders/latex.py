@@ -18,8 +18,14 @@ DEEPEST = 6
 """How deep brackets of any kind may be nested in an answer: the parser's time doubles with each level."""
 _MOST_BARS = 8  # of absolute values; the parser has to try which of them open and which close
 _MOST_DIGITS = 40  # of one number
-_FUNCTIONS = ("sin", "cos", "tan", "sec", "csc", "cot", "arcsin", "arccos", "arctan", "ln", "log", "exp")
-_LETTERS = ("alpha", "beta", "gamma", "lambda", "mu", "phi", "omega", "theta", "pi", "infty", "emptyset", "varnothing")
+_FUNCTIONS = "sin cos tan sec csc cot arcsin arccos arctan sinh cosh tanh coth ln log exp"
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi "
+    "omega Delta Theta Lambda Xi Sigma Phi Psi Omega"
+)
+GREEK = _GREEK.split()
+"""The Greek letters that are read. A capital pi and gamma are not, which the parser takes for numbers."""
+_LETTERS = (*GREEK, "ell", "hbar", "infty", "emptyset", "varnothing")
 _SIGNS = (
     "binom",
     "lfloor",
@@ -42,7 +48,7 @@ _SIGNS = (
 )
 _RELATIONS = ("le", "leq", "ge", "geq", "lt", "gt", "ne", "neq")
 _LAYOUT = ("left", "right", "text", "mathrm", "mathbf", "mathbb", "begin", "end", "quad")
-_COMMANDS = frozenset({*_FUNCTIONS, *_LETTERS, *_SIGNS, *_RELATIONS, *_LAYOUT})
+_COMMANDS = frozenset({*_FUNCTIONS.split(), *_LETTERS, *_SIGNS, *_RELATIONS, *_LAYOUT})
 _ALLOWED = re.compile(r"[A-Za-z0-9\s\\{}()\[\]+\-*/^=<>,.;:|&%$_!]*")
 _SMALL_FACTORIAL = re.compile(
     r"(?:(?<![0-9.])(?:1?[0-9]|20)|(?<![A-Za-z])[a-z]|\([a-z][+-](?:[0-9]{1,2}|[a-z])\))!(?!!)"

@@ -17,21 +17,21 @@ MOST_ITEMS = 10_000
 """The most items of a list; a longer one is not read."""
 
 _ITEMS = re.compile(r"[,;\n]")
-_BULLET = re.compile(r"(?:[-*•]|[0-9]{1,4}[.)])\s+")
+_BULLET, _NUMBER = re.compile(r"[-*•]\s+"), re.compile(r"(?:[-*•]|[0-9]{1,4}[.)])\s+")
 
 
-def read_items(value: Any, separator: str | None = None) -> list[str] | None:
+def read_items(value: Any, separator: str | None = None, *, numbered: bool = True) -> list[str] | None:
     """Return the items of a JSON list or object, or of a text that lists them; `None` if it is none or has too many.
 
     A text may be a JSON list. The items of any other text stand between `separator`, or commas, semicolons and ends of
-    lines; bullets and numbers before them are dropped, and empty ones too. Those of an object are `key: value`, one for
-    each value of a list. Items that are not text are written as JSON.
+    lines; bullets before them are dropped, empty ones too, and, if they are `numbered`, numbers such as `1.`. Those of
+    an object are `key: value`, one for each value of a list. Items that are not text are written as JSON.
     """
     if isinstance(value, str) and (listed := _json_list(value)) is not None:
         items = [plain(each) for each in listed]
     elif isinstance(value, str):
         parts = value.split(separator) if separator else _ITEMS.split(value)
-        items = [_BULLET.sub("", part.strip(), count=1).strip() for part in parts]
+        items = [(_NUMBER if numbered else _BULLET).sub("", part.strip(), count=1).strip() for part in parts]
         items = [item for item in items if item]
     elif isinstance(value, Sequence):
         items = [plain(each) for each in value]

@@ -3,21 +3,27 @@ r"""Brings answers in LaTeX into one notation, so that layout, names, units and 
 from __future__ import annotations
 
 import re
+import unicodedata
 from fractions import Fraction
 
+from rlft.graders.latex import GREEK
 from rlft.graders.numbers import is_unit
 
 _UNICODE = {
-    "\u2212": "-", "\u2013": "-", "\u00b7": r"\cdot ", "\u00d7": r"\times ", "π": r"\pi ", "θ": r"\theta ",
+    "\u2212": "-", "\u2013": "-", "\u00b7": r"\cdot ", "\u00d7": r"\times ", "ϕ": r"\phi ", "ϵ": r"\epsilon ",
     "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "\u222a": r"\cup ", "∩": r"\cap ", "∈": r"\in ",
     "±": r"\pm ", "√": r"\sqrt ", "∅": r"\emptyset ", "°": r"^\circ ",
 }  # fmt: skip
+for _name in GREEK:  # Unicode's lamda has no b
+    _size = "SMALL" if _name.islower() else "CAPITAL"
+    _UNICODE[unicodedata.lookup(f"GREEK {_size} LETTER {_name.replace('mbda', 'mda')}")] = rf"\{_name} "
 _SAME_SIGNS = (  # in this order: a thin space within a number goes before all others become ordinary spaces
     (re.compile(r"(?<=[0-9])\\[,!;: ](?=[0-9]{3}(?![0-9]))"), ""),
     (re.compile(r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle)(?![A-Za-z])\.?"), ""),
     (re.compile(r"\\!|\{\}(?=\{|$)"), ""),
     (re.compile(r"\\(?:quad|qquad)(?![A-Za-z])|(?<!\\)\\[,;: ]|~"), " "),
     (re.compile(r"\{([:,])\}"), r"\1"),
+    (re.compile(r"\\var(?=(?:epsilon|theta|kappa|rho|sigma|phi)(?![A-Za-z]))"), r"\\"),
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)|math(?:rm|bf|it|sf)|mbox)(?![A-Za-z])"), r"\\text"),
     (re.compile(r"\\(?:[lr]?vert|mid)(?![A-Za-z])"), "|"),
@@ -42,7 +48,8 @@ _BRACKETED = re.compile(r"\((-?[0-9./]+)\)")
 _LETTERS = re.compile(r"[A-Za-z][A-Za-z .,'&/-]*")
 _CHOICE = re.compile(r"\(\s*([A-Za-z])\s*\)")
 _BASED = re.compile(r"(?P<digits>[0-9A-Fa-f]*[0-9][0-9A-Fa-f]*)_(?:\{(?P<group>[0-9]+)\}|(?P<one>[0-9]))")
-_CLOCK_OR_RATIO = re.compile(r"[0-9]+(?:\s*:\s*[0-9]+)+(?:\s*[ap]\.?m\.?)?")
+_CLOCK_OR_RATIO = re.compile(r"[0-9]+(?:\s*:\s*[0-9]+)+(?:\s*[ap]\.?m\.?)?", re.IGNORECASE)
+_OR = re.compile(r"\s*(?:\\text\{\s*(?:or|and)\s*\}|\b(?:or|and)\b|,)\s*")
 _CAPITALS = re.compile(r"[A-Z]{2,}")
 _RECURRING = re.compile(
     r"(?P<sign>-?)(?P<whole>[0-9]{0,20})\.(?P<digits>[0-9]{0,20})\\(?:overline|bar|dot)\{(?P<again>[0-9]{1,20})\}"
@@ -73,9 +80,16 @@ def without_unit(plain: str) -> str:
 
 
 def named_value(plain: str) -> tuple[str, str] | None:
-    r"""Return (name, value) of `x = 5`, `f(x) = x^2` or `x \in [0, 1]`; `None` for all else, such as `2x = 4`."""
-    match = _NAME.fullmatch(plain)
-    return (re.sub(r"\s", "", plain[: match.start("value")]), match["value"].strip()) if match else None
+    r"""Return (name, value) of `x = 5`, `f(x) = x^2` or `x \in [0, 1]`; `None` for all else, such as `2x = 4`.
+
+    The value of `x = 1 \text{ or } x = 2` is `1, 2`.
+    """
+    for parts in (_OR.split(plain), [plain]):
+        found = [match for part in parts if (match := _NAME.fullmatch(part))]
+        names = {re.sub(r"\s", "", match.string[: match.start("value")]) for match in found}
+        if len(found) == len(parts) and len(names) == 1:
+            return names.pop(), ", ".join(match["value"].strip() for match in found)
+    return None
 
 
 def words_of(plain: str) -> str | None:

@@ -19,6 +19,7 @@ from math_verify import LatexExtractionConfig, parse
 from rlft.graders.expansion import has_power_of_matrix
 from rlft.graders.latex import may_be_parsed
 
+_EITHER = re.compile(r"\bor\b")
 _LONG_DECIMAL = re.compile(r"[0-9]*\.[0-9]{13,}")
 
 
@@ -43,15 +44,18 @@ def uniform(expression: Any, text: str) -> Any:
     symbols = {each: sympy.Symbol(each.name, real=True) for each in expression.free_symbols}
     symbols |= {each: sympy.I for each in symbols if each.name == "i"}
     decimals = {} if _LONG_DECIMAL.search(text) else {f: sympy.Rational(str(f)) for f in expression.atoms(sympy.Float)}
-    return _as_interval(expression.xreplace(symbols | decimals))
+    return _as_interval(expression.xreplace(symbols | decimals), text)
 
 
-def _as_interval(expression: Any) -> Any:
-    """Return the numbers for which `x > 3` or `1 < x < 2` is true, as a set; anything else as it is."""
-    relations = expression.args if isinstance(expression, sympy.And) else (expression,)
+def _as_interval(expression: Any, text: str) -> Any:
+    """Return the numbers for which `x > 3`, `1 < x < 2` or `x < 1 or x > 2` is true, as a set; all else as it is."""
+    is_either = isinstance(expression, sympy.FiniteSet) and _EITHER.search(text) is not None
+    relations = expression.args if is_either or isinstance(expression, sympy.And) else (expression,)
     letters = {letter for relation in relations for letter in relation.free_symbols}
     intervals = [_half_line(relation) for relation in relations]
-    return expression if None in intervals or len(letters) > 1 else sympy.Intersection(*intervals)
+    if None in intervals or len(letters) > 1:
+        return expression
+    return sympy.Union(*intervals) if is_either else sympy.Intersection(*intervals)
 
 
 def _half_line(relation: Any) -> Any:

@@ -163,24 +163,29 @@ class Items(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return how far the items are right, 0 to 1. Raises TaskError if the right ones are no list."""
-        gold = self._golds(gold_of(self.gold, self.read, attempt))
-        if gold is None:
+        right = gold_of(self.gold, self.read, attempt)
+        if self._golds(right) is None:
             raise _no_gold(self.gold, f"list of {' and '.join(self.pairs)}" if self.pairs else "list", attempt)
         value = value_read(self.read, attempt)
-        given = read_items(value, self.separator)
+        # A number before an item numbers it or belongs to it, as in 1. FC Köln: what fits better is meant.
+        readings = [self._compared(value, right, numbered=numbered) for numbered in (True, False)]
+        return max(readings, key=lambda verdict: verdict.score)
+
+    def _compared(self, value: Any, right: Any, *, numbered: bool) -> Verdict:
+        gold, given = self._golds(right, numbered=numbered), read_items(value, self.separator, numbered=numbered)
         if given is None and value is not None:
             raise Unmeasured(f"it has more than {MOST_ITEMS:,} items")
-        if given is None:
+        if given is None or gold is None:
             return Verdict(0.0, "it is no list")
-        ours, right = (
+        ours, theirs = (
             [normal(each, ignore_case=self.ignore_case, ignore_space=True) for each in items] for items in (given, gold)
         )
-        score = compare_items(ours, right, self.compared, ordered=self.ordered)
-        return Verdict(score, _differing(ours, right))
+        score = compare_items(ours, theirs, self.compared, ordered=self.ordered)
+        return Verdict(score, _differing(ours, theirs))
 
-    def _golds(self, value: Any) -> list[str] | None:
+    def _golds(self, value: Any, *, numbered: bool = True) -> list[str] | None:
         if self.pairs is None:
-            return read_items(value, self.separator)
+            return read_items(value, self.separator, numbered=numbered)
         name, held = self.pairs
         if not isinstance(value, list) or not all(
             isinstance(each, dict) and {name, held} <= each.keys() for each in value

@@ -104,6 +104,19 @@ def test_scores_and_passes_the_audit():
     assert report.passed, report.text()
 
 
+@pytest.mark.parametrize(
+    "gold",
+    [r"\vec{a}", r"\max(a,b)", r"\sum_{k=1}^{n} k", r"\{x\mid x>3\}", r"x\equiv 3\pmod{7}", r"\frac{\Gamma}{2}"],
+)
+def test_a_gold_that_is_not_parsed_is_right_letter_by_letter(gold):
+    assert parts(rf"\boxed{{{gold}}}", gold) == FULL
+    assert parts(rf"\boxed{{ {gold.replace(',', ', ')} }}", gold) == FULL
+
+
+def test_layout_does_not_make_two_numbers_one():
+    assert parts(r"\boxed{1 2}", "12") == FORMAT
+
+
 def test_a_gold_that_is_no_expression_is_an_error():
     with pytest.raises(ValueError, match="cannot be read"):
         parts(r"\boxed{x}", "see the figure!")

@@ -23,6 +23,10 @@ def test_a_list_is_read_from_json_and_from_text(value):
     assert read_items(value) == ["a", "b c", "1"]
 
 
+def test_a_number_before_an_item_stays_where_items_are_not_numbered():
+    assert read_items("- 2. Mai\n- 3. Juni", numbered=False) == ["2. Mai", "3. Juni"]
+
+
 def test_the_items_of_an_object_are_its_pairs():
     assert read_items({"a": 1, "b": ["x", "y"], "c": []}) == ["a: 1", "b: x", "b: y"]
 

@@ -23,6 +23,13 @@ SAME = [
     (r"\text{Evelyn}", r"\text{evelyn}"),
     ("X+1", "x+1"),
     (r"\{4\}", r"\{2^2\}"),
+    (r"2\sigma", "\u03c3+\u03c3"),
+    (r"\rho\Delta", r"\Delta \cdot \varrho"),
+    (r"2\sinh x\cosh x", r"\sinh(2x)"),
+    ("x=1,2", r"x=2 \text{ or } x=1"),
+    (r"x=1 \text{ or } x=2", "x=1, x=2"),
+    (r"x<2 \text{ or } x>3", r"(-\infty,2)\cup(3,\infty)"),
+    (r"3:30\text{ pm}", r"\text{3:30 PM}"),
 ]
 
 
@@ -49,6 +56,10 @@ def test_equal_answers(gold, answer):
         ("x+1", ""),
         (r"\sqrt{2}", "all of them"),
         (r"\sqrt{2}", r"\int x dx"),
+        (r"\sigma^2", r"\rho^2"),
+        ("x=1,2", r"x=1 \text{ or } y=2"),
+        (r"x<2 \text{ or } x>3", r"x \le 2 \text{ or } x>3"),
+        (r"(2,3)", r"x>2 \text{ or } x<3"),
     ],
 )
 def test_different_or_unfinished_answers(gold, answer):

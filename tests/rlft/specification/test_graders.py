@@ -55,6 +55,8 @@ def grade(grader, text, *calls, item=ITEM, helpers=NONE):
         ({"type": "pattern", "pattern": r"\d", "absent": True}, {"12": 0, "a": 1}),
         ({"type": "length", "at_least": 2, "at_most": 3}, {"a": 0, "a b": 1, "a b c d": 0}),
         ({"type": "language", "language": "de"}, {"Das ist ein deutscher Satz über Katzen.": 1, "Lima": 0}),
+        ({"type": "list", "gold": "1. FC Köln, 2. Liga"}, {"1. FC Köln; 2. Liga": 1, "2. Liga, 1. FC Köln": 1}),
+        ({"type": "list", "gold": "{{item.names}}"}, {"1. Ann\n2. Bo": 1, "3. Ann, 7. Bo": 1, "1. Ann": 0.5}),
         ({"type": "number", "gold": "{{item.n}}"}, {"3": 1, "3.0 eggs": 1, "4": 0, "three": 0, "3 or 4": 0}),
         ({"type": "number", "gold": "{{item.n}}", "unit": "km", "tolerance": 0.5}, {"3400 m": 1, "3600 m": 0}),
         ({"type": "number", "gold": "200", "relative_tolerance": 0.01}, {"202": 1, "202.1": 0}),
