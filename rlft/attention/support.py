@@ -12,20 +12,23 @@ import torch
 from torch import Tensor
 
 from rlft.attention.interface import attending
-from rlft.attention.packed import Group, PackedGroups
+from rlft.attention.packed import PackedTree
+from rlft.attention.tree import Edge, Tree
 
 _log = logging.getLogger(__name__)
-_PROMPTS, _COMPLETIONS = (3, 5), ((4, 2), (3, 3, 1))  # lengths in tokens, per prompt
+# Lengths in tokens of what prompts have in common, of what is their own, of the completions of each, and of a sequence
+# that has nothing in common with the others. The longest has 8: some models have no more positions.
+_COMMON, _PROMPTS, _COMPLETIONS, _SINGLE = 2, (1, 3), ((4, 2), (3, 3, 1)), 4
 _ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}  # largest relative difference of a token's logits
 _HALF_ROUNDING = 0.2  # rounding adds up over 28 layers in bfloat16; what this would hide, a leak, has its own test
 _LEAK = 0.05  # a share of the above: two passes of the same shape are rounded alike, so less is explained by it
 
 
 def shares_prompts(model: Any) -> bool:
-    """Return whether `model` can encode a prompt once for several completions; if not, log the reason in one line."""
+    """Return whether `model` can encode common beginnings once; if not, log the reason in one line."""
     reason = _why_not(model)
     if reason:
-        _log.info("each completion is encoded with its own prompt, the plain and slower way: %s", reason)
+        _log.info("each sequence is encoded whole, the plain and slower way: %s", reason)
     return reason is None
 
 
@@ -56,11 +59,11 @@ def _objection(model: Any) -> str | None:
     return None
 
 
-class _Probe(PackedGroups):
-    """Does what `PackedGroups` does, and notes which layers have called it."""
+class _Probe(PackedTree):
+    """Does what `PackedTree` does, and notes which layers have called it."""
 
-    def __init__(self, groups: list[Group]) -> None:
-        super().__init__(groups)
+    def __init__(self, edges: tuple[Edge, ...]) -> None:
+        super().__init__(edges)
         self.layers: list[int] = []
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
@@ -77,8 +80,9 @@ def _failed_trial(model: Any) -> str | None:
     device = next(model.parameters()).device
     size = model.get_input_embeddings().weight.shape[0]
     sequences = _sequences(size)
-    ids, positions, groups = _pack(sequences)
-    attention = _Probe(groups)
+    tree = Tree.of(sequences, stride=1)
+    ids, positions = (torch.from_numpy(part)[None] for part in tree.row(sequences))
+    attention = _Probe(tree.edges)
 
     def read(ids: Tensor, positions: Tensor) -> Tensor:
         with attending(model):
@@ -90,20 +94,17 @@ def _failed_trial(model: Any) -> str | None:
         return "not every layer is one attention over all earlier tokens"
     if torch.equal(packed, read(ids, positions.flip(-1))):
         return "it does not look at the positions it is given"
-    first = slice(groups[0].completions, groups[0].completions + groups[0].lengths[0])
-    ids[0, first] = (ids[0, first] + 1) % size
-    changed = read(ids, positions)
-    if not _close(*(torch.cat([row[: first.start], row[first.stop :]]) for row in (changed, packed)), share=_LEAK):
+    edge = tree.edges[tree.paths[0][-1]]
+    own = slice(edge.start, edge.stop)
+    ids[0, own] = (ids[0, own] + 1) % size
+    others = [place for place in range(tree.size) if not own.start <= place < own.stop]
+    if not _close(read(ids, positions)[others], packed[others], share=_LEAK):
         return "a completion changes the outputs of others in the same row"
-    for (prompt, completions), group in zip(sequences, groups, strict=True):
-        start = group.completions
-        for completion in completions:
-            alone = torch.tensor([prompt + completion], device=device)
-            logits = model(input_ids=alone, attention_mask=torch.ones_like(alone), use_cache=False).logits[0]
-            ours = torch.cat([packed[group.start : group.completions], packed[start : start + len(completion)]])
-            if not _close(ours, logits):
-                return "its outputs for a packed row differ from those of single ones"
-            start += len(completion)
+    for sequence, places in zip(sequences, tree.places, strict=True):
+        alone = torch.tensor([sequence], device=device)
+        logits = model(input_ids=alone, attention_mask=torch.ones_like(alone), use_cache=False).logits[0]
+        if not _close(packed[places], logits):
+            return "its outputs for a packed row differ from those of single ones"
     return None
 
 
@@ -114,25 +115,17 @@ def _close(ours: Tensor, theirs: Tensor, *, share: float = 1.0) -> bool:
     return bool((difference <= tolerance * size).all())
 
 
-def _sequences(size: int) -> list[tuple[list[int], list[list[int]]]]:
-    """Return prompts, each with its completions, as token ids below `size` that differ and are the same every time."""
+def _sequences(size: int) -> list[list[int]]:
+    """Return sequences of token ids below `size` that differ where they are to and are the same every time."""
     step = next(number for number in (7, 11, 13, 1) if size % number)  # shares no factor with the size
-    numbers = (number * step for number in range(1, 1000))  # not from 0, often the padding, of which transformers warns
-    return [
-        ([next(numbers) % size for _ in range(prompt)], [[next(numbers) % size for _ in range(n)] for n in ns])
-        for prompt, ns in zip(_PROMPTS, _COMPLETIONS, strict=True)
-    ]
+    numbers = (number * step % size for number in range(1, 1000))  # not from 0, often the padding, of which models warn
 
+    def draw(count: int) -> list[int]:
+        return [next(numbers) for _ in range(count)]
 
-def _pack(sequences: list[tuple[list[int], list[list[int]]]]) -> tuple[Tensor, Tensor, list[Group]]:
-    """Return token ids [1, tokens], positions [1, tokens] and groups of the sequences in one row."""
-    ids: list[int] = []
-    positions: list[int] = []
-    groups = []
-    for prompt, completions in sequences:
-        groups.append(Group(len(ids), len(prompt), tuple(map(len, completions))))
-        ids += prompt + [token for completion in completions for token in completion]
-        positions += range(len(prompt))
-        for completion in completions:
-            positions += range(len(prompt), len(prompt) + len(completion))
-    return torch.tensor([ids]), torch.tensor([positions]), groups
+    common = draw(_COMMON)
+    sequences = []
+    for prompt, lengths in zip(_PROMPTS, _COMPLETIONS, strict=True):
+        beginning = common + draw(prompt)
+        sequences += [beginning + draw(length) for length in lengths]
+    return [*sequences, draw(_SINGLE)]

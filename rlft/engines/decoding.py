@@ -1,7 +1,8 @@
 """Decoders, which compute next-token logits for a batch of completions (rows) while these grow token by token.
 
-`SharedDecoder` and `RecordedDecoder` keep each prompt once for all its rows, `PlainDecoder` works with any model of
-transformers. Rows that have ended are taken out of the batch when that is worth a copy; until then they are fed along.
+`SharedDecoder` and `RecordedDecoder` keep what prompts have in common once for all rows, `PlainDecoder` works with any
+model of transformers. Rows that have ended are taken out of the batch when that is worth a copy; until then they are
+fed along.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from rlft.attention.cache import GroupCache
+from rlft.attention.cache import TreeCache
 from rlft.attention.interface import attending
+from rlft.attention.tree import Tree
 from rlft.errors import PolicyError
 from rlft.policy import Policy
 
@@ -49,29 +51,27 @@ def make_decoder(policy: Policy, prompts: Prompts, capacity: int) -> Decoder:
 
 
 class SharedDecoder:
-    """Decodes with each different prompt's keys and values kept once (`rlft.attention.cache`)."""
+    """Decodes with the keys and values of every common beginning kept once (`rlft.attention.cache`)."""
 
-    fixed = False  # whether every step does the same operations on the same memory; see `GroupCache`
+    fixed = False  # whether every step does the same operations on the same memory; see `TreeCache`
 
     def __init__(self, policy: Policy, prompts: Prompts, capacity: int) -> None:
         self.policy, self.split = policy, policy.split
-        self.prompts = {tuple(prompt): index for index, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
-        rows = [self.prompts[tuple(prompt)] for prompt in prompts]
-        self.cache = GroupCache([len(prompt) for prompt in self.prompts], rows, capacity, fixed=self.fixed)
+        self.prompts = list(dict.fromkeys(map(tuple, prompts)))
+        self.tree = Tree.of(self.prompts)
+        numbers = {prompt: number for number, prompt in enumerate(self.prompts)}
+        rows = [numbers[tuple(prompt)] for prompt in prompts]
+        self.cache = TreeCache(self.tree, rows, capacity, fixed=self.fixed)
         self.rows = torch.tensor(rows, device=policy.device)
         self.positions = torch.tensor([len(prompt) for prompt in prompts], device=policy.device)
 
     def prefill(self) -> Tensor:
-        """Encode each different prompt once; the padding is on the right, where no token of a prompt sees it."""
-        lengths = torch.tensor([len(prompt) for prompt in self.prompts])
-        ids = torch.zeros(len(lengths), int(lengths.max()), dtype=torch.int64)
-        for prompt, index in self.prompts.items():
-            ids[index, : len(prompt)] = torch.tensor(prompt)
-        positions = torch.arange(ids.shape[1]).expand_as(ids)
-        hidden = self._read(ids.to(self.policy.device), positions.to(self.policy.device))
+        """Encode what is different in the prompts, as one row."""
+        ids, positions = (torch.from_numpy(part)[None].to(self.policy.device) for part in self.tree.row(self.prompts))
+        hidden = self._read(ids, positions)
         self.cache.begin_rows()
-        last = hidden[torch.arange(len(lengths)), lengths - 1]
-        return self.split.head.logits(last)[self.rows]
+        last = torch.tensor([int(places[-1]) for places in self.tree.places], device=hidden.device)
+        return self.split.head.logits(hidden[0, last])[self.rows]
 
     def step(self, tokens: Tensor) -> Tensor:
         """Return the logits after one more token; the cache grows in place."""

@@ -1,8 +1,8 @@
 """Makes tensors of stored rollouts, in parts that fit a token budget.
 
-A part is encoded in one of two ways: packed, with each prompt once (`pack_groups`), or as one padded row per rollout
-(`pad_rows`). Both give a `Batch`, which says where every sampled token is predicted, so that the code after them is the
-same.
+A part is encoded in one of two ways: packed, with each common beginning once (`pack_tree`), or as one padded row per
+rollout (`pad_rows`). Both give a `Batch`, which says where every sampled token is predicted, so that the code after
+them is the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlft.attention.packed import Group, PackedGroups
+from rlft.attention.packed import PackedTree
+from rlft.attention.tree import Tree
 from rlft.types import Rollout
 
 Advantage = float | np.ndarray
@@ -37,7 +38,7 @@ class Batch:
     token_ids: Tensor
     positions: Tensor
     attention_mask: Tensor | None
-    attention: PackedGroups | None
+    attention: PackedTree | None
     sources: Tensor
     targets: Tensor
     rollouts: Tensor
@@ -51,64 +52,16 @@ class Batch:
         return values.new_zeros(self.mask.shape).index_put((self.rollouts, self.columns), values)
 
 
-def pack_groups(pairs: Sequence[Pair], device: torch.device, *, joins_single: bool = False) -> Batch:
-    """Make a batch of one row in which every prompt stands once, followed by its completions without padding.
+def pack_tree(pairs: Sequence[Pair], device: torch.device) -> Batch:
+    """Make a batch of one row in which every common beginning stands once, without padding.
 
-    With `joins_single` the rollouts that share their prompt with no other are put side by side as whole sequences,
-    whose attention is computed for many at once, which is faster. Raises ValueError for a rollout without a prompt, as
-    `pad_rows` does.
+    Raises ValueError for a rollout without a prompt, as `pad_rows` does.
     """
-    row, single = _PackedRow(pairs), list[int]()
-    for prompt, members in _by_prompt(pairs):
-        if joins_single and len(members) == 1:
-            single += members
-        else:
-            row.add_group(len(prompt), members)
-    if single:
-        row.add_whole(single)
-    ids, positions = (
-        torch.from_numpy(np.concatenate(part).astype(np.int64))[None] for part in (row.ids, row.positions)
-    )
-    return _batch(pairs, ids, positions, None, PackedGroups(row.groups), row.sources, device)
-
-
-class _PackedRow:
-    """Puts groups of rollouts one after the other, and notes where the tokens after each prompt are predicted."""
-
-    def __init__(self, pairs: Sequence[Pair]) -> None:
-        self._pairs, self._end = pairs, 0
-        self.ids: list[np.ndarray] = []
-        self.positions: list[np.ndarray] = []
-        self.groups: list[Group] = []
-        self.sources: dict[int, np.ndarray] = {}
-
-    def add_group(self, prompt: int, members: Sequence[int]) -> None:
-        """Add a prompt of so many tokens and the completions of these rollouts, from long to short."""
-        lengths = [_encoded(self._pairs[member][0]) for member in members]
-        self.groups.append(Group(self._end, prompt, tuple(lengths)))
-        self._add(members[0], 0, prompt)
-        last_of_prompt = self._end - 1
-        for member, length in zip(members, lengths, strict=True):
-            # A completion's first token is predicted at the prompt's last one, which the whole group has in common.
-            self.sources[member] = np.concatenate([[last_of_prompt], np.arange(self._end, self._end + length)])
-            self._add(member, prompt, length)
-
-    def add_whole(self, members: Sequence[int]) -> None:
-        """Add these rollouts as sequences that have no prompt in common."""
-        lengths = {
-            member: self._pairs[member][0].prompt_length + _encoded(self._pairs[member][0]) for member in members
-        }
-        ordered = sorted(members, key=lambda member: -lengths[member])
-        self.groups.append(Group(self._end, 0, tuple(lengths[member] for member in ordered)))
-        for member in ordered:
-            first = self._end + self._pairs[member][0].prompt_length - 1
-            self._add(member, 0, lengths[member])
-            self.sources[member] = np.arange(first, self._end)
-
-    def _add(self, member: int, start: int, length: int) -> None:
-        self.ids.append(self._pairs[member][0].token_ids[start : start + length])
-        self.positions.append(np.arange(start, start + length))
-        self._end += length
+    tree = _tree(pairs)
+    ids, positions = (torch.from_numpy(part)[None] for part in tree.row(map(_read, pairs)))
+    # A completion's first token is predicted at the prompt's last one, which all that share the prompt have in common.
+    sources = {number: tree.places[number][max(pair[0].prompt_length - 1, 0) :] for number, pair in enumerate(pairs)}
+    return _batch(pairs, ids, positions, None, PackedTree(tree.edges), sources, device)
 
 
 def pad_rows(pairs: Sequence[Pair], device: torch.device) -> Batch:
@@ -125,35 +78,26 @@ def pad_rows(pairs: Sequence[Pair], device: torch.device) -> Batch:
     return _batch(pairs, ids, positions, attention, None, sources, device)
 
 
-def split_groups(groups: Sequence[Sequence[Pair]], budget: int) -> Iterator[list[Pair]]:
-    """Yield parts whose packed size is at most `budget` tokens, a prompt counted once in each part.
+def split_tree(pairs: Sequence[Pair], budget: int) -> Iterator[list[Pair]]:
+    """Yield parts whose packed size is at most `budget` tokens, and that end where the least is shared with the next.
 
-    A group that does not fit is cut; its prompt is then encoded once in every part. A rollout that exceeds the budget
-    alone is a part of its own.
+    What two parts have in common is encoded in both. A rollout that exceeds the budget alone is a part of its own.
     """
-    part: list[Pair] = []
-    used = 0
-    for group in groups:
-        prompts: set[bytes] = set()
-        for pair in sorted(group, key=lambda pair: -_encoded(pair[0])):
-            prompt = _prompt(pair[0]).tobytes()
-            cost = _encoded(pair[0]) + (0 if prompt in prompts else pair[0].prompt_length)
-            if part and used + cost > budget:
-                yield part
-                part, used, prompts = [], 0, set()
-                cost = _encoded(pair[0]) + pair[0].prompt_length
-            part.append(pair)
-            used += cost
-            prompts.add(prompt)
-    if part:
-        yield part
+    tree = _tree(pairs)
+    start = 0
+    while start < len(pairs):
+        used, stop = len(tree.places[tree.order[start]]), start + 1
+        while stop < len(pairs) and used + (cost := len(tree.places[tree.order[stop]]) - tree.shared[stop]) <= budget:
+            used, stop = used + cost, stop + 1
+        if stop < len(pairs):
+            stop = min(range(stop, start, -1), key=tree.shared.__getitem__)
+        yield [pairs[number] for number in tree.order[start:stop]]
+        start = stop
 
 
 def packed_tokens(pairs: Sequence[Pair]) -> int:
-    """Return how many tokens long the row is that `pack_groups` makes of these rollouts."""
-    return sum(
-        len(prompt) + sum(_encoded(pairs[member][0]) for member in members) for prompt, members in _by_prompt(pairs)
-    )
+    """Return how many tokens long the row is that `pack_tree` makes of these rollouts."""
+    return _tree(pairs).size
 
 
 def split_by_tokens(pairs: Sequence[Pair], budget: int) -> Iterator[list[Pair]]:
@@ -172,8 +116,13 @@ def split_by_tokens(pairs: Sequence[Pair], budget: int) -> Iterator[list[Pair]]:
         yield part
 
 
-def _prompt(rollout: Rollout) -> np.ndarray:
-    return rollout.token_ids[: rollout.prompt_length]
+def _tree(pairs: Sequence[Pair]) -> Tree:
+    return Tree.of([_read(pair) for pair in pairs], [rollout.prompt_length for rollout, _ in pairs])
+
+
+def _read(pair: Pair) -> np.ndarray:
+    """Return the tokens that the model must read: those before the last sampled one."""
+    return pair[0].token_ids[: pair[0].prompt_length + _encoded(pair[0])]
 
 
 def _encoded(rollout: Rollout) -> int:
@@ -182,21 +131,12 @@ def _encoded(rollout: Rollout) -> int:
     return max(int(sampled[-1]) - rollout.prompt_length, 0) if len(sampled) else 0
 
 
-def _by_prompt(pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, list[int]]]:
-    """Yield each different prompt with the indices of its rollouts, long completions first, as `Group` wants them."""
-    members: dict[bytes, list[int]] = {}
-    for number, (rollout, _) in enumerate(pairs):
-        members.setdefault(_prompt(rollout).tobytes(), []).append(number)
-    for numbers in members.values():
-        yield _prompt(pairs[numbers[0]][0]), sorted(numbers, key=lambda number: -_encoded(pairs[number][0]))
-
-
 def _batch(
     pairs: Sequence[Pair],
     token_ids: Tensor,
     positions: Tensor,
     attention_mask: Tensor | None,
-    attention: PackedGroups | None,
+    attention: PackedTree | None,
     predicted_at: dict[int, np.ndarray],
     device: torch.device,
 ) -> Batch:

@@ -1,7 +1,7 @@
 """Imitates rollouts by cross-entropy: supervised fine-tuning, and the control by rejection sampling.
 
-Rollouts are read as GRPO reads them: prompts once where the model allows it, without padding there, in parts that fit a
-token budget, with logits at the imitated tokens alone.
+Rollouts are read as GRPO reads them: common beginnings once where the model allows it, without padding there, in parts
+that fit a token budget, with logits at the imitated tokens alone.
 """
 
 from __future__ import annotations
@@ -32,14 +32,12 @@ def imitate(
     """Add the gradients of the mean cross-entropy over the sampled tokens of `rollouts`; return that mean, in nats.
 
     The distribution is that at `temperature`. `token_budget` and `checkpointing` are the settings
-    `training.per_step_token_budget` and `training.gradient_checkpointing`. Rollouts of one task must have one prompt.
+    `training.per_step_token_budget` and `training.gradient_checkpointing`.
     `policy.find_out` must have been called before its model was changed.
     """
-    groups: dict[str, list[Pair]] = {}
-    for rollout in rollouts:
-        groups.setdefault(rollout.task_id, []).append((rollout, 0.0))  # an advantage is not needed
+    pairs: list[Pair] = [(rollout, 0.0) for rollout in rollouts]  # an advantage is not needed
     tokens = max(1, sum(int(rollout.loss_mask.sum()) for rollout in rollouts))
-    parts = split_parts(policy, list(groups.values()), token_budget)
+    parts = split_parts(policy, [[pair] for pair in pairs], token_budget)
     return sum(_backward(policy, part, tokens, temperature, checkpointing) for part in parts)
 
 
@@ -51,7 +49,7 @@ def imitation_flops(shape: ModelShape, rollouts: Sequence[Rollout], *, shares_pr
 
 def _backward(policy: Policy, pairs: Sequence[Pair], tokens: int, temperature: float, checkpointing: bool) -> float:
     """Add this part's gradients and return its share of the mean over `tokens`."""
-    batch = make_batch(policy, pairs, joins_single=True)  # a demonstration has a prompt of its own
+    batch = make_batch(policy, pairs)
     packed: AbstractContextManager[Any] = attending(policy.model) if batch.attention else nullcontext()
     with packed, gradient_checkpointing(policy.model, checkpointing), fused(policy.fusible):
         found = token_logprobs(policy, batch, temperature, with_entropy=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlft.policy import Policy
-from rlft.training.batching import Batch, Pair, pack_groups, packed_tokens, pad_rows, split_by_tokens, split_groups
+from rlft.training.batching import Batch, Pair, pack_tree, packed_tokens, pad_rows, split_by_tokens, split_tree
 
 # Tokens of a part. Larger ones are no faster on a CPU: memory that is freed between them is paged in again.
 _CPU_TOKENS, _GPU_TOKENS = 3072, 16384
@@ -14,16 +14,13 @@ _CPU_TOKENS, _GPU_TOKENS = 3072, 16384
 def split_parts(policy: Policy, groups: Sequence[Sequence[Pair]], budget: int | None = None) -> list[list[Pair]]:
     """Return the rollouts of groups in parts of at most `budget` tokens (`training.per_step_token_budget`)."""
     most = _default_budget(policy, groups) if budget is None else budget
-    if policy.shares_prompts:
-        return list(split_groups(groups, most))
-    return list(split_by_tokens([pair for group in groups for pair in group], most))
+    split = split_tree if policy.shares_prompts else split_by_tokens
+    return list(split([pair for group in groups for pair in group], most))
 
 
-def make_batch(policy: Policy, pairs: Sequence[Pair], *, joins_single: bool = False) -> Batch:
-    """Return rollouts as a batch: packed where the policy can read that (`joins_single` as there), or else padded."""
-    if policy.shares_prompts:
-        return pack_groups(pairs, policy.device, joins_single=joins_single)
-    return pad_rows(pairs, policy.device)
+def make_batch(policy: Policy, pairs: Sequence[Pair]) -> Batch:
+    """Return rollouts as a batch: packed where the policy can read that, or else padded."""
+    return (pack_tree if policy.shares_prompts else pad_rows)(pairs, policy.device)
 
 
 def _default_budget(policy: Policy, groups: Sequence[Sequence[Pair]]) -> int:

@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.attention.cache import GroupCache
+from rlft.attention.cache import TreeCache
+from rlft.attention.tree import Tree
 
 SCALE, WIDTH, LAYERS = 0.5, 8, 2
 
@@ -24,25 +25,23 @@ def softmax_attention(query, key, value):
 class Conversation:
     """A cache under random queries, keys and values, and all keys and values of each row written down beside it."""
 
-    def __init__(
-        self, prompt_lengths, prompt_of_row, capacity, *, heads=(4, 2), dtype=torch.float64, seed=0, fixed=False
-    ):
+    def __init__(self, prompts, prompt_of_row, capacity, *, heads=(4, 2), dtype=torch.float64, seed=0, fixed=False):
+        """`prompts` are token ids, or lengths of prompts that have nothing in common."""
+        prompts = [[number] * prompt if isinstance(prompt, int) else prompt for number, prompt in enumerate(prompts)]
         self.generator = torch.Generator().manual_seed(seed)
         self.heads, self.dtype = heads, dtype
-        self.cache = GroupCache(prompt_lengths, prompt_of_row, capacity, fixed=fixed)
+        tree = Tree.of(prompts, stride=1)
+        self.cache = TreeCache(tree, prompt_of_row, capacity, fixed=fixed)
         self.seen = []  # by layer, by row: keys and values
         for layer in range(LAYERS):
-            query, key, value = self.draw(len(prompt_lengths), max(prompt_lengths))
+            query, key, value = self.draw(1, tree.size)
             output = self.cache.attend(layer, query, key, value, SCALE)
-            for prompt, length in enumerate(prompt_lengths):  # what stands right of a prompt changes nothing in it
-                for place in range(length):
-                    seen = slice(0, place + 1)
-                    expected = softmax_attention(
-                        query[prompt, :, place : place + 1], key[prompt, :, seen], value[prompt, :, seen]
-                    )
-                    torch.testing.assert_close(output[prompt, :, place : place + 1], expected, rtol=0, atol=1e-10)
-            kept = [(key[p, :, : prompt_lengths[p]], value[p, :, : prompt_lengths[p]]) for p in prompt_of_row]
-            self.seen.append(kept)
+            for places in tree.places:  # what others have in the row changes nothing
+                for length in range(1, len(places) + 1):
+                    seen, at = places[:length], places[length - 1]
+                    expected = softmax_attention(query[0, :, [at]], key[0, :, seen], value[0, :, seen])
+                    torch.testing.assert_close(output[0, :, [at]], expected, rtol=0, atol=1e-10)
+            self.seen.append([(key[0, :, tree.places[p]], value[0, :, tree.places[p]]) for p in prompt_of_row])
         self.cache.begin_rows()
 
     def draw(self, batch, tokens):
@@ -110,10 +109,23 @@ def test_prompts_that_lose_all_their_rows():
     talk.say()
 
 
+@pytest.mark.parametrize("fixed", [False, True])
+def test_prompts_that_begin_alike(fixed):
+    # three levels: [1 2] of four prompts, [3] of three of them, and what is their own; the last has nothing in common
+    prompts = [[1, 2, 3, 4, 5], [1, 2, 3, 6], [1, 2, 3], [1, 2, 7], [8, 9]]
+    talk = Conversation(prompts, [0, 1, 1, 2, 3, 4, 4, 0], 6, fixed=fixed)
+    talk.say()
+    assert talk.keep([1, 3, 5])
+    talk.say()
+    assert talk.keep([2])  # which has one level alone
+    talk.say()
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_whoever_leaves_and_whenever(data):
-    lengths = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    prompt = st.lists(st.integers(0, 2), min_size=1, max_size=6)
+    lengths = data.draw(st.lists(prompt, min_size=1, max_size=5))
     rows = data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1, max_size=8))
     talk = Conversation(lengths, rows, 5, seed=len(rows))
     for _ in range(5):
@@ -136,17 +148,18 @@ def test_a_row_that_leaves_alone_stays_to_be_fed():
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
 def test_shorter_types(dtype, tolerance):
     generator = torch.Generator().manual_seed(0)
-    cache = GroupCache([2, 4], [1, 0, 1], 2)
-    key, value = draw(generator, 2, 2, 4, WIDTH, dtype=dtype), draw(generator, 2, 2, 4, WIDTH, dtype=dtype)
-    cache.attend(0, draw(generator, 2, 4, 4, WIDTH, dtype=dtype), key, value, SCALE)
+    tree = Tree.of([[1, 2], [3, 4, 5, 6]])
+    cache = TreeCache(tree, [1, 0, 1], 2)
+    key, value = (draw(generator, 1, 2, 6, WIDTH, dtype=dtype) for _ in range(2))
+    cache.attend(0, draw(generator, 1, 4, 6, WIDTH, dtype=dtype), key, value, SCALE)
     cache.begin_rows()
     query = draw(generator, 3, 4, 1, WIDTH, dtype=dtype)
     own_key, own_value = (draw(generator, 3, 2, 1, WIDTH, dtype=dtype) for _ in range(2))
     output = cache.attend(0, query, own_key, own_value, SCALE)
     assert output.dtype == dtype
-    for row, (prompt, length) in enumerate([(1, 4), (0, 2), (1, 4)]):
-        keys = torch.cat([key[prompt, :, :length], own_key[row]], 1).double()
-        values = torch.cat([value[prompt, :, :length], own_value[row]], 1).double()
+    for row, prompt in enumerate([1, 0, 1]):
+        keys = torch.cat([key[0, :, tree.places[prompt]], own_key[row]], 1).double()
+        values = torch.cat([value[0, :, tree.places[prompt]], own_value[row]], 1).double()
         expected = softmax_attention(query[row].double(), keys, values)
         torch.testing.assert_close(output[row].double(), expected, rtol=tolerance, atol=tolerance)
 
@@ -154,7 +167,7 @@ def test_shorter_types(dtype, tolerance):
 def test_what_others_say_is_not_heard():
     def outputs(word):
         generator = torch.Generator().manual_seed(0)
-        cache = GroupCache([3], [0, 0], 2)
+        cache = TreeCache(Tree.of([[1, 2, 3]]), [0, 0], 2)
         cache.attend(0, *(draw(generator, 1, 2, 3, WIDTH) for _ in range(3)), SCALE)
         cache.begin_rows()
         query, key, value = (draw(generator, 2, 2, 1, WIDTH) for _ in range(3))
@@ -167,6 +180,10 @@ def test_what_others_say_is_not_heard():
     assert not torch.equal(one[1], other[1])
 
 
-def test_a_prompt_is_kept_once_however_many_rows_it_has():
-    cache = Conversation([3, 5], [0] * 6 + [1] * 2, 4).cache
-    assert {tuple(key.shape) for key, _ in cache.prompt_keys.values()} == {(2, 2, 5, WIDTH)}
+def test_a_beginning_is_kept_once_however_many_rows_it_has():
+    talk = Conversation([[1, 2, 3], [1, 2, 4, 5]], [0] * 6 + [1] * 2, 4)
+    talk.say()
+    # by layer: one edge of [1 2]; two edges below it, padded to the longer one
+    assert [[tuple(key.shape) for key, _ in levels] for levels in talk.cache.edge_keys.values()] == [
+        [(1, 2, 2, WIDTH), (2, 2, 2, WIDTH)]
+    ] * LAYERS

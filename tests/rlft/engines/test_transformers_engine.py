@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig, GPTNeoConfig
 from rlft.engines import transformers_engine
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.training.batching import pack_groups, pad_rows
+from rlft.training.batching import pack_tree, pad_rows
 from rlft.training.logprobs import token_logprobs
 from tests.factories import make_policy, make_rollout
 from tests.rlft.attention.models import EOS, FAMILIES, OTHERS, make_small_policy
@@ -95,7 +95,7 @@ def test_log_probabilities_are_those_of_the_trainer(way, family, temperature):
         (make_rollout(prompt=p, completion=g.token_ids.tolist(), logprobs=g.logprobs.tolist()), 0.0)
         for p, g in zip(prompts, generations, strict=True)
     ]
-    batch = (pack_groups if way == "shared" else pad_rows)(pairs, policy.device)
+    batch = (pack_tree if way == "shared" else pad_rows)(pairs, policy.device)
     logprobs = token_logprobs(policy, batch, temperature).logprobs.detach()
     torch.testing.assert_close(logprobs, batch.logprobs, rtol=0, atol=1e-4 if family == "mamba" else 1e-5)
     assert len({len(g.token_ids) for g in generations}) > 1, "completions of different lengths"

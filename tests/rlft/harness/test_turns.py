@@ -19,7 +19,7 @@ from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
 from rlft.policy.tokens import character_tokenizer
 from rlft.rewards.scoring import score_rollouts
-from rlft.training.batching import pack_groups, pad_rows
+from rlft.training.batching import pack_tree, pad_rows
 from rlft.types import Rollouts
 from tests.factories import make_policy, make_task
 
@@ -330,7 +330,7 @@ class Echo(BaseEnv):
         return {"x": 1.0}
 
 
-@pytest.mark.parametrize("read", [pack_groups, pad_rows])
+@pytest.mark.parametrize("read", [pack_tree, pad_rows])
 def test_the_trainer_finds_the_log_probabilities_of_every_sampled_token(read):
     # A model scores the whole sequence at once; that is what each turn was sampled with, tools' tokens in between.
     policy = make_policy(max_position_embeddings=256, characters=string.printable)

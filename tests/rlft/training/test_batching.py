@@ -1,20 +1,16 @@
 """Tensors from rollouts, packed and padded, and parts that fit a budget."""
 
-from functools import partial
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.attention.packed import Group
-from rlft.training.batching import pack_groups, pad_rows, split_by_tokens, split_groups
+from rlft.training.batching import pack_tree, pad_rows, split_by_tokens, split_tree
 from tests.factories import make_rollout
 
 CPU = torch.device("cpu")
-WAYS = {"packed": pack_groups, "whole": partial(pack_groups, joins_single=True), "padded": pad_rows}
+WAYS = {"packed": pack_tree, "padded": pad_rows}
 
 
 def rollout_of(prompt, completion, sampled=None, sample=0, task="t0"):
@@ -40,30 +36,16 @@ def groups_of_rollouts(draw):
     return groups
 
 
-def test_rollouts_that_share_no_prompt_are_put_side_by_side_as_whole_sequences():
-    # First the two of one prompt, as below; then the longer of the others, [3 9 4] without its last token, and [6].
-    pairs = [(rollout_of(*each), 0.0) for each in (([6], [9]), ([7, 8], [4, 1]), ([7, 8], [5, 6, 1]), ([3], [9, 4]))]
-    batch = pack_groups(pairs, CPU, joins_single=True)
-    assert batch.token_ids.tolist() == [[7, 8, 5, 6, 4, 3, 9, 6]]
-    assert batch.positions.tolist() == [[0, 1, 2, 3, 2, 0, 1, 0]]
-    assert batch.attention is not None
-    assert batch.attention.groups == (Group(0, 2, (2, 1)), Group(5, 0, (2, 1)))
-    # [9] is predicted at 7, [4 1] at the end of the prompt and at 4, [5 6 1] at 1, 2 and 3, [9 4] at 5 and 6
-    assert batch.sources.tolist() == [7, 1, 4, 1, 2, 3, 5, 6]
-    assert batch.targets.tolist() == [9, 4, 1, 5, 6, 1, 9, 4]
-
-
 def test_packed_by_value():
-    # Rows: the prompt [7, 8], then the longer completion [5, 6] without its last token 1, then [4] without its last;
+    # The row: the prompt [7, 8], then the longer completion [5, 6] without its last token 1, then [4] without its last;
     # then the prompt [3] and nothing of [9], whose only token is predicted by the prompt.
     short = rollout_of([7, 8], [4, 1])
     long = rollout_of([7, 8], [5, 6, 1])
     other = rollout_of([3], [9])
-    batch = pack_groups([(short, 1.5), (long, -0.5), (other, 0.25)], CPU)
+    batch = pack_tree([(short, 1.5), (long, -0.5), (other, 0.25)], CPU)
     assert batch.token_ids.tolist() == [[7, 8, 5, 6, 4, 3]]
     assert batch.positions.tolist() == [[0, 1, 2, 3, 2, 0]]
     assert batch.attention_mask is None
-    assert batch.attention.groups == (Group(0, 2, (2, 1)), Group(5, 1, (0,)))
     # short: 4 is predicted at the prompt's end (1), 1 at the 4 (4); long: 5, 6, 1 at 1, 2, 3; other: 9 at 5
     assert batch.sources.tolist() == [1, 4, 1, 2, 3, 5]
     assert batch.targets.tolist() == [4, 1, 5, 6, 1, 9]
@@ -145,20 +127,6 @@ def test_every_sampled_token_is_predicted_where_the_token_before_it_stands(way, 
         assert known == advantage
 
 
-@given(groups=groups_of_rollouts())
-def test_a_packed_row_holds_every_prompt_once_and_no_token_in_vain(groups):
-    pairs = [pair for group in groups for pair in group]
-    batch = pack_groups(pairs, CPU)
-    prompts = {tuple(r.token_ids[: r.prompt_length].tolist()) for r, _ in pairs}
-    last = [np.flatnonzero(r.loss_mask)[-1] - r.prompt_length if r.loss_mask.any() else 0 for r, _ in pairs]
-    assert batch.token_ids.shape == (1, sum(map(len, prompts)) + sum(last))
-    assert len(batch.attention.groups) == len(prompts)
-    ids = batch.token_ids[0].tolist()
-    assert {tuple(ids[g.start : g.completions]) for g in batch.attention.groups} == prompts
-    for group in batch.attention.groups:
-        assert list(group.lengths) == sorted(group.lengths, reverse=True)
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_rollout_without_a_prompt(way):
     with pytest.raises(ValueError, match="train-0-t0-0 has no prompt"):
@@ -166,7 +134,7 @@ def test_a_rollout_without_a_prompt(way):
 
 
 def test_values_go_back_to_their_places():
-    batch = pack_groups([(rollout_of([7], [4, 5, 6], [True, False, True]), 0.0), (rollout_of([7], [8]), 0.0)], CPU)
+    batch = pack_tree([(rollout_of([7], [4, 5, 6], [True, False, True]), 0.0), (rollout_of([7], [8]), 0.0)], CPU)
     values = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     spread = batch.spread(values)
     assert spread.tolist() == [[1, 0, 2], [3, 0, 0]]
@@ -174,51 +142,50 @@ def test_values_go_back_to_their_places():
     assert values.grad.tolist() == [1, 100, 1000]
 
 
+def flat(groups):
+    return [pair for group in groups for pair in group]
+
+
 def packed_size(part):
-    return pack_groups(part, CPU).token_ids.numel()
+    return pack_tree(part, CPU).token_ids.numel()
 
 
 @given(groups=groups_of_rollouts(), budget=st.integers(1, 60))
 def test_parts_hold_every_rollout_once_within_the_budget(groups, budget):
-    parts = list(split_groups(groups, budget))
-    flat = [id(rollout) for part in parts for rollout, _ in part]
-    assert sorted(flat) == sorted(id(rollout) for group in groups for rollout, _ in group)
+    parts = list(split_tree(flat(groups), budget))
+    assert sorted(id(rollout) for rollout, _ in flat(parts)) == sorted(id(rollout) for rollout, _ in flat(groups))
     for part in parts:
         assert len(part) == 1 or packed_size(part) <= budget
 
 
-@given(groups=groups_of_rollouts(), budget=st.integers(1, 60))
-def test_no_part_has_room_for_the_rollout_that_begins_the_next(groups, budget):
-    parts = list(split_groups(groups, budget))
-    owner = {id(rollout): number for number, group in enumerate(groups) for rollout, _ in group}
-    for before, after in pairwise(parts):
-        both = [*before, after[0]]
-        tasks = {owner[id(rollout)] for rollout, _ in before}
-        shared = {(owner[id(r)], r.token_ids[: r.prompt_length].tobytes()) for r, _ in both}
-        if len({prompt for _, prompt in shared}) == len(shared):  # groups of equal prompts are counted apart
-            assert packed_size(both) > budget, tasks
-
-
 def test_a_group_that_is_cut_encodes_its_prompt_once_in_every_part():
-    # 6 completions with 3 encoded tokens each and a prompt of 4: 4 + 2 * 3 = 10 holds two of them
-    group = [(rollout_of([7, 8, 9, 3], [4, 5, 6, 1], sample=i), 0.0) for i in range(6)]
-    parts = list(split_groups([group], 10))
-    assert [len(part) for part in parts] == [2, 2, 2]
-    for part in parts:
-        assert [group.prompt for group in pack_groups(part, CPU).attention.groups] == [4]
-    assert [len(part) for part in split_groups([group], 22)] == [6]
-    assert [len(part) for part in split_groups([group], 21)] == [5, 1]
-    assert [len(part) for part in split_groups([group], 1)] == [1] * 6
+    # 6 completions with 3 encoded tokens each, all different, and a prompt of 4: 4 + 2 * 3 = 10 holds two of them
+    group = [(rollout_of([7, 8, 9, 3], [10 + i, 5, 6, 1], sample=i), 0.0) for i in range(6)]
+    assert [len(part) for part in split_tree(group, 10)] == [2, 2, 2]
+    assert [packed_size(part) for part in split_tree(group, 10)] == [10] * 3
+    assert [len(part) for part in split_tree(group, 22)] == [6]
+    assert [len(part) for part in split_tree(group, 21)] == [5, 1]
+    assert [len(part) for part in split_tree(group, 1)] == [1] * 6
+
+
+def test_what_begins_alike_stays_together():
+    # Two groups, each a prompt of 20 and two completions of 3: 26. A part of 32 has room for one rollout of the second
+    # group beside the first, and ends between the groups, though both begin with the same 16 tokens.
+    groups = [[(rollout_of([7] * 16 + [t] * 4, [8 + i, 5, 6, 1], sample=i), 0.0) for i in (0, 1)] for t in (3, 4)]
+    parts = list(split_tree([groups[1][0], groups[0][0], groups[1][1], groups[0][1]], 32))
+    assert [[rollout.token_ids[16] for rollout, _ in part] for part in parts] == [[3, 3], [4, 4]]
+    assert [packed_size(part) for part in parts] == [26, 26]
+    assert packed_size(flat(groups)) == 36  # 16 + 2 * (4 + 2 * 3)
 
 
 def test_small_groups_share_a_part():
     # each group: a prompt of 2 and one encoded token = 3; 3 groups in 9
-    groups = [[(rollout_of([task, task], [4, 1], task=f"t{task}"), 0.0)] for task in (3, 4, 5, 6)]
-    assert [len(part) for part in split_groups(groups, 9)] == [3, 1]
+    pairs = [(rollout_of([task, task], [4, 1], task=f"t{task}"), 0.0) for task in (3, 4, 5, 6)]
+    assert [len(part) for part in split_tree(pairs, 9)] == [3, 1]
 
 
 def test_no_rollouts_no_parts():
-    assert list(split_groups([], 5)) == list(split_by_tokens([], 5)) == []
+    assert list(split_tree([], 5)) == list(split_by_tokens([], 5)) == []
 
 
 LENGTHS = st.lists(st.integers(1, 40), max_size=40)

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from rlft.attention.interface import attending
-from rlft.training.batching import pack_groups, pad_rows
+from rlft.training.batching import pack_tree, pad_rows
 from rlft.training.checkpointing import gradient_checkpointing
 from rlft.training.logprobs import _taken, token_logprobs
 from tests.factories import make_rollout
 from tests.rlft.attention.models import FAMILIES, OTHERS, alone, make_small_policy, tokens_read
 
 CPU = torch.device("cpu")
-WAYS = {"packed": pack_groups, "padded": pad_rows}
+WAYS = {"packed": pack_tree, "padded": pad_rows}
 # By task: a prompt and its completions. One token, lengths far apart, several of one length; a group of one.
 GROUPS = [
     ([4, 5, 6], [[7], [8, 9, 10, 11, 12, 13, 14, 15, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1], [5, 4, 3, 1], [9, 9, 9, 9]]),
@@ -161,7 +161,7 @@ def test_a_completion_sees_neither_another_nor_another_group(family):
     policy = make_small_policy(family)
     rows = rollouts(holes=False)
     with torch.no_grad():
-        before = token_logprobs(policy, pack_groups([(row, 0.0) for row in rows], CPU), 1.0).logprobs
+        before = token_logprobs(policy, pack_tree([(row, 0.0) for row in rows], CPU), 1.0).logprobs
         for number, row in enumerate(rows):
             tokens = row.token_ids.copy()
             tokens[row.prompt_length :] = 15 - tokens[row.prompt_length :] % 13
@@ -170,7 +170,7 @@ def test_a_completion_sees_neither_another_nor_another_group(family):
                 make_rollout(prompt=tokens[: row.prompt_length], completion=tokens[row.prompt_length :]),
                 *rows[number + 1 :],
             ]
-            after = token_logprobs(policy, pack_groups([(row, 0.0) for row in changed], CPU), 1.0).logprobs
+            after = token_logprobs(policy, pack_tree([(row, 0.0) for row in changed], CPU), 1.0).logprobs
             others = [place for place in range(len(rows)) if place != number]
             assert torch.equal(before[others], after[others])
             assert not torch.equal(before[number], after[number])
@@ -186,20 +186,20 @@ def test_a_token_does_not_see_what_comes_after_it(way):
     assert not torch.equal(one[2], other[2])
 
 
-def test_a_prompt_is_read_once():
+def test_what_begins_alike_is_read_once():
     policy = make_small_policy("qwen3")
     assert policy.shares_prompts
     assert policy.split.body is not None  # these read some tokens too, before anyone counts
     read = tokens_read(policy.model)
     pairs = [(row, 0.0) for row in rollouts(holes=False)]
-    token_logprobs(policy, pack_groups(pairs, CPU), 1.0)
-    # prompts of 3, 1 and 7; completions without their last token: 0 + 17 + 3 + 3, 6 + 6 + 1, 2
-    assert read == [(True, 11 + 23 + 13 + 2)]
+    token_logprobs(policy, pack_tree(pairs, CPU), 1.0)
+    # prompts of 3, 1 and 7; completions without their last token: 0 + 17 + 3 + 3, 6 (of two, then equal) + 1, 2
+    assert read == [(True, 11 + 23 + 7 + 2)]
 
 
 def test_entropy_only_where_it_is_asked_for():
     policy = make_small_policy("qwen3")
-    batch = pack_groups([(row, 0.0) for row in rollouts()], CPU)
+    batch = pack_tree([(row, 0.0) for row in rollouts()], CPU)
     assert token_logprobs(policy, batch, 1.0, with_entropy=False).entropy is None
     assert not token_logprobs(policy, batch, 1.0).entropy.requires_grad
 

@@ -14,7 +14,7 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.outcome import Failure
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training import parts, trainer
-from rlft.training.batching import pack_groups, pad_rows
+from rlft.training.batching import pack_tree, pad_rows
 from rlft.training.logprobs import token_logprobs
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
@@ -82,11 +82,11 @@ def encoded(monkeypatch):
     """Token ids of every rollout the trainer has a model encode, with and without gradient."""
     rows = {True: [], False: []}
 
-    def spy(pairs, device, **options):
+    def spy(pairs, device):
         rows[torch.is_grad_enabled()] += [rollout.token_ids.tolist() for rollout, _ in pairs]
-        return pack_groups(pairs, device, **options)
+        return pack_tree(pairs, device)
 
-    monkeypatch.setattr(parts, "pack_groups", spy)
+    monkeypatch.setattr(parts, "pack_tree", spy)
     return rows
 
 

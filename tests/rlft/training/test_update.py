@@ -1,6 +1,7 @@
 """Optimizer steps: gradients that do not depend on how a batch is cut, and no pass over a token that is not needed."""
 
 import dataclasses
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from rlft.losses import LOSSES
 from rlft.progress import Meter
 from rlft.training import limits, update
-from rlft.training.batching import pack_groups, packed_tokens, pad_rows, split_groups
+from rlft.training.batching import pack_tree, packed_tokens, pad_rows, split_tree
 from rlft.training.limits import TrainingStopped
 from rlft.training.loss import Whole
 from rlft.training.optimizer import prepare_optimizer
@@ -101,7 +102,7 @@ def assert_close(found, expected, tolerance=1e-6):
 
 def budget_for(groups, parts):
     """The largest budget that cuts these groups into so many parts."""
-    return max(b for b in range(1, 80) if len(list(split_groups(groups, b))) == parts)
+    return max(b for b in range(1, 80) if len(list(split_tree(flat(groups), b))) == parts)
 
 
 @pytest.mark.parametrize("level", ["token", "sequence"])
@@ -220,7 +221,7 @@ def ready(policy):
 
 def check_tokens(groups):
     """Tokens that are read after an update to see how far it went."""
-    return pack_groups(flat(limits._some(groups, 1 / 16)), torch.device("cpu")).token_ids.numel()
+    return pack_tree(flat(limits._some(groups, 1 / 16)), torch.device("cpu")).token_ids.numel()
 
 
 def test_fresh_rollouts_are_read_once_and_their_ratio_is_one(monkeypatch):
@@ -237,7 +238,7 @@ def test_fresh_rollouts_are_read_once_and_their_ratio_is_one(monkeypatch):
     updater = make_updater(policy, epsilon=1e-9, per_step_token_budget=20, importance_sampling_correction="token_mask")
     read = tokens_read(policy.model)
     updater.step(groups)
-    parts = [pack_groups(part, policy.device).token_ids.numel() for part in split_groups(groups, 20)]
+    parts = [pack_tree(part, policy.device).token_ids.numel() for part in split_tree(flat(groups), 20)]
     assert read == [*[(True, size) for size in parts], (False, check_tokens(groups))]
     assert len(parts) > 1
     assert all(seen)
@@ -377,8 +378,9 @@ def engine_logprobs(groups):
 
 
 def one_order(groups):
-    """Rollouts in the order in which a part of the whole holds them: long ones first within their group."""
-    return [sorted(group, key=lambda pair: -pair[0].completion_length) for group in groups]
+    """Rollouts in the order in which a part of the whole holds them."""
+    (part,) = split_tree(flat(groups), 10_000)
+    return [list(group) for _, group in groupby(part, key=lambda pair: pair[0].task_id)]
 
 
 @pytest.mark.parametrize("fresh", [True, False])
