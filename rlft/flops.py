@@ -8,7 +8,7 @@ norms, activations, and what is computed twice to save memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from rlft.attention.tree import Tree
 from rlft.types import Rollout
 
 ROLLOUT_FLOPS, TRAIN_FLOPS = "perf/rollout_flops", "perf/train_flops"  # the metrics of a round
@@ -64,15 +65,15 @@ def shape_of(model: Any) -> ModelShape:
 
 
 def sampling_flops(shape: ModelShape, rollouts: Iterable[Rollout]) -> float:
-    """Return what sampling these rollouts costs: the prompt of a task is read once, and later turns read all anew."""
-    total, read = 0.0, set[str]()
+    """Return what sampling these rollouts costs: a common beginning of prompts is read once, later turns all anew."""
+    rollouts = list(rollouts)
+    prompts = {rollout.token_ids[: rollout.prompt_length].tobytes(): rollout for rollout in rollouts}
+    read = _encoded([each.token_ids[: each.prompt_length] for each in prompts.values()], None, times=1)
+    total = shape.forward(read[0], len(prompts), read[1])
     for rollout in rollouts:
         for start, end in _sampled_parts(rollout):
-            first = start == rollout.prompt_length
-            if not (first and rollout.task_id in read):
+            if start > rollout.prompt_length:
                 total += shape.forward(start, 1, start**2)
-            if first:
-                read.add(rollout.task_id)
             fed = end - start - 1  # the last token of a turn is read by nobody
             total += shape.forward(fed, fed, fed * start + fed * (fed + 1) / 2)
     return total
@@ -90,22 +91,25 @@ def training_flops(
 ) -> float:
     """Return what a round of GRPO costs, on those of the rollouts whose ids are `trained`.
 
-    They are dealt out to `updates`, and gone through `iterations` times. With `shares_prompts` an update reads a prompt
-    once for its rollouts of a task. `readings` passes without gradients are added, such as that of the reference. The
-    checks of the KL after an update read a sixteenth of its tokens and are left out.
+    They are dealt out to `updates`, and gone through `iterations` times. With `shares_prompts` an update reads once
+    what its rollouts have in common at their beginning. `readings` passes without gradients are added, such as that of
+    the reference. The checks of the KL after an update read a sixteenth of its tokens and are left out.
     """
-    total, members = 0.0, dict[str, int]()
-    for rollout in rollouts:
-        if rollout.rollout_id not in trained:
-            continue
-        seen = members[rollout.task_id] = members.get(rollout.task_id, 0) + 1
-        prompt, length = rollout.prompt_length, rollout.completion_length - 1
-        tokens, pairs = length, length * (prompt + length)
-        if not shares_prompts or seen <= updates:
-            tokens, pairs = tokens + prompt, pairs + prompt * (prompt if shares_prompts else prompt + length)
-        place = tokens, int(rollout.loss_mask.sum()), pairs
-        total += iterations * shape.training(*place) + readings * shape.forward(*place)
-    return total
+    taken = [rollout for rollout in rollouts if rollout.rollout_id in trained]
+    sequences = [rollout.token_ids[:-1] for rollout in taken]  # the last token is read by nobody
+    if shares_prompts:
+        tokens, pairs = _encoded(sequences, [rollout.prompt_length for rollout in taken], times=updates)
+    else:
+        tokens, pairs = sum(map(len, sequences)), sum(len(sequence) ** 2 for sequence in sequences)
+    place = tokens, sum(int(rollout.loss_mask.sum()) for rollout in taken), pairs
+    return iterations * shape.training(*place) + readings * shape.forward(*place)
+
+
+def _encoded(sequences: Sequence[np.ndarray], prompts: Sequence[int] | None, *, times: int) -> tuple[int, int]:
+    """Return how many tokens and pairs of attention are encoded if each edge is read at most `times` times."""
+    edges = Tree.of(sequences, prompts).edges
+    sizes = [(min(edge.count, times), edge.stop - edge.start, edge.depth) for edge in edges]
+    return sum(n * size for n, size, _ in sizes), sum(n * size * (depth + size) for n, size, depth in sizes)
 
 
 def _sampled_parts(rollout: Rollout) -> list[tuple[int, int]]:

@@ -53,7 +53,7 @@ def rollout(number, mask):
     return make_rollout(
         rollout_id=f"r{number}",
         task_id="t",
-        token_ids=np.ones(len(mask), dtype=np.int32),
+        token_ids=np.where(mask, number + 2, 1).astype(np.int32),  # completions differ from the first token on
         loss_mask=mask,
         logprobs=np.zeros(len(mask), dtype=np.float32),
         prompt_length=int(np.flatnonzero(mask)[0]),
