@@ -82,7 +82,7 @@ class Policy:
 
     @cached_property
     def shares_prompts(self) -> bool:
-        """Whether the model can encode a prompt once for several completions, tried out at the first use."""
+        """Whether the model can encode common beginnings once, tried out at the first use."""
         return shares_prompts(self.model)
 
     @cached_property
