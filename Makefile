@@ -56,8 +56,10 @@ $(BIN)/uv:
 	$(BIN)/pip install --quiet uv==$(UV_VERSION)
 
 $(BASE): $(BIN)/uv requirements/base.txt requirements/overrides.txt pyproject.toml
+	@echo "Installing PyTorch, Transformers, ZenML, MLflow and what they need into .venv: usually 1 to 3 minutes"
 	$(BIN)/uv pip install --quiet $(TORCH) --override requirements/overrides.txt -r requirements/base.txt
 	$(BIN)/uv pip install --quiet --no-deps --editable .
+	@echo "Compiling them, so that every command starts sooner: usually half a minute"
 	$(BIN)/python -m compileall -q -j 0 rlft mlops materializers steps pipelines cli
 	@# What a run imports is compiled now: where PYTHONDONTWRITEBYTECODE is set, every start would compile it again.
 	@# From a file, since ZenML refuses to be imported by `python -c` outside of a repository of its own.

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 def say_start(name: str) -> None:
     """Log the first line of a run, before the imports that take long."""
-    logger.info("%s begins: its set-up is checked, then ZenML, MLflow and torch are loaded, which takes seconds", name)
+    logger.info("%s begins: its set-up is checked, then ZenML, MLflow and torch are loaded: usually 10 s", name)
 
 
 def tell_dead(home: Home) -> None:

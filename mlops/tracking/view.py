@@ -16,8 +16,8 @@ VIEW_TAG = f"mlflow.sharedViewState.{_KEY}"
 _GAIN = "metrics.`0_result/gain`"
 # The columns in their order, and how wide they are, in pixels: as wide as their titles.
 _COLUMNS = {
-    "attributes.`Run Name`": 150,
-    "runDateAndNestInfo": 120,
+    "attributes.`Run Name`": 140,
+    "runDateAndNestInfo": 140,
     "tags.`rlft.status`": 110,
     "metrics.`0_result/before`": 125,
     "metrics.`0_result/after`": 115,
