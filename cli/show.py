@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mlops.stored.rollouts import ScoredRound
 
 
-_WIDE = 120  # columns of a terminal in which the list has room for answers
-_BEGINNING = 30  # characters of an answer in the list
+_WIDE = 120  # columns of a terminal in which the list has room for more than the result
+_BEGINNING = 30  # characters of a prompt or an answer in the list, and half as many in a narrow terminal
 
 
 class Kind(StrEnum):
@@ -51,7 +51,7 @@ def show(
             help="Number of a round, from 0, or name of an evaluation, such as baseline, validation_r001 or final."
         ),
     ],
-    rollout: Annotated[str | None, typer.Argument(help="Id of a rollout, or its place in the list, from 0.")] = None,
+    rollout: Annotated[str | None, typer.Argument(help="Id of a rollout, or its number in the list.")] = None,
     only: Annotated[Kind | None, typer.Option(help="List only rollouts of this kind.")] = None,
     limit: Annotated[
         int, typer.Option(help="List at most so many rollouts; 0 lists all, and --json has no limit.", min=0)
@@ -63,7 +63,7 @@ def show(
 ) -> None:
     """Show a rollout of a past run, message by message, with its reward and its fate.
 
-    Without ROLLOUT the rollouts of the round are listed.
+    Without ROLLOUT the rollouts of the round are listed, the best and the worst of them first.
     """
     with guarded(verbose, None):
         home = find_home()
@@ -100,43 +100,45 @@ def _read(run: str, round: str, stack: str | None) -> ScoredRound:
 
 
 def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str, there: str) -> None:
-    """Print the first `limit` rows (0: all), how many there are, and the `command` that shows one of them.
+    """Print the best and the worst of the rows, `limit` in all (0: all rows), and the `command` that shows one of them.
 
-    `there` are the command's options.
+    What has no score stands last. `there` are the command's options.
     """
-    shown = rows[:limit] if limit else rows
+    shown = sorted(rows, key=lambda row: (row["total"] is None, -(row["total"] or 0)))
+    if is_cut := 0 < limit < len(rows):
+        shown = shown[: (limit + 1) // 2] + shown[len(rows) - limit // 2 :]
     is_wide = console.width >= _WIDE
-    columns = [
-        "",
-        "rollout",
-        "split",
-        "total",
-        "solved",
-        "turns",
-        "tool calls",
-        "stop",
-        *(["answer"] * is_wide),
-        "error",
-    ]
-    table = Table(*columns, box=None)
+    columns = ["solved", "turns", "tool calls", "stop", "split", "rollout"] if is_wide else []
+    table = Table("", "prompt", "answer", "right answer", "reward", *columns, "error", box=None)
     for row in shown:
-        table.add_row(*_cells(row, answer=is_wide), styled(row["error"] or "", "red"))
+        table.add_row(*_cells(row, is_wide=is_wide), styled(row["error"] or "", "red"))
     console.print(table)
-    more = f", of which {len(shown)} are listed (--limit 0 lists all)" if len(shown) < len(rows) else ""
+    more = f", of which the {len(shown)} best and worst are listed (--limit 0 lists all)" if is_cut else ""
     kinds = " | ".join(Kind)
     console.print(styled(f"{len(rows)} rollouts of {name}{more}; --only {kinds} lists some of them"))
     if shown:
         console.print(styled(f"`{command} {shown[0]['index']}{there}` shows the first one's conversation"))
 
 
-def _cells(row: dict[str, Any], *, answer: bool) -> Iterator[str]:
-    """Yield what the list shows of a rollout before its error; of its `answer` only the beginning."""
-    yield from (str(row["index"]), row["rollout_id"], row["split"] or "", number(row["total"]))
-    yield {True: "yes", False: "no", None: ""}[row["solved"]]
-    failed = f" ({row['tool_errors']} failed)" if row["tool_errors"] else ""
-    yield from (str(row["turns"]), f"{row['tool_calls']}{failed}", str(row["stop_reason"]))
-    if answer:
-        yield " ".join((row["answer"] or "")[:_BEGINNING].split())
+def _cells(row: dict[str, Any], *, is_wide: bool) -> Iterator[str]:
+    """Yield what the list shows of a rollout before its error; of texts only the beginning."""
+    yield str(row["index"])
+    said = (
+        row["said"] if row["answer"] is None else row["answer"]
+    )  # of an answer that could not be read all that is said
+    for text in (row["prompt"], said, row["right_answer"]):
+        yield " ".join(_in_words(text)[: _BEGINNING if is_wide else _BEGINNING // 2].split())
+    yield number(row["total"])
+    if is_wide:
+        yield {True: "yes", False: "no", None: ""}[row["solved"]]
+        failed = f" ({row['tool_errors']} failed)" if row["tool_errors"] else ""
+        yield from (str(row["turns"]), f"{row['tool_calls']}{failed}", str(row["stop_reason"]))
+        yield from (row["split"] or "", row["rollout_id"])
+
+
+def _in_words(answer: Any) -> str:
+    """Return an answer, which may be any JSON value, as a person reads it; `None` is empty."""
+    return (answer or "") if isinstance(answer, str | None) else json.dumps(answer, ensure_ascii=False)
 
 
 def show_record(record: dict[str, Any], *, full: bool) -> None:
@@ -153,7 +155,8 @@ def show_record(record: dict[str, Any], *, full: bool) -> None:
         "stop": record["stop_reason"] + (", truncated" if record["truncated"] else ""),
         "turns": f"{record['turns']}, {record['tool_calls']} tool calls, {record['tool_errors']} failed",
         "tokens": _tokens(record["tokens"]),
-        "answer": reward and reward["answer"],
+        "right answer": _in_words(record["right_answer"]),
+        "model's answer": reward and reward["answer"],
         "fate": record["fate"],
         "age": record["age"] and f"sampled by the policy of {record['age']} round of training before",
         "drawn": record["drawn"],
@@ -164,7 +167,7 @@ def show_record(record: dict[str, Any], *, full: bool) -> None:
     }
     for name, fact in facts.items():
         if fact:
-            console.print_behind(f"{name:<9} ", str(fact), "red" if name in ("error", "scoring") else "")
+            console.print_behind(f"{name:<14} ", str(fact), "red" if name in ("error", "scoring") else "")
 
 
 def _tokens(tokens: dict[str, int]) -> str:

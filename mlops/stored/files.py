@@ -26,6 +26,7 @@ from rlft import storage
 from rlft.errors import DamagedError, FormatVersionError
 from rlft.formats import KEY, REPORT
 from rlft.seals import Seal
+from rlft.types import Task
 
 _OF_A_ROUND = (ROLLOUTS, REWARDS, TRAIN_REPORT, UNUSED)
 _EXACT = "SELECT id FROM pipeline_run WHERE id = ? OR name = ?"
@@ -94,7 +95,7 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
         if rewards is None
         else read(rewards, REWARDS, lambda content: storage.rewards_from_table(_table(content))),
         fates,
-        {} if tasks is None else _splits(home, tasks),
+        {} if tasks is None else _tasks(home, tasks),
         drawn,
         age,
     )
@@ -107,11 +108,10 @@ def _fates(content: bytes) -> tuple[dict[str, str], dict[str, str], int]:
     return dict(report["fates"]), dict(report.get("drawn", {})), int(report.get("age", 0))
 
 
-def _splits(home: Home, file: Path) -> dict[str, str]:
-    """Return {id: split} of stored tasks; nothing of damaged ones, as the rollouts that are asked for are whole."""
+def _tasks(home: Home, file: Path) -> dict[str, Task]:
+    """Return stored tasks by their ids; nothing of damaged ones, as the rollouts that are asked for are whole."""
     try:
-        table = _checked(home, file, _table)
-        return dict(zip(table["id"].to_pylist(), table["split"].to_pylist(), strict=True))
+        return _checked(home, file, lambda content: storage.tasks_from_table(_table(content))).by_id()
     except (DamagedError, KeyError):
         return {}
 

@@ -25,7 +25,7 @@ from mlops.ids import (
 )
 from rlft.errors import DamagedError, RlftError
 from rlft.outcome import as_text
-from rlft.types import Reward, Rewards, Rollout, Rollouts, TaskSet
+from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
 _ARRAYS = ("token_ids", "loss_mask", "logprobs")
 # Steps that a replay has given what another run has stored, as an input of the output's name.
@@ -40,7 +40,7 @@ _READERS = {
 class ScoredRound:
     """The rollouts of one round of a run, their rewards, and the fates that training gave them (none elsewhere).
 
-    `splits` has the split of each task by its id, where the run's tasks can be read. `drawn` says of each task why it
+    `tasks` has each task by its id, where the run's tasks can be read. `drawn` says of each task why it
     was drawn for training, where tasks are not drawn uniformly. `age` is how many rounds of training the policy that
     sampled them was behind the one that was trained on them; `None` outside training.
     """
@@ -49,7 +49,7 @@ class ScoredRound:
     rollouts: Rollouts
     rewards: Rewards | None
     fates: Mapping[str, str]
-    splits: Mapping[str, str] = field(default_factory=dict)
+    tasks: Mapping[str, Task] = field(default_factory=dict)
     drawn: Mapping[str, str] = field(default_factory=dict)
     age: int | None = None
 
@@ -72,18 +72,22 @@ class ScoredRound:
         """Yield a summary of each rollout, as JSON, in the order in which they are stored."""
         totals = {reward.rollout_id: reward for reward in self.rewards or ()}
         for index, rollout in enumerate(self.rollouts):
-            reward = totals.get(rollout.rollout_id)
+            reward, task = totals.get(rollout.rollout_id), self.tasks.get(rollout.task_id)
+            said = {message["role"]: message["content"] for message in rollout.messages}  # the last of each
             yield {
                 "index": index,
                 "rollout_id": rollout.rollout_id,
-                "split": self.splits.get(rollout.task_id),
+                "prompt": task.text if task else said.get("user"),
+                "said": said.get("assistant"),
+                "answer": reward and reward.answer,
+                "right_answer": task and task.answer,
+                "split": task and task.split,
                 "total": None if reward is None else reward.total,
                 "solved": None if reward is None or reward.total is None else reward.solved,
                 "turns": rollout.turns,
                 "tool_calls": rollout.tool_calls,
                 "tool_errors": rollout.tool_errors,
                 "stop_reason": rollout.stop_reason,
-                "answer": reward and reward.answer,
                 "error": as_text(rollout.error or (reward and reward.error)),
             }
 
@@ -93,7 +97,8 @@ class ScoredRound:
         `tokens` says how many stand in the `prompt`, were `sampled`, and were `told` (by tools and the environment).
         `reward` holds the parts with their weights, `fate` what training made of it (`None` outside training), `age`
         by how many rounds of training the policy that sampled it was older than the one that was trained on it,
-        and `drawn` why its task was drawn (`None` if every task is drawn as often as any other).
+        `drawn` why its task was drawn (`None` if every task is drawn as often as any other), and `right_answer` what
+        the task has as its answer.
         """
         known = {each.name: getattr(rollout, each.name) for each in fields(Rollout) if each.name not in _ARRAYS}
         sampled = int(np.count_nonzero(rollout.loss_mask))
@@ -113,6 +118,7 @@ class ScoredRound:
             "fate": self.fates.get(rollout.rollout_id),
             "age": self.age,
             "drawn": self.drawn.get(rollout.task_id),
+            "right_answer": (task := self.tasks.get(rollout.task_id)) and task.answer,
         }
 
 
@@ -145,15 +151,15 @@ def load_round(run: str, round: str) -> ScoredRound:
     rewards = stored_output(found, REWARDS, name)
     report = stored_output(found, TRAIN_REPORT, name) or stored_output(found, UNUSED, name)
     fates, drawn, age = ({}, {}, None) if report is None else (report.fates, report.drawn, report.age)
-    return ScoredRound(name, rollouts, rewards, fates, _splits(found), drawn, age)
+    return ScoredRound(name, rollouts, rewards, fates, _tasks(found), drawn, age)
 
 
-def _splits(run: Any) -> dict[str, str]:
+def _tasks(run: Any) -> dict[str, Task]:
     try:
         tasks = stored_output(run, TASKS, "")
     except DamagedError:  # what is asked for are rollouts, which are whole
         return {}
-    return {} if tasks is None else {task.id: task.split for task in tasks.tasks}
+    return {} if tasks is None else tasks.by_id()
 
 
 def stored_output(run: Any, stored: Stored, name: str) -> Any:

@@ -17,7 +17,7 @@ from mlops.runtime.interrupted import _state
 from mlops.stored import rollouts as stored_rollouts
 from mlops.stored.rollouts import ScoredRound
 from rlft.types import Rewards, Rollouts
-from tests.factories import make_reward, make_rollout
+from tests.factories import make_reward, make_rollout, make_task
 
 
 def round_of_60():
@@ -27,8 +27,8 @@ def round_of_60():
     ]
     totals = (1.0, 0.5, None, 0.5)
     rewards = tuple(make_reward(each, totals[place % 4], answer=f"a{place}\n") for place, each in enumerate(rollouts))
-    splits = {rollout.task_id: "gate" for rollout in rollouts[:1]}
-    return ScoredRound("baseline", Rollouts(tuple(rollouts)), Rewards(rewards, {}), {}, splits)
+    tasks = {"t00": make_task("t00", "1 + 1 =", 2, split="gate")}
+    return ScoredRound("baseline", Rollouts(tuple(rollouts)), Rewards(rewards, {}), {}, tasks)
 
 
 @pytest.fixture
@@ -58,29 +58,32 @@ def test_what_has_no_score_is_not_unsolved(show):
     assert listed(show("--only", "unsolved")) == [place for place in range(60) if place % 4 in (1, 3)]
 
 
-def test_the_first_are_listed_with_failed_calls_and_the_command_that_shows_one(show):
+def test_the_best_and_worst_are_listed_with_failed_calls_and_the_command_that_shows_one(show):
     result = show()
-    assert listed(result) == list(range(50))
+    # 15 have 1, 30 have 0.5, 15 no score; the 25 best and the 25 worst leave out ten of those with 0.5.
+    order = [each for kinds in ((0,), (1, 3), (2,)) for each in range(60) if each % 4 in kinds]
+    assert listed(result) == order[:25] + order[35:]
     assert "3 (2 failed)" in result.stdout
-    assert (
-        "60 rollouts of baseline, of which 50 are listed (--limit 0 lists all); --only solved | unsolved | errors"
-        in result.stdout
-    )
+    assert "60 rollouts of baseline, of which the 50 best and worst are listed (--limit 0 lists all)" in result.stdout
     assert "`rlft show runs-name baseline 0` shows the first one's conversation" in result.stdout
-    assert listed(show("--limit", "0")) == list(range(60))
+    assert listed(show("--limit", "0")) == order
     assert "`rlft show runs-name baseline 3`" in show("--only", "tool-errors", "--limit", "1").stdout
     assert len(json.loads(show("--json").stdout)) == 60
 
 
-def test_the_list_says_split_solved_and_where_there_is_room_the_answer(show, monkeypatch):
+def test_the_list_says_what_was_asked_answered_and_right_and_what_it_earned(show, monkeypatch):
     lines = show().stdout.splitlines()
     assert lines[0].split() == [
-        "rollout", "split", "total", "solved", "turns", "tool", "calls", "stop", "answer", "error"
+        "prompt", "answer", "right", "answer", "reward", "solved", "turns", "tool", "calls", "stop", "split",
+        "rollout", "error",
     ]  # fmt: skip
-    assert lines[1].split() == ["0", "train-0-t00-0", "gate", "1", "yes", "1", "3", "stop", "a0"]
-    assert lines[2].split() == ["1", "train-0-t01-0", "0.5", "no", "1", "3", "stop", "a1"]
-    monkeypatch.setattr(show_cli.console, "_width", 110)
-    assert "a0" not in show().stdout
+    first = ["0", "1", "+", "1", "=", "a0", "2", "1"]
+    assert lines[1].split() == [*first, "yes", "1", "3", "stop", "gate", "train-0-t00-0"]
+    monkeypatch.setattr(show_cli.console, "_width", 80)
+    assert show().stdout.splitlines()[1].split() == first
+    one = show("0").stdout
+    assert re.search(r"^right answer +2$", one, re.MULTILINE)
+    assert re.search(r"^model's answer +a0$", one, re.MULTILINE)
 
 
 def test_the_command_that_shows_one_can_be_pasted_into_a_shell(show):

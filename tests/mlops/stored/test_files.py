@@ -216,11 +216,11 @@ def test_without_zenml_s_database_a_run_s_own_table_says_where_its_rollouts_lie(
     assert read_round(stored.home, "aa11", "1") is None  # either could be meant
 
 
-def test_the_split_of_each_task_is_read_too_and_damaged_tasks_are_left_out(stored):
+def test_the_tasks_are_read_too_and_damaged_tasks_are_left_out(stored):
     stored.rollouts("ab33")
     folder = stored.folder("ab33", "ingest_tasks", "tasks")
     tasks = make_task_set(make_task("a", split="gate"), make_task("b", split="test"))
     pq.write_table(storage.tasks_to_table(tasks), folder / "tasks.parquet")
-    assert read_round(stored.home, "second", "r001").splits == {"a": "gate", "b": "test"}
+    assert read_round(stored.home, "second", "r001").tasks == tasks.by_id()
     (folder / "tasks.parquet").write_bytes(b"x")
-    assert read_round(stored.home, "second", "r001").splits == {}
+    assert read_round(stored.home, "second", "r001").tasks == {}

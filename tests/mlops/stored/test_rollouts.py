@@ -59,7 +59,7 @@ def some_round():
         Rollouts((first, failed)),
         Rewards(rewards, {"exact": 2.0, "style": 0.5}),
         fates,
-        {"t0": "test"},
+        {"t0": make_task("t0", split="test")},
         {"t0": "new; without variance"},
     )
 
@@ -87,9 +87,11 @@ def test_a_round_that_was_not_scored_has_no_reward():
 
 def test_the_list_has_one_row_each():
     assert list(some_round().rows()) == [
-        {"index": 0, "rollout_id": "train-0-t0-0", "split": "test", "total": 0.5, "solved": False, "turns": 2,
+        {"index": 0, "rollout_id": "train-0-t0-0", "prompt": "1+1=", "said": "There \x1b[31m[bold]",
+         "right_answer": "2", "split": "test", "total": 0.5, "solved": False, "turns": 2,
          "tool_calls": 1, "tool_errors": 0, "stop_reason": "length", "answer": "There", "error": None},
-        {"index": 1, "rollout_id": "train-0-t0-1", "split": "test", "total": None, "solved": None, "turns": 1,
+        {"index": 1, "rollout_id": "train-0-t0-1", "prompt": "1+1=", "said": "2",
+         "right_answer": "2", "split": "test", "total": None, "solved": None, "turns": 1,
          "tool_calls": 0, "tool_errors": 0, "stop_reason": "stop", "answer": None,
          "error": "compute_reward: ValueError"},
     ]  # fmt: skip
@@ -129,11 +131,11 @@ def test_every_message_stands_under_its_role(shown):
     assert lines[start + 7 : start + 9] == ["assistant, turn 2", "  There \\x1b[31m[bold]"]
     assert " exact  0.5    2" in lines
     assert " style  -      0.5" in lines
-    assert "stop      length, truncated" in lines
-    assert "tokens    4 prompt, 3 sampled, 3 told" in lines
-    assert "fate      trained" in lines
-    assert "drawn     new; without variance" in lines
-    assert 'state     {"seen": ["moon"]}' in lines
+    assert "stop           length, truncated" in lines
+    assert "tokens         4 prompt, 3 sampled, 3 told" in lines
+    assert "fate           trained" in lines
+    assert "drawn          new; without variance" in lines
+    assert 'state          {"seen": ["moon"]}' in lines
 
 
 def test_a_rollout_of_a_model_behind_an_address_shows_that_its_tokens_are_not_known(monkeypatch):
@@ -143,7 +145,7 @@ def test_a_rollout_of_a_model_behind_an_address_shows_that_its_tokens_are_not_kn
     console = Terminal(width=200, record=True, file=io.StringIO())
     monkeypatch.setattr(show_cli, "console", console)
     show_cli.show_record(record, full=False)
-    assert "tokens    not known" in console.file.getvalue().splitlines()
+    assert "tokens         not known" in console.file.getvalue().splitlines()
 
 
 def test_a_call_that_could_not_be_read_is_shown_as_it_was_written_with_the_place_marked(monkeypatch):
