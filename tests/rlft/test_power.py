@@ -123,8 +123,8 @@ def test_what_the_last_decision_has_shown_of_a_reward_is_told():
     gain = smallest_difference(0.04, 100, "reward", ends=measured.ends, minimum=0.1)
     assert gate_sentence(100, 100, 100.0, metric="reward", measured=measured, minimum=0.1).endswith(
         f"only gains of the reward above about {gain:.2g} will be promoted (four times out of five, at one look, to "
-        "exceed promotion.min_improvement (0.1), if the reward differs by 0.2 (root mean square), as at the last decision on "
-        "this gate)"
+        "exceed promotion.min_improvement (0.1), if the reward differs by 0.2 (root mean square), as at the last "
+        "decision on this gate)"
     )
     few = gate_sentence(5, 5, 5.0, metric="reward", measured=measured, minimum=1.9)
     assert "no gain will be promoted" in few

@@ -531,7 +531,7 @@ def test_an_adapter_whose_loading_was_answered_too_late_is_there(start):
 
 
 def test_a_request_that_breaks_a_healthy_server_is_one_error(start):
-    engine, servers = start(3)
+    engine, servers = start(3, timeout_seconds=30.0)
     policy = make_adapter()
     engine.load_policy(policy)
     for server in servers:
