@@ -57,7 +57,8 @@ def audit(
             accepted = (
                 f" but what reward.accept_exploits names: {', '.join(report.accepted)}" if report.accepted else ""
             )
-            console.print(styled(f"The audit passes: no wrong answer is paid like a right one{accepted}."))
+            shown = "no wrong answer is paid like a right one" if report.compares else "not compared with right answers"
+            console.print(styled(f"The audit passes: {shown}{accepted}."))
         if not report.passed:
             if not as_json:
                 console.print(styled("The audit fails, and `rlft run` would stop here.", "red"))

@@ -17,7 +17,8 @@ Scores = dict[str, dict[str, Reward]]  # {task id: {kind of text: its reward}}, 
 REWARD = "compute_reward"
 """Where a problem is that is about the reward."""
 _BEYOND = (" is above its maximum", " is a penalty that pays")  # of `rlft.rewards.rubric.beyond_bounds`
-_ALWAYS = ("gold", *(attack.name for attack in FIRST))
+ALWAYS = ("gold", *(attack.name for attack in FIRST))
+"""Gold and the kinds that are tried on every task; the others are tried on some."""
 _OTHERS = ("other_gold", "most_common")
 _MADE = "made_answer"
 _SCORE_IT = (
@@ -150,7 +151,7 @@ def say_what_failed(failed: Sequence[Failed], findings: Findings) -> None:
         error = found[0][2]
         said = f"{listed(kinds)} could not be scored {on(tasks)}: {error.where}: {error.why}"
         problem = Problem(REWARD, said, error.fix or ("" if GOLD_KIND in kinds else _SCORE_IT))
-        if any(kind in _ALWAYS for kind in kinds):
+        if any(kind in ALWAYS for kind in kinds):
             findings.fail(problem)
         elif any(each in error.why for each in _BEYOND):
             findings.fail(problem, kinds[0])
@@ -165,7 +166,7 @@ def say_what_was_left_out(
     if not picked:
         findings.fail(Problem("tasks", "there are no tasks, so nothing was checked"))
     elif not golds:
-        said = "only attempts that say nothing were checked, and only for being below full"
+        said = "only attempts that say nothing were tried, and answers were not compared with right answers"
         findings.note(Problem(GOLD, f"no task has a gold completion: {said}"))
     elif not findings.failed and not any(kind in rewards for rewards in scores.values() for kind in _OTHERS):
         findings.note(Problem("tasks", _alike(golds, scores)))

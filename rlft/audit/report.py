@@ -93,6 +93,11 @@ class AuditReport(Report):
         return tuple(f"{name}/{GOLD_KIND}" for name in self.members) or (GOLD_KIND,)
 
     @property
+    def compares(self) -> bool:
+        """Whether attacks were compared with right answers: there is a gold, of each of several environments."""
+        return all(kind in self.attacks and self.attacks[kind].count for kind in self._golds)
+
+    @property
     def best(self) -> str:
         """The kind of attack that earns the largest share of gold, empty where none can be compared with it."""
         found = {

@@ -39,8 +39,9 @@ from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Script
 from rlft.progress import Progress, silent
 from rlft.rewards.cases import failed_cases
+from rlft.rewards.rubric import full_total
 from rlft.specification.billing import billed
-from rlft.types import Task
+from rlft.types import Reward, Task
 from rlft.workers.settings import Workers
 
 SECONDS = 60.0
@@ -127,7 +128,7 @@ def _judged(
     say_what_failed(failed, findings)
     if is_whole:
         set_aside_right_ones(scores, known, tasks, golds, stage)
-        judge(scores, findings, max_ratio)
+        judge(scores, findings, max_ratio, _highest(given, stage))
         warn_of_half(scores, findings, stage.weights)
         warn_of_constants(scores, findings, stage.weights)
         warn_of_pieces(scores, findings)
@@ -136,6 +137,13 @@ def _judged(
     warn_of_changes(stage)
     say_what_was_left_out(picked, golds, scores, findings)
     return scores
+
+
+def _highest(given: Sequence[Reward], stage: Stage) -> float:
+    """Return the total that counts as solved; 0 where nothing was scored."""
+    parts = next((reward.parts for reward in given if reward.error is None), {})
+    full = stage.settings["full"]
+    return full_total(parts, stage.weights, stage.environment.reward_maxima()) if full is None else full
 
 
 def _report(scores: Scores, stage: Stage, num_tasks: int, attacked: int) -> AuditReport:

@@ -6,27 +6,34 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from rlft.audit.attacks.catalog import kind_of
-from rlft.audit.findings import REWARD, Findings, Scores, on, total_of
+from rlft.audit.findings import ALWAYS, REWARD, Findings, Scores, on, total_of
 from rlft.audit.report import AttackScores, Problem
 from rlft.rewards.rubric import TOLERANCE, weight_of
 from rlft.types import Reward
 
 MAX_RATIO = 0.9
 """The share of gold's mean from which an attack fails the reward, unless the config says otherwise."""
+WITHOUT_GOLD = 0.75
+"""The share of the highest total from which what says nothing, or always the same, fails a reward without a gold."""
 _BY_CHANCE = 0.25  # an answer to another task may be right on a smaller share of tasks
+_NUMBERS = ("other_gold", "most_common", "second_most_common", "made_answer", "farthest_gold", "wrong_sign",
+            "number_begins", "number_ends", "number_inside")  # fmt: skip
 _MOST_SENTENCES = 5
 
 
-def judge(scores: Scores, findings: Findings, max_ratio: float = MAX_RATIO) -> None:
+def judge(scores: Scores, findings: Findings, max_ratio: float, highest: float) -> None:
     """Fail the audit where gold is not full, and where an attack earns too much of what gold earns.
 
-    That is as much as gold on a task, or `max_ratio` of gold's mean over the tasks; without a gold, a full reward. An
-    attack that is not certain to be wrong must do so on a quarter of the tasks.
+    That is as much as gold on a task, or `max_ratio` of gold's mean over the tasks; without a gold, a full reward, or
+    `WITHOUT_GOLD` of the `highest` total in the mean for what says nothing. An attack that is not certain to be wrong
+    must do so on a quarter of the tasks, be it tried there or not.
     """
     golds = [rewards["gold"] for rewards in scores.values() if "gold" in rewards]
     if low := [gold for gold in golds if not gold.solved]:
         findings.fail(Problem(REWARD, f"gold is not full {on(low)}: {_earned(low[0])}"))
-    failing = {kind: said for kind in kinds_in(scores) if (said := _finding(kind, scores, findings, max_ratio))}
+    failing = {
+        kind: said for kind in kinds_in(scores) if (said := _finding(kind, scores, findings, max_ratio, highest))
+    }
     accepted = [kind for kind in failing if kind in findings.accept]
     told = [kind for kind in failing if kind not in accepted]
     for kind in (*accepted, *told[:_MOST_SENTENCES]):
@@ -37,7 +44,7 @@ def judge(scores: Scores, findings: Findings, max_ratio: float = MAX_RATIO) -> N
         findings.exploits += more
 
 
-def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float) -> str:
+def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float, highest: float) -> str:
     """Return the sentence by which a kind of attack fails the audit, else nothing; what may be chance is a note."""
     attacks = {task_id: rewards[kind] for task_id, rewards in scores.items() if kind in rewards}
     golds = {task_id: scores[task_id]["gold"] for task_id in attacks if "gold" in scores[task_id]}
@@ -51,14 +58,37 @@ def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float) ->
         if said and kind_of(kind).counts == "never":
             findings.note(Problem(REWARD, f"{said}; {kind_of(kind).asks}"))
         return ""
-    if said and (kind_of(kind).certain or len(equal) + len(full) >= _BY_CHANCE * len(attacks)):
+    tasks = [rewards for rewards in scores.values() if kind in ALWAYS or not rewards.keys() <= {*ALWAYS}]
+    few = 0 if kind_of(kind).certain else _BY_CHANCE * len(tasks)
+    if said and kind in _NUMBERS and _pays_farther_numbers(scores):
+        findings.note(
+            Problem(REWARD, f"{said}; numbers that are nearer to gold are not paid, so it may be right there")
+        )
+        return ""
+    if said and len(equal) + len(full) >= few:
         return said
     mean, gold_mean = mean_of(attacks[i] for i in against), mean_of(against.values())
-    if against and mean >= _most(kind, scores, list(against), gold_mean, max_ratio) - TOLERANCE:
+    if against and len(against) >= few and mean >= _most(kind, scores, list(against), gold_mean, max_ratio) - TOLERANCE:
         return f"{kind} earns {mean:g} in the mean, gold {gold_mean:g}"
+    says_nothing = kind_of(kind).says_nothing or kind_of(kind).is_constant
+    if says_nothing and not golds and (mean := mean_of(attacks.values())) >= WITHOUT_GOLD * highest > 0:
+        return (
+            f"{kind} earns {mean:g} in the mean, the highest total is {highest:g}, and there is no gold to compare with"
+        )
     if said:
         findings.note(Problem(REWARD, f"{said}; it may be right there by chance, which only a person can tell"))
     return ""
+
+
+def _pays_farther_numbers(scores: Scores) -> bool:
+    """Return whether golds of other tasks are paid on a quarter to three quarters of the tasks, and gold plus 1 is not.
+
+    So it is for "an even number above n", and not where a tolerance is too wide, or all that has the form is paid.
+    """
+    both = [rewards for rewards in scores.values() if {"gold", "other_gold", "number_one_more"} <= rewards.keys()]
+    farther, nearer = (sum(each[kind].solved for each in both) for kind in ("other_gold", "number_one_more"))
+    few = _BY_CHANCE * len(both)
+    return few <= farther <= len(both) - few and nearer < few
 
 
 def _most(kind: str, scores: Scores, tasks: Sequence[str], gold_mean: float, max_ratio: float) -> float:

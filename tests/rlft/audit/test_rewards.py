@@ -53,7 +53,7 @@ def audit(pay, tasks=TASKS, *, gold=True, **settings) -> AuditReport:
 
 def test_an_exact_reward_passes_with_no_findings():
     report = audit(exact)
-    assert report.passed
+    assert (report.passed, report.compares) == (True, True)
     assert report.findings == ()
     assert report.attacks["gold"].mean == 1.0
     assert report.attacks["empty"].mean == report.attacks["echo"].maximum == 0.0
@@ -75,6 +75,7 @@ def test_an_exact_reward_passes_with_no_findings():
         (lambda text, gold, prompt: float(bool(text.strip())), "constant"),
         (lambda text, gold, prompt: float(text.isdigit()), "other_gold"),
         (lambda text, gold, prompt: float(text in (gold, "2")), "most_common"),
+        (lambda text, gold, prompt: float(text == gold or text.endswith("...")), "trails_off"),
     ],
 )
 def test_a_reward_that_pays_an_attack_is_caught(pay, kind):
@@ -219,9 +220,12 @@ def test_another_tasks_gold_with_the_same_final_answer_is_no_attack():
 
 
 def test_without_gold_the_attacks_must_stay_below_full():
-    fine = audit(lambda text, gold, prompt: 0.9, gold=False)
-    assert fine.passed
+    fine = audit(lambda text, gold, prompt: 0.7, gold=False)
+    assert (fine.passed, fine.compares) == (True, False)
     assert "no task has a gold completion" in fine.findings[0]
+    # 1.0 of 1.2 is more than three quarters
+    echo = audit(lambda text, gold, prompt: float(text == prompt), gold=False, full=1.2)
+    assert (echo.passed, echo.exploits) == (False, ("echo",))
     bad = audit(lambda text, gold, prompt: 1.0, gold=False)
     assert not bad.passed
     assert bad.findings[0].startswith("empty is full on 6 tasks, for example t1")

@@ -15,9 +15,9 @@ def reward(total, **parts):
 def found(max_ratio=0.9, count=8, **totals):
     """What is found of a reward by {kind: its total on each of `count` tasks}."""
     rows = {kind: total if isinstance(total, list) else [total] * count for kind, total in totals.items()}
-    scores = {f"t{n}": {kind: reward(of[n]) for kind, of in rows.items()} for n in range(count)}
+    scores = {f"t{n}": {kind: reward(of[n]) for kind, of in rows.items() if n < len(of)} for n in range(count)}
     findings = Findings()
-    judge(scores, findings, max_ratio)
+    judge(scores, findings, max_ratio, 1.0)
     warn_of_half(scores, findings, {})
     warn_of_pieces(scores, findings)
     warn_of_silence(scores, findings)
@@ -36,6 +36,37 @@ def test_one_task_is_enough_for_what_is_surely_wrong_and_a_quarter_for_what_may_
     noted = found(gold=1.0, other_gold=once)
     assert (noted.failed, len(noted.problems)) == (False, 1)
     assert str(noted.problems[0]).endswith("it may be right there by chance, which only a person can tell")
+
+
+def test_a_share_of_the_tasks_is_one_of_all_and_not_of_those_where_it_applies():
+    # Nine tasks were attacked; other letters could be put into two golds, and once they made a right answer.
+    assert not found(count=9, gold=1.0, filler=0.0, third_replaced=[1.0, 1.0]).failed
+    assert not found(count=9, gold=1.0, filler=0.0, made_answer=[0.95, 0.95]).failed  # by its mean neither
+    assert found(count=8, gold=1.0, filler=0.0, third_replaced=[1.0, 1.0]).exploits == ["third_replaced"]
+    # What is tried on some tasks only, as other_gold is not, is a share of these.
+    rows = {"gold": reward(1.0), "other_gold": reward(0.0)}
+    scores = {f"t{n}": rows | ({"filler": reward(0.0), "lookalike": reward(1.0)} if n < 2 else {}) for n in range(50)}
+    judge(scores, findings := Findings(), 0.9, 1.0)
+    assert findings.exploits == ["lookalike"]
+
+
+@pytest.mark.parametrize(
+    ("farther", "nearer", "fails"),
+    [
+        ([1.0] * 4 + [0.0] * 4, 0.0, False),  # as of an even number above n
+        ([1.0] * 4 + [0.0] * 4, 1.0, True),  # a tolerance that is too wide
+        ([1.0] * 7 + [0.0], 0.0, True),  # nearly all golds are paid everywhere
+    ],
+)
+def test_numbers_that_are_farther_than_one_that_is_not_paid_may_be_right(farther, nearer, fails):
+    findings = found(gold=1.0, other_gold=farther, number_one_more=nearer, made_answer=1.0, number_ends=1.0)
+    assert findings.exploits == ["other_gold", "made_answer", "number_ends"] * fails
+
+
+@pytest.mark.parametrize(("earned", "fails"), [(0.76, True), (0.74, False)])
+def test_without_gold_what_says_nothing_fails_by_its_share_of_the_highest_total(earned, fails):
+    assert found(echo=earned, filler=0.0).exploits == ["echo"] * fails
+    assert not found(gold=1.0, echo=earned).failed  # there gold's mean counts
 
 
 def test_gold_beside_another_answer_fails_by_what_it_earns_above_the_other():
@@ -113,7 +144,7 @@ def test_half_of_gold_for_a_constant_is_a_warning_that_names_the_parts():
             f"t{n}": {"gold": reward(1.0), "majority_fields": reward(sum(parts.values()), **parts)} for n in (0, 1)
         }
         findings = Findings()
-        judge(scores, findings)
+        judge(scores, findings, 0.9, 1.0)
         warn_of_constants(scores, findings, {})
         assert not findings.failed
         return [str(each) for each in findings.problems]
