@@ -44,7 +44,7 @@ def check_unseen(path: Path, where: str) -> None:
     """Raise EnvironmentSetupError for a path that a model's programs could read in the sandbox: it may hold tests."""
     if is_shown(path):
         raise EnvironmentSetupError(
-            f"{path.resolve()} lies in a folder of the system or Python that the sandbox shows to a model's programs",
+            f"{path.absolute()} lies in a folder of the system or Python that the sandbox shows to a model's programs",
             where=where,
             fix="move it elsewhere",
         )

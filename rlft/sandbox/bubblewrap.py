@@ -200,7 +200,7 @@ def shown() -> list[tuple[Path, str]]:
 
 def is_shown(path: Path) -> bool:
     """Return whether a program in the sandbox could read what lies at a path of this machine."""
-    real = path.resolve()
+    real = Path(os.path.realpath(path))
     return not re.search("python[^/]*/[^/]*-packages(/|$)", str(real)) and any(
         real.is_relative_to(place.resolve()) for place, _ in shown()
     )

@@ -115,8 +115,16 @@ def hide_in_output() -> None:
 
 
 def _forms(value: str) -> set[str]:
-    """Return the value as it may stand in a text: plain, and quoted for addresses, JSON and Python, and in base64."""
+    """Return the value as it may stand in a text: plain, and quoted for addresses, JSON and Python, and in base64.
+
+    Where it stands within a longer text in base64 (`user:password`), that begins at one of three places in a group of
+    three bytes; the signs that hold bits of its neighbours, too, are left out.
+    """
+    raw = value.encode()
+    coded = {b64encode(bytes(k) + raw).decode()[-(-8 * k // 6) : 8 * (k + len(raw)) // 6] for k in range(3)}
     return {
+        *coded,
+        *(each.replace("+", "-").replace("/", "_") for each in coded),
         value,
         quote(value),
         quote(value, safe=""),
@@ -124,5 +132,4 @@ def _forms(value: str) -> set[str]:
         json.dumps(value)[1:-1],
         json.dumps(value, ensure_ascii=False)[1:-1],
         repr(value)[1:-1],
-        b64encode(value.encode()).decode().rstrip("="),
     }

@@ -41,7 +41,7 @@ class Vault(ReasoningGym):
     async def teardown(self, rollout_id):
         raise RuntimeError(json.dumps(self.vault))
 """
-SECRETS = {f"RLFT_TEST_{place}": f"Kq{place:02}-/+vault" for place in range(11)} | {
+SECRETS = {f"RLFT_TEST_{place}": f"Kq{place:02}x7Zq9Lm2-/+vault" for place in range(11)} | {
     "RLFT_TEST_11": "-----BEGIN PRIVATE KEY-----\nKq11/+vault\n-----END PRIVATE KEY-----",
     "RLFT_TEST_12": "hf_Kq12Kq12Kq12Kq12Kq12",
 }

@@ -12,29 +12,28 @@ SECRETS = [
     {"headers": {"Authorization": "Bearer PLANTED"}},
     {"headers": {"X-API-Key": "PLANTED"}},
     {"headers": [{"name": "X-Api-Key", "value": "PLANTED"}]},
-    {"headers": [["X-Api-Key", "PLANTED-Xq7"]]},
+    {"headers": [["X-Api-Key", "PLANTED7Xq7a9"]]},
     {"headers": ["X-Api-Key: PLANTED"]},
     {"headers": ["Authorization: Bearer PLANTED"]},
-    {"openai_key": "PLANTED"},
+    {"openai_key": "PLANTED7Xq7a9"},
     {"openaiApiKey": "PLANTED"},
     {"API_KEY_2": "PLANTED"},
     {"apikey": "PLANTED"},
     {"private_key": "PLANTED"},
     {"private_key_value": "PLANTED"},
     {"some_service_key": "PLANTED Xq7"},
-    {"someones_key": "PLANTED-Xq7"},
+    {"someones_key": "PLANTED7Xq7a9"},
     {"pwd": "PLANTED"},
     {"passwd": "correct horse battery staple"},
     {"db_password": "1234"},
-    {"tokens": ["PLANTED"]},
-    {"tokens": {"alice": "PLANTED"}},
+    {"tokens": ["PLANTED7Xq7a9"]},
+    {"tokens": {"alice": "PLANTED7Xq7a9"}},
     {"access_token": "PLANTED"},
     {"credentials": {"of": [{"alice": "PLANTED"}]}},
     {"client_secret": "PLANTED"},
-    {"session_cookie": "PLANTED"},
+    {"session_cookie": "sid=PLANTED7Xq7a9; path=/"},
     {"aws_secret_access_key": "PLANTED/Xq7"},
-    {"connection_string": "Server=db;User ID=sa;PLANTED"},
-    {"dsn": "https://PLANTED@sentry.invalid/1"},
+    {"dsn": "https://PLANTED7Xq7a9@sentry.invalid/1"},
     {"anything": "Server=db;Password=PLANTED;Encrypt=yes"},
     {"anything": "host=db password=PLANTED user=app"},
     {"anything": "https://api.invalid/v1?q=1&api_key=PLANTED"},
@@ -44,11 +43,11 @@ SECRETS = [
     {"anything": "postgresql://app:PL@N:TED/@db/facts"},
     {"anything": "redis://:PLANTED@cache:6379/0"},
     {"anything": "https://hooks.slack.com/services/T0/B0/PLANTED"},
-    {"anything": "Bearer PLANTED-Xq7"},
-    {"anything": "sk-proj-PLANTEDPLANTED01"},
-    {"anything": "hf_PLANTEDPLANTED01"},
-    {"anything": "ghp_PLANTEDPLANTED01"},
-    {"anything": "AKIAPLANTEDPLANTED01"},
+    {"anything": "Bearer PLANTED7Xq7a9"},
+    {"anything": "sk-proj-PLANTED0a1b2c3d4"},
+    {"anything": "hf_PLANTED0a1b2c3d4"},
+    {"anything": "ghp_PLANTED0a1b2c3d4"},
+    {"anything": "AKIAPLANTED0a1b2c3d4"},
     {"anything": PEM},
     {"anything": f"curl -H {JWT}"},
     *(
@@ -67,27 +66,48 @@ SECRETS = [
             "shpat_",
             "nvapi-",
             "wandb_v1_",
+            "GOCSPX-",
+            "xapp-1-",
+            "dckr_pat_",
+            "dapi",
+            "lin_api_",
+            "ntn_",
+            "PMAK-",
+            "hvs.",
+            "lsv2_pt_",
+            "pcsk_",
+            "sbp_",
+            "sntrys_",
+            "glsa_",
+            "dp.pt.",
         )
     ),
-    *({name: "PLANTED-Xq7"} for name in ("auth", "X-Auth", "jwt", "pat", "oauth", "session_id", "hmac", "bearer")),
+    *({name: "PLANTED7Xq7a9"} for name in ("auth", "X-Auth", "jwt", "pat", "oauth", "session_id", "hmac", "bearer")),
     *({name: "PLANTED"} for name in ("basic_auth", "github_pat", "pw", "db_pw")),
-    {"auth": {"user": "me", "pass": "PLANTED-Xq7"}},
+    *(
+        {name: "PLANTED7Xq7a9"}
+        for name in ("token_ci", "GITHUB_TOKEN_2", "keytab_of_x", "accesskey", "authtoken", "id_token")
+    ),
+    *(
+        {name: "PLANTED"}
+        for name in ("api_key_prod", "apiKeyProd", "pgpassword", "PGPASSWORD", "webhook_secret", "smtp_pass")
+    ),
+    {"auth": {"user": "me", "pass": "PLANTED7Xq7a9"}},
     {"auth": ["me", "PLANTED"]},
     {"password": 12341234},
-    {"cookie": "sid=PLANTED; path=/"},
     {"anything": '{"api_key": "PLANTED"}'},
     {"anything": '{\\"api_key\\": \\"PLANTED\\"}'},
     {"anything": 'password = "PLANTED"'},
     {"anything": "password='PLANTED'"},
     {"anything": "host: db\npassword: PLANTED\nport: 3"},
     {"anything": "tool --api-key PLANTED"},
-    {"anything": ["--token=PLANTED"]},
+    {"anything": ["--token=PLANTED7Xq7a9"]},
     {"anything": ["tool", "--api-key", "PLANTED"]},
     {"anything": "curl -u me:PLANTED https://example.invalid"},
     {"headers": [{"k": "X-API-Key", "v": "PLANTED"}]},
-    {"anything": "https://api.telegram.org/bot123:PLANTED/send"},
+    {"anything": "https://api.telegram.org/bot1234567:PLANTED-0123456789abcdefXq7-xyz/send"},
     {"anything": "https://discord.com/api/webhooks/123/PLANTED"},
-    {"anything": [{"deep": ("x", {"deeper": "say glpat-PLANTEDPLANTED01 to it"})}]},
+    {"anything": [{"deep": ("x", {"deeper": "say glpat-PLANTED0a1b2c3d4 to it"})}]},
 ]
 HONEST = [
     {"max_tokens": 512},
@@ -143,6 +163,10 @@ HONEST = [
     {"pattern": r"token=(\w+)", "url": "https://example.invalid/?token=false"},
     {"model": "sk-learn-regression-2"},
     {"password_length": 12345678, "passwords": 3, "tokens": 40960000, "credentials": {"port": 5432}},
+    {"api_key_variable": "OPENAI_API_KEY", "token_env": "HF_TOKEN", "key_column": "id_v2_main"},
+    {"cache_key": "9f86d081884c7d65", "key_model": "word2vec-large"},
+    {"auth_url": "https://auth.example.com/v2/token", "session_name": "Qwen3-0.6B-run-12"},
+    {"model": "hf-internal-testing/tiny-random-gpt2", "path": "/data/sk-learn/word2vec-models-2024/a.bin"},
     {"id": "123e4567-e89b-12d3-a456-426614174000"},
 ]  # fmt: skip
 
@@ -173,7 +197,7 @@ def test_shipped_configs_hold_no_secret():
 
 
 def test_the_path_of_a_setting_is_told_and_never_its_text():
-    content = {"environment": {"kwargs": {"headers": [{"Authorization": "Bearer PLANTED"}], "ghp_PLANTEDPLANTED01": 1}}}
+    content = {"environment": {"kwargs": {"headers": [{"Authorization": "Bearer PLANTED"}], "ghp_PLANTED0a1b2c3d4": 1}}}
     assert find_secrets(content) == ["environment.kwargs.headers[0].Authorization", "environment.kwargs: a key"]
     assert hide_secrets(content) == {"environment": {"kwargs": {"headers": [{"Authorization": "***"}], "***": 1}}}
 

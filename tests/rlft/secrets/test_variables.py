@@ -56,6 +56,11 @@ def test_a_variable_without_a_value_is_named_with_its_setting(variable, monkeypa
         lambda value: json.dumps({"k": value}),
         repr,
         lambda value: base64.b64encode(value.encode()).decode(),
+        *(
+            lambda value, user=user: base64.b64encode(f"{user}:{value}".encode()).decode()
+            for user in ("a", "ab", "abc")
+        ),
+        lambda value: base64.urlsafe_b64encode(f"{value}?".encode()).decode(),
     ],
 )
 def test_a_value_is_hidden_in_every_form(variable, form):
@@ -64,6 +69,9 @@ def test_a_value_is_hidden_in_every_form(variable, form):
     assert "***" in hidden
     assert "Zw3" not in hidden
     assert "key" not in hidden
+    # What is left of base64 holds a byte of the value at most, beside its neighbours.
+    for left in hidden.removeprefix("at ").removesuffix(" now").split("***"):
+        assert len(left.rstrip("=")) <= 7
 
 
 def test_the_credentials_within_a_value_are_hidden_too(monkeypatch):
