@@ -25,7 +25,8 @@ class LoraSettings(Section):
     )
     target_modules: str | list[str] = Field(
         default="all-linear",
-        description="Layers that get an adapter, as peft names them: `all-linear`, or names of linear layers.",
+        description="Layers that get an adapter, as peft names them: `all-linear`, names of linear layers, or a "
+        "regular expression that fits their whole paths.",
     )
 
     @field_validator("target_modules")
@@ -33,7 +34,8 @@ class LoraSettings(Section):
     def _names_layers(cls, names: str | list[str]) -> str | list[str]:
         if not names or not all(name.strip() for name in names):
             raise ValueError("it names no layer; write all-linear, or names of linear layers")
-        return names
+        is_name = isinstance(names, str) and names != "all-linear" and names.isidentifier()
+        return [str(names)] if is_name else names  # peft takes a text for a regular expression of whole paths
 
 
 class FromScratchConfig(Section):

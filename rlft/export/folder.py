@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 import torch
 from peft import PeftModel
+from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from rlft.errors import PolicyError
@@ -142,6 +143,7 @@ def _merge(source: PolicyFolder, metadata: PolicyMetadata, folder: Path) -> None
     name, revision = str(metadata.base_model), metadata.base_revision
     base, _ = load_base(name, revision, "float32")
     adapted: Any = PeftModel.from_pretrained(base, str(source.path / "model"))
+    _untie(adapted.get_base_model())
     merged: Any = adapted.merge_and_unload(safe_merge=True)
     given = getattr(AutoConfig.from_pretrained(name, revision=revision), "dtype", None)
     merged.to(given if isinstance(given, torch.dtype) else DTYPES[metadata.dtype])
@@ -149,6 +151,15 @@ def _merge(source: PolicyFolder, metadata: PolicyMetadata, folder: Path) -> None
     own = source.path / "model" / "generation_config.json"
     if own.is_file():
         shutil.copyfile(own, folder / own.name)
+
+
+def _untie(model: Any) -> None:
+    """Give embedding and head weights of their own if an adapter is on one of them, which is merged into that alone."""
+    both = model.get_input_embeddings(), model.get_output_embeddings()
+    if any(isinstance(layer, BaseTunerLayer) for layer in both):
+        head: Any = both[1].get_base_layer() if isinstance(both[1], BaseTunerLayer) else both[1]
+        head.weight = torch.nn.Parameter(head.weight.clone())
+        model.config.tie_word_embeddings = model.config.get_text_config().tie_word_embeddings = False
 
 
 def _name_base(file: Path, metadata: PolicyMetadata) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils.peft_utils import find_adapter_config_file
 
 from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig
 from rlft.errors import PolicyError
@@ -92,8 +94,15 @@ def in_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
 def load_base(name: str, revision: str | None, dtype: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load model and tokenizer by hub name or folder; of `generation_config.json` the end tokens are kept.
 
-    Raises PolicyError if either is missing or incomplete.
+    Raises PolicyError if either is missing or incomplete, and for an adapter, whose base would be loaded alone.
     """
+    if adapter := find_adapter_config_file(name, revision=revision):
+        below = json.loads(Path(adapter).read_text(encoding="utf-8")).get("base_model_name_or_path")
+        raise PolicyError(
+            f"{name!r} is an adapter of {below}, and no model",
+            where="policy.model",
+            fix=f"name {below}, or a folder into which the adapter was merged with it (peft: merge_and_unload)",
+        )
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -152,10 +161,11 @@ def add_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> An
         try:
             return get_peft_model(model, config)
         except ValueError as cause:
+            layers = {name.split(".")[-2] for name, weight in model.named_parameters() if weight.ndim == 2}
             raise PolicyError(
                 f"the adapter does not fit the model: {cause}",
                 where="policy.lora.target_modules",
-                fix="use all-linear, or names of linear layers of this model",
+                fix=f"use all-linear, or names of this model's layers: {', '.join(sorted(layers))}",
             ) from cause
 
 

@@ -15,16 +15,16 @@ CARD, CONTEXT = "---\nbase_model: stories\n---\n# A card\n", '{"system_prompt": 
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 
 
-def stories_policy(base: Path, *, dtype: str = "float32", lora: bool = True) -> Policy:
-    """A policy of the small real model; its adapter has weights that are no zeros."""
-    settings = PolicyConfig(
-        model=str(base), dtype=dtype, device="cpu", lora=LoraSettings(rank=4, alpha=8) if lora else None
-    )
-    policy = create_policy(settings, seed=0)
+def stories_policy(
+    base: Path, *, dtype: str = "float32", lora: bool = True, layers: str | list[str] = "all-linear"
+) -> Policy:
+    """A policy of the small real model; its adapter, on these layers, has weights that are no zeros."""
+    adapter = LoraSettings(rank=4, alpha=8, target_modules=layers) if lora else None
+    policy = create_policy(PolicyConfig(model=str(base), dtype=dtype, device="cpu", lora=adapter), seed=0)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in policy.model.named_parameters():
-            if "lora_B" in name:
+            if "lora_B" in name or "embedding_A" in name:
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.05)
     policy.tokenizer.chat_template = TEMPLATE
     return policy

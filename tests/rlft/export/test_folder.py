@@ -83,6 +83,16 @@ def test_a_merged_one_needs_no_base(base, tmp_path):
     assert done.check.max_difference < 1e-4
 
 
+@pytest.mark.parametrize("layers", [["q_proj", "lm_head"], ["q_proj", "embed_tokens"]])
+def test_a_merged_one_has_an_embedding_apart_from_a_head_that_was_tied_to_it(base, tmp_path, layers):
+    source = stored(stories_policy(base, layers=layers), tmp_path / "policy")
+    done = export_policy(source, tmp_path / "out", merge=True, label=LABEL)
+    model = AutoModelForCausalLM.from_pretrained(done.folder)
+    assert not torch.equal(model.lm_head.weight, model.model.embed_tokens.weight)
+    found = scores_of(model, done.metadata, AutoTokenizer.from_pretrained(done.folder))
+    assert np.abs(found - own_scores(source)).max() < 1e-4
+
+
 def test_a_merged_one_has_the_data_type_of_the_base(base, tmp_path):
     own = copied_base(base, tmp_path / "base", torch.bfloat16)
     source = stored(stories_policy(own), tmp_path / "policy")
