@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from rlft.config import WarmStartConfig
-from rlft.contamination.texts import Text, text_of_demonstration
+from rlft.contamination.texts import Text, normal, text_of_demonstration
 from rlft.errors import TaskError
 from rlft.sft.demonstration_file import iterate_demonstrations
 from rlft.types import Split, TaskSet
@@ -20,19 +20,17 @@ MEASURED: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")
 def check_overlap(settings: WarmStartConfig, tasks: TaskSet) -> dict[str, int]:
     """Return {split: how many of its prompts are demonstrated} for the file `settings.path`, if there is one.
 
-    Prompts are equal if the last message of the user is, whatever its white space. All rows of the file count, also
-    those that are not among the sample. Raises TaskError if there are some, unless `settings.allow_overlap` turns that
-    into a warning; and as `iterate_demonstrations` does.
+    Prompts are equal if the last message of the user is (`rlft.contamination.texts.normal`). All rows of the file
+    count, also those that are not among the sample. Raises TaskError if there are some, unless
+    `settings.allow_overlap` turns that into a warning; and as `iterate_demonstrations` does.
     """
     if settings.path is None:
         return {}
-    splits = {_plain(task.text): task.split for split in MEASURED for task in tasks.split(split)}
-    shown: dict[
-        str, None
-    ] = {}  # a set in the order of the file, of prompts that are tasks alone: the file may be large
+    splits = {normal(task.text): task.split for split in MEASURED for task in tasks.split(split)}
+    shown = dict[str, None]()  # a set in the order of the file, of prompts that are tasks alone: the file may be large
     for demonstration in iterate_demonstrations(Path(settings.path)):
         asked = next((m["content"] for m in reversed(demonstration.prompt) if m["role"] == "user"), "")
-        if (prompt := _plain(asked)) in splits:
+        if (prompt := normal(asked)) in splits:
             shown[prompt] = None
     if not shown:
         return {}
@@ -56,7 +54,3 @@ def shown_texts(settings: WarmStartConfig | None) -> list[Text]:
         return []
     rows = enumerate(iterate_demonstrations(Path(settings.path)), start=1)
     return [text_of_demonstration(f"demonstration {number}", row.prompt, row.turns) for number, row in rows]
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
