@@ -49,6 +49,11 @@ def say_what_it_sees(gate: Sequence[Task], config: Config, tracker: Tracker) -> 
         return None
     measured, past = _known_of(gate, config, tracker)
     looks = config.promotion.looks
+    if refused := why_refused(next_look(past, looks), looks):
+        logger.warning("no further model can be promoted: %s", refused)
+        return f"no further model can be promoted: {refused}"
+    if config.evaluation.metric == "auto":
+        return None  # told when the baseline has shown by what models are compared
     text = gate_sentence(
         len(gate),
         len(sizes),
@@ -58,9 +63,6 @@ def say_what_it_sees(gate: Sequence[Task], config: Config, tracker: Tracker) -> 
         measured=measured,
         minimum=config.promotion.min_improvement,
     )
-    if refused := why_refused(next_look(past, looks), looks):
-        logger.warning("no further model can be promoted: %s", refused)
-        return f"no further model can be promoted: {refused}"
     logger.info("%s", text)
     return text
 

@@ -28,6 +28,7 @@ from rlft.audit.rewards import AuditReport
 from rlft.config import Config
 from rlft.config.file import check_config
 from rlft.errors import ConfigError, RlftError
+from rlft.evaluation import compared_by
 from rlft.rewards.rescored import RescoreReport, add_up
 from rlft.rewards.same_prompts import of_tasks, other_prompts
 from rlft.types import Evaluation, TaskSet, add_judging
@@ -173,7 +174,7 @@ def _evaluate_arms(stages: Stages, tasks: Artifact, source: Source, summary: Res
         summary.evaluations[arm] = {"before": means(then), "after": means(now)}
     start = "warm_start" if "warm_start" in made else "base"
     if TRAINED in made and start in made:
-        metric = stages.config.evaluation.metric
+        metric = compared_by(stages.config.evaluation.metric, made[start][1].splits["test"])
         before, after = (difference(made[TRAINED][side], made[start][side], metric) for side in (0, 1))
         summary.gain = {"metric": metric, "before": before, "after": after}
 

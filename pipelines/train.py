@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -40,7 +40,7 @@ from rlft.budget import Account
 from rlft.config import Config
 from rlft.distributed.demand import Demand, gpus_used
 from rlft.errors import RewardAuditError
-from rlft.evaluation import advice, baseline_verdict, report_numbers
+from rlft.evaluation import advice, baseline_verdict, compared_by, report_numbers
 from rlft.policy.origin import choose_device
 from rlft.sft.training import SftReport
 from rlft.types import TaskSet, add_judging
@@ -119,17 +119,17 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         runtime.lent = _lend(display, record, settings)
         tasks, base, start, other = _prepare(stages, record, runtime, tracking_uri)
         record.keep()
-        if _worth_training(stages, tasks, start, record):
+        if (judged := _worth_training(stages, tasks, start, record)) is not None:
             started = time.perf_counter()
             account = Account(settings.budget, record.gpus, seconds=started - began)
             shown = "reading what the run has stored, nothing is trained" if anew else "training"
-            watch = Watch(stages, tasks, record.tracker)
+            watch = Watch(judged, tasks, record.tracker)
             keep = partial(_keep_rounds, record)
-            rounds = run_rounds(stages, tasks, start, record.tracker, account, keep, watch=watch, shown=shown)
+            rounds = run_rounds(judged, tasks, start, record.tracker, account, keep, watch=watch, shown=shown)
             record.seconds.rounds = time.perf_counter() - started
             _note_rounds(rounds, record)
             starts = Starts(base, start, other)
-            conclude(stages, tasks, starts, rounds, record, tracking_uri, _current_run(), anew=anew)
+            conclude(judged, tasks, starts, rounds, record, tracking_uri, _current_run(), anew=anew)
         record.measure()  # for the page; what is written of the run comes after it
         with stages.show("report"):
             record.page = write_report(str(_current_run().id), record.summary.model_dump(mode="json"))
@@ -209,8 +209,8 @@ def _note_tasks(task_set: TaskSet, moved: dict[str, Any] | None, record: Record,
     record.summary.gate = say_what_it_sees(task_set.split("gate"), config, record.tracker)
 
 
-def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Record) -> bool:
-    """Return whether training can help, as a baseline on validation shows.
+def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Record) -> Stages | None:
+    """Return the stages with the metric that models are compared by; `None` if a baseline shows that training is vain.
 
     If the tasks are too hard or solved already, the summary gets that as its status, with advice.
     """
@@ -228,11 +228,14 @@ def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Re
         **{name: interval.mean for name, interval in report.metrics.items()},
     )
     if verdict == "trainable":
-        return True
+        config = stages.config.comparing(compared_by(stages.config.evaluation.metric, report))
+        if stages.config.evaluation.metric == "auto":
+            record.summary.gate = say_what_it_sees(tasks.load().split("gate"), config, record.tracker)
+        return replace(stages, config=config)
     record.summary.status = verdict
     record.summary.promotion.name = registry_name(stages.config)
     record.summary.promotion.reasons = [text]
-    return False
+    return None
 
 
 def _keep_rounds(record: Record, rounds: Rounds) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from rlft.comparison import guarded_mean, range_of
 from rlft.errors import RlftError
 from rlft.statistics import mean_interval, varies
@@ -20,6 +22,7 @@ from rlft.variety import answers_given, right_answers, solved_answers
 Verdict = Literal["trainable", "too_hard", "already_solved"]
 ENVIRONMENTS = "environments/"
 """How the metrics of one of several environments begin."""
+_EXPLAINED = 0.9  # parts that are paid little beside the one that is right or wrong do not make a reward graded
 
 
 def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> dict[str, EvaluationReport]:
@@ -223,6 +226,20 @@ def baseline_verdict(report: EvaluationReport, already_solved: float) -> Verdict
     if report.frac_tasks_with_variance == 0 and guarded_mean(report, "accuracy", "high") == 0:
         return "too_hard"
     return "trainable"
+
+
+def compared_by(metric: str, baseline: EvaluationReport) -> str:
+    """Return the metric by which models are compared: for `auto` the reward if it is graded, else the accuracy.
+
+    It is if accuracy explains less than `_EXPLAINED` of its variance over the tasks of the baseline.
+    """
+    if metric != "auto":
+        return metric
+    paid, solved = baseline.per_task["reward"], baseline.per_task["accuracy"]
+    if not varies(list(paid.values())):
+        return "accuracy"
+    (of_paid, both), (_, of_solved) = np.cov([[paid[task], solved[task]] for task in paid], rowvar=False)
+    return "reward" if both**2 <= _EXPLAINED * of_paid * of_solved else "accuracy"
 
 
 def advice(verdict: Verdict, report: EvaluationReport) -> str:

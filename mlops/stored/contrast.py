@@ -14,6 +14,7 @@ from mlops.stored.contrast_start import start_report, status_of
 from mlops.stored.rollouts import attempts, stored_output, stored_tasks
 from rlft.contrasts import Asked
 from rlft.errors import RlftError
+from rlft.evaluation import compared_by
 from rlft.gates.identity import digest, task_hash
 from rlft.thinking import answer_of
 from rlft.types import EvaluationReport, Split
@@ -137,10 +138,17 @@ def replay_of_run(run: Any) -> dict[str, Any]:
 
 
 def settings_of_run(run: Any) -> dict[str, Any]:
-    """Return the config of a run as a mapping; empty if none is stored. Raises FormatVersionError."""
+    """Return the config of a run as a mapping, with the metric that it found; empty if none is stored.
+
+    Raises FormatVersionError.
+    """
     from mlops.runs.finding import name_of
 
-    return stored_settings(_parameters(run).get("config") or {}, name_of(run))
+    settings = stored_settings(_parameters(run).get("config") or {}, name_of(run))
+    evaluation, baseline = settings.get("evaluation") or {}, stored_output(run, EVALUATION, "baseline")
+    if baseline is not None and evaluation.get("metric") == "auto":
+        evaluation["metric"] = compared_by("auto", baseline.splits["validation"])
+    return settings
 
 
 def code_of_run(run: Any) -> dict[str, str]:

@@ -14,6 +14,7 @@ from mlops.summary.sections import Difference
 from rlft.config import Config
 from rlft.diagnosis import History
 from rlft.errors import RlftError
+from rlft.evaluation import compared_by
 from rlft.types import EvaluationReport, TrainReport
 
 
@@ -62,7 +63,10 @@ def stored_history(run: str) -> History:
             fix="`rlft runs` says how it ended; `rlft resume` goes on with one that was cut short",
         )
     tasks = stored_tasks(found)
-    return make_history(_config_of(found), rounds, validations, 0 if tasks is None else len(tasks.split("train")))
+    config, baseline = _config_of(found), stored_output(found, EVALUATION, "baseline")
+    if baseline is not None:
+        config = config.comparing(compared_by(config.evaluation.metric, baseline.splits["validation"]))
+    return make_history(config, rounds, validations, 0 if tasks is None else len(tasks.split("train")))
 
 
 def stored_curves(run: Any) -> tuple[list[TrainReport], dict[int, EvaluationReport]]:

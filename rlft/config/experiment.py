@@ -98,6 +98,10 @@ class Config(Section):
         honest = self.monitors.honest
         return self.evaluation.metric if honest is None else f"rewards/{honest}"
 
+    def comparing(self, metric: str) -> Config:
+        """Return the config with this `evaluation.metric`, where it left that to what the baseline shows."""
+        return self.model_copy(update={"evaluation": self.evaluation.model_copy(update={"metric": metric})})
+
     @property
     def environment_name(self) -> str:
         """The environment's class, or the names of several environments."""

@@ -151,8 +151,8 @@ class SuiteSection(Section):
     )
     metric: Literal["accuracy", "reward"] | None = Field(
         default=None,
-        description="What models are compared by. null means `evaluation.metric` of the config, and `accuracy` in a "
-        "file.",
+        description="What models are compared by. null means `evaluation.metric` of the config, and `accuracy` where "
+        "that is `auto` and in a file.",
     )
     scorers: list[Text] = Field(
         default=[],

@@ -62,7 +62,7 @@ def suite_of(config: Config, *, where: str = "") -> SuiteConfig:
         **{name: getattr(section, name) for name in SuiteSection.model_fields},
         "name": config.name,
         "seed": config.seed,
-        "metric": section.metric or config.evaluation.metric,
+        "metric": section.metric or (None if config.evaluation.metric == "auto" else config.evaluation.metric),
         "scenarios": {name: scenario.model_dump() for name, scenario in scenarios.items()},
         "policy": SuitePolicy(**loaded).model_dump(),
         "rollout": SuiteRollout(**engine).model_dump(),

@@ -23,6 +23,7 @@ CONFIG = Config.model_validate(
         "tasks": {"source": "jsonl", "path": "rows.jsonl"},
         "environment": {"name": "rlft.environments.gsm8k:Gsm8k"},
         "policy": {"model": "any"},
+        "evaluation": {"metric": "accuracy"},
     }
 )
 TASKS = [make_task(f"t{n}", prompt=f"question {n}") for n in range(8)]
@@ -120,6 +121,7 @@ def test_what_a_gate_sees_is_above_what_a_promotion_must_exceed(tmp_path):
     said = say_what_it_sees(gate, config, tracker_at(tmp_path))
     assert "with 200 gate tasks only gains above about 20 points will be promoted" in str(said)
     assert "to exceed promotion.min_improvement (0.05)" in str(said)
+    assert say_what_it_sees(gate, config.comparing("auto"), tracker_at(tmp_path, "other")) is None  # before a baseline
 
 
 GATE = dealt({0, 1, 2}).split("gate")
@@ -164,6 +166,6 @@ def test_what_judges_a_policy_makes_the_question_and_nothing_else():
     assert asked != _hash_of_question("q", GATE, CONFIG, "code")
     assert asked != _hash_of_question("p", GATE, CONFIG, "edited")
     assert asked != _hash_of_question("p", [other, *GATE[1:]], CONFIG, "code")
-    aside = {"evaluation": {"validate_every": 7, "patience": 2}, "tracking": {"trace_every": 3}, "controls": []}
-    aside |= {"promotion": {"name": "other", "approval": "required"}}
+    aside = {"evaluation": {"metric": "accuracy", "validate_every": 7, "patience": 2}, "tracking": {"trace_every": 3}}
+    aside |= {"controls": [], "promotion": {"name": "other", "approval": "required"}}
     assert asked == _hash_of_question("p", GATE, Config.model_validate(CONFIG.model_dump() | aside), "code")

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from rlft.errors import RlftError
-from rlft.evaluation import advice, baseline_verdict, curve_points, evaluate_rollouts, majority_solved, report_numbers
+from rlft.evaluation import (
+    advice,
+    baseline_verdict,
+    compared_by,
+    curve_points,
+    evaluate_rollouts,
+    majority_solved,
+    report_numbers,
+)
 from rlft.outcome import Failure
 from rlft.types import EvaluationReport, Interval, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 from tests.factories import make_reward, make_rollout, make_task, make_task_set
@@ -267,3 +275,20 @@ def test_several_environments_have_means_of_their_own():
     single = evaluate_rollouts(Rollouts(tuple(rows)), Rewards(rewards, {}), tasks)["test"]
     assert single.environments == {}
     assert not any(name.startswith("environments/") for name in single.metrics)
+
+
+@pytest.mark.parametrize(
+    ("solved", "paid", "metric"),
+    [
+        ((1, 0, 1, 0), (1.0, 0.0, 1.0, 0.0), "accuracy"),
+        ((1, 0, 1, 0), (1.1, 0.1, 1.1, 0.0), "accuracy"),  # a form that pays a tenth: accuracy explains 0.998
+        ((1, 0, 1, 0), (1.0, 0.8, 1.0, 0.2), "reward"),  # by its means of 1 and 0.5 it explains 0.25 of 0.43
+        ((0, 0, 0, 0), (0.1, 0.4, 0.2, 0.0), "reward"),  # nothing is solved
+        ((0, 0, 0, 0), (0.5, 0.5, 0.5, 0.5), "accuracy"),  # nothing differs
+    ],
+)
+def test_models_are_compared_by_the_reward_where_it_is_graded(solved, paid, metric):
+    scores = {name: dict(enumerate(found)) for name, found in (("accuracy", solved), ("reward", paid))}
+    baseline = EvaluationReport("validation", "p", 8, {}, scores)
+    assert compared_by("auto", baseline) == metric
+    assert compared_by("accuracy", baseline) == "accuracy"  # what the config says holds

@@ -31,7 +31,7 @@ def test_nothing_stops_a_run_by_what_a_loophole_solves_too():
 
 def test_the_best_round_is_chosen_by_what_counts():
     assert load_config(LOOPHOLE).chosen_by == "rewards/right"
-    assert load_config(LOOPHOLE, ["monitors.honest=null"]).chosen_by == "accuracy"
+    assert load_config(LOOPHOLE, ["monitors.honest=null"]).chosen_by == "auto"
 
 
 def test_only_one_monitor_stops_a_run_unless_the_config_says_so():
