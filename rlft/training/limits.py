@@ -19,7 +19,7 @@ from rlft.training.reading import Reading, shortest
 _CHECKED_SHARE = 1 / 16
 # So few tokens may show a fraction of the true KL: from this share of `max_kl` on all tokens are measured (docs/LOG.md,
 # "which KL tells an update that teaches from one that destroys").
-_SUSPECT = 1 / 4
+_SUSPECT = 1 / 10
 _LOWER_RATE = "lower training.learning_rate, or let it rise over training.warmup_updates"
 _TOO_FAR = "another policy sampled these rollouts, which is too far away by now to learn from them"
 

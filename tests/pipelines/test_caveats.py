@@ -100,7 +100,7 @@ def test_tasks_that_are_not_new_are_noted_with_the_score_of_the_others(found):
 
     arms = Arms(evaluation(0.0), None, {}, Held(None), evaluation(1.0), None, {})
     record = SimpleNamespace(tracker=FakeTracker(), summary=Summary(status="running"))
-    stages = SimpleNamespace(config=config(), contamination=lambda tasks, splits: Held(report))
+    stages = SimpleNamespace(config=config().comparing("accuracy"), contamination=lambda tasks, splits: Held(report))
     note_contamination(stages, "TASKS", arms, record)
     section = record.summary.contamination["test"]
     assert (section.exact, section.clean.tasks, section.clean.mean) == (int(found), 2 - found, 1.0)
