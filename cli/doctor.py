@@ -14,17 +14,10 @@ from mlops.display.terminal import Terminal, console, errors, styled
 from mlops.doctor.finding import Finding
 from mlops.doctor.home import check_home
 from mlops.doctor.machine import check_machine
-from mlops.home.entries import check_entries
-from mlops.home.folder import Home, find_home
-from mlops.home.lost import forget_artifacts
-from mlops.home.restore import restore_home
-from mlops.stacks.stack import connect
+from mlops.home.folder import find_home
 
 
 def doctor(
-    restore: Annotated[
-        bool, typer.Option("--restore", help="Put copies, or what can be saved, in the place of damaged databases.")
-    ] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Also read all that runs have stored here, and say what is damaged.")
     ] = False,
@@ -38,8 +31,6 @@ def doctor(
     with guarded(verbose, None):
         home = find_home()
         told = errors if as_json else console
-        if restore:
-            _restore(home, told)
         findings = [*check_machine(home), *check_home(home)]
         result: dict[str, Any] = {"findings": [asdict(each) for each in findings]}
         if not as_json:
@@ -55,18 +46,6 @@ def doctor(
             console.write_json(result)
         if not whole:
             raise typer.Exit(1)
-
-
-def _restore(home: Home, told: Terminal) -> None:
-    """Restore the databases, and make those anew of which nothing is left."""
-    check_entries(home)
-    said = restore_home(home)
-    if forget_artifacts(home):
-        said.append("The cache has forgotten the results that are gone; `rlft run` makes them again.")
-    if said:
-        for each in said:
-            told.print(each)
-        connect(home, None, anew=True)
 
 
 def _show(findings: list[Finding], console: Terminal) -> None:

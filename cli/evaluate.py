@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,6 @@ import typer
 from cli.guard import guarded
 from cli.options import Overrides, Stack, Summary, SummaryAsJson, Verbose
 from cli.start import check_kept, say_start
-from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.runtime.signals import keep_from_zenml
@@ -55,7 +53,7 @@ def evaluate(
     What was evaluated before is taken from the cache, so that another model costs no more than its own attempts. The
     exit code is 0 if it finished, whatever the models came to, 1 if it failed, and 2 if the set-up cannot work.
     """
-    with guarded(verbose, summary), ExitStack() as held:
+    with guarded(verbose, summary):
         from rlft.config.suite_file import check_suite_variables, load_suite
         from rlft.secrets import require
         from rlft.suites.models import labels_of, parse_model
@@ -79,7 +77,6 @@ def evaluate(
         keep_from_zenml()
         if stack is None:
             _check_names(home, settings, named, tracking_uri)
-            held.callback(back_up, home)
         images = _checked_images(settings, named, key)
         run_id = _run(settings, models, tracking_uri if stack else None, key, images, no_cache=no_cache)
         from cli.evaluated import finish_evaluation

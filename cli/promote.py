@@ -16,7 +16,6 @@ from cli.resume import claim_early
 from cli.start import check_kept, say_start
 from cli.trust import Trust, agree
 from mlops.display.terminal import console, errors, styled
-from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
@@ -76,7 +75,6 @@ def promote(
         interrupt.resume = resume_command(name, stack)
         if stack is None:
             interrupt.run_name = plan.again.name
-            held.callback(back_up, home)
         pipeline = train.with_options(run_name=plan.again.name, **plan.again.options)
         check_seals(home, plan.attempt.id, name, plan.kept)
         replay = partial(

@@ -16,7 +16,6 @@ from cli.result import show_ui, shown
 from cli.resume import claim_early
 from cli.start import check_kept, say_start
 from mlops.display.terminal import console, styled
-from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home
 from mlops.ids import resumed_name
@@ -47,8 +46,6 @@ def open_home(home: Home, run: str, stack: str | None, held: ExitStack) -> str:
 
     tracking_uri = connect(home, stack)
     keep_from_zenml()
-    if stack is None:
-        held.callback(back_up, home)
     return tracking_uri if stack else HOME
 
 

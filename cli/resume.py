@@ -17,7 +17,6 @@ from cli.result import finish, run_id_of
 from cli.start import check_kept, say_start
 from cli.trust import Trust, agree
 from mlops.display.terminal import errors
-from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
@@ -90,7 +89,6 @@ def resume(
         check_place(again.config, stack)
         if stack is None:
             interrupt.run_name = again.name  # on a stack it may go on elsewhere
-            held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
         done = steps_of_same_code(found, again, redo or [], _code_now(again.config, stack))
         done &= steps_to_keep(found, redo) if redo else done
         check_seals(home, found.id, name, done, read=next_policy(done, again.config))

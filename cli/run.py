@@ -28,7 +28,6 @@ from cli.result import finish, run_id_of
 from cli.start import check_start, say_start, tell_dead
 from cli.sweep import run_sweep
 from cli.variation import Sweep
-from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
@@ -83,8 +82,6 @@ def run(
         from pipelines.train import train
 
         interrupt.run_name = labels.name if stack is None else None  # on a stack it may go on elsewhere
-        if stack is None:
-            held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
 
         def begin(labels: Labels) -> Any:
             interrupt.resume = resume_command(labels.name, stack)

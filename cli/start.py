@@ -8,7 +8,6 @@ import os
 from mlops.home.databases import DATABASES
 from mlops.home.folder import Home
 from mlops.home.last_calls import KILLED, how_it_ended
-from mlops.home.lost import check_artifacts
 from mlops.home.processes import dead_notes
 from rlft.config import Config
 from rlft.config.file import check_variables
@@ -32,10 +31,9 @@ def tell_dead(home: Home) -> None:
 
 
 def check_kept(home: Home) -> None:
-    """Raise StorageError if nothing can be written to the home, or what runs have stored in it is gone."""
+    """Raise StorageError if nothing can be written to the home."""
     if problem := _home_problem(home):
         raise problem
-    check_artifacts(home)
 
 
 def check_start(config: Config, home: Home, *, stack: str | None) -> None:

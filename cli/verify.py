@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
 from mlops.display.terminal import Terminal, styled
-from mlops.home.databases import MLFLOW
+from mlops.home.databases import MLFLOW, ZENML
+from mlops.home.faults import check_home
 from mlops.home.folder import Home
 from mlops.registry.stored import damaged_versions
 from mlops.stored.verification import verify_artifacts
-from rlft.errors import FormatVersionError, RlftError, StorageError
+from rlft.errors import FormatVersionError, RlftError
 
 
 def verify_stored(home: Home) -> dict[str, Any]:
@@ -20,11 +20,8 @@ def verify_stored(home: Home) -> dict[str, Any]:
     `others` are artifacts in a format that is not read. A damage, as these, says `where` it is, `what` is wrong and
     what to do (`fix`). Raises StorageError if ZenML's database cannot be read.
     """
-    try:
-        found = verify_artifacts(home)
-    except sqlite3.Error as cause:
-        fix = "`rlft doctor --restore` keeps what is left of it, and puts a copy or what can be saved in its place"
-        raise StorageError(f"ZenML's database cannot be read: {cause}", where=str(home.root), fix=fix) from cause
+    check_home(home, [ZENML])
+    found = verify_artifacts(home)
     problems: list[RlftError] = [*found.damages, *found.others]
     if MLFLOW.file(home).is_file():
         problems += damaged_versions(home.tracking_uri)

@@ -5,5 +5,5 @@
 - `home`: whether the home was moved, which does not work; removals that were cut short, and what is left in its folders
 - `schedules`: whether the schedules can be read
 - `way_on`: the command that goes on with what was cut short
-- `killed`: runs that were killed, which are marked as failed on the way, and files of runs that are gone
+- `killed`: runs that were killed, which are marked as failed on the way
 """

@@ -1,4 +1,4 @@
-"""Runs that were killed, which are marked as failed so that they can be resumed, and what runs have lost."""
+"""Runs that were killed, which are marked as failed so that they can be resumed, and databases that cannot be read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from mlops.home.databases import all_runs_ended
 from mlops.home.faults import find_faults
 from mlops.home.folder import Home
 from mlops.home.last_calls import how_it_ended
-from mlops.home.lost import check_artifacts, dangling_aliases, lost_versions
 from mlops.home.processes import Note, dead_notes, forget_process, resume_command
-from mlops.registry.dangling import no_version
 from mlops.runs.last_sign import last_sign
 from mlops.stacks.stack import connect
 from mlops.summary.file import end_summary, read_summary
 from mlops.summary.summary import Summary
-from rlft.errors import StorageError
 
 
 def check_runs(home: Home) -> Iterator[Finding]:
@@ -26,10 +23,9 @@ def check_runs(home: Home) -> Iterator[Finding]:
     if not (home.root / "zenml").is_dir():
         yield Finding("ok", f"no runs yet in {home.root}")
         return
-    if faults := [fault.error(home) for fault in find_faults(home, deep=True)]:
+    if faults := find_faults(home):
         yield from (Finding("broken", f"{fault.where}: {fault.what}", fault.fix) for fault in faults)
         return
-    yield from _lost(home)
     if all_runs_ended(home):
         # ZenML was told that they have ended, and whoever told it may have been killed before it changed the summary.
         dead = dead_notes(home)
@@ -63,20 +59,6 @@ def _ended(home: Home, note: Note) -> bool:
     last = last_sign(home, note.run_id)
     seconds = None if last is None else max(0.0, last.timestamp() - note.started)
     return end_summary(home, note.run_id, how_it_ended(home, note.run_id), seconds)
-
-
-def _lost(home: Home) -> Iterator[Finding]:
-    """Name folders of runs and models that are gone, and aliases whose version is."""
-    try:
-        check_artifacts(home)
-    except StorageError as lost:
-        yield Finding("broken", f"{lost.where}: {lost.what}", lost.fix)
-    if gone := lost_versions(home):
-        named = ", ".join(gone[:5]) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
-        fix = f"put {home.mlflow_artifacts} back, or let `rlft doctor --verify` name the command that stores them again"
-        yield Finding("broken", f"the files of registered versions are gone: {named}", fix)
-    for odd in (no_version(*each) for each in dangling_aliases(home)):
-        yield Finding("broken", f"{odd.where}: {odd.what}", odd.fix)
 
 
 def _end_in_mlflow(name: str, uri: str, summary: Summary | None) -> Iterator[Finding]:

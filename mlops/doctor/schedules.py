@@ -17,7 +17,7 @@ def check_schedules(home: Home) -> Iterator[Finding]:
     file = store_file(home)
     if not file.is_file():
         return
-    if said := file.stat().st_size and complaint(file, deep=True):
+    if said := file.stat().st_size and complaint(file):
         yield Finding("broken", f"{file}: the schedules are damaged: {said}", APPLY_AGAIN)
         return
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ _SECONDS = 1.0  # to wait for a database that another process has locked
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database of a home by its `path` there, which has rows in the `tables` once it is completely made.
+    """A database of a home by its `path` there.
 
     `beside` is a pattern of what lies in the home once there were runs; `holds` and `spares` say for people what is in
     it, and what of the runs is not.
@@ -26,7 +26,6 @@ class Database:
 
     name: str
     path: str
-    tables: tuple[str, ...]
     beside: str
     holds: str
     spares: str
@@ -39,8 +38,6 @@ class Database:
 ZENML = Database(
     "zenml",
     "zenml/local_stores/default_zen_store/zenml.db",
-    # The user is made last. Tables of artifacts and runs may well be empty.
-    ("alembic_version", "server_settings", "flavor", "project", "stack", "user"),
     "zenml/local_stores/[0-9a-f]*-*-*-*-*",
     "which runs there are and which artifacts are whose, so that `rlft resume` and the cache need it",
     "policies, rollouts and rewards lie beside it in zenml/local_stores/, summaries in runs/",
@@ -48,7 +45,6 @@ ZENML = Database(
 MLFLOW = Database(
     "mlflow",
     "mlflow.db",
-    ("alembic_version", "experiments"),
     "mlflow-artifacts/*",
     "curves, traces, and the versions and aliases of registered models",
     "their weights lie beside it in mlflow-artifacts/, policies and rollouts in zenml/, summaries in runs/",
@@ -68,53 +64,21 @@ def opened(file: Path, mode: str = "ro", seconds: float = 30.0) -> Iterator[sqli
         yield database
 
 
-def complaint(file: Path, *, deep: bool = False) -> str | None:
+def complaint(file: Path) -> str | None:
     """Return what is wrong with a database; `None` if nothing is found, or if it cannot be read for other reasons.
 
-    Every page is read, a megabyte in about two milliseconds; with `deep` every row is, too, and its texts are decoded.
+    Every page is read, a megabyte in about two milliseconds.
     """
+    if not file.stat().st_size:
+        return "it is empty"
+    # Where that is allowed what a killed process began to write is taken back.
+    mode = "rw" if os.access(file, os.W_OK) and os.access(file.parent, os.W_OK) else "ro"
     try:
-        with _opened_whole(file) as database:
+        with opened(file, mode, _SECONDS) as database:
             [said] = database.execute("PRAGMA quick_check(1)").fetchone()
-            if said != "ok":
-                return str(said).replace("*** in database main ***\n", "")
-            for (table,) in _tables(database) if deep else ():
-                for _ in database.execute(f'SELECT * FROM "{table}"'):
-                    pass
     except sqlite3.Error as cause:
-        code = getattr(cause, "sqlite_errorcode", None)  # Python's own error, of a text that is no UTF-8, has none
-        return str(cause) if code is None or code & 0xFF in _DAMAGE else None
-    return None
-
-
-def is_complete(home: Home, database: Database) -> bool:
-    """Return whether the database is there and was made to its end, as one is that another process has locked.
-
-    Raises sqlite3.DatabaseError if it cannot be read.
-    """
-    try:
-        return is_complete_file(database.file(home), database)
-    except sqlite3.OperationalError:
-        return True
-
-
-def is_complete_file(file: Path, database: Database) -> bool:
-    """Return whether a file is such a database, made to its end. Raises sqlite3.Error if it cannot be read."""
-    if not file.is_file() or file.stat().st_size == 0:
-        return False
-    with _opened_whole(file) as connection:
-        there = {table for (table,) in _tables(connection)}
-        return there.issuperset(database.tables) and all(
-            connection.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone() for table in database.tables
-        )
-
-
-def is_whole(file: Path, database: Database) -> bool:
-    """Return whether a file can be put in a database's place."""
-    try:
-        return complaint(file) is None and is_complete_file(file, database)
-    except sqlite3.Error:
-        return False
+        return str(cause) if cause.sqlite_errorcode & 0xFF in _DAMAGE else None
+    return None if said == "ok" else str(said).replace("*** in database main ***\n", "")
 
 
 def all_runs_ended(home: Home) -> bool:
@@ -128,13 +92,3 @@ def all_runs_ended(home: Home) -> bool:
     except sqlite3.Error:
         return False
     return found <= _ENDED
-
-
-def _opened_whole(file: Path) -> AbstractContextManager[sqlite3.Connection]:
-    """Open a database. Where that is allowed what a killed process began to write is taken back."""
-    mode = "rw" if os.access(file, os.W_OK) and os.access(file.parent, os.W_OK) else "ro"
-    return opened(file, mode, _SECONDS)
-
-
-def _tables(database: sqlite3.Connection) -> list[tuple[str]]:
-    return database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()

@@ -28,8 +28,6 @@ _FOLDERS = {
     _STORES: _ARTIFACTS,
     f"{_STORES}/default_zen_store": "ZenML's database. The artifacts lie beside it",
     "mlflow-artifacts": "the weights of registered models. Policies of the runs, and all else, are in zenml/",
-    "backups": "copies of the databases, which are needed only if these are damaged",
-    "damaged": "what databases held that were damaged; those that are used lie elsewhere",
     "checkpoints": "checkpoints of supervised stages that were cut off, which begin anew without them",
     "judges": "what judges have answered, which is asked and paid for again without it",
     "logs": "traces of errors that were told",
@@ -43,10 +41,7 @@ _FILES = {
     LOCK: _NOTHING,
     "aliases.lock": _NOTHING,
     ".gitignore": _NOTHING,
-    "unfinished.json": _NOTHING,
     "zenml/config.yaml": "ZenML's settings, which are made again from its database",
-    "backups/zenml.json": _NOTHING,
-    "backups/mlflow.json": _NOTHING,
 }
 _OF_SCHEDULES = (".db", ".lock", ".env", ".json", ".log")  # the ends of what rlft puts there, and reads again
 _OF_RUNS = {

@@ -51,13 +51,13 @@ def aliases_lock(home: Home) -> AbstractContextManager[None]:
 
 
 def removal_lock(home: Home) -> AbstractContextManager[None]:
-    """Return the lock under which a process removes runs of the home, or puts another file in a database's place.
+    """Return the lock under which a process removes runs of the home.
 
     Entering it raises StorageError if another process holds it.
     """
 
     def refused(holder: str) -> StorageError:
-        what = f"{holder} removes runs of this home, or restores its databases"
+        what = f"{holder} removes runs of this home"
         return StorageError(what, where=str(home.root), fix="wait until it has ended")
 
     return locked(home.root / f"{REMOVING}.lock", seconds=0, refused=refused)

@@ -12,26 +12,23 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
-from mlops.home.databases import DATABASES, MLFLOW, ZENML, Database, is_complete
+from mlops.home.databases import DATABASES, MLFLOW, ZENML, Database
 from mlops.home.folder import LOCK, MAKING, Home, is_making
 from mlops.home.locks import locked
 from mlops.home.settings import are_whole, copy_settings, mend_settings
 from rlft.errors import StorageError
 
-_NOTE = "unfinished.json"  # of earlier versions, which made the databases in place
-JOURNALS = ("-journal", "-wal", "-shm")
 _SECONDS = 600.0  # that another process may take to make them
 
 
 def make_stores(home: Home) -> None:
-    """Make the databases that are missing or half made, and ZenML's settings. Who does that already is waited for.
+    """Make the databases that are missing, and ZenML's settings. Who does that already is waited for.
 
-    Call where ZenML may be imported, and after `check_home`: what is half made is taken for what never held a run. A
-    home that has all is not written to, so that an archive can be read. Raises StorageError if they cannot be made.
+    Call where ZenML may be imported, and after `check_home`. A home that has all is not written to, so that an archive
+    can be read. Raises StorageError if they cannot be made.
     """
-    if _unmade(home):
+    if _unmade(home) or (not are_whole(home) and os.access(home.root / "zenml", os.W_OK)):
         from sqlalchemy.exc import OperationalError
 
         try:
@@ -39,19 +36,7 @@ def make_stores(home: Home) -> None:
                 _make(home)
         except OperationalError as cause:
             raise _unmakable(home, cause.orig) from cause  # SQLAlchemy adds the statement and its rows
-    complete_settings(home)
     copy_settings(home)
-
-
-def complete_settings(home: Home) -> bool:
-    """Make ZenML's settings again where they are damaged or gone beside its database; returns whether they were.
-
-    Nothing is lost then. Raises StorageError if they cannot be made.
-    """
-    if are_whole(home) or not is_complete(home, ZENML) or not os.access(home.root / "zenml", os.W_OK):
-        return False
-    with _making(home):
-        return mend_settings(home)
 
 
 @contextmanager
@@ -77,21 +62,8 @@ def _unmakable(home: Home, reason: BaseException | None) -> StorageError:
     )
 
 
-def remove_database(file: Path) -> None:
-    """Remove a database with its journals; never what merely begins with its name."""
-    for end in ("", *JOURNALS):
-        file.with_name(file.name + end).unlink(missing_ok=True)
-
-
-def place_database(made: Path, file: Path) -> None:
-    """Move a database that nobody has open to its place, where none or a half-made one is."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    remove_database(file)  # SQLite would take journals that were left there for those of the new database
-    made.rename(file)
-
-
 def _unmade(home: Home) -> list[Database]:
-    return [database for database in DATABASES if not is_complete(home, database)]
+    return [database for database in DATABASES if not database.file(home).is_file()]
 
 
 def _make(home: Home) -> None:
@@ -103,10 +75,10 @@ def _make(home: Home) -> None:
         aside.root.mkdir()
         _open(aside, unmade)
         for database in unmade:
-            place_database(database.file(aside), database.file(home))
+            database.file(home).parent.mkdir(parents=True, exist_ok=True)
+            database.file(aside).rename(database.file(home))
         shutil.rmtree(aside.root)
     mend_settings(home)
-    (home.root / _NOTE).unlink(missing_ok=True)
 
 
 def _open(aside: Home, databases: Sequence[Database]) -> None:

@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from mlops.home.backups import renew_backups
 from mlops.home.databases import DATABASES, ZENML, opened
 from mlops.home.folder import REMOVING, Home
 from mlops.home.locks import removal_lock
@@ -51,8 +50,6 @@ def remove_runs(home: Home, plan: Plan, *, settle: float = SETTLE_SECONDS) -> Pl
                 before = _database_bytes(home)
                 _begin(home, again.runs, settle)
                 again.bytes += max(0, before - _database_bytes(home))
-            if again.runs or left:
-                renew_backups(home)
             return again
     except (sqlite3.Error, OSError) as cause:
         raise StorageError(

@@ -22,7 +22,6 @@ from typing import Any, Final
 import psutil
 
 from mlops.display.terminal import errors, styled
-from mlops.home.backups import back_up
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import forget_calls
 from mlops.home.processes import Note, own_note
@@ -67,8 +66,6 @@ def main(facts: Facts) -> None:
         signal.signal(number, lambda *_: os._exit(facts.exit_code))
     if home is not None and left is not None and not goes_on:
         _write_down(home, note, left, facts, ended=ended)
-    if home is not None and facts.run_name:
-        back_up(home)  # as a command does whose run ends by itself
 
 
 def _end_at(when: float, code: int) -> None:

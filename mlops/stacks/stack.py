@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 from mlops.clone import PROJECT
 from mlops.home.faults import check_home
 from mlops.home.folder import Home
-from mlops.home.settings import settings_file
-from mlops.home.stores import complete_settings, make_stores
+from mlops.home.stores import make_stores
 from mlops.home.variables import use_own_setup
 from mlops.stacks.archive import archive_users_files
 from mlops.stacks.readers import read_with_own_alone
@@ -20,21 +18,16 @@ from rlft.config.addresses import refuse_metadata
 from rlft.errors import StackError
 from rlft.secrets import find_secrets, hide, redact
 
-logger = logging.getLogger(__name__)
 
-
-def connect(home: Home, stack: str | None, *, anew: bool = False) -> str:
+def connect(home: Home, stack: str | None) -> str:
     """Prepare this process for a run and return the address of its MLflow. Call before ZenML is imported.
 
     Without a stack, ZenML and MLflow live in `home`. With one, the user's ZenML is used and `stack` is active for this
-    process alone. With `anew` a database that is gone is made although there were runs. Raises StorageError when a
-    database is damaged or gone, and StackError when the stack is unknown, has no MLflow tracker, or cannot run dynamic
-    pipelines.
+    process alone. Raises StorageError when a database is damaged or gone, and StackError when the stack is unknown,
+    has no MLflow tracker, or cannot run dynamic pipelines.
     """
     if stack is None:
-        if not anew:
-            check_home(home)
-        _complete_settings(home)
+        check_home(home)
         use_own_setup(home)
     else:
         home.make()  # for summaries and what tracking missed
@@ -51,11 +44,6 @@ def connect(home: Home, stack: str | None, *, anew: bool = False) -> str:
         uri = _use_stack(stack)
     os.environ["MLFLOW_TRACKING_URI"] = uri  # without it, fluent calls of libraries write ./mlflow.db
     return uri
-
-
-def _complete_settings(home: Home) -> None:
-    if complete_settings(home):
-        logger.warning("%s was damaged or gone, and is made again from the database", settings_file(home))
 
 
 def _use_stack(name: str) -> str:

@@ -21,7 +21,7 @@ SAID = "error: report.json: this file has 3 bytes\n  -> `rlft resume 'tiny run' 
     [
         (SAID, ["resume", "tiny run", "--redo", "train_grpo_r000"]),
         ("make room on the disk, then `rlft resume tiny-1` goes on", ["resume", "tiny-1"]),
-        ("`rlft resume tiny-1`\ngoes on; or\n`rlft doctor\n--restore`", ["doctor", "--restore"]),  # lines are wrapped
+        ("`rlft resume tiny-1`\ngoes on; or\n`rlft doctor\n--verify`", ["doctor", "--verify"]),  # lines are wrapped
         ("there is nothing to be done", None),
     ],
 )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
-from tests.e2e.conftest import TINY, Home
+from tests.e2e.conftest import TINY
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 
 
 def test_two_runs_that_differ_in_one_setting(finished, tmp_path):
     whole_home, whole = finished
-    home = Home(tmp_path / "copy")
-    shutil.copytree(whole_home.folder, home.folder)
+    home = whole_home.copy(tmp_path / "copy")
     first = whole.summary["pipeline_run_id"]
     # The other run takes its warm start from the cache, and trains one round at another learning rate.
     changes = ("--set", "training.learning_rate=3e-3", "--set", "training.rounds=1", "--name", "other")

@@ -43,8 +43,7 @@ print(json.dumps(found))
 
 def test_weights_that_change_before_they_are_registered_are_trained_again(finished, tmp_path):
     whole_home, whole = finished
-    home = Home(tmp_path / "copy")
-    shutil.copytree(whole_home.folder, home.folder)
+    home = whole_home.copy(tmp_path / "copy")
     before = versions(home)  # others may have registered some
     best = f"train_grpo_r{whole.summary['best_round'] - 1:03d}"
     (weights,) = (home.folder / ".rlft" / "zenml" / "local_stores").glob(
@@ -109,8 +108,7 @@ def test_a_policy_that_was_cut_short_is_found_before_its_run_goes_on(make_home):
 def test_files_that_do_not_parse_end_in_a_sentence(finished, tmp_path):
     """`rlft show` and a run that takes what it can from the cache, with one file of each kind cut off."""
     whole_home, whole = finished
-    home = Home(tmp_path / "cut")
-    shutil.copytree(whole_home.folder, home.folder)
+    home = whole_home.copy(tmp_path / "cut")
     store = home.folder / ".rlft" / "zenml" / "local_stores"
     name = home.query(f"print(json.dumps(client.get_pipeline_run('{whole.summary['pipeline_run_id']}').name))")
     for pattern, command in (

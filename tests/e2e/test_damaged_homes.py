@@ -1,10 +1,8 @@
-"""Two runs begin together in a new home; then its databases are damaged in every way, and each command says so."""
+"""Two runs begin together in a new home; then its databases are damaged, and each command says so."""
 
 from __future__ import annotations
 
-import shutil
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -26,17 +24,6 @@ def pair(make_home) -> Home:
     return home
 
 
-def cut(file):
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
-def flip(file):
-    content = bytearray(file.read_bytes())
-    begin = len(content) // 3
-    content[begin : begin + 64] = bytes(255 - byte for byte in content[begin : begin + 64])
-    file.write_bytes(bytes(content))
-
-
 def test_two_that_begin_together_both_end_and_leave_one_challenger(pair):
     versions, aliases = pair.query("""
 found = mlflow_client.search_model_versions("name = 'tiny'")
@@ -51,45 +38,26 @@ print(json.dumps([sorted(int(v.version) for v in found), mlflow_client.get_regis
 
 
 @pytest.mark.parametrize(
-    ("database", "damage"),
-    [(ZENML, flip), (ZENML, cut), (ZENML, Path.unlink), (MLFLOW, cut)],
-    ids=["zenml-flipped", "zenml-cut", "zenml-deleted", "mlflow-cut"],
+    ("database", "keep", "commands"),
+    [
+        (ZENML, 0.5, [("doctor",), ("run", str(TINY)), ("resume", "first")]),
+        (MLFLOW, None, [("run", str(TINY)), ("ui",)]),
+    ],
+    ids=["zenml-cut", "mlflow-gone"],
 )
-def test_each_command_says_what_is_lost_and_the_restored_home_works(pair, database, damage):
-    root = pair.folder / ".rlft"
-    file = root / database.path
-    damage(file)
-    commands = [["doctor"], ["run", str(TINY)]] if database is ZENML and damage is cut else []
-    commands += [["ui"]] if database is MLFLOW else [["resume", "first"]]
+def test_each_command_names_the_database_and_repairs_nothing(pair, database, keep, commands):
+    file = pair.folder / ".rlft" / database.path
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(len(whole) * keep)]) if keep else file.unlink()
+    left = file.read_bytes() if keep else None
     for command in commands:
         said = pair.rlft(*command)
         assert said.code == 1, said.output
-        assert "this database is" in " ".join(said.output.split())
+        assert file.name in said.output
         assert "Traceback" not in said.output
         assert "unexpected" not in said.output
-    shown = pair.rlft("show", "second", "0")
-    assert shown.code == 0, shown.output  # by the run's table of artifacts where ZenML's database is damaged
-    assert "32 rollouts of r000" in shown.output
-    restored = pair.rlft("doctor", "--restore")
-    assert restored.code == 0, restored.output
-    assert "is the copy of 20" in " ".join(restored.output.split())
-
-
-def test_settings_of_zenml_are_made_again(pair):
-    cut(pair.folder / ".rlft" / "zenml" / "config.yaml")
-    resumed = pair.rlft("resume", "first")
-    assert resumed.code == 2, resumed.output
-    assert "is made again from the database" in resumed.output
-    assert "has finished" in resumed.output
-
-
-def test_what_is_lost_with_its_copies_begins_anew(pair):
-    root = pair.folder / ".rlft"
-    shutil.rmtree(root / "backups")
-    (root / MLFLOW.path).write_bytes(b"")
-    restored = pair.rlft("doctor", "--restore")
-    assert restored.code == 0, restored.output
-    assert "is made anew: nothing of it could be read" in " ".join(restored.output.split())
-    again = pair.rlft("run", str(TINY), "--name", "third")
-    assert again.code == 0, again.output
-    assert again.summary["promotion"]["version"] == "1"
+    assert (file.read_bytes() if file.exists() else None) == left
+    if database is ZENML:  # by the run's own table of artifacts
+        shown = pair.rlft("show", "second", "0")
+        assert (shown.code, "32 rollouts of r000" in shown.output) == (0, True)
+    file.write_bytes(whole)

@@ -12,10 +12,10 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.benchmarks.faults import artifacts, databases, disks, processes, starts, trackers
+from tests.benchmarks.faults import artifacts, disks, processes, starts, trackers
 from tests.benchmarks.faults.scene import Fault, Scene, Verdict
 
-ROOMS = (artifacts, databases, starts, trackers, disks, processes)
+ROOMS = (artifacts, starts, trackers, disks, processes)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,10 @@ from contextlib import closing
 from mlops.home.databases import ZENML, Database
 from mlops.home.folder import Home
 
+TABLES = {
+    "zenml": ("alembic_version", "server_settings", "flavor", "project", "stack", "user"),
+    "mlflow": ("alembic_version", "experiments"),
+}
 ID = "0123456789abcdef0123456789abcdef"  # of the user, the stack and the project
 
 
@@ -23,7 +27,7 @@ def make_database(home: Home, database: Database, rows: int = 1) -> None:
     file = database.file(home)
     file.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(file)) as connection:
-        for table in database.tables:
+        for table in TABLES[database.name]:
             columns = "version_num TEXT" if table == "alembic_version" else "id TEXT, name TEXT, created TEXT"
             values = ("0.98.0",) if table == "alembic_version" else (ID, "default", "2026")
             connection.execute(f'CREATE TABLE "{table}" ({columns})')

@@ -39,7 +39,7 @@ def test_a_damaged_database_is_named_and_a_locked_one_is_not(tmp_path, monkeypat
     with pytest.raises(typer.Exit), guard.guarded(False, None):
         raise sqlite3.DatabaseError("file is not a database")
     said = capsys.readouterr().err
-    assert f"{file}: this database is damaged: file is not a database. It holds which runs there are" in said
+    assert f"{file}: this database is damaged: file is not a database" in said
     assert "unexpected" not in said
 
 

@@ -36,7 +36,6 @@ FOLDERS = {
     STORE: "artifacts of runs, or their seals",
     f"{STORE}/seals": "artifacts of runs, or their seals",
     "mlflow-artifacts": "the weights of registered models",
-    "backups": "copies of the databases",
     "scratch": "nothing that would be missed",
 }
 
@@ -140,7 +139,6 @@ COMMANDS = [
     ("prune",),
     ("delete", "one"),
     ("ui",),
-    ("doctor", "--restore"),
     ("resume", "one"),
     ("run", str(TINY)),
 ]
