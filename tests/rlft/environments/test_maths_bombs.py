@@ -28,52 +28,24 @@ def repeated(times):
     """Shapes of answers by name, with their pieces so many times."""
     return {
         "parentheses": nested("(", "x", ")", times),
-        "braces": nested("{", "x", "}", times),
-        "brackets": nested("[", "x", "]", times),
-        "left-right": nested(r"\left(", "x", r"\right)", times),
-        "absolute": nested("|", "x", "|", times),
-        "sets": nested(r"\{", "x", r"\}", times),
         "fractions": nested(r"\frac{1}{", "x", "}", times),
-        "roots": nested(r"\sqrt{", "x", "}", times),
         "powers": nested("x^{", "x", "}", times),
         "tower": nested("9^{", "9", "}", times),
-        "indices": nested("x_{", "x", "}", times),
-        "sines": nested(r"\sin(", "x", ")", times),
-        "logarithms": nested(r"\log_{2}(", "x", ")", times),
-        "exponentials": nested(r"\exp(", "x", ")", times),
         "texts": nested(r"\text{", "x", "}", times),
-        "functions": nested("f(", "x", ")", times),
-        "minuses": "-" * times + "x",
-        "sum": "+".join(["x"] * times),
         "sum-of-roots": "+".join(rf"\sqrt{{{n}}}" for n in range(times)),
         "product-of-sums": "(x+y)" * times,
-        "list": ",".join(map(str, range(times))),
-        "unions": r"\cup".join(["(0,1)"] * times),
-        "chain": "<".join(["x"] * times),
-        "equations": "=".join(["x"] * times),
-        "or": r"\text{ or }".join(["x"] * times),
-        "plus-minus": r"\pm".join(["1"] * times),
         "variables": "".join(f"x_{{{n}}}" for n in range(times)),
-        "letters": "abcdefgh" * times,
         "digits": "9" * times,
-        "decimals": "0." + "3" * times,
         "recurring": r"0.\overline{" + "3" * times + "}",
         "factorials": "9" + "!" * times,
-        "matrix": r"\begin{pmatrix}" + "&".join(["x"] * times) + r"\end{pmatrix}",
         "matrices": nested(r"\begin{pmatrix}", "x", r"\end{pmatrix}", times),
-        "boxes": r"\boxed{" * times + "x" + "}" * times,
-        "commands": "\\" * times,
-        "spaces": " " * times + "x",
-        "dollars": "$" * times,
     }
 
 
 HUGE = {
-    "9^{9^{9^9}}", "2^{10^{10}}", "10000000!", "20!^{999}", "(9^{999})!", "9!!!!!", r"\binom{10^9}{10^8}",
-    "10^{-999999999}",
-    r"\sum_{n=1}^{10^9} n", r"\prod_{n=1}^{10^9} n", r"\int_0^{10^9} x^x dx", r"\lim_{x\to\infty} x^x", "1e999999999",
-    r"[0,10^{999}]\setminus\{1\}", r"\sin(10^{999})^{999}", r"\log_{10^{-999}}(10^{999})", r"\sqrt[999]{10^{999}}",
-    r"(1+\sqrt{2})^{999}", r"0.\overline{" + "9" * 60 + "}",
+    "9^{9^{9^9}}", "(9^{999})!", r"\binom{10^9}{10^8}", "10^{-999999999}", r"\prod_{n=1}^{10^9} n",
+    r"\int_0^{10^9} x^x dx", "1e999999999", r"[0,10^{999}]\setminus\{1\}", r"\sin(10^{999})^{999}",
+    r"(1+\sqrt{2})^{999}",
 }  # fmt: skip
 
 MATRIX = r"\begin{pmatrix}1&2&3\\4&5&6\\7&8&10\end{pmatrix}"
@@ -81,31 +53,15 @@ LETTERS = r"\begin{pmatrix}x&y&z\\ y&z&1\\ z&1&x\end{pmatrix}"
 # Each is the gold's kind and size, and most have nearly its value where x = 0.3717, y = x + 1/7 and z = x + 2/7.
 COSTLY = {
     "power": ("x+1", "(x+0.62861641726)^{999}"),  # 1.3717^(1/999) - 0.3717
-    "power-of-three": ("x+y+1", "(x+y+0.11437828869)^{999}"),
-    "power-of-letters": ("x+y+z", "(x+y+z-0.53927630708)^{99}"),
     "power-below": ("x+1", r"\frac{1}{(x+0.62798444)^{999}}"),
-    "power-of-power": ("x+1", "((x+0.62861641726)^{99})^{10}"),
-    "power-in-root": ("x+1", r"\sqrt{(x+0.6289325)^{999}}"),
-    "product-of-powers": ("x^2+x+1", "(x+0.62835)^{99}(x+0.62835)^{98}(y+1)^0"),
     "power-in-list": ("(x,y)", r"((x+y+1)^{30},(x+y+z+1)^{29})"),
     "power-in-equation": ("x+y+z=1", "(x+y+z+1)^{30}=1"),
-    "power-in-inequality": ("x+y+z<1", "(x+y+z+1)^{30}<1"),
     "equal-in-the-end": ("a+b+c+x+y+z", r"\frac{(x^2+2x+1)^{15}(a+b+c+x+y+z)}{(x+1)^{30}}"),
-    "matrix-to-a-letter": ("x+1", MATRIX + "^{x}"),
-    "matrix-to-n": (r"\sqrt{2}", MATRIX + "^{n}"),
-    "matrix-for-matrix": (MATRIX, MATRIX + "^{n}"),
     "matrix-to-n-twice": (MATRIX, "(" + MATRIX + "^{2})^{n}"),
-    "matrix-to-a-sum": (MATRIX, MATRIX + "^{n+1}" + r"\cdot 2"),
     "matrix-root": (MATRIX, rf"\sqrt{{{MATRIX}}}"),
-    "matrix-to-a-third": (MATRIX, MATRIX + r"^{\frac{1}{3}}"),
-    "matrix-exponent": (MATRIX, f"e^{{{MATRIX}}}"),
     "matrix-function": (MATRIX, rf"\sin({MATRIX})"),
-    "matrix-high-power": (MATRIX, MATRIX + "^{999}"),
     "matrix-of-letters-inverted": (MATRIX, LETTERS + "^{-1}"),
-    "matrix-of-letters-to-nine": (LETTERS, LETTERS + "^{9}"),
-    "matrix-determinant": ("x+1", LETTERS.replace("pmatrix", "vmatrix")),
     "sum-to-n": ("n^2", r"\sum_{k=1}^{n} (2k-1)^{99}"),
-    "product-to-n": ("n^2", r"\prod_{k=1}^{n} k^{99}"),
 }
 
 
@@ -126,7 +82,7 @@ def assert_quick(answer, gold="x+1", box=r"\boxed{%s}"):
 
 
 @pytest.mark.parametrize("shape", repeated(1))
-@pytest.mark.parametrize("length", [60, 190, 100_000])
+@pytest.mark.parametrize("length", [190, 100_000])
 def test_whatever_is_repeated_is_wrong_at_once(shape, length):
     times = max(2, length // len(repeated(1)[shape]))
     assert_quick(repeated(times)[shape][: 2 * length])
@@ -142,9 +98,8 @@ def test_what_is_never_closed_is_wrong_at_once(shape):
 
 
 @pytest.mark.parametrize("answer", sorted(HUGE))
-@pytest.mark.parametrize("gold", ["x+1", r"\{1,2\}"])
-def test_what_would_be_huge_is_wrong_at_once(answer, gold):
-    assert_quick(answer, gold)
+def test_what_would_be_huge_is_wrong_at_once(answer):
+    assert_quick(answer)
 
 
 @pytest.mark.parametrize(("gold", "answer"), COSTLY.values(), ids=COSTLY)
