@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Literal
 
+_RAISED, _FRACTION = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+"), re.compile("[\u00bc-\u00be\u2150-\u215e]")
 _MOST_MARKS = 30  # in a row, as in the Stream-Safe Text Format (Unicode Standard Annex 15, section 13)
 
 
@@ -14,6 +16,11 @@ def nfkc(text: str) -> str:
     Python sorts the marks on a letter by insertion, in a time that grows with the square of their number.
     """
     return _normal("NFKC", text)
+
+
+def as_written(text: str) -> str:
+    """Return the text in NFKC, but with 5² as 5^2, and 2½ as 2 and a half: not as 52, and 21 halves."""
+    return nfkc(_FRACTION.sub(r" \g<0>", _RAISED.sub(r"^\g<0>", text)))
 
 
 def nfc(text: str) -> str:

@@ -17,8 +17,6 @@ from rlft.types import Report, Split, Task, TaskSet
 
 RUN = 13
 """Words in a row that make an overlap, of a prompt that has at least as many."""
-FEWEST_LETTERS = 10
-"""Different letters of such words: prose has more, and a sequence of DNA has four."""
 MOST_SIGNS = 0.5
 """Signs for each word of a prompt that is prose."""
 COMMON_RUN = 7
@@ -96,7 +94,7 @@ def find_contamination(
     for id, text in asked.items():
         if same := prompts.get(text.prompt) or questions.get(text.question):
             found[id] = Overlap("exact", same.source, same.id, text.prompt[:_SHOWN])
-        elif run := next((run for run, shared in looked_for[id].items() if run in seen and _is_varied(shared)), None):
+        elif run := next((run for run in looked_for[id] if run in seen), None):
             shared = " ".join(looked_for[id][run])
             found[id] = Overlap("overlapping", seen[run].source, seen[run].id, shared[:_SHOWN])
     return ContaminationReport(
@@ -122,10 +120,6 @@ def most_groups(groups: int) -> float:
 
 def _is_prose(text: Text) -> bool:
     return text.signs <= MOST_SIGNS * sum(weight(word) for part in text.parts for word in part)
-
-
-def _is_varied(shared: Sequence[str]) -> bool:
-    return len(set(filter(str.isalpha, "".join(shared)))) >= FEWEST_LETTERS
 
 
 def _runs_of_13(text: Text, common: Collection[int]) -> Iterator[tuple[int, list[str]]]:

@@ -16,7 +16,7 @@ import regex
 
 from rlft.gates.identity import question_key, question_of
 from rlft.lookalikes import as_seen
-from rlft.nfkc import nfkc
+from rlft.nfkc import as_written
 from rlft.scripts import apart
 from rlft.types import Message, Task
 
@@ -27,7 +27,7 @@ _ACCENTS = re.compile(r"(?<=[a-z])[\u0300-\u036f]+")  # of Latin letters: elsewh
 _BREAK, _BOLD = re.compile(r"<br ?/?>"), re.compile(r"(?<!\w)\*\*(?=\S)([^*]+)(?<=\S)\*\*(?!\w)")
 _OPTION = re.compile(r"(?:^|(?<=\s))\(?([a-h])[.):] (.*?)(?=\s\(?[a-h][.):] |\n|$)")
 _WORD = regex.compile(r"\p{N}+(?:[.,]\p{N}+)+|[\p{L}\p{M}\p{N}]+(?:'\p{L}+)*")
-_LETTERS = regex.compile(r"[\p{L}\p{M}']{2,}")
+_LETTERS = regex.compile(r"(?![acgtun]+\Z)[\p{L}\p{M}']{2,}")
 _SIGN = regex.compile(r"[\p{P}\p{S}]")
 
 
@@ -71,7 +71,7 @@ def normal(text: str) -> str:
     them and without their accents. White space is one space, and so is `<br>`. Signs that are written in several ways
     are written in one, bold text is plain, and the options A, B, C, ... of a question are sorted. All other signs stay.
     """
-    text = as_seen(nfkc(text).casefold()).translate(_SIGNS)
+    text = as_seen(as_written(text).casefold()).translate(_SIGNS)
     text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", text)))
     text = _BOLD.sub(r"\1", _BREAK.sub(" ", text))
     text = "\n".join(" ".join(line.split()) for line in text.splitlines())
@@ -88,7 +88,7 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 16)
 def weight(word: str) -> float:
-    """Return how much a word counts: 1, and nothing if it has digits or is a single letter.
+    """Return how much a word counts: 1, and nothing if it has digits, is a single letter, or a piece of DNA or RNA.
 
     A letter of Chinese or Japanese is half a word, one of Thai, Lao, Khmer or Burmese a quarter.
     """

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rlft.nfkc import nfkc
+from rlft.nfkc import as_written
 from rlft.types import Message, Task
 
 _DIGITS = 8
@@ -16,7 +16,7 @@ SKETCH = 540  # hashes of a gate that are kept: they fit into one tag of MLflow,
 
 def normalise_text(text: str) -> str:
     """Return the text as questions are compared: in NFKC, case folded, with single spaces as white space."""
-    return " ".join(nfkc(text).casefold().split())
+    return " ".join(as_written(text).casefold().split())
 
 
 def canonical_json(value: Any) -> str:

@@ -53,8 +53,12 @@ DISTINCT: dict[str, tuple[str, str]] = {  # {what differs: two tasks}
     "a regular expression": ("What does ^(a|b)+c?$ match?", "What does ^(a|b)*c?$ match?"),
     "`!=` and `=`": ("Which rows have x != 3?", "Which rows have x = 3?"),
     "`.5` and `5`": ("What is .5 times 12?", "What is 5 times 12?"),
+    "a power and a number": ("What is 5\u00b2?", "What is 52?"),
     "its and it's": ("Is this right: its raining", "Is this right: it's raining"),
     "DNA in lower case, one letter": (DNA, DNA.replace("gttacaagct", "gttacaagca")),
+    "DNA in words of three letters": (
+        "Which protein is this: atg gcc att gta atg ggc cgc tga aag ggt gcc cga tag",
+        "Which protein is this: atg gcc att gta atg ggc cgc tga aag ggt gcc cga tat"),
     "what is changed into what": ("Change $50 to \u20ac", "Change \u20ac50 to $"),
     "the order of a list": ("Sort: 1. pear 2. fig 3. apple", "Sort: 1. fig 2. pear 3. apple"),
     "powers in code": ("What is 2**3 + 4**5?", "What is 23 + 45?"),

@@ -68,8 +68,7 @@ def test_numbers_and_single_letters_must_be_equal_and_do_not_count():
     [
         (f"{some(0, 13)} (+-+) ", True),  # five signs by 13 words
         (f"{some(0, 13)} (+-+-+)", False),  # seven are more than half as many
-        (" ".join(["abcde", "fghij"] * 7), True),  # ten letters
-        (" ".join(["abcde", "fghi"] * 7), False),
+        ("gattaca tag " * 13 + some(0, 12), False),  # DNA is no word
         ("\u6c49\u5b57\u5199\u7684\u95ee\u9898\u4e0d\u7528\u7a7a\u683c\u5206\u5f00" * 2 + "\u6c49\u5b57", True),  # 26
         ("\u6c49\u5b57\u5199\u7684\u95ee\u9898\u4e0d\u7528\u7a7a\u683c\u5206\u5f00" * 2 + "\u6c49", False),
     ],

@@ -155,7 +155,7 @@ def test_a_train_task_that_is_nearly_one_of_validation_is_left_out(tmp_path):
         return split_of(prompt_key([{"role": "user", "content": question}]), 0.5)
 
     # Of each pair 14 words in a row are the same, and no other has them.
-    stories = [" ".join(f"{word}{chr(97 + n)}" for word in LONG.split()[:14]) for n in range(20)]
+    stories = [" ".join(f"{word}x{chr(97 + n)}" for word in LONG.split()[:14]) for n in range(20)]
     pairs = [(f"{story} roughly?", f"{story} exactly?") for story in stories]
     parted = [pair for pair in pairs if place(pair[0]) != place(pair[1])]
     assert 0 < len(parted) < 20
