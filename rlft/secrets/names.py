@@ -18,7 +18,6 @@ _PLACEHOLDER = re.compile(
     r"|(?:your|insert|enter|put)[-_ ][a-z_ -]{1,60}|[a-z_-]{1,60}[-_]here|\(.*\)[*+?]?",
     re.IGNORECASE,
 )
-_BITS = 45  # of a text that is a secret where the name says so: nine letters and digits
 _FILLING = {  # words at the end of a name that are skipped
     "backup", "ci", "dev", "header", "main", "plain", "prod", "read", "staging", "str", "text", "value", "write",
 }  # fmt: skip
@@ -45,8 +44,8 @@ def names_a_secret(name: str, text: str) -> bool:
         return False
     if words[-1] in _STRONG or (words[-1] in _WEAK and _OF_SECRETS & set(words[:-1])):
         return not {"hidden", "magic"} & set(words) or looks_random(text)  # the password of a task
-    if words == ["token"]:  # the name that libraries give an access token; those of a tokenizer have signs around them
-        return text[:1].isalnum()
+    if words == ["token"] and not text.isdigit():  # as libraries name an access token; a tokenizer's have other signs
+        return bool(re.fullmatch(r"[\w.~+/=-]+", text))
     return bool(_WEAK & set(words)) and not _OF_TASKS & set(words) and looks_random(text)
 
 
@@ -64,13 +63,13 @@ def is_placeholder(text: str) -> bool:
     return bool(_PLACEHOLDER.fullmatch(text))
 
 
-def looks_random(text: str) -> bool:
-    """Return whether a part of a text without spaces has 45 bits or more that are neither words nor short numbers.
+def looks_random(text: str, bits: float = 45) -> bool:
+    """Return whether a part of a text without spaces has so many bits that are neither words nor short numbers.
 
     Each sign of a piece that is none counts as one drawn from 26 small letters, 26 large ones and 10 digits, of those
-    that occur.
+    that occur; nine letters and digits have 45 bits.
     """
-    return any(_bits(part) >= _BITS for part in text.split())
+    return any(_bits(part) >= bits for part in text.split())
 
 
 def _bits(part: str) -> float:

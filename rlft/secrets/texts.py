@@ -12,19 +12,17 @@ MASK = "***"
 _PREFIXES = """
 sk- sk_live_ sk_test_ rk_live_ rk_test_ whsec_ gsk_ xai- pplx- tvly- nvapi- r8_ hf_ api_org_ csk- tgp_v1_ pcsk_ jina_
 e2b_ lsv2_ wandb_v1_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- gldt- glrt- glptt- GR1348941 xoxa- xoxb- xoxe- xoxe.
-xoxo- xoxp- xoxr- xoxs- xapp- AKIA ASIA AIza ya29. GOCSPX- SG. dop_v1_ doo_v1_ dor_v1_ shpat_ shpss_ shpca_ shppa_
+xoxo- xoxp- xoxr- xoxs- xapp- AIza ya29. GOCSPX- SG. dop_v1_ doo_v1_ dor_v1_ shpat_ shpss_ shpca_ shppa_
 sq0atp- sq0csp- EAAA pypi- npm_ dckr_pat_ dckr_oat_ dapi lin_api_ ntn_ figd_ PMAK- NRAK- NRII- hvs. hvb. atlasv1. ATATT
 ATCTT sbp_ sntrys_ sntryu_ glsa_ glc_ dp.pt. dp.st. pscale_tkn_ pscale_pw_ rubygems_ CLOJARS_ HRKU- AGE-SECRET-KEY- pul-
 """
-_TOKEN = re.compile(
-    rf"(?<![\w-])(?:{'|'.join(map(re.escape, _PREFIXES.split()))})"
-    r"(?:[A-Za-z0-9]{0,15}[._-]){0,5}([A-Za-z0-9]{12,})[\w.-]*"
-)
+_TOKEN = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, _PREFIXES.split()))})([\w.-]{{12,}})")
+_BITS = 30  # in what follows a prefix
 _FORMS = re.compile(
     r"""(?x)
     (?<![A-Za-z0-9])(?:
         https://(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks|[\w-]+\.webhook\.office\.com)/\S+
-      | (?:SK|key-)[0-9a-f]{32} | secret_[A-Za-z0-9]{43}                      # Twilio, Mailgun, Notion
+      | (?:AKIA|ASIA)[A-Z0-9]{16} | (?:SK|key-)[0-9a-f]{32} | secret_[A-Za-z0-9]{43}  # AWS, Twilio, Mailgun, Notion
       | (?:bot)?[0-9]{6,12}:[\w-]{30,}                                        # Telegram
       | eyJ[\w-]{5,}\.eyJ[\w-]{5,}(?:\.[\w-]*)?                               # a JSON web token (RFC 7519)
     )
@@ -49,10 +47,12 @@ def secret_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of every secret in a text, in any order; the spans may overlap."""
     for found in _FORMS.finditer(text):
         yield found.span()
-    for pattern, place in ((_TOKEN, 0), (_SCHEME, 1)):
-        for found in pattern.finditer(text):
-            if looks_random(found[1]):
-                yield found.span(place)
+    for found in _TOKEN.finditer(text):
+        if looks_random(found[1], _BITS):
+            yield found.span()
+    for found in _SCHEME.finditer(text):
+        if looks_random(found[1]):
+            yield found.span(1)
     for found in _CURL.finditer(text) if "curl" in text else ():
         yield found.span(1)
     for found in _USER.finditer(text):

@@ -47,7 +47,7 @@ SECRETS = [
     {"anything": "sk-proj-PLANTED0a1b2c3d4"},
     {"anything": "hf_PLANTED0a1b2c3d4"},
     {"anything": "ghp_PLANTED0a1b2c3d4"},
-    {"anything": "AKIAPLANTED0a1b2c3d4"},
+    {"anything": "AKIAPLANTEDPLANTED01"},
     {"anything": PEM},
     {"anything": f"curl -H {JWT}"},
     *(
@@ -83,6 +83,7 @@ SECRETS = [
         )
     ),
     *({name: "PLANTED7Xq7a9"} for name in ("auth", "X-Auth", "jwt", "pat", "oauth", "session_id", "hmac", "bearer")),
+    {"anything": "sk-PLANTED-key-0123456789"},
     *({name: "PLANTED"} for name in ("basic_auth", "github_pat", "pw", "db_pw")),
     *(
         {name: "PLANTED7Xq7a9"}
@@ -165,6 +166,7 @@ HONEST = [
     {"password_length": 12345678, "passwords": 3, "tokens": 40960000, "credentials": {"port": 5432}},
     {"api_key_variable": "OPENAI_API_KEY", "token_env": "HF_TOKEN", "key_column": "id_v2_main"},
     {"cache_key": "9f86d081884c7d65", "key_model": "word2vec-large"},
+    {"prompt": "len(tokens), tokens=16, tokens=all, (tokens)"},
     {"auth_url": "https://auth.example.com/v2/token", "session_name": "Qwen3-0.6B-run-12"},
     {"model": "hf-internal-testing/tiny-random-gpt2", "path": "/data/sk-learn/word2vec-models-2024/a.bin"},
     {"id": "123e4567-e89b-12d3-a456-426614174000"},
