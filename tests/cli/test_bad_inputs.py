@@ -162,7 +162,7 @@ WHOLE = "Input should be a valid integer"
         ("environment.kwargs.raw=!!binary aGVsbG8=", "environment.kwargs.raw: binary content cannot be stored"),
         ("environment.kwargs.scale=.nan", f"environment.kwargs.scale: nan{FINITE}"),
         ("environment.kwargs={costs: {1: 2}}", "environment.kwargs.costs.1: the key 1 is no text; put it in quotes"),
-        ("environment.kwargs={on: 2}", "environment.kwargs.True: the key True is no text"),
+        ("environment.kwargs={true: 2}", "environment.kwargs.True: the key True is no text"),
         ("environment.kwargs.x=!!bool 7", "--set environment.kwargs.x: the value is not readable as YAML: a tag"),
         ("environment.kwargs.x=!!timestamp x", "--set environment.kwargs.x: the value is not readable as YAML: a tag"),
         ("environment.kwargs.x=" + "[" * 5000, "--set environment.kwargs.x: the value is not readable as YAML: it is"),
