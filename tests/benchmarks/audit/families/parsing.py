@@ -10,7 +10,7 @@ from rlft.contract.base import BaseEnv
 from rlft.types import Task
 from tests.benchmarks.audit.cases import Case, make_tasks
 
-_TAGS = re.compile(r"<think>(.*?)</think>\s*<answer>(.*?)</answer>", re.DOTALL)
+_TAGS = re.compile(r"<reasoning>(.*?)</reasoning>\s*<answer>(.*?)</answer>", re.DOTALL)
 
 
 class AnyNumber(BaseEnv):
@@ -43,7 +43,7 @@ class Tagged(BaseEnv):
 
     def gold_completion(self, task: Task) -> str:
         """Return the answer in its tags, behind a thought."""
-        return f"<think>I calculate step by step.</think>\n<answer>{task.answer}</answer>"
+        return f"<reasoning>I calculate step by step.</reasoning>\n<answer>{task.answer}</answer>"
 
 
 class Conversions(BaseEnv):
@@ -118,7 +118,7 @@ CASES = (
         make_tasks(
             "skip-unparsed",
             EXPRESSIONS,
-            "Think in <think></think>, then give the number in <answer></answer>.\n\nWhat is {}?",
+            "Think in <reasoning></reasoning>, then give the number in <answer></answer>.\n\nWhat is {}?",
         ),
         "An answer that is no number does not apply, and so counts as what the format earns: everything.",
     ),
