@@ -99,19 +99,32 @@ def replace_files(client: MlflowClient, run_id: str, model_id: str, files: Serve
 
 def upload_files(client: MlflowClient, run_id: str, model_id: str, files: ServedFiles) -> str:
     """Upload the files of a logged model, and return their hash."""
-    with _files_to_serve(files) as (served, program, target):
-        files_hash = hash_files(served)
-        pyfunc.save_model(
-            str(target),
-            python_model=str(program),
-            artifacts={"policy": str(served)},
-            model_config={key: files.policy.get(key) for key in _SERVED_CONFIG} | {"files_hash": files_hash},
-            signature=policy_signature(files.max_new_tokens),
-            input_example=EXAMPLE,
-            pip_requirements=pinned_requirements(),
-            mlflow_model=Model(run_id=run_id, model_id=model_id),
-        )
+    with _files_to_serve(files) as (served, target):
+        known = Model(run_id=run_id, model_id=model_id)
+        files_hash = save_model(target, served, files.policy, policy_signature(files.max_new_tokens), known)
         client.log_model_artifacts(model_id, str(target))
+    return files_hash
+
+
+def save_model(
+    target: Path, served: Path, policy: Mapping[str, Any], signature: ModelSignature, known: Model | None = None
+) -> str:
+    """Write a model of MLflow's into the new folder `target`, with the program of this rlft; returns its files' hash.
+
+    `served` holds the files of a policy, `policy` is its `policy.json`, `known` what MLflow knows of the model already.
+    """
+    program, files_hash = target.with_name(PROGRAM[-1]), hash_files(served)
+    program.write_text(served_program(), encoding="utf-8")
+    pyfunc.save_model(
+        str(target),
+        python_model=str(program),
+        artifacts={"policy": str(served)},
+        model_config={key: policy.get(key) for key in _SERVED_CONFIG} | {"files_hash": files_hash},
+        signature=signature,
+        input_example=EXAMPLE,
+        pip_requirements=pinned_requirements(),
+        mlflow_model=known,
+    )
     return files_hash
 
 
@@ -129,10 +142,10 @@ def hash_files(folder: Path) -> str:
 
 
 @contextmanager
-def _files_to_serve(files: ServedFiles) -> Iterator[tuple[Path, Path, Path]]:
-    """Yield temporary paths: the folder `policy`, the program, and one beside them for the model to be saved to."""
+def _files_to_serve(files: ServedFiles) -> Iterator[tuple[Path, Path]]:
+    """Yield temporary paths: the folder `policy`, and one beside it for the model to be saved to."""
     with tempfile.TemporaryDirectory() as temporary:
-        served, program = Path(temporary) / "policy", Path(temporary) / PROGRAM[-1]
+        served = Path(temporary) / "policy"
         served.mkdir()
         for part in POLICY:
             source = files.policy_folder / part
@@ -144,8 +157,7 @@ def _files_to_serve(files: ServedFiles) -> Iterator[tuple[Path, Path, Path]]:
             if name not in DESCRIPTION:
                 raise ValueError(f"{name!r} is no file of a version: its hash would not cover it")
             (served / name).write_text(text, encoding="utf-8")
-        program.write_text(served_program(), encoding="utf-8")
-        yield served, program, Path(temporary) / "model"
+        yield served, Path(temporary) / "model"
 
 
 def served_program() -> str:

@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,10 +19,9 @@ import httpx
 from mlops.registry.named import NamedVersion
 from mlops.serving.asked import tool_parser
 from mlops.serving.backend import Backend
-from mlops.serving.version import KIND, ServedVersion, prepare
+from mlops.serving.version import ServedVersion, prepare
 from rlft.engines.child import Child, free_port
 from rlft.errors import EngineError
-from rlft.temporary import folder_prefix
 
 logger = logging.getLogger(__name__)
 _LOAD_SECONDS = 120.0  # for an adapter
@@ -50,7 +48,6 @@ class Vllm:
         from rlft.engines.serving_exports import serve_export_command
 
         version = prepare(self.tracking_uri, found, alias, export=True, merge=self.merge)
-        assert version.folder is not None
         port, key, model = free_port(), secrets.token_urlsafe(24), f"{version.name}/{version.number}"
         parser = tool_parser(version.context)
         extra = [*(["--enable-auto-tool-choice", "--tool-call-parser", parser] if parser else []), *self.extra]
@@ -117,20 +114,20 @@ class MlflowServer:
     def start(self, found: NamedVersion, alias: str | None, stop: threading.Event) -> Backend:
         """Start MLflow's server for a version. Raises EngineError, RlftError and StoppedError."""
         version = prepare(self.tracking_uri, found, alias, export=False, merge=False)
-        port, folder = free_port(), Path(tempfile.mkdtemp(prefix=folder_prefix(KIND)))
-        model = f"models:/{version.name}/{version.number}"
-        command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", model, "--env-manager", "local"]
+        port, model = free_port(), f"models:/{version.name}/{version.number}"
+        command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(version.folder)]
+        command += ["--env-manager", "local"]
         command += ["--host", "127.0.0.1", "--port", str(port)]
         variables = {"MLFLOW_TRACKING_URI": self.tracking_uri, "MLFLOW_REGISTRY_URI": self.tracking_uri}
         # It looks for `uvicorn`, which lies beside this Python, whether the environment is activated or not.
         variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        child = Child("MLflow's server", command, variables, folder / "mlflow.log")
+        child = Child("MLflow's server", command, variables, version.folder.parent / "mlflow.log")
         self.children.append(child)
         address = f"http://127.0.0.1:{port}"
 
         def release() -> None:
             child.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+            discard(version)
 
         try:
             child.wait_until_healthy(f"{address}/ping", self.within, stop)
@@ -150,16 +147,15 @@ Engine = Vllm | MlflowServer
 
 def discard(version: ServedVersion) -> None:
     """Remove the files of a version that is served no more."""
-    if version.folder is not None:
-        shutil.rmtree(version.folder.parent, ignore_errors=True)
+    shutil.rmtree(version.folder.parent, ignore_errors=True)
 
 
-def _settings(folder: Path | None) -> dict[str, Any]:
-    file = folder / "adapter_config.json" if folder else None
-    return json.loads(file.read_text(encoding="utf-8")) if file and file.is_file() else {}
+def _settings(folder: Path) -> dict[str, Any]:
+    file = folder / "adapter_config.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
-def _is_adapter(folder: Path | None) -> bool:
+def _is_adapter(folder: Path) -> bool:
     return bool(_settings(folder))
 
 
@@ -179,10 +175,10 @@ def _fits(new: ServedVersion, old: ServedVersion) -> bool:
     )
 
 
-def _others(folder: Path | None) -> dict[str, bytes]:
+def _others(folder: Path) -> dict[str, bytes]:
     """Return the files of tokenizer, chat template and generation, by name: one vLLM has one set of them."""
     own = {"adapter_config.json", "adapter_model.safetensors", "README.md", "context.json"}
-    return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.name not in own} if folder else {}
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.name not in own}
 
 
 def _ask(backend: Backend, path: str, body: dict[str, Any]) -> None:

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mlflow.models import get_model_info
+
+from mlops.registry.logged_model import save_model
 from mlops.registry.named import NamedVersion, download_version, find_version
 from mlops.tracking.answers import answering
 from mlops.tracking.reach import PATIENT_HTTP
@@ -23,9 +26,9 @@ KIND = "serve"  # of the temporary folders
 class ServedVersion:
     """A version with its files at hand.
 
-    `alias` is the one by which it was named, if any. `folder` is an export of it (`rlft.export`), `None` where MLflow's
-    server loads the version itself. `context` is its `context.json`, empty where there is none. `dtype` is the data
-    type of the policy.
+    `alias` is the one by which it was named, if any. `folder` is an export of it (`rlft.export`), or a model of
+    MLflow's with the program of this rlft: what lies in the version may be anybody's. `context` is its `context.json`,
+    empty where there is none. `dtype` is the data type of the policy.
     """
 
     name: str
@@ -33,7 +36,7 @@ class ServedVersion:
     alias: str | None
     weights_hash: str
     model_id: str | None
-    folder: Path | None = None
+    folder: Path
     context: Mapping[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
 
@@ -54,7 +57,7 @@ def find(tracking_uri: str, name: str, alias: str | None, number: str | None) ->
 
 
 def prepare(tracking_uri: str, found: NamedVersion, alias: str | None, *, export: bool, merge: bool) -> ServedVersion:
-    """Download a version, check its files, and with `export` write them in the layout that vLLM loads.
+    """Download a version, check its files, and write them as what vLLM loads (`export`), or MLflow's server.
 
     The files are in a temporary folder, which `discard` removes, or after a kill the next call. Raises DamagedError,
     PolicyError and StorageError as an export does, and TrackerError if the registry does not answer.
@@ -63,17 +66,20 @@ def prepare(tracking_uri: str, found: NamedVersion, alias: str | None, *, export
     place = Path(tempfile.mkdtemp(prefix=folder_prefix(KIND)))
     with answering(tracking_uri, PATIENT_HTTP):
         source = download_version(tracking_uri, found.name, found.version, place / "version")
+        info = None if export else get_model_info(f"models:/{found.name}/{found.version}")
     shown = source / "context.json"
     context = json.loads(shown.read_text(encoding="utf-8")) if shown.is_file() else {}
-    folder, dtype = None, str(json.loads((source / "policy.json").read_text(encoding="utf-8"))["dtype"])
-    if export:
+    folder, policy = place / "served", json.loads((source / "policy.json").read_text(encoding="utf-8"))
+    if info is None:
         from rlft.export.folder import write_export
         from rlft.policy import PolicyFolder
 
-        folder = place / "export"
         folder.mkdir()
         write_export(PolicyFolder(source), folder, merge=merge)
+    else:
+        save_model(folder, source, policy, info.signature)
     if note := context.get("note"):
         logger.warning("version %s of %s: %s", found.version, found.name, note)
     context = context if export else {}  # MLflow's server applies it itself
-    return ServedVersion(found.name, found.version, alias, found.weights_hash, found.model_id, folder, context, dtype)
+    known = (found.name, found.version, alias, found.weights_hash, found.model_id)
+    return ServedVersion(*known, folder, context, str(policy["dtype"]))

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -28,7 +29,9 @@ class NoChild:
 
 def backend(server: ChatServer, number: str = "1", context: dict[str, Any] | None = None) -> Backend:
     """A version at a small engine; its `child.freed` says whether it was freed."""
-    version = ServedVersion("small", number, "champion", f"hash-{number}", f"m-{number}", None, context or {})
+    version = ServedVersion(
+        "small", number, "champion", f"hash-{number}", f"m-{number}", Path("none/served"), context or {}
+    )
     child: Any = NoChild()
     address = server.url.removesuffix("/v1")
     made = Backend(version, child, address, f"small/{number}", "the-key", True, lambda: setattr(child, "freed", True))

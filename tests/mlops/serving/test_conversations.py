@@ -6,6 +6,7 @@ import secrets
 import sqlite3
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
@@ -17,7 +18,7 @@ from rlft.errors import TrackerError
 from rlft.privacy import LONGEST
 from tests.e2e.conftest import free_port
 
-VERSION = ServedVersion("small", "3", "champion", "abc", "m-1")
+VERSION = ServedVersion("small", "3", "champion", "abc", "m-1", Path("none/served"))
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz123456"
 
 
@@ -164,7 +165,7 @@ def test_an_error_is_one(uri):
 
 
 def test_a_version_that_was_named_by_its_number_has_no_alias(uri):
-    (trace,) = written(uri, exchange(version=ServedVersion("small", "3", None, "abc", None)))
+    (trace,) = written(uri, exchange(version=ServedVersion("small", "3", None, "abc", None, Path("none/served"))))
     assert "rlft.alias" not in trace.info.tags
 
 

@@ -1,13 +1,14 @@
 """The conversations of a request and its answer, and the tags that a client gives."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from mlops.serving.exchange import Exchange, conversations_of, read_tags
 from mlops.serving.version import ServedVersion
 
-VERSION = ServedVersion("small", "3", "champion", "abc", "m-1")
+VERSION = ServedVersion("small", "3", "champion", "abc", "m-1", Path("none/served"))
 KEY = bytes(16)
 USER = {"role": "user", "content": "Hi"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
@@ -17,7 +18,7 @@ from mlops.use.traces import find_traces, trace_filter
 from rlft.errors import TaskError
 from rlft.tasks.use import Said
 
-VERSION = ServedVersion("small", "3", "champion", "abc", None)
+VERSION = ServedVersion("small", "3", "champion", "abc", None, Path("none/served"))
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 PEOPLE = {name: AssessmentSource("HUMAN", name) for name in ("ana", "ben", "default")}
 
