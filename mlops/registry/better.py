@@ -17,7 +17,7 @@ from mlops.registry.names import DECIDED_TAG, PROMOTE_TAG, SCORE_TAG
 
 def score_tag(metric: str, score: float) -> dict[str, str]:
     """Return the tag of a version that holds its mean on the gate in the metric that decides."""
-    return {f"{SCORE_TAG}{metric}": repr(score)}
+    return {f"{SCORE_TAG}{metric}": repr(round(score, 4))}
 
 
 def note_better(client: RegistryClient, version: ModelVersion) -> str:

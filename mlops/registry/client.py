@@ -1,25 +1,28 @@
 """MLflow's client for the registry, which keeps rlft's records about a version or a model off the pages of MLflow.
 
-A version's page lists its tags, but for those whose names begin with `mlflow.`, which MLflow keeps for machines; the
-table of all versions lists these, too. So the records that rlft reads again (hashes, what a decision rested on) are one
-such tag, `mlflow.rlft.record`, and those that change or are searched for one each (`mlflow.rlft.aliases_set`). A person
-sees the score, what the rules said and which run made the version. The notes of a registered model
-(`mlops.registry.names.LOGS`) are hidden, too. Versions and models of earlier rlft have theirs under plain names; all
-are read as the plain ones.
+The table of all versions lists every tag of each, a line each. So a version has few and short ones: the score, whether
+it has passed its gate, approval, and the id of its records. Those that rlft reads again (hashes, what a decision rested
+on, which run it is from) are tags of the registered model, whose page hides what begins with `mlflow.`:
+`mlflow.rlft.record.ID` holds, as JSON, what is known when the version is made, and `mlflow.rlft.record.ID.KEY` what is
+set later. The notes of a registered model (`mlops.registry.names.LOGS`) are hidden, too. Versions and models of earlier
+rlft have theirs under plain names, or as hidden tags of the version; all are read as the plain ones.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from typing import Any
+from uuid import uuid4
 
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel, RegisteredModelAlias, RegisteredModelTag
 from mlflow.store.entities import PagedList
 
-from mlops.registry.names import HIDDEN, RECORDS, packed_tags, plain_tags, stored_key
+from mlops.registry.names import RECORD_TAG, RECORDS, SCORE_TAG, plain_tags, record_key, stored_key
 
-_ASKED = re.compile("tags\\.`(" + "|".join(map(re.escape, sorted(RECORDS))) + ")`")
+_ASKED = re.compile("tags\\.`(" + "|".join(map(re.escape, sorted(RECORDS))) + ")` = '([^']*)'")
 
 
 class RegistryClient(MlflowClient):
@@ -29,15 +32,16 @@ class RegistryClient(MlflowClient):
         super().__init__(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
 
     def get_registered_model(self, name: str) -> RegisteredModel:
-        """Return a registered model."""
+        """Return a registered model; the records of its versions are theirs."""
         found = super().get_registered_model(name)
+        tags = {key: kept for key, kept in found.tags.items() if not key.startswith(record_key(""))}
         return RegisteredModel(
             found.name,
             found.creation_timestamp,
             found.last_updated_timestamp,
             found.description,
             found.latest_versions,
-            [RegisteredModelTag(key, kept) for key, kept in plain_tags(found.tags).items()],
+            [RegisteredModelTag(key, kept) for key, kept in plain_tags(tags).items()],
             [RegisteredModelAlias(alias, version) for alias, version in found.aliases.items()],
         )
 
@@ -51,11 +55,11 @@ class RegistryClient(MlflowClient):
 
     def get_model_version(self, name: str, version: str) -> ModelVersion:
         """Return a version."""
-        return _plain(super().get_model_version(name, version))
+        return self._plain([super().get_model_version(name, version)])[0]
 
     def get_model_version_by_alias(self, name: str, alias: str) -> ModelVersion:
         """Return the version that an alias names."""
-        return _plain(super().get_model_version_by_alias(name, alias))
+        return self._plain([super().get_model_version_by_alias(name, alias)])[0]
 
     def search_model_versions(
         self,
@@ -64,43 +68,58 @@ class RegistryClient(MlflowClient):
         order_by: list[str] | None = None,
         page_token: str | None = None,
     ) -> PagedList[ModelVersion]:
-        """Return a page of the versions that a query finds; by records that are written once none can be found.
+        """Return a page of the versions that a query finds.
 
-        One that asks for records is asked twice, as MLflow knows no `OR`: then the page is all there is, the newest
+        Of one that asks for records, as `tags.`KEY` = 'VALUE'` joined by AND, the page is all there is, the newest
         version first, and at most `max_results`.
         """
-        query = filter_string or ""
-        if not _ASKED.search(query):
-            page = super().search_model_versions(query, max_results, order_by, page_token)
-            return PagedList([_plain(each) for each in page], page.token)
-        hidden = _ASKED.sub(lambda found: f"tags.`{HIDDEN}{found[1]}`", query)
-        found = {(each.name, each.version): _plain(each) for asked in (query, hidden) for each in self._all(asked)}
-        newest = sorted(found.values(), key=lambda each: -int(each.version))
-        return PagedList(newest[:max_results], None)
+        parts = (filter_string or "").split(" AND ")
+        asked = {part: match.groups() for part in parts if (match := _ASKED.fullmatch(part))}
+        if not asked:
+            page = super().search_model_versions(filter_string or "", max_results, order_by, page_token)
+            return PagedList(self._plain(page), page.token)
+        found = self._all(" AND ".join(part for part in parts if part not in asked))
+        found = [each for each in found if all(each.tags.get(key) == value for key, value in asked.values())]
+        return PagedList(sorted(found, key=lambda each: -int(each.version))[:max_results], None)
 
     def _all(self, query: str) -> list[ModelVersion]:
         found, token = list[ModelVersion](), None
         while True:
             page = super().search_model_versions(query, 1000, page_token=token)
-            found, token = [*found, *page], page.token
+            found, token = [*found, *self._plain(page)], page.token
             if not token:
                 return found
 
     def create_model_version(self, name: str, source: str, *args: Any, **kwargs: Any) -> ModelVersion:
-        """Make a version; its `tags` are given by their plain names."""
-        tags = packed_tags(kwargs.pop("tags", None) or {})
-        return _plain(super().create_model_version(name, source, *args, tags=tags, **kwargs))
+        """Make a version; its `tags` are given by their plain names. Those that are shown begin with the score."""
+        tags, own = kwargs.pop("tags", None) or {}, uuid4().hex[:8]
+        record = {key: kept for key, kept in tags.items() if key in RECORDS}
+        # First, so that no version is ever without them.
+        super().set_registered_model_tag(name, record_key(own), json.dumps(record, ensure_ascii=False))
+        shown = {
+            key: tags[key] for key in sorted(tags, key=lambda key: not key.startswith(SCORE_TAG)) if key not in record
+        }
+        shown[stored_key(RECORD_TAG)] = own
+        return self._plain([super().create_model_version(name, source, *args, tags=shown, **kwargs)])[0]
 
     def set_model_version_tag(
         self, name: str, version: str | None = None, key: str | None = None, value: Any = None, stage: str | None = None
     ) -> None:
         """Set a tag of a version."""
-        super().set_model_version_tag(name, version, stored_key(key or ""), value, stage)
+        own = super().get_model_version(name, str(version)).tags.get(stored_key(RECORD_TAG)) if key in RECORDS else None
+        if own is None or own.startswith("{"):  # no record, or one of a version of earlier rlft
+            super().set_model_version_tag(name, version, stored_key(key or ""), value, stage)
+        else:
+            super().set_registered_model_tag(name, f"{record_key(own)}.{key}", value)
 
-
-def _plain(version: ModelVersion) -> ModelVersion:
-    """Give the records of a version their plain names."""
-    plain = plain_tags(version.tags)
-    version.tags.clear()
-    version.tags.update(plain)
-    return version
+    def _plain(self, versions: Iterable[ModelVersion]) -> list[ModelVersion]:
+        """Give the records of versions their plain names."""
+        found = list(versions)
+        of_models = {
+            name: super(RegistryClient, self).get_registered_model(name).tags for name in {each.name for each in found}
+        }
+        for each in found:
+            plain = plain_tags(each.tags, of_models[each.name])
+            each.tags.clear()
+            each.tags.update(plain)
+        return found

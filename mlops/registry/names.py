@@ -24,14 +24,16 @@ WITHHELD_TAG = "rlft.withheld"  # of a version: why it did not become champion a
 AGAIN_TAG = "rlft.decided_again"  # of a version: why the newest comparison, made once more, has not promoted it
 REASONS_TAG = "rlft.reasons"  # of a version: the sentences of its decision
 SCORE_TAG = "rlft.score."  # of a version, with the metric that decides behind it: its mean on the gate
-RULE_TAG = "rlft.rule."  # of a version, with the kind of a rule behind it: whether that `passes` or `fails`
+PASSED_TAG = "rlft.gate"  # of a version: whether it `passes` its gate, or which of its rules it fails
 HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is made of it
 FILES_TAG = "rlft.files_hash"  # of a version: that of all its files; versions of earlier rlft have none
 
-WRITTEN_ONCE = frozenset(
+RECORD_TAG = "rlft.record"  # of a version: the id under which its registered model has its records
+RECORDS = frozenset(
     {
         FORMAT_TAG,
         ZENML_TAG,
+        RUN_NAME_TAG,
         RUN_TAG,
         MODEL_TAG,
         NOTED_TAG,
@@ -41,11 +43,17 @@ WRITTEN_ONCE = frozenset(
         REASONS_TAG,
         HASH_TAG,
         FILES_TAG,
+        DONE_TAG,
+        PROMOTE_TAG,
+        VERDICT_TAG,
+        WITHHELD_TAG,
+        AGAIN_TAG,
+        RECORD_TAG,
+        "rlft.round",
+        "rlft.name",
+        "rlft.environment",
     }
 )
-"""The records of a version that are known when it is made: they are stored as one tag, `RECORD_TAG`, as JSON."""
-RECORD_TAG = "rlft.record"
-RECORDS = WRITTEN_ONCE | {DONE_TAG, PROMOTE_TAG, VERDICT_TAG, RECORD_TAG}
 """The tags of a version that rlft reads again and no person needs; `mlops.registry.client` says how they are stored."""
 # Of a registered model: how often a gate was looked at, and changes of `champion` (`mlops.registry.gates`, `.changes`).
 GATE_TAG, LOOK_TAG, DIFFERS_TAG = "rlft.gate.", "rlft.look.", "rlft.differs."
@@ -61,26 +69,23 @@ def stored_key(key: str) -> str:
     return HIDDEN + key if key in RECORDS or key.startswith(LOGS) else key
 
 
-def packed_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags that are stored for those of a new version, which MLflow's table of versions lists in this order.
+def plain_tags(tags: Mapping[str, str], of_model: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return tags with the records among them, and those that `of_model` has of the version, under their plain names.
 
-    The score comes first and then what the rules said; its records are one tag, the last.
-    """
-    record = {key: kept for key, kept in tags.items() if key in WRITTEN_ONCE}
-    first = sorted(tags, key=lambda key: (not key.startswith(SCORE_TAG), not key.startswith(RULE_TAG)))
-    shown = {key: tags[key] for key in first if key not in RECORDS}
-    others = {stored_key(key): kept for key, kept in tags.items() if key not in shown and key not in record}
-    return shown | others | ({stored_key(RECORD_TAG): json.dumps(record)} if record else {})
-
-
-def plain_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return tags with the records among them under their plain names.
-
-    Of several of one name a hidden tag is newest, then what the record holds, then a tag of earlier rlft.
+    Of several of one name the one that was written last counts: what was set later, hidden tags and records of earlier
+    rlft, which are tags of the version, and then plain ones.
     """
     hidden = {plain: kept for key, kept in tags.items() if (plain := _plain_key(key)) != key}
-    record = _unpacked(hidden.pop(RECORD_TAG, "{}"))
-    return {key: kept for key, kept in tags.items() if _plain_key(key) == key} | record | hidden
+    own, of_model = hidden.pop(RECORD_TAG, "{}"), of_model or {}
+    stored = record_key(own)
+    later = {key.removeprefix(f"{stored}."): kept for key, kept in of_model.items() if key.startswith(f"{stored}.")}
+    plain = {key: kept for key, kept in tags.items() if _plain_key(key) == key}
+    return plain | _unpacked(of_model.get(stored, own)) | hidden | later
+
+
+def record_key(own: str) -> str:
+    """Return the tag of a registered model that holds the records of the version whose `RECORD_TAG` is this."""
+    return f"{HIDDEN}{RECORD_TAG}.{own}"
 
 
 def _plain_key(key: str) -> str:
@@ -92,7 +97,7 @@ def _unpacked(text: str) -> dict[str, str]:
     """Return the records that a tag holds; of one that rlft has not written so none, with a warning."""
     try:
         record = json.loads(text)
-        return {key: kept for key, kept in record.items() if key in WRITTEN_ONCE and isinstance(kept, str)}
+        return {key: kept for key, kept in record.items() if key in RECORDS and isinstance(kept, str)}
     except (ValueError, AttributeError, RecursionError):  # no JSON, or no object
         logger.warning("the tag %s%s of a version is damaged, and is left out: %s", HIDDEN, RECORD_TAG, text[:80])
         return {}

@@ -36,9 +36,9 @@ from mlops.registry.names import (
     HIDDEN,
     MODEL_TAG,
     NOTED_TAG,
+    PASSED_TAG,
     PROMOTE_TAG,
     REASONS_TAG,
-    RULE_TAG,
     RUN_TAG,
     WITHHELD_TAG,
 )
@@ -52,7 +52,7 @@ from rlft.markdown import bullets, paragraph, plain
 from rlft.promotion import Decision, RegisteredVersion
 
 logger = logging.getLogger(__name__)
-_LONGEST_DESCRIPTION = 5000
+_LONGEST_DESCRIPTION, _LONGEST_REASONS = 5000, 3500  # a tag of a registered model takes 5,000 characters
 _NAME_NOTE = (
     "Models that `rlft` has trained and registered. `champion` names the version that is in use, `challenger` the "
     "newest one. `rlft history` says who was champion when and why, and `rlft rollback` takes a promotion back."
@@ -162,15 +162,16 @@ def open_name(tracking_uri: str, name: str, registry_uri: str | None = None) -> 
 
 def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dict[str, str]:
     """Return the tags that rlft itself gives to a version."""
+    failed = [rule for rule, outcome in decision.rules.items() if outcome == "fails"]
     return {
         FORMAT_TAG: str(VERSION.newest),
         RUN_TAG: run_id,
         HASH_TAG: policy["weights_hash"],
         "rlft.round": str(policy.get("round", "")),
         PROMOTE_TAG: str(decision.promote).lower(),
-        REASONS_TAG: "\n".join(decision.reasons),
+        REASONS_TAG: "\n".join(decision.reasons)[:_LONGEST_REASONS],
         NOTED_TAG: "true",
-        **{f"{RULE_TAG}{rule}": outcome for rule, outcome in decision.rules.items()},
+        PASSED_TAG: "passes" if decision.promote else f"fails: {', '.join(failed)}" if failed else "fails",
     }
 
 

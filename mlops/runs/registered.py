@@ -18,6 +18,7 @@ from mlops.tracking.root_tags import OLD_ROOT_RUN_TAG, ROOT_RUN_TAG
 _ROOT_TAGS = (ROOT_RUN_TAG, OLD_ROOT_RUN_TAG)
 _HAS_ROOT = "SELECT 1 FROM tags WHERE run_uuid = ? AND key IN (?, ?)"
 _TAGS_OF_VERSION = "SELECT key, value FROM model_version_tags WHERE name = ? AND version = ?"
+_TAGS_OF_MODEL = "SELECT key, value FROM registered_model_tags WHERE name = ?"
 
 
 def with_mlflow(database: sqlite3.Connection, run: ListedRun) -> ListedRun:
@@ -60,7 +61,8 @@ def _doubt(database: sqlite3.Connection, run: ListedRun) -> str:
         "JOIN registered_model_aliases AS alias ON alias.name = version.name AND alias.version = version.version"
     )
     for name, number, mlflow_run in database.execute(named).fetchall():
-        tags = plain_tags(dict(database.execute(_TAGS_OF_VERSION, (name, number))))
+        of_model = dict(database.execute(_TAGS_OF_MODEL, (name,)))
+        tags = plain_tags(dict(database.execute(_TAGS_OF_VERSION, (name, number))), of_model)
         if tags.get(ZENML_TAG) in ids:
             return f"{name} {number} is of this run, and has an alias"
         has_origin = ZENML_TAG in tags or database.execute(_HAS_ROOT, (mlflow_run, *_ROOT_TAGS)).fetchone()
@@ -102,13 +104,12 @@ def _sweep(database: sqlite3.Connection, run: ListedRun) -> str:
 def _marks(database: sqlite3.Connection, version: tuple[str, str]) -> tuple[str, ...]:
     """Return what the registry's notes say about a version beside its aliases."""
     name, number = version
-    of_model = database.execute("SELECT key, value FROM registered_model_tags WHERE name = ?", (name,))
-    noted = database.execute(_TAGS_OF_VERSION, version)
-    own = plain_tags(dict(noted))
+    of_model = dict(database.execute(_TAGS_OF_MODEL, (name,)))
+    own = plain_tags(dict(database.execute(_TAGS_OF_VERSION, version)), of_model)
     [champion] = database.execute(
         "SELECT max(version) FROM registered_model_aliases WHERE name = ? AND alias = ?", (name, CHAMPION)
     ).fetchone()
     now = None if champion is None else str(champion)
-    moves = find_moves(read_changes(plain_tags(dict(of_model))), now, datetime.now(UTC))
+    moves = find_moves(read_changes(plain_tags(of_model)), now, datetime.now(UTC))
     was = ("was champion",) if number != now and any(move.to == number for move in moves) else ()
     return (*was, *(("waits for approval",) if waits(own, number, moves) else ()))

@@ -98,6 +98,18 @@ def test_the_list_has_the_runs_by_their_names(browser):
     assert "The result of each comes first" in text
 
 
+def test_the_view_of_the_runs_shows_what_came_of_each_sorted_by_the_gain(browser):
+    view = f"experiments/{browser.experiment}/runs?workflowType=machine_learning&viewStateShareKey=rlft"
+    text = browser.see(view, "other-seed", "rlft.status", "0_result/before")  # the others are right of what is drawn
+    assert "Sort: 0_result/gain" in text
+
+
+def test_the_table_of_versions_has_few_tags_for_each(browser):
+    text = browser.see("models/tiny", "rlft.score.accuracy", "Description")
+    assert text.count("rlft.") == 3 * 2  # score, gate and id of the records of each of two versions
+    assert "{" not in text  # no record
+
+
 def test_the_page_of_a_run_says_who_ran_what_and_what_came_of_it(browser):
     run = browser.runs["other-seed"]
     text = browser.see(f"experiments/{browser.experiment}/runs/{run}", "Description", "Model metrics (")
@@ -120,14 +132,14 @@ print(json.dumps([[run.data.metrics["0_result/used/disk_megabytes"] for run in f
 
 def test_the_curves_begin_with_the_result_and_are_drawn(browser):
     run = browser.runs["other-seed"]
-    text = browser.see(f"experiments/{browser.experiment}/runs/{run}/model-metrics", "0_result/test")
-    assert text.partition("Auto-refresh")[2].split()[0] == "0_result/test"
+    text = browser.see(f"experiments/{browser.experiment}/runs/{run}/model-metrics", "gain_high")
+    assert text.partition("Auto-refresh")[2].split()[0] == "0_result"
     browser.page.locator(".js-plotly-plot").first.wait_for(timeout=_MILLISECONDS)
 
 
 def test_runs_side_by_side_have_the_result_before_all_other_metrics(browser):
     runs, experiments = (quote(json.dumps(each)) for each in (list(browser.runs.values()), [browser.experiment]))
-    text = browser.see(f"compare-runs?runs={runs}&experiments={experiments}", "0_result/test/accuracy_gain_high")
+    text = browser.see(f"compare-runs?runs={runs}&experiments={experiments}", "0_result/gain_high")
     rows = text[text.index("Run details") :].partition("\nMetrics\n")[2].splitlines()
     first = [row for row in rows if row.startswith("0_") or row[:1].isalpha()]
     assert [row.partition("/")[0] for row in first[:11]] == ["Show diff only", *["0_result"] * 10]

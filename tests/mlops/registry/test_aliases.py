@@ -93,7 +93,7 @@ def test_a_run_that_was_killed_before_its_tag_does_not_undo_a_rollback(client, m
     first, second, third = (add_version(client, name, True) for _ in range(3))
     move_aliases(client, name, first, promote=True)
     with monkeypatch.context() as patch:
-        patch.setattr(MlflowClient, "set_model_version_tag", cut)
+        patch.setattr(RegistryClient, "set_model_version_tag", cut)
         with pytest.raises(KeyboardInterrupt):
             move_aliases(client, name, second, promote=True)
     move_aliases(client, name, third, promote=True)

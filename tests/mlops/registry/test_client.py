@@ -4,7 +4,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.names import DONE_TAG, HASH_TAG, MODEL_TAG, PROMOTE_TAG, REASONS_TAG, RULE_TAG, SCORE_TAG
+from mlops.registry.names import DONE_TAG, HASH_TAG, MODEL_TAG, PASSED_TAG, PROMOTE_TAG, REASONS_TAG, SCORE_TAG
 
 SCORE = f"{SCORE_TAG}accuracy"
 
@@ -51,7 +51,7 @@ def test_a_record_that_is_written_again_is_the_newer_one(both):
     assert ours.get_model_version("m", "2").tags[HASH_TAG] == "mended, too"
 
 
-def test_what_is_shown_comes_first_and_what_is_written_once_is_one_tag(both):
+def test_the_score_comes_first_and_records_are_elsewhere(both):
     ours, theirs = both
     tags = {
         HASH_TAG: "a",
@@ -61,20 +61,18 @@ def test_what_is_shown_comes_first_and_what_is_written_once_is_one_tag(both):
         SCORE: "0.5",
         MODEL_TAG: "m-1",
         "team": "c",
-        f"{RULE_TAG}answers": "fails",
+        PASSED_TAG: "fails: answers",
     }
     made = ours.create_model_version("m", source="x", tags=tags)
     assert made.tags == tags
-    assert list(theirs.get_model_version("m", "3").tags) == [
-        SCORE, f"{RULE_TAG}answers", "round", "team", "mlflow.rlft.promote", "mlflow.rlft.record",
-    ]  # fmt: skip
+    assert list(theirs.get_model_version("m", "3").tags) == [SCORE, "round", "team", PASSED_TAG, "mlflow.rlft.record"]
 
 
 @pytest.mark.parametrize("damaged", ["", "no json", "[]", "null", '{"rlft.weights_hash": 5, "other": "x"}', "[" * 9000])
 def test_a_damaged_record_holds_nothing(both, damaged):
     ours, theirs = both
     theirs.set_model_version_tag("m", "2", "mlflow.rlft.record", damaged)
-    assert ours.get_model_version("m", "2").tags == {PROMOTE_TAG: "true", SCORE: "0.75"}
+    assert ours.get_model_version("m", "2").tags == {SCORE: "0.75"}
 
 
 def test_notes_of_a_model_are_hidden_and_read_beside_those_of_earlier_rlft(both):

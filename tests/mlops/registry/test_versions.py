@@ -224,7 +224,9 @@ def test_what_is_registered(store, full):
     version = client.get_model_version("content", registered.version)
     assert version.tags["rlft.promote"] == "false"
     assert version.tags["rlft.reasons"] == "fails: base\nno champion"
-    assert (version.tags["rlft.rule.improvement"], version.tags["rlft.rule.suites"]) == ("fails", "passes")
+    assert version.tags["rlft.gate"] == "fails: improvement"
+    shown = MlflowClient(client.tracking_uri).get_model_version("content", registered.version).tags
+    assert sorted(shown) == ["mlflow.rlft.record", "rlft.gate", "rlft.tasks"]  # the page of all versions lists each
     decided = "Not promoted: 1 of 1 rules fails.\n\n- fails: base\n- no champion\n\n"
     assert version.description.startswith(f"{decided}Made by the run [")
     assert version.tags["rlft.tasks"] == "fingerprint"

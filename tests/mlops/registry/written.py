@@ -8,7 +8,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.names import NOTED_TAG, PROMOTE_TAG, RECORD_TAG, WRITTEN_ONCE
+from mlops.registry.names import NOTED_TAG, PROMOTE_TAG, RECORDS, record_key
 from mlops.registry.versions import open_name
 
 WRITES = ("set_registered_model_tag", "set_registered_model_alias", "set_model_version_tag")
@@ -62,5 +62,7 @@ def add_version(client: MlflowClient, name: str, promote: bool = True, **tags: s
 def forget(client: RegistryClient, name: str, version: str, key: str) -> None:
     """Take one away from the records of a version that are written once."""
     tags = client.get_model_version(name, version).tags
-    left = {each: kept for each, kept in tags.items() if each in WRITTEN_ONCE and each != key}
-    client.set_model_version_tag(name, version, RECORD_TAG, json.dumps(left))
+    left = {each: kept for each, kept in tags.items() if each in RECORDS and each != key}
+    theirs = MlflowClient(client.tracking_uri)
+    own = theirs.get_model_version(name, version).tags["mlflow.rlft.record"]
+    theirs.set_registered_model_tag(name, record_key(own), json.dumps(left))
