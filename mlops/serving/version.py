@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlflow.models import get_model_info
+from mlflow.artifacts import download_artifacts
+from mlflow.models import Model
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.logged_model import save_model
 from mlops.registry.named import NamedVersion, download_version, find_version
 from mlops.tracking.answers import answering
@@ -66,11 +68,13 @@ def prepare(tracking_uri: str, found: NamedVersion, alias: str | None, *, export
     place = Path(tempfile.mkdtemp(prefix=folder_prefix(KIND)))
     with answering(tracking_uri, PATIENT_HTTP):
         source = download_version(tracking_uri, found.name, found.version, place / "version")
-        info = None if export else get_model_info(f"models:/{found.name}/{found.version}")
+        place_of = RegistryClient(tracking_uri).get_model_version_download_uri
+        own = None if export else f"{place_of(found.name, found.version).rstrip('/')}/MLmodel"
+        info = own and Model.load(download_artifacts(own, dst_path=str(place), tracking_uri=tracking_uri))
     shown = source / "context.json"
     context = json.loads(shown.read_text(encoding="utf-8")) if shown.is_file() else {}
     folder, policy = place / "served", json.loads((source / "policy.json").read_text(encoding="utf-8"))
-    if info is None:
+    if not info:
         from rlft.export.folder import write_export
         from rlft.policy import PolicyFolder
 
