@@ -47,9 +47,10 @@ def newest_view(tracking_uri: str) -> tuple[str, str] | None:
         client = MlflowClient(tracking_uri)
         found = client.search_experiments(filter_string=f"tags.`{VIEW_TAG}` LIKE '%'")
         names = {each.experiment_id: each.name for each in found}
-        # A gain that is not known yet is NaN, which differs from all numbers and is less than none.
         order = ["attributes.start_time DESC"]
-        runs = client.search_runs([*names], f"{_GAIN} != 1e300", order_by=order, max_results=1) if names else []
+        runs = (
+            client.search_runs([*names], "tags.`rlft.status` LIKE '%'", order_by=order, max_results=1) if names else []
+        )
         if not runs:
             return None
         own = runs[0].info.experiment_id
