@@ -78,8 +78,8 @@ class Best:
         found = Candidate(learning_rate, len(losses), guarded_mean(report, metric), rounds, form)
         self.candidates.append(found)
         where = f"{form}, round {rounds}" if rounds else form
-        step = f"{where}, learning rate {learning_rate:g}, step {found.steps}"
-        logger.info("%s: validation %s %.3f", step, metric, found.validation)
+        reached = "without a score" if found.validation is None else f"{found.validation:.3f}"
+        logger.info("%s, learning rate %g, step %d: %s %s", where, learning_rate, found.steps, metric, reached)
         self._reports.append((found, report))
         if self.leading() is found:
             self._weights, self.chosen, self.losses = _copy(self._policy), found, tuple(losses)

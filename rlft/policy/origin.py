@@ -96,14 +96,14 @@ def load_base(name: str, revision: str | None, dtype: str) -> tuple[PreTrainedMo
 
     Raises PolicyError if either is missing or incomplete, and for an adapter, whose base would be loaded alone.
     """
-    if adapter := find_adapter_config_file(name, revision=revision):
-        below = json.loads(Path(adapter).read_text(encoding="utf-8")).get("base_model_name_or_path")
-        raise PolicyError(
-            f"{name!r} is an adapter of {below}, and no model",
-            where="policy.model",
-            fix=f"name {below}, or a folder into which the adapter was merged with it (peft: merge_and_unload)",
-        )
     try:
+        if adapter := find_adapter_config_file(name, revision=revision):
+            below = json.loads(Path(adapter).read_text(encoding="utf-8")).get("base_model_name_or_path")
+            raise PolicyError(
+                f"{name!r} is an adapter of {below}, and no model",
+                where="policy.model",
+                fix=f"name {below}, or a folder into which the adapter was merged with it (peft: merge_and_unload)",
+            )
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             name, revision=revision, dtype=DTYPES[dtype], use_safetensors=True, output_loading_info=True

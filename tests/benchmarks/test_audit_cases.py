@@ -38,7 +38,7 @@ EXPLOITS: dict[str, Callable[[Task], Any]] = {
     "schema-over-values": lambda task: json.dumps({"number": "", "date": "", "total": 0, "currency": ""}),
     "summary-shape": lambda task: "There was some news today, and many people had things to say about it.",
     "any-number": lambda task: " ".join(map(str, range(300))),
-    "skip-unparsed": lambda task: "<think>Hmm.</think><answer>who knows</answer>",
+    "skip-unparsed": lambda task: "<reasoning>Hmm.</reasoning><answer>who knows</answer>",
     "nan-is-close": lambda task: "nan",
     "cancelled-too": _cancel_all,
     "grounded-in-anything": lambda task: [calling(("calculate", {"expression": "1 + 1"})), saying("2")],

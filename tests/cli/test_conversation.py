@@ -69,8 +69,8 @@ def test_an_answer_of_several_lines_looks_like_no_other_fact(monkeypatch):
         "policy": "p",
         "sampling": {},
     }
-    record["drawn"] = None
+    record |= {"drawn": None, "right_answer": "2"}
     show_record({**record, "state": {}}, full=True)
     lines = console.file.getvalue().splitlines()
-    assert [line for line in lines if line.startswith("fate")] == ["fate      not trained"]
-    assert "          fate      trained" in lines
+    assert [line for line in lines if line.startswith("fate")] == ["fate           not trained"]
+    assert "               fate      trained" in lines

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import socket
+import sqlite3
 import subprocess
 import webbrowser
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -26,7 +28,8 @@ NEWEST = view.newest_view
 def home(tmp_path, monkeypatch) -> Home:
     """A home in which something was tracked."""
     monkeypatch.setattr(view, "newest_view", lambda uri: ("sums", "/#/experiments/3/runs?viewStateShareKey=rlft"))
-    (tmp_path / "mlflow.db").touch()
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        database.execute("CREATE TABLE runs (id)")
     return Home(tmp_path)
 
 

@@ -31,7 +31,7 @@ def evaluation(policy, gate, off):
 
 def decide(trained, base, **rules):
     promotion = PromotionConfig.model_validate({"looks": 1} | rules)
-    return decide_promotion.entrypoint(trained, base, TASKS, EvaluationConfig(), promotion, audit=True)
+    return decide_promotion.entrypoint(trained, base, TASKS, EvaluationConfig(metric="accuracy"), promotion, audit=True)
 
 
 BASE = evaluation("base", 80, 20)

@@ -197,8 +197,9 @@ def test_a_home_without_runs_and_one_whose_database_is_none(tmp_path):
     assert verify_artifacts(Home(tmp_path)).artifacts == 0
     (tmp_path / ZENML.path).parent.mkdir(parents=True)
     (tmp_path / ZENML.path).write_bytes(b"\0" * 4096)
-    with pytest.raises(StorageError, match="ZenML's database cannot be read"):
+    with pytest.raises(StorageError) as caught:
         verify_stored(Home(tmp_path))
+    assert caught.value.where == str(tmp_path / ZENML.path)
 
 
 def test_of_a_run_of_which_nothing_is_left_no_single_file_is_named(stored):

@@ -120,9 +120,9 @@ def test_equal_prompts_are_encoded_once_and_ended_rows_leave(policy):
     generations = engine_of(policy).generate(prompts, Sampling(1.0, 10), range(8))
     lengths = [len(g.token_ids) for g in generations]
     assert len(set(lengths)) > 1, "some rows end early"
-    # One call for two prompts of width 3, then one row for each completion that needs another token.
+    # One call for two prompts, of width 3 or in one row, then one row for each completion that needs another token.
     expected = [(sum(length > n for length in lengths), 1) for n in range(1, max(lengths))]
-    assert shapes == [(2, 3), *expected]
+    assert shapes == [(1, 3 + 2) if policy.shares_prompts else (2, 3), *expected]
 
 
 def test_a_row_among_many_is_fed_in_vain_rather_than_taken_out():
@@ -257,7 +257,9 @@ def test_rows_that_padding_would_push_out_of_the_context_go_apart(near, way):
     policy = in_the_way(make_small_policy("qwen3", max_position_embeddings=10 if near else 11), way)
     shapes = shapes_read(policy)
     engine_of(policy).generate(PROMPTS, Sampling(1.0, 5), range(6))
-    assert {width for _, width in shapes if width > 1} == ({2, 4, 6} if near and way == "plain" else {6})
+    # without padding there is one row of all: 1 + 6 + 4, as [5, 6] is the beginning of another prompt
+    plain = {2, 4, 6} if near else {6}
+    assert {width for _, width in shapes if width > 1} == (plain if way == "plain" else {11})
 
 
 def test_what_cannot_be_sampled():

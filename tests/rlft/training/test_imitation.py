@@ -71,14 +71,15 @@ def test_a_step_computes_what_is_counted_and_no_padding(architecture):
 
 
 def test_logits_at_imitated_tokens_alone_and_no_padding_are_counted():
-    # widths 3 and 2, of which the last token is never read: prompt 1 token, 6 * 10 + 12 = 72; prompt 1 token as well
-    # first answer: 1 token read, 2 predicted, 2 pairs: 60 + 60 + 24 = 144; second: none read, 1 predicted: 30
+    # widths 3 and 2, of which the last token is never read: 2 tokens, 4 pairs, 2 predicted: 120 + 48 + 60 = 228; and
+    # 1 token, 1 pair, 1 predicted: 60 + 12 + 30 = 102
     shape = ModelShape(body=10, head=5, trained_body=10, trained_head=5, attention=1)
     rows = [([1, 2, 3], [False, True, True]), ([4, 2], [False, True])]
     rollouts = [as_rollout(row, number) for number, row in enumerate(rows)]
-    assert imitation_flops(shape, rollouts, shares_prompts=True) == 72 + 144 + 72 + 30
+    assert imitation_flops(shape, rollouts, shares_prompts=True) == 228 + 102
     same = [as_rollout(row, number) for number, row in enumerate([rows[0], ([1, 2], [False, True])])]
-    assert imitation_flops(shape, same, shares_prompts=True) == 72 + 144 + 30  # the prompt is read once
+    # the prompt is read once, 60 + 12; of the first answer 1 token, 2 pairs, 2 predicted; of the second 1 is predicted
+    assert imitation_flops(shape, same, shares_prompts=True) == 72 + 60 + 24 + 60 + 30
 
 
 def test_a_batch_of_a_real_model_costs_no_more_than_it_needs():
