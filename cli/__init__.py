@@ -9,7 +9,6 @@
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `lost_weights`: goes on with a run whose cached rounds have lost weights that it needs
-- `trust`: asks before the code of somebody else's run is run
 - `registry`: what the commands about versions share
 - `compared`, `compared_sentences`: how runs are printed side by side
 - `evaluated`, `evaluation_tables`: what an evaluation came to

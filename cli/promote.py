@@ -14,12 +14,10 @@ from cli.options import Overrides, Stack, Summary, Verbose
 from cli.result import run_id_of
 from cli.resume import claim_early
 from cli.start import check_kept, say_start
-from cli.trust import Trust, agree
 from mlops.display.terminal import console, errors, styled
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
-from mlops.home.trusted import trust as note_trust
 from mlops.runtime.last_words import write_summary
 from mlops.runtime.signals import keep_from_zenml
 from mlops.summary.file import read_summary
@@ -36,7 +34,6 @@ def promote(
     run: Annotated[str, typer.Argument(help="Id or name of a run that has come to its end.")],
     overrides: Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")] = False,
-    trust: Trust = False,
     stack: Stack = None,
     summary: Summary = None,
     verbose: Verbose = False,
@@ -69,8 +66,6 @@ def promote(
         if plan.champion is not None:
             _tell(name, _is_champion(plan), as_json=as_json)
             raise typer.Exit
-        agree(home, plan.attempt, name, plan.again.config, trusted=trust)
-        note_trust(home, plan.again.inputs["config"])
         errors.print(f"{name} is over: what it has stored is read, and nothing is trained again", soft_wrap=True)
         interrupt.resume = resume_command(name, stack)
         if stack is None:

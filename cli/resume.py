@@ -15,13 +15,11 @@ from cli.lost_weights import with_weights
 from cli.options import Stack, Summary, SummaryAsJson, Verbose
 from cli.result import finish, run_id_of
 from cli.start import check_kept, say_start
-from cli.trust import Trust, agree
 from mlops.display.terminal import errors
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed, resume_command
-from mlops.home.trusted import trust as note_trust
 from mlops.ids import TRAIN_REPORT, round_name, round_of
 from mlops.runs.listed import find_listed
 from mlops.runs.listing import list_runs, sweeps_of
@@ -49,7 +47,6 @@ def resume(
     run: Annotated[str, typer.Argument(help="Id or name of a run that failed or was killed.")],
     redo: Redo = None,
     trainers: Trainers = None,
-    trust: Trust = False,
     stack: Stack = None,
     summary: Summary = None,
     as_json: SummaryAsJson = False,
@@ -83,8 +80,6 @@ def resume(
             errors.print(end)
         settings = [f"distributed.{each}" for each in ("engine=ray", f"trainers={trainers}")] if trainers else []
         again = resumed(found, tracking_uri if stack else None, settings)
-        agree(home, found, name, again.config, trusted=trust)
-        note_trust(home, again.inputs["config"])
         interrupt.resume = resume_command(name, stack)
         check_place(again.config, stack)
         if stack is None:

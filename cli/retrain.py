@@ -14,7 +14,6 @@ from cli.lost_weights import with_weights
 from cli.options import Note, Overrides, RunName, Stack, Summary, SummaryAsJson, Verbose
 from cli.replayed import finish_replay, labels_for, open_home, options_for
 from cli.result import run_id_of
-from cli.trust import Trust, agree
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
 from rlft.secrets import redact
@@ -31,7 +30,6 @@ def retrain(
     overrides: Overrides = None,
     name: RunName = None,
     note: Note = None,
-    trust: Trust = False,
     stack: Stack = None,
     summary: Summary = None,
     as_json: SummaryAsJson = False,
@@ -50,7 +48,7 @@ def retrain(
         from pipelines.retrain import plan_retraining
         from pipelines.retrain import retrain as pipeline
 
-        plan = plan_retraining(home, run, from_round, overrides or [], partial(agree, home, trusted=trust))
+        plan = plan_retraining(home, run, from_round, overrides or [])
         labels = labels_for("retrain", plan.source.name, name, note)
         arguments = {
             "config": plan.config.model_dump(mode="json"),

@@ -31,7 +31,6 @@ from cli.variation import Sweep
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
-from mlops.home.trusted import trust
 from mlops.runs.commits import users_commits
 from mlops.runs.labels import Labels, make_labels, refuse_taken
 from mlops.runs.naming import hold_free
@@ -88,7 +87,6 @@ def run(
             pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
             pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
             arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
-            trust(home, arguments["config"])
             return with_weights(partial(pipeline, **arguments), pipeline, arguments, labels.name, interrupt)
 
         begun = partial(begin_free, begin, labels, is_given=name is not None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from mlops.record.replay import open_replay
 from mlops.runs.labels import labels_of
 from mlops.runtime.environment import code_of_run
 from mlops.runtime.runtime import start_runtime, stop_runtime
-from mlops.stored.contrast import configured_attempt
 from mlops.stored.policies import noted_weights, stored_policy
 from mlops.stored.replayed import Source, StoredRound, find_source, policy_before
 from mlops.stored.rollouts import stored_output
@@ -67,13 +66,8 @@ class Plan:
     correction: str | None
 
 
-def plan_retraining(
-    home: Home, run: str, from_round: int, overrides: Sequence[str], agree: Callable[[Any, str, Config], None]
-) -> Plan:
+def plan_retraining(home: Home, run: str, from_round: int, overrides: Sequence[str]) -> Plan:
     """Return how to train a run again from a round on, with `overrides` of its config. Nothing is begun yet.
-
-    Before any of the run's code is loaded, `agree` is called with the attempt whose settings are used, the run's name
-    and the config.
 
     Raises ConfigError for a config that cannot be, RlftError if the run is not there, goes on or has no such round,
     DamagedError or WeightsRemovedError if files are gone, and EnvironmentSetupError if its environment does not load.
@@ -96,7 +90,6 @@ def plan_retraining(
             fix=f"give at least {from_round + 1}, or an earlier --from-round",
         )
     policy_before(home, source, from_round)
-    agree(configured_attempt(source.run), source.name, config)
     check_loss(config.training)
     code_of_run(config)
     explicit = any(override.partition("=")[0] == _CORRECTION for override in overrides)

@@ -100,10 +100,6 @@ class StackError(RlftError):
     """A ZenML stack that cannot run the pipeline."""
 
 
-class UntrustedError(RlftError):
-    """A run that somebody else has begun, and whose code the user has not agreed to run."""
-
-
 class ResumedElsewhereError(RlftError):
     """A run with which somebody else has gone on, as it had given no sign of life for long."""
 

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mlops.display.terminal import errors
+from rlft.config.code import code_of
 from rlft.errors import ConfigError, TaskError
+from rlft.files import RLFT_FOLDER
 
 if TYPE_CHECKING:
     from rlft.config import Config
@@ -28,12 +30,28 @@ def specification_in(config: Config) -> Specification:
     return config.reward.spec
 
 
+def reaches(config: Config) -> list[str]:
+    """Return a sentence for each file of code that the reward of a config runs here, and for where it sends a key.
+
+    Code of rlft itself is left out, and so are the files that such a file imports.
+    """
+    named = (each.file for each in code_of(config) if each.setting in ("environment.name", "reward.spec"))
+    files = dict.fromkeys(file.resolve() for file in named if file is not None and file.is_file())
+    said = [f"This runs the code in {each}." for each in files if not each.is_relative_to(RLFT_FOLDER)]
+    if (spec := config.reward.spec) is None:
+        return said
+    if (judge := spec.judge) is not None and judge.api_key is not None:
+        said.append(f"This sends the key in ${judge.api_key.removeprefix('env:')} to {judge.place}.")
+    if spec.sandbox == "none" and any(each.needs_sandbox for each in spec.graders()):
+        said.append("This runs programs with your rights, as the specification says `sandbox: none`.")
+    return said
+
+
 def open_reward(config: Config) -> BaseEnv:
     """Load the environment of a config, and say before that whose code it is and where a key is sent, on stderr.
 
     Raises EnvironmentSetupError and ConfigError as `load_environment` does.
     """
-    from rlft.config.reach import reaches
     from rlft.contract.loading import load_environment
 
     _check_single(config)

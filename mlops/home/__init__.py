@@ -6,5 +6,4 @@
 - `faults`: what is wrong with them, in sentences
 - `processes`, `last_calls`: which process runs what, and what ran in one that ended without a word
 - `locks`: what keeps two processes from doing the same at once
-- `trusted`: whose settings this account trusts
 """

@@ -4,7 +4,6 @@
 - `settings`: its config, as it is stored with it
 - `readable`: whether this rlft reads what it has stored
 - `finding`: finding, ending and choosing runs in ZenML
-- `owners`: whether somebody else has begun a run
 - `heartbeat`: signs of life of runs on a stack, for those who share it
 - `listing`, `listed`, `registered`: the runs of a home, read without ZenML; one of them; what MLflow says about it
 - `told`: what runs have told of themselves, and which summaries cannot be read

@@ -115,14 +115,14 @@ def _settings_of_sampling(settings: Mapping[str, Any], replay: Mapping[str, Any]
         return settings
 
 
-def configured_attempt(run: Any) -> Any:
+def _configured_attempt(run: Any) -> Any:
     """Return the attempt at a run whose config counts: itself, or the newest other one that has one, if any has."""
     return next((each for each in attempts(run) if (each.config.parameters or {}).get("config")), None)
 
 
 def _parameters(run: Any) -> dict[str, Any]:
     """Return the parameters of the attempt at a run that has a config; empty if none has one."""
-    attempt = configured_attempt(run)
+    attempt = _configured_attempt(run)
     return {} if attempt is None else attempt.config.parameters
 
 

@@ -42,7 +42,7 @@ def test_it_says_so_and_leaves_the_finished_run_as_it_is(tmp_path):
     process = stopped(anna)
     try:
         age(anna.database)
-        done = ben.rlft("resume", "sleeps", *ON, "--trust")
+        done = ben.rlft("resume", "sleeps", *ON)
         assert done.code == 0, done.output
     finally:
         os.kill(process, signal.SIGCONT)

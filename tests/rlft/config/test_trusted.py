@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
+from cli.reward.opened import reaches
 from rlft.config.file import load_config
-from rlft.config.reach import reaches
 from rlft.config.specified import read_named_specifications
 from rlft.config.trusted import check_trusted
 from rlft.errors import ConfigError
