@@ -35,7 +35,8 @@ def validate(
     evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], validation_name(number)).load()
     report = evaluation.splits["validation"]
     metric = stages.config.evaluation.metric
-    tracker.log_metrics(curve_points(report, metric), step=number)
+    read = {f"eval/validation/{name}": value for name, value in evaluation.read.items()}
+    tracker.log_metrics(curve_points(report, metric) | read, step=number)
     if metric in report.metrics:
         logger.info("validation after round %d: %s %.3f", number, metric, report.metrics[metric].mean)
     else:

@@ -19,7 +19,10 @@ from transformers.pytorch_utils import Conv1D
 from rlft.attention.tree import Tree
 from rlft.types import Rollout
 
-ROLLOUT_FLOPS, TRAIN_FLOPS = "perf/rollout_flops", "perf/train_flops"  # the metrics of a round
+# The metrics of a round. What the model encoded is less than what its sequences have in all, as a common beginning is
+# encoded once.
+ROLLOUT_FLOPS, TRAIN_FLOPS = "perf/rollout_flops", "perf/train_flops"
+ENCODED, OF_SEQUENCES = "perf/tokens_encoded", "perf/tokens_of_sequences"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +67,25 @@ def shape_of(model: Any) -> ModelShape:
     )
 
 
-def sampling_flops(shape: ModelShape, rollouts: Iterable[Rollout]) -> float:
-    """Return what sampling these rollouts costs: a common beginning of prompts is read once, later turns all anew."""
-    rollouts = list(rollouts)
+def sampling_costs(shape: ModelShape, rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Return the FLOPs and tokens of sampling these rollouts, by the names of a round's metrics.
+
+    A common beginning of prompts is read once, and all that is before a later turn anew.
+    """
     prompts = {rollout.token_ids[: rollout.prompt_length].tobytes(): rollout for rollout in rollouts}
-    read = _encoded([each.token_ids[: each.prompt_length] for each in prompts.values()], None, times=1)
-    total = shape.forward(read[0], len(prompts), read[1])
+    tokens, pairs = _encoded([each.token_ids[: each.prompt_length] for each in prompts.values()], None, times=1)
+    passes: list[tuple[float, float, float]] = [(tokens, len(prompts), pairs)]
     for rollout in rollouts:
         for start, end in _sampled_parts(rollout):
             if start > rollout.prompt_length:
-                total += shape.forward(start, 1, start**2)
+                passes.append((start, 1, start**2))
             fed = end - start - 1  # the last token of a turn is read by nobody
-            total += shape.forward(fed, fed, fed * start + fed * (fed + 1) / 2)
-    return total
+            passes.append((fed, fed, fed * start + fed * (fed + 1) / 2))
+    return {
+        ROLLOUT_FLOPS: sum(shape.forward(*each) for each in passes),
+        ENCODED: float(sum(tokens for tokens, _, _ in passes)),
+        OF_SEQUENCES: float(sum(max(len(rollout.token_ids) - 1, 0) for rollout in rollouts)),
+    }
 
 
 def training_flops(

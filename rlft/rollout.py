@@ -17,7 +17,7 @@ from rlft.curriculum.shares import tasks_by_shares
 from rlft.curriculum.uniform import tasks_of_round
 from rlft.engines.base import Engine, Sampling, derive_seed
 from rlft.engines.chat_endpoint import AskedModel, ChatEndpoint
-from rlft.flops import ROLLOUT_FLOPS, sampling_flops, shape_of
+from rlft.flops import sampling_costs, shape_of
 from rlft.harness.asked import ask_attempts
 from rlft.harness.dialogue import Attempt
 from rlft.harness.examples import Examples
@@ -114,9 +114,9 @@ class PolicyPlayer:
     engine: Engine
 
     def play(self, attempts: Sequence[Attempt], environment: BaseEnv, sampling: Sampling, **settings: Any) -> Played:
-        """Attempt every task by `run_attempts`, and measure the FLOPs of sampling."""
+        """Attempt every task by `run_attempts`, and measure what sampling costs."""
         rows = run_attempts(attempts, environment, self.policy, self.engine, sampling, **settings)
-        return rows, {**self.engine.metrics, ROLLOUT_FLOPS: sampling_flops(shape_of(self.policy.model), rows)}
+        return rows, {**self.engine.metrics, **sampling_costs(shape_of(self.policy.model), rows)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from zenml import step
 from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
 from rlft.evaluation import evaluate_rollouts
-from rlft.flops import ROLLOUT_FLOPS
+from rlft.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS
 from rlft.types import Evaluation, Rewards, Rollouts, TaskSet, add_judging
 
 
@@ -17,4 +17,6 @@ def evaluate_policy(tasks: TaskSet, rollouts: Rollouts, rewards: Rewards) -> Ann
     reports = evaluate_rollouts(rollouts, rewards, tasks)
     flops = rollouts.metrics.get(ROLLOUT_FLOPS)
     judging = add_judging(reward.judging for reward in rewards)
-    return Evaluation(splits=reports, seconds=rollouts.seconds + rewards.seconds, flops=flops, judging=judging)
+    read = {name: rollouts.metrics[name] for name in (ENCODED, OF_SEQUENCES) if name in rollouts.metrics}
+    seconds = rollouts.seconds + rewards.seconds
+    return Evaluation(splits=reports, seconds=seconds, flops=flops, judging=judging, read=read)

@@ -14,6 +14,7 @@ from mlops.runtime.tags import tag_round
 from rlft.config import DistributedConfig, TrainingConfig
 from rlft.curriculum.draw import Draw
 from rlft.curriculum.groups import reasons
+from rlft.flops import ENCODED, OF_SEQUENCES
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.live import holds_reference
@@ -69,7 +70,9 @@ def train_grpo(
         "perf/train_seconds": report.seconds,
         "perf/trainers": float(trainers),
     }
-    metrics = round_metrics(rollouts, rewards) | report.metrics | clocks
+    sampled = round_metrics(rollouts, rewards)
+    read = {name: sampled.get(name, 0.0) + report.metrics.get(name, 0.0) for name in (ENCODED, OF_SEQUENCES)}
+    metrics = sampled | report.metrics | read | clocks
     report = dataclasses.replace(report, metrics=metrics, drawn=reasons(draw, rewards))
     return policy if report.stopped else PolicyFolder(job.target), report
 

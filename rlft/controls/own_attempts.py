@@ -9,7 +9,7 @@ from typing import Literal
 
 from rlft.config import TrainingConfig
 from rlft.errors import PolicyError
-from rlft.flops import ROLLOUT_FLOPS, ModelShape, sampling_flops, shape_of
+from rlft.flops import ROLLOUT_FLOPS, ModelShape, sampling_costs, shape_of
 from rlft.policy import Policy
 from rlft.policy.optimizer import Optimizer
 from rlft.statistics import varies
@@ -98,7 +98,7 @@ class RoundCost:
     @classmethod
     def measured(cls, shape: ModelShape, rollouts: Rollouts, tasks: int, group: int, training: float) -> RoundCost:
         """Take the cost of a round, whose groups have at least 2 attempts."""
-        first = sampling_flops(shape, [rollout for rollout in rollouts if rollout.sample == 0])
+        first = sampling_costs(shape, [rollout for rollout in rollouts if rollout.sample == 0])[ROLLOUT_FLOPS]
         further = (rollouts.metrics[ROLLOUT_FLOPS] - first) / (group - 1)
         return cls(first, further, training, tasks, group)
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rlft.credit import cannot_be_told_apart
 from rlft.curriculum.draw import Draw
-from rlft.flops import ROLLOUT_FLOPS
+from rlft.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS
 from rlft.types import Reward, Rewards, Rollouts, Task
 
 RESAMPLING = "dynamic_sampling/"  # begins the names of metrics
@@ -90,8 +90,11 @@ def _metrics(rounds: Sequence[Sampled], draw: Draw, sampled: int, wasted: Sequen
 
 def _together(rounds: Sequence[Sampled], metrics: Mapping[str, float]) -> Sampled:
     rollouts, rewards = [each.rollouts for each in rounds], [each.rewards for each in rounds]
-    flops = [each.metrics[ROLLOUT_FLOPS] for each in rollouts if ROLLOUT_FLOPS in each.metrics]
-    spent = {ROLLOUT_FLOPS: sum(flops)} if flops else {}
+    spent = {
+        name: sum(each.metrics[name] for each in rollouts)
+        for name in (ROLLOUT_FLOPS, ENCODED, OF_SEQUENCES)
+        if name in rollouts[0].metrics
+    }
     return Sampled(
         Rollouts(
             tuple(row for each in rollouts for row in each),

@@ -5,10 +5,13 @@ is written as soon as it is made, as a line of JSON.
 
     {"kind": "tasks", "seconds": ..., "validation": ..., "test": ..., "final": ...}
     {"kind": "model" | "warm_start" | "audit", "seconds": ...}
-    {"kind": "round", "attempts": ..., "sample": ..., "score": ..., "train": ..., "tokens": ..., "varied": ...}
+    {"kind": "round", "attempts": ..., "sample": ..., "score": ..., "train": ..., "tokens": ..., "varied": ...,
+     "encoded": ..., "of_sequences": ..., "evaluated": ...}
 
-Every line has the peak of memory so far as `memory` and `gpu_memory` (bytes, null without a GPU). Rewards are replaced
-before training, so that every group differs and is trained on; `varied` is the share of the groups that did.
+In a round, `tokens` are those sampled, `encoded` those that sampling encoded, and `of_sequences` those of its sequences
+one by one; an attempt of an evaluation, whose groups may be smaller, encodes `evaluated`. Every line has the peak of
+memory so far as `memory` and `gpu_memory` (bytes, null without a GPU). Rewards are replaced before training, so that
+every group differs and is trained on; `varied` is the share of the groups that did.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from rlft.engines.create import create_engine
 from rlft.errors import RlftError
 from rlft.estimation.counts import counts_in
 from rlft.estimation.peak import peak_memory
+from rlft.flops import ENCODED, OF_SEQUENCES, sampling_costs, shape_of
 from rlft.harness.preparing import prepare_policy
 from rlft.judges.servers import judging
 from rlft.policy import Policy
@@ -170,6 +174,7 @@ def _round(
     sampled = time.time()
     rewards = score_by(config.reward, rollouts, tasks.by_id(), environment)
     scored = time.time()
+    few = [rollout for rollout in rollouts if rollout.sample < config.evaluation.num_generations]
     prepare_optimizer(policy, config.training, None)
     # A reference would need a second model here; and the attempts after this are to be those of the same policy.
     training = config.training.model_copy(update={"beta": 0.0, "learning_rate": 0.0})
@@ -189,6 +194,9 @@ def _round(
         "train": time.time() - scored,
         "tokens": float(sum(rollout.loss_mask.sum() for rollout in rollouts)),
         "varied": _varied(rewards),
+        "encoded": rollouts.metrics[ENCODED],
+        "of_sequences": rollouts.metrics[OF_SEQUENCES],
+        "evaluated": sampling_costs(shape_of(policy.model), few)[ENCODED] / len(few),
     }
 
 

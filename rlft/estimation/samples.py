@@ -35,7 +35,10 @@ def rates_of_probe(probed: Probed, config: Config, work: Work) -> Rates:
     rounds = probed.of("round")
     sample, score, train = (_per_attempt(rounds, kind, work.attempts) for kind in ("sample", "score", "train"))
     varied = max(rounds[-1]["varied"], _LEAST_VARIED)
-    played = sample + score
+    # Smaller groups share less: an attempt of an evaluation takes longer, at most by what it encodes more.
+    encoded = rounds[-1]["encoded"] / rounds[-1]["attempts"]
+    shared = rounds[-1]["evaluated"] / encoded if encoded else 1.0
+    played = sample.widened(min(shared, 1.0), max(shared, 1.0)) + score
     controls = config.wants_control("sft") + config.wants_control("rejection_sampling")
     length = rounds[-1]["tokens"] / rounds[-1]["attempts"]
     tokens = Span(_FASTER * length, _SLOWER * length)
@@ -110,6 +113,10 @@ def basis_of(probed: Probed, config: Config) -> list[str]:
         f"It rests on a probe of {probed.seconds:.0f} s: a round of {last['attempts']:,.0f} attempts, where one of the "
         f"run has {whole:,}."
     ]
+    if last["encoded"] < last["of_sequences"]:
+        said.append(
+            f"Common beginnings are encoded once: {last['encoded']:,.0f} of {last['of_sequences']:,.0f} tokens."
+        )
     warm = probed.of("warm_start")
     if (warm and not warm[-1]["whole"]) or (not warm and config.policy.from_scratch is not None):
         said.append("The attempts were those of an untrained model, which may be longer or shorter than later ones.")

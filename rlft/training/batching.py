@@ -32,7 +32,7 @@ class Batch:
     `logprobs` (recorded at sampling), both [rollouts, tokens], counted from the end of the prompt, and `advantages`,
     [rollouts], or [rollouts, tokens] if a rollout has one for each of its tokens. The sampled tokens have the ids
     `targets`; token i is predicted at place `sources[i]` of the flattened rows, and its place in `mask` is
-    (`rollouts[i]`, `columns[i]`).
+    (`rollouts[i]`, `columns[i]`). `tokens_of_sequences` is what the inputs would come to one by one.
     """
 
     token_ids: Tensor
@@ -46,6 +46,7 @@ class Batch:
     mask: Tensor
     logprobs: Tensor
     advantages: Tensor
+    tokens_of_sequences: int
 
     def spread(self, values: Tensor) -> Tensor:
         """Return one value per sampled token as [rollouts, tokens], with zeros elsewhere; gradients flow through it."""
@@ -174,6 +175,7 @@ def _batch(
         mask=mask.to(device),
         logprobs=logprobs.to(device),
         advantages=_advantages(pairs, width).to(device),
+        tokens_of_sequences=sum(len(_read(pair)) for pair in pairs),
     )
 
 

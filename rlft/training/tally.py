@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from rlft.config.loss import Correction
+from rlft.flops import ENCODED, OF_SEQUENCES
 from rlft.training.batching import Batch
 from rlft.training.importance import effective_share, mean_weight
 from rlft.training.loss import LossReport
@@ -34,6 +35,8 @@ _SUMS = (
     "engine_ratios",
     "capped",
     "weighed",
+    "encoded",
+    "of_sequences",
 )
 
 
@@ -51,6 +54,11 @@ class Tally:
         self.ratio_bounds: tuple[float, float] | None = None
         self.largest_difference = 0.0
         self.log_weights: list[float] = []  # of rollouts: trainer to what sampled, before truncation or masking
+
+    def note_read(self, batch: Batch) -> None:
+        """Count the tokens of one part of an update, as they are encoded and as its sequences have them one by one."""
+        self.sums["encoded"] += batch.token_ids.numel()
+        self.sums["of_sequences"] += batch.tokens_of_sequences
 
     def note_part(self, report: LossReport, entropy: Tensor) -> None:
         """Add the sums of one part of an update; `entropy` is [rollouts, tokens] in nats, 0 outside the mask."""
@@ -118,6 +126,8 @@ class Tally:
         """Return means over the tokens, ratios or updates of this round, by the names in docs/guide/training.md."""
         found = {name: sum(values) / len(values) for name, values in self.per_update.items()}
         sums = self.sums
+        if sums["encoded"]:
+            found |= {ENCODED: sums["encoded"], OF_SEQUENCES: sums["of_sequences"]}
         if tokens := sums["tokens"]:
             found["entropy"] = sums["entropy"] / tokens
             found["clip_ratio/low_mean"] = sums["clipped_low"] / sums["ratios"]

@@ -132,6 +132,7 @@ class Updater:
             report = policy_loss(part, whole, self.loss, settings)
             report.loss.backward()
         assert found.entropy is not None
+        self.tally.note_read(batch)
         self.tally.note_part(report, found.entropy)
         if self.count == 0:
             self.tally.note_sampling(own, batch, report.importance_sampling_ratio)

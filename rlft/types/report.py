@@ -105,8 +105,9 @@ class EvaluationReport:
 class Evaluation(Report):
     """The reports of one policy by split, the wall seconds of sampling and scoring, and the FLOPs of sampling.
 
-    The FLOPs of a model behind an address are `None`, as nobody knows them. `judging` is what judges were asked for the
-    scores, `None` if none was; results from the cache have that of the run that did the work.
+    The FLOPs of a model behind an address are `None`, as nobody knows them. `read` are the tokens that were encoded and
+    those of the sequences (`rlft.flops`), by name. `judging` is what judges were asked for the scores, `None` if none
+    was; results from the cache have that of the run that did the work.
     """
 
     passing: ClassVar[frozenset[str]] = Report.passing | {"judging"}
@@ -115,3 +116,4 @@ class Evaluation(Report):
     seconds: float = 0.0
     flops: float | None = 0.0
     judging: Judging | None = None
+    read: dict[str, float] = field(default_factory=dict)

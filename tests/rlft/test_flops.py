@@ -7,7 +7,7 @@ from peft import LoraConfig, get_peft_model
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from rlft.flops import ModelShape, sampling_flops, shape_of, training_flops
+from rlft.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS, ModelShape, sampling_costs, shape_of, training_flops
 from tests.factories import make_rollout
 
 SIZES = {"hidden_size": 64, "intermediate_size": 192, "num_hidden_layers": 6, "num_attention_heads": 4}
@@ -64,13 +64,23 @@ def test_a_prompt_is_sampled_from_once_for_its_group():
     # the prompt: 2 * 10 * 3 + 2 * 5 * 1 + 4 * 9 = 106
     # two tokens, the first of which is read: 20 + 10 + 4 * (3 + 1) = 46
     one, two = rollout(1, [0, 0, 0, 1, 1]), rollout(2, [0, 0, 0, 1, 1])
-    assert sampling_flops(SHAPE, [one]) == 106 + 46
-    assert sampling_flops(SHAPE, [one, two]) == 106 + 2 * 46
+    assert sampling_costs(SHAPE, [one])[ROLLOUT_FLOPS] == 106 + 46
+    assert sampling_costs(SHAPE, [one, two])[ROLLOUT_FLOPS] == 106 + 2 * 46
+
+
+def test_tokens_are_counted_as_encoded_and_as_the_sequences_have_them():
+    # the prompt of 3 once, and of each completion of 2 the first; one by one twice 4 tokens, as the last is not read
+    one, two = rollout(1, [0, 0, 0, 1, 1]), rollout(2, [0, 0, 0, 1, 1])
+    costs = sampling_costs(SHAPE, [one, two])
+    assert (costs[ENCODED], costs[OF_SEQUENCES]) == (3 + 1 + 1, 4 + 4)
+    # of two turns the second reads the first anew: 2 tokens, then 4; one by one 4
+    costs = sampling_costs(SHAPE, [rollout(1, [0, 0, 1, 0, 1])])
+    assert (costs[ENCODED], costs[OF_SEQUENCES]) == (2 + 4, 4)
 
 
 def test_a_later_turn_reads_everything_before_it():
     # first turn: 2 tokens of prompt, 40 + 10 + 16 = 66; then 4 tokens, 80 + 10 + 64 = 154; one token each, never read
-    assert sampling_flops(SHAPE, [rollout(1, [0, 0, 1, 0, 1])]) == 66 + 154
+    assert sampling_costs(SHAPE, [rollout(1, [0, 0, 1, 0, 1])])[ROLLOUT_FLOPS] == 66 + 154
 
 
 def test_an_update_reads_a_shared_prompt_once():

@@ -9,7 +9,7 @@ import torch
 from rlft.config import TrainingConfig
 from rlft.controls.own_attempts import Imitator, RoundCost, choose_attempts
 from rlft.errors import PolicyError
-from rlft.flops import ROLLOUT_FLOPS, sampling_flops, shape_of, training_flops
+from rlft.flops import ROLLOUT_FLOPS, sampling_costs, shape_of, training_flops
 from rlft.types import Rollouts
 from tests.factories import make_policy, make_rollout, make_scored
 
@@ -109,8 +109,8 @@ def test_what_a_round_costs_is_what_its_sampling_and_training_have_cost():
     policy = make_policy()
     shape = shape_of(policy.model)
     rows = tuple(make_rollout(task, sample, completion=(5, 1)) for task in ("a", "b") for sample in range(3))
-    rollouts = Rollouts(rows, metrics={ROLLOUT_FLOPS: sampling_flops(shape, rows)})
+    rollouts = Rollouts(rows, metrics=sampling_costs(shape, rows))
     cost = RoundCost.measured(shape, rollouts, 2, 3, 7.0)
     assert cost.of(2, 3, "full") == rollouts.metrics[ROLLOUT_FLOPS] + 7
     two = [rollout for rollout in rows if rollout.sample < 2]  # all completions are of the same length
-    assert cost.of(2, 2, "best") == pytest.approx(sampling_flops(shape, two) + 7)
+    assert cost.of(2, 2, "best") == pytest.approx(sampling_costs(shape, two)[ROLLOUT_FLOPS] + 7)

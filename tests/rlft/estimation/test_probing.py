@@ -36,6 +36,7 @@ def test_a_whole_round_of_a_tiny_model_is_measured(tmp_path, monkeypatch):
     assert [line["attempts"] for line in probed.of("round")] == [4, 8, 16, 32]
     assert [line["whole"] for line in probed.of("warm_start")] == [0.0, 1.0]
     assert all(line["train"] > 0 for line in probed.of("round"))
+    assert all(0 < line["encoded"] < line["of_sequences"] for line in probed.of("round"))  # a group shares its prompt
     # An attempt has 1 to 4 tokens.
     assert all(line["attempts"] <= line["tokens"] <= 4 * line["attempts"] for line in probed.of("round"))
     assert all(1e8 < line["memory"] < 1e10 for line in probed.lines)

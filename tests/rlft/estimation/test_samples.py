@@ -24,6 +24,9 @@ def _round(attempts, seconds, **changes):
         "score": 0.5,
         "train": 2.0,
         "tokens": 10 * attempts,
+        "encoded": 20 * attempts,
+        "of_sequences": 20 * attempts,
+        "evaluated": 20,
     }
     return {**line, "varied": 0.5, "memory": 1.7e9, "gpu_memory": None, **changes}
 
@@ -57,6 +60,9 @@ def test_evaluations_take_what_their_attempts_take():
     each = Span(0.6 * 8.5 / 32, 1.6 * 8.5 / 32)
     assert near(rates.validation, *(10 * end for end in (each.low, each.high)))
     assert near(rates.arm, *(50 * end for end in (each.low, each.high)))
+    # An attempt of a group shares its prompt and encodes 20 tokens, a single one 50: up to 2.5 times the 8 s of 32.
+    rates = _rates(_round(32, 8.0, evaluated=50))
+    assert near(rates.validation, 10 * 0.6 * 8.5 / 32, 10 * 1.6 * (2.5 * 8 + 0.5) / 32)
 
 
 def test_the_audit_is_unknown_if_there_was_no_time_for_it():
