@@ -125,10 +125,10 @@ check: setup-dev
 	$(BIN)/python -m tests.check_configs
 
 bench: setup-dev
-	$(BIN)/python -m tests.benchmarks.orchestration --json
+	$(BIN)/python -m benchmarks.orchestration --json
 
 bench-gpu: setup-dev
-	$(BIN)/python -m tests.benchmarks.gpu
+	$(BIN)/python -m benchmarks.gpu
 
 ui: setup
 	$(BIN)/rlft ui

@@ -107,7 +107,7 @@ def bounds(
     The end on the side of the longer tail is moved outward: samples that lack rare large losses have a high mean and a
     small spread at once, so that a lower bound is above the true mean too often. The quantile q grows by skewness *
     (2 q^2 + 1) / (6 sqrt(groups)), the first term of the Edgeworth expansion (Hall 1992, The Bootstrap and Edgeworth
-    Expansion, section 2.6; Johnson 1978, JASA 73). Neither end is ever moved inward. `tests.benchmarks.calibration`
+    Expansion, section 2.6; Johnson 1978, JASA 73). Neither end is ever moved inward. `benchmarks.calibration`
     measures how often the interval holds the true mean.
     """
     ends = [_bounds(sums, sizes, range, each, confidence) for each in imagined]

@@ -1,14 +1,14 @@
-"""tests.benchmarks.audit: broken rewards are found, and honest ones are not accused, whoever wrote them."""
+"""benchmarks.audit: broken rewards are found, and honest ones are not accused, whoever wrote them."""
 
 from dataclasses import replace
 
 import pytest
 
+from benchmarks.audit import honest, planted, unseen
+from benchmarks.audit.cases import Case
+from benchmarks.audit.families import attacked
+from benchmarks.audit.measure import audited, counted, found_by, interval
 from rlft.audit.report import AttackScores
-from tests.benchmarks.audit import honest, planted, unseen
-from tests.benchmarks.audit.cases import Case
-from tests.benchmarks.audit.families import attacked
-from tests.benchmarks.audit.measure import audited, counted, found_by, interval
 
 
 def _ready(case: Case, request: pytest.FixtureRequest) -> Case:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.audit.cases import Case
+from benchmarks.audit.families.tools import calling, saying
+from benchmarks.audit.unseen import BROKEN, HONEST
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Reward, Rollouts, Task
-from tests.benchmarks.audit.cases import Case
-from tests.benchmarks.audit.families.tools import calling, saying
-from tests.benchmarks.audit.unseen import BROKEN, HONEST
 
 ALL = (*BROKEN, *HONEST)
 NAMES = {case.name: case for case in ALL}

@@ -1,10 +1,9 @@
-"""tests.benchmarks.calibration: its populations have the means they say, and a few cells hold."""
+"""benchmarks.calibration: its populations have the means they say, and a few cells hold."""
 
 import numpy as np
 import pytest
 
-from rlft.statistics import IMAGINED_OF_DIFFERENCE, Range, bounds
-from tests.benchmarks.calibration import (
+from benchmarks.calibration import (
     POPULATIONS,
     binary,
     calibration,
@@ -14,6 +13,7 @@ from tests.benchmarks.calibration import (
     weekly,
     weekly_losses,
 )
+from rlft.statistics import IMAGINED_OF_DIFFERENCE, Range, bounds
 
 
 @pytest.mark.parametrize("population", POPULATIONS, ids=lambda population: population.name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.benchmarks.curriculum import at_rollouts, calculations, compare_arms, rollouts_to, summarise
+from benchmarks.curriculum import at_rollouts, calculations, compare_arms, rollouts_to, summarise
 
 CURVE = [(0, 0.1), (100, 0.3), (200, 0.2), (300, 0.5)]
 

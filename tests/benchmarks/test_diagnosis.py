@@ -1,6 +1,6 @@
 """The benchmark of diagnoses: a cause is named first of three broken runs, and none of two healthy ones."""
 
-from tests.benchmarks.diagnosis import measure
+from benchmarks.diagnosis import measure
 
 
 def test_causes_are_named_and_healthy_runs_are_not_accused():

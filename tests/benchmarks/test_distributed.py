@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import distributed
+from benchmarks import distributed
 
 
 def test_one_line_says_what_two_workers_took_and_hold(capsys):

@@ -1,4 +1,4 @@
-"""tests.benchmarks.faults: the verdicts, and one fault of each of two kinds."""
+"""benchmarks.faults: the verdicts, and one fault of each of two kinds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.faults import __main__ as faults
-from tests.benchmarks.faults.artifacts import cut, edit, empty, flip
-from tests.benchmarks.faults.scene import MOST_LINES, Scene, Seen, advised, is_raw
+from benchmarks.faults import __main__ as faults
+from benchmarks.faults.artifacts import cut, edit, empty, flip
+from benchmarks.faults.scene import MOST_LINES, Scene, Seen, advised, is_raw
 from tests.e2e.conftest import Home, Result
 
 HOME = Home(Path("/nowhere"))

@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from tests.benchmarks import grpo_step, rollout
-from tests.benchmarks.gpu import __main__ as gpu
-from tests.benchmarks.gpu.parts import GPU, HERE, ON_GPU, REHEARSAL, VLLM, Part, make_parts
-from tests.benchmarks.gpu.table import to_markdown
+from benchmarks import grpo_step, rollout
+from benchmarks.gpu import __main__ as gpu
+from benchmarks.gpu.parts import GPU, HERE, ON_GPU, REHEARSAL, VLLM, Part, make_parts
+from benchmarks.gpu.table import to_markdown
 
 
 @pytest.mark.slow
 def test_rehearsal_measures_or_names_every_part(tmp_path):
-    command = [sys.executable, "-m", "tests.benchmarks.gpu", "--rehearse", "--out", tmp_path]
+    command = [sys.executable, "-m", "benchmarks.gpu", "--rehearse", "--out", tmp_path]
     done = subprocess.run(command, cwd=gpu.ROOT, capture_output=True, text=True)
     machine, *records = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
     assert machine["machine"]["rehearsal"]

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.benchmarks import grpo_growth, grpo_step, machine
-from tests.benchmarks.grpo_operations import Need, training_operations
-from tests.benchmarks.grpo_workload import SHAPES, Workload, make_prompts, make_tokenizer
+from benchmarks import grpo_growth, grpo_step, machine
+from benchmarks.grpo_operations import Need, training_operations
+from benchmarks.grpo_workload import SHAPES, Workload, make_prompts, make_tokenizer
 
 SMALL = {
     "vocab_size": 50,
@@ -34,7 +34,7 @@ def here(monkeypatch):
 
 
 def run_child(command, **options):
-    assert command[1:3] == ["-m", "tests.benchmarks.grpo_step"]
+    assert command[1:3] == ["-m", "benchmarks.grpo_step"]
     assert options["env"]["OMP_NUM_THREADS"] == "1"
     return subprocess.CompletedProcess(command, 0, call_main(*command[3:]), "")
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import home_growth
+from benchmarks import home_growth
 
 
 @pytest.mark.slow  # four whole runs

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import learning, learning_run
+from benchmarks.learning_bench import make_bench, make_warm_start
+from benchmarks.learning_intervals import draw, interval, summarize
+from benchmarks.learning_plot import draw_picture
+from benchmarks.learning_run import ARMS, arm_config, result_file, run_arm, write_result
 from rlft.curriculum.uniform import tasks_of_round
-from tests.benchmarks import learning, learning_run
-from tests.benchmarks.learning_bench import make_bench, make_warm_start
-from tests.benchmarks.learning_intervals import draw, interval, summarize
-from tests.benchmarks.learning_plot import draw_picture
-from tests.benchmarks.learning_run import ARMS, arm_config, result_file, run_arm, write_result
 
 SUMS = learning.ROOT / "configs" / "sums.yaml"
 TINY = [
@@ -190,7 +190,7 @@ def test_an_arm(arm, start):
 
 
 def test_trl_takes_the_tasks_and_learning_rates_of_rlft(start, monkeypatch):
-    from tests.benchmarks import learning_trl
+    from benchmarks import learning_trl
 
     scored, rates = [], []
 

@@ -1,11 +1,9 @@
-"""tests.benchmarks.noninferiority: its populations lose what they say, and a few cells hold."""
+"""benchmarks.noninferiority: its populations lose what they say, and a few cells hold."""
 
 import numpy as np
 import pytest
 
-from rlft.noninferiority import compare_slices
-from rlft.types import EvaluationReport
-from tests.benchmarks.noninferiority import (
+from benchmarks.noninferiority import (
     POPULATIONS,
     holm,
     paired,
@@ -13,6 +11,8 @@ from tests.benchmarks.noninferiority import (
     reward_slice_cells,
     suite_cells,
 )
+from rlft.noninferiority import compare_slices
+from rlft.types import EvaluationReport
 
 
 @pytest.mark.parametrize("kind", POPULATIONS)

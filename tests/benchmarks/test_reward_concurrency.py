@@ -1,6 +1,6 @@
 """The benchmark of scores side by side measures every way, and none of them is slow."""
 
-from tests.benchmarks.reward_concurrency import compare
+from benchmarks.reward_concurrency import compare
 
 
 def test_every_way_is_measured_and_takes_about_what_it_must():

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.benchmarks import rollout
-from tests.benchmarks.grpo_workload import SHAPES
-from tests.benchmarks.rollout_table import TIMES, shares
+from benchmarks import rollout
+from benchmarks.grpo_workload import SHAPES
+from benchmarks.rollout_table import TIMES, shares
 from tests.needs import need_vllm
 
 SMALL = {
@@ -58,7 +58,7 @@ def spy(monkeypatch):
 
 
 def run_child(monkeypatch, command, **options):
-    assert command[1:3] == ["-m", "tests.benchmarks.rollout"]
+    assert command[1:3] == ["-m", "benchmarks.rollout"]
     for name, value in options["env"].items():
         if name.startswith("VLLM_"):
             monkeypatch.setenv(name, value)

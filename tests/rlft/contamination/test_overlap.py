@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.contamination import COPIES, DISTINCT, kind, table
 from rlft.contamination import overlap
 from rlft.contamination.overlap import COMMON_RUN, ContaminationReport, Overlap, find_contamination, most_groups
 from rlft.contamination.texts import text_of_demonstration
-from tests.benchmarks.contamination import COPIES, DISTINCT, kind, table
 from tests.factories import make_task, user
 
 ALFA = [

@@ -10,9 +10,9 @@ from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraConfig
 from torch import nn
 
+from benchmarks.logprob_memory import measure
 from rlft.head.selected import selected_logprobs
 from rlft.head.split import Head
-from tests.benchmarks.logprob_memory import measure
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 WAYS = {"kept": 1 << 20, "chunked": 8 * 4 * 6}  # six float32 rows of a vocabulary of eight, or fewer

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from benchmarks.learning_bench import make_bench
 from rlft.config.file import load_config
 from rlft.iteration import run_round, sample_round, train_sampled
 from rlft.policy.create import create_policy
@@ -17,7 +18,6 @@ from rlft.policy.folder import PolicyFolder, load_policy, save_policy
 from rlft.policy.origin import choose_device
 from rlft.sft.training import run_sft
 from rlft.training import limits
-from tests.benchmarks.learning_bench import make_bench
 from tests.factories import make_rollout
 
 SUMS = Path(__file__).parents[3] / "configs" / "sums.yaml"

@@ -1,0 +1,93 @@
+"""What counts as a copy: pairs of prompts of which one is a copy of the other, and pairs of distinct tasks.
+
+`python -m benchmarks.contamination` prints the table of docs/guide/contamination.md.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from rlft.contamination import find_contamination
+from tests.factories import make_task
+
+DUCKS = (
+    "Janet's ducks lay 16 eggs per day. She eats three for breakfast every morning and bakes muffins with 4 * 1 eggs "
+    "for her friends. She sells what is left for $2 - $1 per egg at the caf\u00e9 of Mr. M\u00fcller. "
+    "How much does she make?"
+)
+PLANET = "Which planet has rings?\nA) Mars\nB) Saturn\nC) Venus\nD) Earth"
+CELL = "Which part of a plant cell takes up light and turns water and air into sugar and oxygen?\n"
+DNA = "gatcctccat atacaacggt atctccacct caggtttaga tctcaacaac ggaaccattg ccgacatgag acagttaggt atcgtcgaga gttacaagct"
+SHOP = (
+    "def total(shop, prices):\n    found = (shop.first + shop.second) * prices.value\n"
+    "    for item in shop.items:\n        found += item.value * (item.count + item.more)\n    return found"
+)
+COPIES: dict[str, tuple[str, str]] = {  # {what was changed: (a train task, the evaluation task)}
+    "nothing": (DUCKS, DUCKS),
+    "nothing, in a short prompt": ("What is 5!", "What is 5!"),
+    "case": (DUCKS, DUCKS.upper()),
+    "white space": (DUCKS, DUCKS.replace(". ", ".\n\n  ")),
+    "a template around it": (DUCKS, f"Solve the following problem.\n\nProblem: {DUCKS}\n\nAnswer:"),
+    "`<br>` after every eighth word": (
+        DUCKS, " ".join(word + "<br>" * (n % 8 == 7) for n, word in enumerate(DUCKS.split()))),
+    "numbers in bold": (DUCKS, DUCKS.replace("16", "**16**").replace("4 * 1", "**4** * **1**")),
+    "accents left out": (DUCKS, DUCKS.replace("\u00e9", "e").replace("\u00fc", "u")),
+    "\u00d7 for *": (DUCKS, DUCKS.replace("*", "\u00d7")),
+    "the minus of Unicode": (DUCKS, DUCKS.replace("-", "\u2212")),
+    "curly quotes": (DUCKS, DUCKS.replace("'", "\u2019")),
+    "a letter of Cyrillic, a space of no width": ("The capital of Peru?", "The c\u0430pital of Pe\u200bru?"),
+    "options in another order": (PLANET, "Which planet has rings?\nA) Earth\nB) Mars\nC) Venus\nD) Saturn"),
+    "options in another order, long": (
+        f"{CELL}(A) wall (B) chloroplast (C) nucleus", f"{CELL}(A) nucleus (B) wall (C) chloroplast"),
+    "other numbers in the same story": (DUCKS, DUCKS.replace("16", "18").replace("three", "two")),
+    "another last sentence": (DUCKS, DUCKS.replace("How much does she make?", "How many eggs are sold?")),
+}  # fmt: skip
+DISTINCT: dict[str, tuple[str, str]] = {  # {what differs: two tasks}
+    "dots of a pattern": ("a..c. +e -b:", "a.c.. +e -b:"),
+    "signs of arithmetic": ("What is 3 + 4?", "What is 3 * 4?"),
+    "`5!` within another question": ("5!", "What is 5! divided by 5?"),
+    "brackets of code": (SHOP, SHOP.replace("* (item.count + item.more)", "* item.count + item.more")),
+    "FEN": ("Best move? rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2",
+            "Best move? rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 2"),
+    "Morse": ("Decode: .... . .-.. .-.. --- / .-- --- .-. .-..", "Decode: .... . .-.. .--. --- / .-- --- .-. .-.."),
+    "a regular expression": ("What does ^(a|b)+c?$ match?", "What does ^(a|b)*c?$ match?"),
+    "`!=` and `=`": ("Which rows have x != 3?", "Which rows have x = 3?"),
+    "`.5` and `5`": ("What is .5 times 12?", "What is 5 times 12?"),
+    "a power and a number": ("What is 5\u00b2?", "What is 52?"),
+    "its and it's": ("Is this right: its raining", "Is this right: it's raining"),
+    "DNA in lower case, one letter": (DNA, DNA.replace("gttacaagct", "gttacaagca")),
+    "DNA in words of three letters": (
+        "Which protein is this: atg gcc att gta atg ggc cgc tga aag ggt gcc cga tag",
+        "Which protein is this: atg gcc att gta atg ggc cgc tga aag ggt gcc cga tat"),
+    "what is changed into what": ("Change $50 to \u20ac", "Change \u20ac50 to $"),
+    "the order of a list": ("Sort: 1. pear 2. fig 3. apple", "Sort: 1. fig 2. pear 3. apple"),
+    "powers in code": ("What is 2**3 + 4**5?", "What is 23 + 45?"),
+    "a tag of HTML": ("What does <b> do?", "What does <i> do?"),
+    "twelve words of prose": (
+        "Write a short and friendly letter to all of our neighbours about noise at night.",
+        "Write a short and friendly letter to all of our customers about late deliveries."),
+    "Chinese, one character": (
+        "\u4e2d\u56fd\u7684\u9996\u90fd\u662f\u54ea\u91cc\uff1f",
+        "\u6cf0\u56fd\u7684\u9996\u90fd\u662f\u54ea\u91cc\uff1f"),
+    "Thai, one word": (
+        "\u0e40\u0e21\u0e37\u0e2d\u0e07\u0e2b\u0e25\u0e27\u0e07\u0e02\u0e2d\u0e07\u0e44\u0e17\u0e22\u0e04\u0e37\u0e2d\u0e2d\u0e30\u0e44\u0e23",
+        "\u0e40\u0e21\u0e37\u0e2d\u0e07\u0e2b\u0e25\u0e27\u0e07\u0e02\u0e2d\u0e07\u0e25\u0e32\u0e27\u0e04\u0e37\u0e2d\u0e2d\u0e30\u0e44\u0e23"),
+}  # fmt: skip
+
+
+def kind(train: str, evaluated: str) -> str:
+    """Return what an evaluation task with one prompt is called beside a train task with the other."""
+    found = find_contamination({"test": [make_task("it", evaluated, split="test")]}, [make_task("other", train)]).found
+    return found["it"].kind if "it" in found else "clean"
+
+
+def table() -> str:
+    """Return the table of all pairs, in Markdown."""
+    rows = [("copy", what, kind(*pair)) for what, pair in COPIES.items()]
+    rows += [("distinct", what, kind(*pair)) for what, pair in DISTINCT.items()]
+    lines = [f"| {truth} | {what} | {found} |" for truth, what, found in rows]
+    return "\n".join(["| It is | What was changed, or differs | Found |", "|---|---|---|", *lines])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table() + "\n")

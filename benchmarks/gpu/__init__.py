@@ -1,0 +1,1 @@
+"""What could not be measured without a GPU, each part on its own: `python -m benchmarks.gpu`."""

@@ -1,1 +1,0 @@
-"""What could not be measured without a GPU, each part on its own: `python -m tests.benchmarks.gpu`."""
