@@ -25,7 +25,7 @@ def with_weights(
     except WeightsRemovedError as removed:
         from zenml.client import Client
 
-        from mlops.resume.redo import steps_with_weights
+        from mlops.resume.damage import steps_with_weights
         from mlops.stored.retention import forget_removed
 
         ended = Client().get_pipeline_run(name, allow_name_prefix_match=False)

@@ -54,8 +54,8 @@ def promote(
 
         tracking_uri = connect(home, stack)
         keep_from_zenml()
+        from mlops.resume.damage import damages_of
         from mlops.runs.finding import find_run, name_of
-        from mlops.stored.verification import check_seals
         from pipelines.promotion_plan import plan_promotion
         from pipelines.train import train
 
@@ -71,7 +71,9 @@ def promote(
         if stack is None:
             interrupt.run_name = plan.again.name
         pipeline = train.with_options(run_name=plan.again.name, **plan.again.options)
-        check_seals(home, plan.attempt.id, name, plan.kept)
+        for step, damage in damages_of(home, plan.attempt).items():
+            if step in plan.kept:
+                raise damage
         replay = partial(
             pipeline.replay, pipeline_run=plan.attempt.id, skip=plan.kept, input_overrides=plan.again.inputs
         )

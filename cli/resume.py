@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Annotated, Any
@@ -20,7 +20,6 @@ from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed, resume_command
-from mlops.ids import TRAIN_REPORT, round_name, round_of
 from mlops.runs.listed import find_listed
 from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.unknown import unknown_run
@@ -31,13 +30,6 @@ from rlft.readiness.distributed import check_cluster, check_machine
 from rlft.readiness.experiment import Check, raised_by
 
 logger = logging.getLogger(__name__)
-Redo = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Run this step again, of a finished run too, such as train_grpo_r001, and keep everything before it. "
-        "May be given several times."
-    ),
-]
 Trainers = Annotated[
     int | None, typer.Option(min=1, help="Train the rest with so many processes (distributed.trainers).")
 ]
@@ -45,7 +37,6 @@ Trainers = Annotated[
 
 def resume(
     run: Annotated[str, typer.Argument(help="Id or name of a run that failed or was killed.")],
-    redo: Redo = None,
     trainers: Trainers = None,
     stack: Stack = None,
     summary: Summary = None,
@@ -54,7 +45,7 @@ def resume(
 ) -> None:
     """Finish a run that was cut short, without repeating finished steps.
 
-    With --redo the results of a step that are damaged are made again. The exit code is that of `rlft run`.
+    Results whose files are damaged are made again, those of a finished run too. The exit code is that of `rlft run`.
     """
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
@@ -66,16 +57,15 @@ def resume(
         tracking_uri = connect(home, stack)
         keep_from_zenml()
         from mlops.resume.changed_code import steps_of_same_code
-        from mlops.resume.redo import steps_to_keep
+        from mlops.resume.damage import steps_to_keep
         from mlops.runs.finding import find_run, name_of, resumable_attempt
         from mlops.runs.starting import resumed
-        from mlops.stored.verification import check_seals
         from pipelines.train import train
 
         asked = find_run(run)
         if held_name != (name := name_of(asked)):
             held.enter_context(claimed(home, name, stack))
-        found = resumable_attempt(home, asked, redo=bool(redo))
+        found = resumable_attempt(home, asked, finished=True)
         if (end := how_it_ended(home, name)) != KILLED:
             errors.print(end)
         settings = [f"distributed.{each}" for each in ("engine=ray", f"trainers={trainers}")] if trainers else []
@@ -84,9 +74,9 @@ def resume(
         check_place(again.config, stack)
         if stack is None:
             interrupt.run_name = again.name  # on a stack it may go on elsewhere
-        done = steps_of_same_code(found, again, redo or [], _code_now(again.config, stack))
-        done &= steps_to_keep(found, redo) if redo else done
-        check_seals(home, found.id, name, done, read=next_policy(done, again.config))
+        damaged = find_damage(home, found, again)
+        done = steps_of_same_code(found, again, damaged, _code_now(again.config, stack))
+        done &= steps_to_keep(found, damaged)
         kept = {"pipeline_run": found.id, "skip": done, "input_overrides": again.inputs}
         pipeline = train.with_options(run_name=again.name, **again.options)
         replay = partial(begin_alone, pipeline.replay, name, **kept)
@@ -106,10 +96,28 @@ def check_place(config: Config, stack: str | None) -> None:
     check_image(config)
 
 
-def next_policy(done: Collection[str], config: Config) -> str:
-    """Return the step, of those that are `done`, whose policy the next round begins with; empty if none is left."""
-    last = max((round_of(step) or 0 for step in done if step.startswith(TRAIN_REPORT.step)), default=-1)
-    return TRAIN_REPORT.step_id(round_name(last)) if 0 <= last < config.training.rounds - 1 else ""
+def find_damage(home: Home, run: Any, again: Any) -> set[str]:
+    """Return the steps of an attempt whose results are damaged, and say so.
+
+    Raises RlftError for a run that has finished and is whole.
+    """
+    from mlops.resume.damage import damages_of, lost_registration
+    from mlops.runs.starting import registry_name
+    from mlops.tracking.address import tracking_address
+    from mlops.tracking.answers import answering
+
+    found = damages_of(home, run)
+    for step, damage in found.items():
+        logger.warning("%s: %s; %s makes it again", damage.where, damage.what, step)
+    if run.status.value != "completed":
+        return set(found)
+    address = tracking_address(again.inputs["tracking_uri"])
+    with answering(address):
+        lost = lost_registration(run, address, registry_name(again.config))
+    if found or lost:
+        return set(found) | lost
+    fix = "nothing is left to do; `rlft run` starts a new one"
+    raise RlftError(f"{run.name} has finished", where="RUN", fix=fix)
 
 
 def begin_alone(replay: Callable[..., Any], name: str, **options: Any) -> Any:

@@ -8,10 +8,9 @@ from functools import partial
 
 from zenml.models import PipelineRunResponse
 
-from mlops.ids import ROLLOUTS, step_id
 from mlops.record.run import Record
 from mlops.registry.champion import ChampionVersion, current_champion
-from mlops.resume.redo import has_step
+from mlops.resume.damage import has_step
 from mlops.runs.starting import registry_name
 from mlops.stored.diagnosis import make_history
 from mlops.summary.arms import (
@@ -42,6 +41,7 @@ from rlft.variety import collapse
 from steps.fetch_champion import fetch_champion
 
 logger = logging.getLogger(__name__)
+_UNSCORED = "none of its attempts on `test` has a score; `rlft run --no-cache` makes them again"
 
 
 def conclude(
@@ -123,7 +123,7 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
         name: cost_of(report, rounds.attempt_tokens()) for name, report in arms.reports.items()
     }
     unscored = [name for name, change in record.summary.difference_controls.items() if change is None]
-    record.summary.controls_left_out = {**arms.left_out, **{name: _ask_again(name, record) for name in unscored}}
+    record.summary.controls_left_out = {**arms.left_out, **dict.fromkeys(unscored, _UNSCORED)}
     named = stages.config.other_model
     record.summary.control_model = named.model if named else ""
     record.summary.sft_control = record.summary.controls.get("sft", {})
@@ -145,12 +145,6 @@ def _diagnose(stages: Stages, tasks: Artifact, rounds: Rounds, record: Record) -
     if record.summary.status != "improved":
         history = make_history(stages.config, rounds.reports, rounds.validated, len(tasks.load().split("train")))
         record.summary.diagnosis = [finding.text for finding in diagnose(history)]
-
-
-def _ask_again(name: str, record: Record) -> str:
-    """Return that a control has no score, and how it is attempted again: what failed stays in the cache."""
-    step = step_id("choose_prompt", name) if name in ("few_shot", "model") else ROLLOUTS.step_id(f"{name}_control")
-    return f"none of its attempts on `test` has a score; `{record.resume} --redo {step}` makes them again"
 
 
 def _compare_several_attempts(

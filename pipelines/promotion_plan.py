@@ -49,7 +49,7 @@ def plan_promotion(home: Home, run: PipelineRunResponse, overrides: Sequence[str
     RlftError if the run goes on or has evaluated no trained policy, and TrackerError if MLflow does not answer.
     """
     _check(overrides)
-    attempt, name = resumable_attempt(home, run, redo=True), name_of(run)
+    attempt, name = resumable_attempt(home, run, finished=True), name_of(run)
     evaluated = EVALUATION.step_id("trained")
     if evaluated not in finished_steps(attempt):
         raise RlftError(

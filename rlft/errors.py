@@ -153,7 +153,8 @@ class DamagedError(StorageError):
 
     def __init__(self, what: str, *, where: str, run: str = "", step: str = "") -> None:
         unknown = "`rlft run --no-cache` makes it again, with all that comes before it"
-        super().__init__(what, where=where, fix=redo_command(run, step) if run and step else unknown)
+        again = f"`rlft resume {quote(run)}` makes it again ({step}), and keeps everything before it"
+        super().__init__(what, where=where, fix=again if run and step else unknown)
         self.run, self.step = run, step
 
     def of(self, run: str, step: str) -> DamagedError:
@@ -167,8 +168,3 @@ class FormatVersionError(RlftError):
     def at(self, where: str) -> FormatVersionError:
         """Return the same error with its place, for what was read without knowing that."""
         return FormatVersionError(self.what, where=self.where or where, fix=self.fix)
-
-
-def redo_command(run: str, step: str) -> str:
-    """Return the sentence that names the command that makes the results of a step again."""
-    return f"`rlft resume {quote(run)} --redo {quote(step)}` makes it again, and keeps everything before it"

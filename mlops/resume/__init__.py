@@ -1,5 +1,5 @@
 """What is asked before a run goes on.
 
 - `changed_code`: whether its own code is what it began with
-- `redo`: how the results of a step are made again
+- `damage`: which results are damaged, and what is made again then
 """

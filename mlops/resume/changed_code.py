@@ -38,18 +38,18 @@ _CACHED = {
 
 
 def steps_of_same_code(
-    run: PipelineRunResponse, again: Resumed, redo: Collection[str], now: Mapping[str, str]
+    run: PipelineRunResponse, again: Resumed, damaged: Collection[str], now: Mapping[str, str]
 ) -> set[str]:
     """Return the steps that an attempt need not repeat (`finished_steps`), if its code is what the run began with.
 
     Otherwise nothing that uses the code may be left to do: then the steps that depend on the champion are among them.
-    `again` is how the attempt is resumed, `redo` are steps that shall run again, and `now` are the fingerprints of the
+    `again` is how the attempt is resumed, `damaged` are steps that run again, and `now` are the fingerprints of the
     code as it is. Raises RlftError, which says what has changed and what to do.
     """
     changed = changed_code(begun_with(attempts_of(run)), now)
     if not changed:
         return finished_steps(run)
-    left = _left_to_do(run, again.config, again.inputs["tracking_uri"], redo)
+    left = _left_to_do(run, again.config, again.inputs["tracking_uri"], damaged)
     if left is None:
         return successful_steps(run) - set(_WITHOUT_CODE)
     raise _refusal(run, again.config, changed, left)
@@ -92,10 +92,10 @@ def changed_code(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
     return [kind for kind in _CACHED if kind in before and kind in now and before[kind] != now[kind]]
 
 
-def _left_to_do(run: PipelineRunResponse, config: Config, tracking_uri: str, redo: Collection[str]) -> str | None:
+def _left_to_do(run: PipelineRunResponse, config: Config, tracking_uri: str, damaged: Collection[str]) -> str | None:
     """Return what is left of a run that would run its code; `None` if nothing is."""
     done = successful_steps(run)
-    if again := [step for step in redo if step not in _WITHOUT_CODE and not step.startswith(_EVALUATIONS)]:
+    if again := [step for step in damaged if step not in _WITHOUT_CODE and not step.startswith(_EVALUATIONS)]:
         return f"{again[0]} and what comes after it"
     last = ["trained", *(["pass_at_k_trained"] if config.evaluation.pass_at_k else [])]
     if any(f"{_EVALUATIONS}{name}" not in done for name in last):

@@ -158,13 +158,13 @@ def end_run(home: Home, name: str, *, completed: bool) -> None:
         mark_failed(home, run)
 
 
-def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = False) -> PipelineRunResponse:
+def resumable_attempt(home: Home, run: PipelineRunResponse, *, finished: bool = False) -> PipelineRunResponse:
     """Return the attempt at a run with the most finished steps, and mark those that were killed as failed.
 
     It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. One
     that an earlier rlft began anew, since weights were missing, leaves those before it behind. Raises RlftError if an
-    attempt still goes on, has finished and nothing of it is to be done again (`redo`), or was made by an rlft whose
-    formats are not read, and for an evaluation or a replay.
+    attempt still goes on, has finished (unless `finished` is taken, too), or was made by an rlft whose formats are not
+    read, and for an evaluation or a replay.
     """
     if (kind := pipeline_of(run)) in OTHERS:
         anew = " (--no-cache makes it anew)" if kind == EVALUATE else ""
@@ -177,7 +177,7 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = Fals
     newest = root_run(attempts[0]).id
     attempts = [attempt for attempt in attempts if root_run(attempt).id == newest]
     for attempt in attempts:
-        if attempt.status == ExecutionStatus.COMPLETED and not redo:
+        if attempt.status == ExecutionStatus.COMPLETED and not finished:
             raise RlftError(
                 f"{attempt.name} has finished", where="RUN", fix="nothing is left to do; `rlft run` starts a new one"
             )

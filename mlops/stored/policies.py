@@ -8,12 +8,12 @@ from zenml.client import Client
 
 from mlops.home.folder import Home
 from mlops.ids import TRAIN_REPORT, round_name, round_of
-from mlops.runs.finding import attempts_of, find_run, name_of
+from mlops.runs.finding import attempts_of, find_run
 from mlops.stored.retention import removed_by_keep
 from mlops.stored.summaries import stored_summary
 from mlops.summary.file import read_summary
 from mlops.summary.replays import read_replay
-from rlft.errors import RlftError, WeightsRemovedError, redo_command
+from rlft.errors import RlftError, WeightsRemovedError
 
 _OUTPUT = "policy"
 _LOOKED_AT = 100  # rounds: each takes ZenML some milliseconds, and the older ones are removed first
@@ -47,7 +47,7 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
                     raise WeightsRemovedError(
                         "the weights of this policy were removed by policy.keep",
                         where=where,
-                        fix=f"{redo_command(name_of(found), name)}, or name a round that was kept: {_kept(attempts)}",
+                        fix=f"name a round that was kept: {_kept(attempts)}",
                     )
                 return artifact
     rounds = _rounds(attempts)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Collection, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import UUID
 
 from mlops.home.databases import ZENML, opened
 from mlops.home.folder import Home
 from mlops.ids import AS_STORED, MADE_AGAIN, name_of_first
-from rlft.errors import DamagedError, FormatVersionError, StorageError
+from rlft.errors import DamagedError, FormatVersionError
 from rlft.seals import SEALED, Seal, lost_seal, read_seal, seal_place
 
 _STORES = "zenml/local_stores"
 _STAMP = MADE_AGAIN.strftime(AS_STORED)
 # The step that stored an artifact is the first that had it; those that took it from the cache are later. What has been
-# made again since (`rlft resume --redo`) is left out.
+# made again since is left out.
 _ARTIFACTS = """
 SELECT artifact_version.uri, pipeline_run.name, step_run.name, seal.value, min(step_run.created) FROM artifact_version
 JOIN step_run_output_artifact ON step_run_output_artifact.artifact_id = artifact_version.id
@@ -35,14 +32,6 @@ GROUP BY artifact_version.id HAVING NOT (
         AND other.cache_expires_at IS NOT ?
     )
 ) ORDER BY step_run.created
-"""
-_SEALS = """
-SELECT artifact_version.uri, step_run.name, run_metadata.value FROM step_run
-JOIN step_run_output_artifact ON step_run_output_artifact.step_id = step_run.id
-JOIN artifact_version ON artifact_version.id = step_run_output_artifact.artifact_id
-JOIN run_metadata_resource ON run_metadata_resource.resource_id = artifact_version.id
-JOIN run_metadata ON run_metadata.id = run_metadata_resource.run_metadata_id AND run_metadata.key = 'seal'
-WHERE step_run.pipeline_run_id = ? ORDER BY step_run.created
 """
 
 
@@ -79,34 +68,6 @@ def verify_artifacts(home: Home) -> Verified:
         except FormatVersionError as other:
             found.others.append(other)
     return found
-
-
-def check_seals(home: Home, run_id: UUID, name: str, steps: Collection[str], *, read: str = "") -> None:
-    """Raise DamagedError if results of these steps of an attempt have other seals than those that were stored, or if
-    files that the step called `read` has stored are gone or of another size.
-
-    Raises StorageError if none of them is left. All else that the seals say of files is compared when these are read.
-    `name` is what a person calls the run.
-    """
-    if not ZENML.file(home).is_file():
-        return
-    with closing(sqlite3.connect(f"{ZENML.file(home).as_uri()}?mode=ro", uri=True, timeout=10)) as database:
-        found = database.execute(_SEALS, [run_id.hex]).fetchall()
-    kept = [_Artifact(Path(uri), name, step, json.loads(digest)) for uri, step, digest in found if step in steps]
-    kept = [artifact for artifact in kept if seal_file(home, artifact.place) is not None]
-    if kept and not any(artifact.place.exists() for artifact in kept):
-        fix = "put its folders back if you have them, or start it anew with `rlft run`"
-        raise StorageError("nothing is left of what this run has stored", where=name, fix=fix)
-    for artifact in kept:
-        try:
-            seal = stored_seal(home, artifact.place)
-            changed = _changed(artifact, seal)
-            if seal is not None and changed is None and artifact.step == read:
-                changed = _cut_short(seal, artifact.place)
-        except DamagedError as damage:
-            changed = damage
-        if changed:
-            raise changed.of(name, artifact.step)
 
 
 def stored_seal(home: Home, place: Path) -> Seal | None:
@@ -154,18 +115,6 @@ def _damages(home: Home, artifact: _Artifact, found: Verified) -> Iterator[Damag
             yield DamagedError("this artifact is gone", where=str(artifact.place))
     else:
         yield from seal.damages(artifact.place)
-
-
-def _cut_short(seal: Seal, place: Path) -> DamagedError | None:
-    """Return an error if a file of an artifact is gone or of another size; their content is not read."""
-    if seal.weights_removed(place):
-        return None
-    for name, (size, _) in seal.files.items():
-        found = (place / name).stat().st_size if (place / name).is_file() else None
-        if found != size:
-            what = "this file is gone" if found is None else f"this file has {found} bytes, and {size} were stored"
-            return seal.damage(name, what)
-    return None
 
 
 def _changed(artifact: _Artifact, seal: Seal | None) -> DamagedError | None:

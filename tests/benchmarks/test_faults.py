@@ -13,13 +13,13 @@ from benchmarks.faults.scene import MOST_LINES, Scene, Seen, advised, is_raw
 from tests.e2e.conftest import Home, Result
 
 HOME = Home(Path("/nowhere"))
-SAID = "error: report.json: this file has 3 bytes\n  -> `rlft resume 'tiny run' --redo train_grpo_r000` makes it again"
+SAID = "error: report.json: this file has 3 bytes\n  -> `rlft resume 'tiny run'` makes it again"
 
 
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        (SAID, ["resume", "tiny run", "--redo", "train_grpo_r000"]),
+        (SAID, ["resume", "tiny run"]),
         ("make room on the disk, then `rlft resume tiny-1` goes on", ["resume", "tiny-1"]),
         ("`rlft resume tiny-1`\ngoes on; or\n`rlft doctor\n--verify`", ["doctor", "--verify"]),  # lines are wrapped
         ("there is nothing to be done", None),

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from cli.lost_weights import with_weights
-from mlops.resume import redo
+from mlops.resume import damage
 from mlops.runtime.signals import Interrupt
 from mlops.stored import retention
 from rlft.errors import WeightsRemovedError
@@ -34,7 +34,7 @@ def removed():
 def test_another_attempt_at_the_same_run_makes_the_weights_again(name, monkeypatch, capsys):
     forgotten, asked, ended = [], [], SimpleNamespace(id="7")
     monkeypatch.setattr("zenml.client.Client.get_pipeline_run", lambda _, *given, **__: asked.append(given) or ended)
-    monkeypatch.setattr(redo, "steps_with_weights", lambda run: {"ingest_tasks"} if run is ended else None)
+    monkeypatch.setattr(damage, "steps_with_weights", lambda run: {"ingest_tasks"} if run is ended else None)
     monkeypatch.setattr(retention, "forget_removed", lambda: forgotten.append(True))
     pipeline, interrupt = Pipeline(), Interrupt(run_name=name)
     assert with_weights(removed, pipeline, {"config": {}}, name, interrupt) == "another"
@@ -49,7 +49,7 @@ def test_another_attempt_at_the_same_run_makes_the_weights_again(name, monkeypat
 
 def test_a_run_on_a_stack_stays_without_a_name_to_end(monkeypatch):
     monkeypatch.setattr("zenml.client.Client.get_pipeline_run", lambda *_, **__: SimpleNamespace(id="7"))
-    monkeypatch.setattr(redo, "steps_with_weights", lambda _: set())
+    monkeypatch.setattr(damage, "steps_with_weights", lambda _: set())
     monkeypatch.setattr(retention, "forget_removed", lambda: None)
     interrupt = Interrupt()
     with_weights(removed, Pipeline(), {}, "x", interrupt)

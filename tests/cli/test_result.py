@@ -306,7 +306,7 @@ def test_the_arms_have_a_column_for_each_split_that_was_measured():
 
 
 def test_a_control_without_a_score_is_named_with_the_command_that_attempts_it_again():
-    reason = "none of its attempts on `test` has a score; `rlft resume r --redo choose_prompt_model` makes them again"
+    reason = "none of its attempts on `test` has a score; `rlft run --no-cache` makes them again"
     text = shown(
         difference=minus(0.01), difference_controls={"model": None}, controls_left_out={"model": reason}
     ).replace("│", "")

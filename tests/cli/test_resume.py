@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,13 +12,13 @@ from zenml.exceptions import EntityExistsError
 from zenml.zen_stores.sql_zen_store import SqlZenStore
 
 from cli import resume
-from cli.resume import begin_alone, check_place, claim_early, next_policy
+from cli.resume import begin_alone, check_place, claim_early, find_damage
 from mlops.home.folder import Home
 from mlops.home.processes import claimed
 from mlops.runs.listed import Attempt, ListedRun
 from mlops.runs.listing import Listing
 from rlft.config.file import load_config
-from rlft.errors import NotReadyError, RlftError
+from rlft.errors import DamagedError, NotReadyError, RlftError
 from rlft.readiness import distributed
 from tests.e2e.conftest import TINY
 
@@ -34,16 +35,26 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("done", "read"),
+    ("status", "damaged", "lost", "found"),
     [
-        (["warm_start"], ""),
-        (["train_grpo_r000", "generate_rollouts_r001"], "train_grpo_r000"),
-        (["train_grpo_r001", "train_grpo_r000"], "train_grpo_r001"),
-        (["train_grpo_r000", "train_grpo_r001", "train_grpo_r002"], ""),  # nothing is left to train
+        ("failed", [], {"register_policy"}, set()),  # the registry is not read for what has not finished
+        ("failed", ["train"], set(), {"train"}),
+        ("completed", ["train"], {"register_policy"}, {"train", "register_policy"}),
+        ("completed", [], {"register_policy"}, {"register_policy"}),
+        ("completed", [], set(), None),
     ],
 )
-def test_the_policy_that_the_next_round_begins_with(done, read):
-    assert next_policy(done, load_config(TINY, [])) == read
+def test_of_a_finished_run_only_what_is_damaged_is_left_to_do(home, monkeypatch, status, damaged, lost, found):
+    errors = {step: DamagedError("gone", where="f", run="a", step=step) for step in damaged}
+    monkeypatch.setattr("mlops.resume.damage.damages_of", lambda *_: errors)
+    monkeypatch.setattr("mlops.resume.damage.lost_registration", lambda *_: lost)
+    run = SimpleNamespace(name="a", status=SimpleNamespace(value=status))
+    again = SimpleNamespace(inputs={"tracking_uri": "sqlite:///no.db"}, config=load_config(TINY, []))
+    if found is None:
+        with pytest.raises(RlftError, match="has finished"):
+            find_damage(home, run, again)
+    else:
+        assert find_damage(home, run, again) == found
 
 
 @pytest.mark.parametrize("asked", ["gcd", "gcd-id", "g"])

@@ -36,7 +36,10 @@ print(json.dumps([json.load(open(path)), metrics["rejection_sampling_control/los
     assert again.summary is not None
     steps = home.steps(again.summary["pipeline_run_id"])
     assert steps["rejection_sampling_control"]["status"] == "cached"
-    again = home.rlft("resume", again.summary["pipeline_run_id"], "--redo", "rejection_sampling_control")
+    stores = home.folder / ".rlft" / "zenml" / "local_stores"
+    (weights,) = stores.glob("*/rejection_sampling_control/policy/*/*/policy/model/*.safetensors")
+    weights.unlink()  # of a run that has finished
+    again = home.rlft("resume", again.summary["pipeline_run_id"])
     assert again.code == 0, again.output
     assert again.summary is not None
     redone = home.steps(again.summary["pipeline_run_id"])

@@ -53,13 +53,13 @@ def test_weights_that_change_before_they_are_registered_are_trained_again(finish
 
     verified = home.rlft("doctor", "--verify")
     assert verified.code == 1
-    assert f"--redo {best}`" in verified.output
+    assert best in verified.output
     # The next run takes everything from the cache of the first one, up to the version that it would register.
     refused = home.rlft("run", str(TINY), "--name", "next")
     assert refused.code == 1, refused.output
     said = " ".join(refused.summary["error"].split())
     assert str(weights) in said
-    assert f"`rlft resume next --redo {best}`" in said
+    assert f"`rlft resume next` makes it again ({best})" in said
     assert "Traceback" not in refused.output
     assert versions(home) == before
     weights.unlink()
@@ -67,10 +67,10 @@ def test_weights_that_change_before_they_are_registered_are_trained_again(finish
     gone = home.rlft("run", str(TINY), "--name", "gone")
     assert gone.code == 1, gone.output
     assert f"{weights}: this file is gone" in " ".join(gone.summary["error"].split())
-    assert f"`rlft resume gone --redo {best}`" in gone.summary["error"]
+    assert f"`rlft resume gone` makes it again ({best})" in gone.summary["error"]
     assert "this file is gone" in home.rlft("doctor", "--verify").output
 
-    again = home.rlft("resume", "next", "--redo", best)
+    again = home.rlft("resume", "next")
     assert again.code == 0, again.output
     expected = whole_home.steps(whole.summary["pipeline_run_id"])
     found = home.steps(again.summary["pipeline_run_id"])
@@ -87,7 +87,7 @@ def test_weights_that_change_before_they_are_registered_are_trained_again(finish
     assert "0 files are damaged" in verified.output
 
 
-def test_a_policy_that_was_cut_short_is_found_before_its_run_goes_on(make_home):
+def test_a_policy_that_was_cut_short_is_trained_again_before_its_run_goes_on(make_home):
     home = make_home("cut")
     killed = home.rlft(
         "run", str(TINY), "--set", "controls=[]", "--name", "cut", kill_at="rlft.training.job:train_round:3"
@@ -97,12 +97,12 @@ def test_a_policy_that_was_cut_short_is_found_before_its_run_goes_on(make_home):
         "*/train_grpo_r001/policy/*/*/policy/model/*.safetensors"
     )
     os.truncate(weights, weights.stat().st_size - 100)
-    refused = home.rlft("resume", "cut")
-    assert refused.code == 1, refused.output
-    assert "were stored" in refused.output
-    assert "`rlft resume cut --redo train_grpo_r001`" in " ".join(refused.output.split())
-    assert home.query("print(json.dumps(len(client.list_pipeline_runs())))") == 1
-    assert home.rlft("resume", "cut", "--redo", "train_grpo_r001").code == 0
+    again = home.rlft("resume", "cut")
+    assert again.code == 0, again.output
+    assert f"{weights}: this file has" in "".join(again.output.split("\n"))
+    steps = home.steps(again.summary["pipeline_run_id"])
+    assert [steps[f"train_grpo_r{number:03d}"]["status"] for number in range(2)] == ["skipped", "completed"]
+    assert "has finished" in home.rlft("resume", "cut").output
 
 
 def test_files_that_do_not_parse_end_in_a_sentence(finished, tmp_path):
@@ -120,11 +120,11 @@ def test_files_that_do_not_parse_end_in_a_sentence(finished, tmp_path):
         file.write_bytes(file.read_bytes()[:-9])
         shown = home.rlft("show", name, command[-1])
         assert shown.code == 1
-        assert f"--redo {command}`" in " ".join(shown.output.split())
+        assert f"makes it again ({command})" in " ".join(shown.output.split())
         assert "Traceback" not in shown.output
     refused = home.rlft("run", str(TINY), "--name", "after")  # round 0 is traced, and its rewards are read for that
     assert refused.code == 1
-    assert "`rlft resume after --redo score_rewards_r000`" in " ".join(refused.output.split())
+    assert "`rlft resume after` makes it again (score_rewards_r000)" in " ".join(refused.output.split())
 
 
 def test_a_home_from_elsewhere_runs_no_code_when_it_is_read(finished, tmp_path):

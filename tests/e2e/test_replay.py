@@ -264,4 +264,4 @@ print(json.dumps([client.get_run_step(step.id).outputs["rollouts"][0].uri]))
     shutil.rmtree(Path(folder))
     said = refused(home, "retrain", source, "--from-round", "0", code=1)
     assert "this file is gone" in said
-    assert "--redo generate_rollouts_r001" in said
+    assert "makes it again (generate_rollouts_r001)" in said

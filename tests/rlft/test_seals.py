@@ -69,7 +69,7 @@ def test_every_change_is_noticed(sealed, damage, said):
     with pytest.raises(DamagedError, match=said) as caught:
         seal.check(root, "policy/model")
     assert caught.value.where == "/store/a/policy/model/weights"
-    assert "`rlft resume 'the run' --redo train_grpo_r001` makes it again" in caught.value.fix
+    assert "`rlft resume 'the run'` makes it again (train_grpo_r001)" in caught.value.fix
     assert len(list(seal.damages(root))) == 1
     seal.check(root, "policy/policy.json")  # the other files are as they were
     seal.check(root, "top.json")

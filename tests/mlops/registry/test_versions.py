@@ -306,7 +306,7 @@ def test_a_champion_whose_files_are_gone_is_damaged_and_one_far_away_that_does_n
     gone = pytest.raises(DamagedError, match="models:/gone/1: the files of this version cannot be read")
     with gone as damage, answering(uri):
         download_champion(uri, "gone", tmp_path / "a")
-    assert "rlft resume 'my run' --redo register_policy" in damage.value.fix
+    assert (damage.value.run, damage.value.step) == ("my run", "register_policy")
     away = "http://127.0.0.1:9/api/2.0/mlflow-artifacts/artifacts/1"  # nobody listens at this port
     monkeypatch.setattr(MlflowClient, "get_model_version_download_uri", lambda *_: away)
     with pytest.raises(TrackerError, match="did not answer"), answering(uri):
@@ -349,7 +349,7 @@ def test_a_damaged_version_is_neither_served_nor_found_whole_and_is_replaced(sto
     harm(registered_weights(store, registered))
     (damage,) = damaged_versions(client.tracking_uri)
     assert damage.where == "models:/damaged/1"
-    assert "rlft resume 'my run' --redo register_policy" in damage.fix
+    assert (damage.run, damage.step) == ("my run", "register_policy")
     with pytest.raises((RuntimeError, MlflowException)):
         mlflow.pyfunc.load_model(client.get_model_version_download_uri("damaged", "1"))
     given["description"] = {"context.json": "{}", "README.md": "# Told in other words"}

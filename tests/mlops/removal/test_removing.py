@@ -76,7 +76,7 @@ def change(home, script):
 
 
 def expire(home, step):
-    """Do as `--redo` does."""
+    """Do as a resume does with what is damaged."""
     change(home, f"UPDATE step_run SET cache_expires_at = '{STAMP}' WHERE id = '{STEPS[step]}'")
 
 

@@ -40,7 +40,7 @@ V3 = ChampionVersion("m", "3", "w", "another")
 def ask(monkeypatch):
     """Asks which steps are kept of an attempt with these steps, with code that has changed in some of its parts."""
 
-    def kept(steps, *parts, champion=None, redo=(), commits=None):
+    def kept(steps, *parts, champion=None, damaged=(), commits=None):
         ids = {name: SimpleNamespace(config=SimpleNamespace(parameters=given)) for name, given in steps.items()}
         status = SimpleNamespace(is_successful=True)
         all_steps = [SimpleNamespace(name=name, id=name, status=status) for name in steps]
@@ -56,7 +56,7 @@ def ask(monkeypatch):
         monkeypatch.setattr(changed, "current_champion", lambda *_: champion)
         monkeypatch.setattr(changed, "read_summary", lambda *_: SimpleNamespace(mlflow_run_id="own"))
         now = {**OLD, **dict.fromkeys(parts, "f" * 64)}
-        return changed.steps_of_same_code(run, AGAIN, redo, now)
+        return changed.steps_of_same_code(run, AGAIN, damaged, now)
 
     return kept
 
@@ -123,9 +123,9 @@ def test_pass_at_k_is_left_to_do(ask):
 def test_of_a_finished_run_steps_without_that_code_are_made_again(ask):
     finished = {**DECIDED, "register_policy": {}}
     for step in ("register_policy", "decide_promotion", "evaluate_policy_trained"):
-        assert ask(finished, "reward", redo=[step]) >= set(TRAINED)
+        assert ask(finished, "reward", damaged=[step]) >= set(TRAINED)
     with pytest.raises(RlftError, match="train_grpo_r000 and what comes after it would mix"):
-        ask(finished, "loss", redo=["register_policy", "train_grpo_r000"])
+        ask(finished, "loss", damaged=["register_policy", "train_grpo_r000"])
 
 
 def test_the_first_attempt_says_what_the_run_began_with(ask, monkeypatch):

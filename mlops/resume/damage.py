@@ -1,4 +1,4 @@
-"""Makes damaged results of a run again: says which step gave one, and which steps a resume keeps.
+"""Results of a run that are damaged: which step gave one, and which steps a resume keeps.
 
 What is made again is forgotten by the cache first, for this run and for all others. What comes after it and does not
 change by it is taken from the cache.
@@ -6,37 +6,62 @@ change by it is taken from the cache.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
+from pathlib import Path
 from uuid import UUID
 
 from zenml.client import Client
 from zenml.enums import ExecutionStatus
-from zenml.models import PipelineRunResponse, StepRunResponse
+from zenml.models import ArtifactVersionResponse, PipelineRunResponse, StepRunResponse
 
+from mlops.home.folder import Home
 from mlops.ids import MADE_AGAIN
+from mlops.registry.client import RegistryClient
+from mlops.registry.names import REGISTRATION, RUN_NAME_TAG
+from mlops.registry.stored import is_whole
 from mlops.runs.finding import finished_steps, name_of
 from mlops.stored.retention import lacks_weights, weights_removed
-from rlft.errors import DamagedError, RlftError, WeightsRemovedError, redo_command
+from mlops.stored.verification import seal_file, stored_seal
+from rlft.errors import DamagedError
+from rlft.seals import lost_seal
 
+logger = logging.getLogger(__name__)
 _POLICIES = ("policy", "reference")  # inputs of steps
 
 
-def steps_to_keep(run: PipelineRunResponse, redo: Collection[str]) -> set[str]:
+def damages_of(home: Home, run: PipelineRunResponse) -> dict[str, DamagedError]:
+    """Return what is damaged of an attempt's results in this home, by the step that has it. All files are read."""
+    found: dict[str, DamagedError] = {}
+    for step in _steps(run):
+        for artifact in (each for artifacts in step.outputs.values() for each in artifacts):
+            if (damage := _damage(home, artifact)) is not None:
+                found[step.name] = damage.of(name_of(run), step.name)
+    return found
+
+
+def lost_registration(run: PipelineRunResponse, tracking_uri: str, name: str) -> set[str]:
+    """Return the step that registered the policy of a run as a version of `name` if the version's files are damaged."""
+    client = RegistryClient(tracking_uri)
+    own = [
+        version
+        for version in client.search_model_versions(f"name = '{name}'")
+        if version.tags.get(RUN_NAME_TAG) == name_of(run)
+    ]
+    return set() if all(is_whole(client, version) for version in own) else {REGISTRATION}
+
+
+def steps_to_keep(run: PipelineRunResponse, damaged: Collection[str]) -> set[str]:
     """Return the steps of a run that are not to run again when these steps are, whose results are forgotten.
 
     If a policy that they start from has lost its weights to `policy.keep`, the steps that trained it run again, too.
-    Raises RlftError for a step that the run has not.
     """
     steps = {step.name: step for step in _steps(run)}
-    for name in redo:
-        if name not in steps:
-            near = get_close_matches(name, steps, n=3) or list(steps)[-5:]
-            raise RlftError(f"{run.name} has no step {name!r}", where="--redo", fix=f"there are: {', '.join(near)}")
-    again = _with_lost_policies(steps, redo)
-    anew = again | _made_again_before(steps)
+    before = _made_again_before(steps)
+    again = _with_lost_policies(steps, set(damaged) - before)
     _forget(steps[name] for name in again)
+    anew = again | before
     anew |= _after(steps, anew)
     return {name for name, step in steps.items() if step.status.is_successful} - anew
 
@@ -54,19 +79,18 @@ def steps_with_weights(run: PipelineRunResponse) -> set[str]:
 
 @contextmanager
 def naming_damage(run: PipelineRunResponse) -> Iterator[None]:
-    """Make the errors of damaged and of removed artifacts name this run, and the step that gave it what is damaged.
+    """Make the error of a damaged artifact name this run and the step that gave it, which the cache then forgets.
 
     A seal names the run that stored the artifact, which is another one where it comes from the cache.
     """
     try:
         yield
-    except (DamagedError, WeightsRemovedError) as error:
-        step = next((step.name for step in _steps(run) if any(_is_in(error, uri) for uri in _uris(step))), None)
+    except DamagedError as error:
+        step = next((step for step in _steps(run) if any(_is_in(error, uri) for uri in _uris(step))), None)
         if step is None:
             raise
-        if isinstance(error, DamagedError):
-            raise error.of(name_of(run), step) from error
-        raise WeightsRemovedError(error.what, where=error.where, fix=redo_command(name_of(run), step)) from error
+        _forget([step])
+        raise error.of(name_of(run), step.name) from error
 
 
 def has_step(run: PipelineRunResponse | None, name: str) -> bool:
@@ -90,14 +114,32 @@ def _uris(step: StepRunResponse) -> list[str]:
     return [artifact.uri for artifacts in step.outputs.values() for artifact in artifacts]
 
 
-def _is_in(error: RlftError, uri: str) -> bool:
+def _is_in(error: DamagedError, uri: str) -> bool:
     return error.where == uri or error.where.startswith(f"{uri}/")
 
 
-def _with_lost_policies(steps: Mapping[str, StepRunResponse], redo: Collection[str]) -> set[str]:
+def _damage(home: Home, artifact: ArtifactVersionResponse) -> DamagedError | None:
+    """Return how an artifact in the stores of a home differs from what was stored; `None` for others."""
+    place = Path(artifact.uri)
+    if seal_file(home, place) is None:
+        return None
+    try:
+        seal = stored_seal(home, place)
+    except DamagedError as damage:
+        return damage
+    digest = artifact.run_metadata.get("seal")
+    if seal is None:
+        gone = DamagedError("this artifact is gone", where=artifact.uri)
+        return lost_seal(artifact.uri) if digest else None if place.is_dir() else gone
+    if digest and seal.digest != digest:
+        return DamagedError("the seal of this artifact has changed since it was stored", where=artifact.uri)
+    return next(seal.damages(place), None)
+
+
+def _with_lost_policies(steps: Mapping[str, StepRunResponse], damaged: Collection[str]) -> set[str]:
     """Return the steps with all that share a result with them, and with those that trained policies they need."""
     again: set[str] = set()
-    waiting = set(redo)
+    waiting = set(damaged)
     while waiting:
         again |= waiting
         wanted = {artifact for name in waiting for artifact in _outputs(steps[name])}
