@@ -10,7 +10,6 @@ from cli.guard import guarded
 from cli.options import Verbose
 from cli.registry import AsJson, Name, RegistryStack, TrackingUri, Version, reason_of, registry
 from mlops.display.terminal import console, styled
-from rlft.errors import RefusedError
 
 
 def approve(
@@ -27,26 +26,19 @@ def approve(
     Its files, the champion that it was compared with, and the look at its gate must be what they were.
     """
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
-        from mlops.registry.approval import approve as decide
-        from mlops.registry.better import note_better
-        from mlops.registry.finding import find_model, find_version
-        from mlops.registry.names import CHAMPION
-        from mlops.registry.people import who_am_i
+        from mlops.registry.changes import who_am_i
+        from mlops.registry.decisions import approve as decide
+        from mlops.registry.decisions import note_better
+        from mlops.registry.named import find_model, version_of
 
         why = reason_of(reason) if reason is not None else ""
         model = find_model(asked.client, name).name
         who = who_am_i(asked.client.tracking_uri)
         with asked.alone:
-            found = find_version(asked.client, model, version)
+            found = version_of(asked.client, model, version)
             before = decide(asked.client, found, why, who)
             note = note_better(asked.client, found)
-            number, now = str(found.version), asked.client.get_registered_model(model).aliases.get(CHAMPION)
-        if str(now) != number:
-            raise RefusedError(
-                f"version {number} is approved, and another client has moved the champion: it is version {now} now",
-                where=f"models:/{model}",
-                fix=f"look at `rlft history {model}{asked.options}`",
-            )
+        number = str(found.version)
         if as_json:
             said = {"name": model, "version": number, "verdict": "approved", "before": before}
             console.write_json({**said, "by": who.name, "verified": who.verified, "reason": why, "note": note})

@@ -32,8 +32,8 @@ def history(
     Versions that were not promoted follow, each with the rules that failed.
     """
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
-        from mlops.registry.finding import find_model
         from mlops.registry.history import read_history
+        from mlops.registry.named import find_model
 
         found = read_history(asked.client, find_model(asked.client, name).name)
         if as_json:
@@ -49,7 +49,8 @@ def show_history(console: Terminal, found: History, options: str, *, full: bool)
     """
     for past in found.past:
         who = "no version" if past.version is None else f"version {past.version}"
-        console.print(styled(f"{who}, {_span(past)}", "bold"))
+        ended = "now" if past is found.past[-1] else _time(past.until)
+        console.print(styled(f"{who}, from {_time(past.since)} to {ended}", "bold"))
         console.print_behind("  ", _made(past))
         for reason in past.why if full else filter(None, [past.reason]):
             console.print_behind("    ", reason)
@@ -74,30 +75,10 @@ def show_history(console: Terminal, found: History, options: str, *, full: bool)
     console.print(f"{found.name}: {now}")
 
 
-def _span(past: Past) -> str:
-    begun = f"from {_time(past.since)}" if past.since == past.since_earliest else f"from {_between(past)}"
-    if past.until is None and past.until_earliest is None:
-        return f"{begun} to now"
-    ended = past.until if past.until == past.until_earliest else None
-    return f"{begun} to {_time(ended)}" if ended else f"{begun} to between {_times(past.until_earliest, past.until)}"
-
-
-def _between(past: Past) -> str:
-    if past.since_earliest is None:
-        return f"before {_time(past.since)}"
-    return f"between {_times(past.since_earliest, past.since)}"
-
-
-def _times(earliest: datetime | None, latest: datetime | None) -> str:
-    return f"{_time(earliest)} and {_time(latest)}"
-
-
 def _made(past: Past) -> str:
     if past.by is None:
         return past.how
-    by = past.by if past.is_verified else f"{past.by} (unverified)"
-    cut = "" if past.is_confirmed else "; whoever did it was cut off after writing the alias"
-    return f"{past.how} by {by}{cut}"
+    return f"{past.how} by {past.by}{'' if past.verified else ' (unverified)'}"
 
 
 def _time(time: datetime | None) -> str:

@@ -23,15 +23,15 @@ def reject(
 ) -> None:
     """Note that a version that waits for approval does not become the champion, with who decided it, when, and why."""
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
-        from mlops.registry.approval import reject as decide
-        from mlops.registry.finding import find_model, find_version
-        from mlops.registry.people import who_am_i
+        from mlops.registry.changes import who_am_i
+        from mlops.registry.decisions import reject as decide
+        from mlops.registry.named import find_model, version_of
 
         why = reason_of(reason)
         model = find_model(asked.client, name).name
         who = who_am_i(asked.client.tracking_uri)
         with asked.alone:
-            found = find_version(asked.client, model, version)
+            found = version_of(asked.client, model, version)
             decide(asked.client, found, why, who)
         if as_json:
             said = {"name": model, "version": str(found.version), "verdict": "rejected"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -11,7 +10,6 @@ from cli.guard import guarded
 from cli.options import Verbose
 from cli.registry import AsJson, Name, RegistryStack, TrackingUri, reason_of, registry
 from mlops.display.terminal import console
-from rlft.errors import RefusedError
 
 
 def rollback(
@@ -27,9 +25,9 @@ def rollback(
 ) -> None:
     """Let the alias champion name an earlier champion again, and note who did it, when, and why."""
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
-        from mlops.registry.finding import find_model, version_number
-        from mlops.registry.people import who_am_i
-        from mlops.registry.rollback import roll_back
+        from mlops.registry.changes import who_am_i
+        from mlops.registry.decisions import roll_back
+        from mlops.registry.named import find_model, version_number
 
         why = reason_of(reason)
         model = find_model(asked.client, name).name
@@ -37,14 +35,9 @@ def rollback(
         who = who_am_i(asked.client.tracking_uri)
         with asked.alone:
             done = roll_back(asked.client, model, target, why, who)
-        if done.now != done.version:
-            raise RefusedError(
-                f"another client has moved the champion at the same moment: it is version {done.now} now",
-                where=f"models:/{model}",
-                fix=f"look at `rlft history {model}{asked.options}`, and roll back again if that is still wanted",
-            )
         if as_json:
-            console.write_json({**asdict(done), "by": who.name, "verified": who.verified, "reason": why})
+            said = {"name": model, "before": done.before, "version": done.to}
+            console.write_json({**said, "by": who.name, "verified": who.verified, "reason": why})
         else:
-            console.print(f"version {done.version} of {model} is champion again, in the place of version {done.before}")
+            console.print(f"version {done.to} of {model} is champion again, in the place of version {done.before}")
             console.print(f"noted: {who}: {why}; `rlft history {model}{asked.options}` tells it")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlops.registry.better import score_tag
-from mlops.registry.moved import decided_with
+from mlops.registry.decisions import decided_with, score_tag
 from mlops.runs.starting import registry_name
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker

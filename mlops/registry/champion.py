@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.dangling import no_version
 from mlops.registry.names import ABSENT, CHAMPION, FORMAT_TAG, HASH_TAG, RUN_TAG
 from mlops.registry.stored import check_version
+from rlft.errors import TrackerError
 from rlft.formats import VERSION
 
 
@@ -46,7 +47,12 @@ def current_champion(tracking_uri: str, name: str, registry_uri: str | None = No
     except MlflowException as cause:
         if cause.error_code not in ABSENT:
             raise
-        raise no_version(name, CHAMPION, str(number)) from cause
+        raise TrackerError(
+            f"the alias {CHAMPION!r} names version {number}, which does not exist any more",
+            where=f"models:/{name}",
+            fix=f"`rlft rollback {quote(name)} --to VERSION` lets it name an earlier champion, or remove the alias or "
+            "give it to another version, on the page of the model in MLflow (`rlft ui`)",
+        ) from cause
     VERSION.check(found.tags.get(FORMAT_TAG), where=f"models:/{name}@{CHAMPION}")
     _check_answer((found.name, str(found.version)), (name, str(number)))
     return ChampionVersion(name, str(number), found.tags.get(HASH_TAG, ""), found.tags.get(RUN_TAG))

@@ -1,76 +1,83 @@
-"""Notes of the changes of `champion`, as tags of the registered model: one before the alias is written, one after it.
+"""Changes of `champion` as they are noted, and what was decided about versions, read from the registry's tags.
 
-`rlft.change.<id>` says what is about to happen, `rlft.changed.<id>` that it has. Whoever reads them together with the
-alias knows what took place, wherever a writer was killed (`mlops.registry.spells`). A tag for each change cannot be
-lost to another client that writes at the same time. Nothing heavy is imported here: `rlft runs` reads these notes, too.
+Each change is a tag of the registered model, written before the alias is: `rlft.change.<time>.<version>` says from
+which version to which, who, when and why. So a writer may be killed between the two: what the next note, or else the
+alias, began from says whether a change was made. Nothing heavy is imported here: the terminal reads these notes, too.
 """
 
 from __future__ import annotations
 
 import logging
-import re
-import secrets
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from typing import Annotated, Literal, Protocol
+import os
+import pwd
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from mlops.registry.names import CHANGE_TAG, CHANGED_TAG
-from mlops.registry.people import Person
+from mlops.registry.names import (
+    AGAIN_TAG,
+    APPROVAL_TAG,
+    CHANGE_TAG,
+    PROMOTE_TAG,
+    REASONS_TAG,
+    VERDICT_TAG,
+    WITHHELD_TAG,
+)
+
+if TYPE_CHECKING:
+    from rlft.promotion import Approval
 
 logger = logging.getLogger(__name__)
-Kind = Literal["promotion", "approval", "rollback"]
+_CURRENT = "/api/2.0/mlflow/users/current"  # of MLflow's basic-auth app; a server without it answers 404
+_STATES: dict[str, Approval] = {"pending": "pending", "approved": "approved", "rejected": "rejected"}
+FAILS = "fails: "  # how the sentence of a rule begins that has failed
+_JUDGED = (FAILS, "passes: ", "no worse than ")  # how those of all rules do, which are no remarks
+Kind = Literal["promotion", "approval", "rollback", "rejection"]
 VersionNumber = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,9}$")]
-_ID = re.compile(r"[0-9]{6,}\.[0-9a-f]{8}")
-_TIME = TypeAdapter(AwareDatetime)
+
+
+class Person(BaseModel):
+    """A user's name, and whether MLflow's server has said it of who asked: else it is what the machine says."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    verified: bool = False
+
+    def __str__(self) -> str:
+        return self.name if self.verified else f"{self.name} (unverified)"
 
 
 class Change(BaseModel):
-    """A change of `champion` from one version to another, which was begun, and has ended where `done` is set.
+    """What was decided about the version `to`: by whom, when in UTC by the writer's clock, and why, if that was said.
 
-    `seq` is one more than that of any change that its writer saw, and `unfinished` are the ids of those that it saw
-    begun and not ended: so which of two came first is known without trusting the clocks of two machines. `before` is
-    what the alias named when it was begun, `None` if nothing. Times are UTC, by the writer's clock. `who` is `None` of
-    one that an earlier rlft has made, which noted none of this.
+    `before` is what `champion` named then, `None` if nothing. A rejection moves no alias, and is a tag of the version.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    id: str = Field(exclude=True)
-    seq: int = Field(lt=10**9)
     kind: Kind
-    before: VersionNumber | None
+    before: VersionNumber | None = None
     to: VersionNumber
     who: Person | None = None
     at: AwareDatetime
     why: tuple[str, ...] = ()
-    unfinished: tuple[str, ...] = ()
-    done: AwareDatetime | None = Field(default=None, exclude=True)
 
-    @property
-    def is_forward(self) -> bool:
-        """Whether it has put a new version in the place of another, and taken none back."""
-        return self.kind != "rollback"
-
-    @property
-    def when(self) -> datetime:
-        """When it took place: its end if that was noted, else its beginning."""
-        return self.done or self.at
+    def __str__(self) -> str:
+        why = f": {' '.join(self.why)}" if self.why else ""
+        return f" by {self.who}, {self.at:%Y-%m-%d %H:%M} UTC{why}"
 
 
-class TagWriter(Protocol):
-    """Sets tags of registered models, as `MlflowClient` does."""
+@dataclass(frozen=True, slots=True)
+class Move:
+    """`champion` went from version `before` to `to`, where `None` is none. A move of other clients has no `change`."""
 
-    def set_registered_model_tag(self, name: str, key: str, value: str) -> None:
-        """Set a tag."""
-        ...
-
-
-def now() -> datetime:
-    """Return the time in UTC, to the millisecond."""
-    found = datetime.now(UTC)
-    return found.replace(microsecond=found.microsecond // 1000 * 1000)
+    before: str | None
+    to: str | None
+    change: Change | None
 
 
 def read_changes(tags: Mapping[str, str]) -> list[Change]:
@@ -78,52 +85,125 @@ def read_changes(tags: Mapping[str, str]) -> list[Change]:
 
     Tags that rlft has not written so are left out, with a warning: whoever can write tags can write these.
     """
-    found: list[Change] = []
-    for key, kept in tags.items():
-        if not key.startswith(CHANGE_TAG):
-            continue
-        own = key.removeprefix(CHANGE_TAG)
-        try:
-            if not _ID.fullmatch(own):
-                raise ValueError("its name is no id")
-            begun = Change.model_validate({**_object(kept), "id": own, "done": _ended(tags, own)})
-            found.append(begun)
-        except ValueError as wrong:  # ValidationError is one
-            why = wrong.errors()[0]["msg"] if isinstance(wrong, ValidationError) else wrong
-            logger.warning("the tag %s of the registered model is damaged, and is left out: %s", key[:80], why)
-    return in_order(found)
+    found = [_change(key, kept) for key, kept in tags.items() if key.startswith(CHANGE_TAG)]
+    return sorted((each for each in found if each), key=lambda each: each.at)
 
 
-def in_order(changes: Iterable[Change]) -> list[Change]:
-    """Return changes in the order in which they count: of those made at once newer versions later, rollbacks last."""
-    return sorted(changes, key=lambda change: (change.seq, not change.is_forward, int(change.to), change.id))
+def find_moves(changes: Sequence[Change], champion: str | None) -> list[Move]:
+    """Return the moves of `champion`, which names this version now, those first that came first.
+
+    A change was not made if the alias was seen afterwards where it began. Those that nobody noted are told, too.
+    """
+    moves: list[Move] = []
+
+    def go(to: str | None, change: Change | None = None) -> None:
+        before = moves[-1].to if moves else None
+        if to != before:
+            moves.append(Move(before, to, change))
+
+    seen = [*(each.before for each in changes[1:]), champion]
+    for change, after in zip(changes, seen, strict=False):
+        go(change.before)
+        if after != change.before:
+            go(change.to, change)
+    go(champion)
+    return moves
 
 
-def _object(text: str) -> dict[str, object]:
-    return TypeAdapter(dict[str, object]).validate_json(text)
+def _change(key: str, kept: str) -> Change | None:
+    try:
+        return Change.model_validate_json(kept)
+    except ValidationError as wrong:
+        logger.warning("the tag %s is damaged, and is left out: %s", key[:80], wrong.errors()[0]["msg"])
+        return None
 
 
-def _ended(tags: Mapping[str, str], own: str) -> datetime | None:
-    kept = tags.get(CHANGED_TAG + own)
-    return None if kept is None else _TIME.validate_python(kept)
+def approved_by(moves: Sequence[Move], version: str) -> Move | None:
+    """Return the last move by which an approval made a version the champion."""
+    found = [move for move in moves if move.change and (move.change.kind, move.to) == ("approval", version)]
+    return found[-1] if found else None
 
 
-def next_change(
-    known: list[Change], kind: Kind, before: str | None, to: str, who: Person | None, why: tuple[str, ...] = ()
-) -> Change:
-    """Return a change that is to be begun after those that are known."""
-    seq = 1 + max((each.seq for each in known), default=0)
-    ended = max((each.seq for each in known if each.done), default=0)
-    unfinished = tuple(each.id for each in known if each.done is None and each.seq > ended)
-    own = f"{seq:06d}.{secrets.token_hex(4)}"
-    return Change(id=own, seq=seq, kind=kind, before=before, to=to, who=who, at=now(), why=why, unfinished=unfinished)
+def waits(tags: Mapping[str, str], version: str, moves: Sequence[Move]) -> bool:
+    """Return whether a version waits for a person: whether `rlft approve` and `rlft reject` take it.
+
+    `tags` are its own and `moves` those of `champion`. One that another client has made the champion waits on.
+    """
+    return approval_of(tags) == "pending" and approved_by(moves, version) is None
 
 
-def note_begin(client: TagWriter, name: str, change: Change) -> None:
-    """Note that a change is about to be made."""
-    client.set_registered_model_tag(name, CHANGE_TAG + change.id, change.model_dump_json())
+def approval_of(tags: Mapping[str, str]) -> Approval:
+    """Return what the tags of a version say about its approval; empty where nobody is to decide.
+
+    A rejection counts, which is written before the tag that people search by.
+    """
+    state = _STATES.get(tags.get(APPROVAL_TAG, ""), "")
+    return "rejected" if state == "pending" and rejection_of(tags) else state
 
 
-def note_end(client: TagWriter, name: str, change: Change) -> None:
-    """Note that a change was made."""
-    client.set_registered_model_tag(name, CHANGED_TAG + change.id, now().isoformat())
+def rejection_of(tags: Mapping[str, str]) -> Change | None:
+    """Return the rejection that the tags of a version hold; `None` without one, and with a warning if it is damaged."""
+    return _change(VERDICT_TAG, tags[VERDICT_TAG]) if VERDICT_TAG in tags else None
+
+
+def failing(reasons: Sequence[str]) -> list[str]:
+    """Return those of the sentences of a decision that kept the policy from being promoted."""
+    return [reason for reason in reasons if reason.startswith(FAILS)]
+
+
+def failed_of_all(reasons: Sequence[str]) -> str:
+    """Return how many sentences of a decision say that a rule fails, of all that judge one: `1 of 6 rules fails`."""
+    failed, judged = len(failing(reasons)), sum(reason.startswith(_JUDGED) for reason in reasons)
+    return f"{failed} of {judged} rules {'fails' if failed == 1 else 'fail'}"
+
+
+def why_failed(tags: Mapping[str, str]) -> list[str]:
+    """Return the sentences of the rules that failed at the gate of a version; all of its decision if none says so."""
+    reasons = tags.get(REASONS_TAG, "").splitlines()
+    return failing(reasons) or reasons
+
+
+def why_not_promoted(tags: Mapping[str, str]) -> list[str] | None:
+    """Return why the version with these tags was not promoted; `None` of one that was, that waits, or is not rlft's."""
+    if tags.get(PROMOTE_TAG) == "false":
+        return why_failed(tags)
+    if approval_of(tags) == "rejected":
+        return [f"rejected{rejection_of(tags) or ''}"]
+    return [tags[WITHHELD_TAG]] if WITHHELD_TAG in tags else None
+
+
+def why_not_again(tags: Mapping[str, str]) -> list[str]:
+    """Return why the newest comparison has not promoted a version that one before it had not, if the reasons differ."""
+    newest = tags.get(AGAIN_TAG, "").splitlines()
+    return newest if newest != why_not_promoted(tags) else []
+
+
+def who_am_i(tracking_uri: str) -> Person:
+    """Return the user whom the MLflow server at an address takes this process for, by the credentials that it sends.
+
+    Where there is no server, or one that asks nobody who they are, it is the operating system's user at this machine,
+    which is not verified. Raises what MLflow raises if a server does not answer.
+    """
+    if tracking_uri.startswith(("http://", "https://")) and (name := _user_of(tracking_uri)):
+        return Person(name=name, verified=True)
+    try:  # not `getpass.getuser`, which believes what the environment says
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return Person(name=f"{user}@{socket.gethostname()}")
+
+
+def _user_of(tracking_uri: str) -> str | None:
+    from mlflow.utils.credentials import get_default_host_creds
+    from mlflow.utils.rest_utils import http_request
+
+    answer = http_request(get_default_host_creds(tracking_uri), _CURRENT, "GET", raise_on_status=False)
+    if answer is None or answer.status_code != 200:
+        return None
+    try:
+        found: Any = answer.json()
+    except ValueError:
+        return None  # a page of another kind of server
+    user = found.get("user") if isinstance(found, dict) else None
+    name = user.get("username") if isinstance(user, dict) else None
+    return name if isinstance(name, str) and name else None

@@ -4,29 +4,38 @@ The table of all versions lists every tag of each, a line each. So a version has
 it has passed its gate, approval, and the id of its records. Those that rlft reads again (hashes, what a decision rested
 on, which run it is from) are tags of the registered model, whose page hides what begins with `mlflow.`:
 `mlflow.rlft.record.ID` holds, as JSON, what is known when the version is made, and `mlflow.rlft.record.ID.KEY` what is
-set later. The notes of a registered model (`mlops.registry.names.LOGS`) are hidden, too. Versions and models of earlier
-rlft have theirs under plain names, or as hidden tags of the version; all are read as the plain ones.
+set later. The notes of a registered model (`mlops.registry.names.LOGS`) are hidden, too.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import uuid4
 
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel, RegisteredModelAlias, RegisteredModelTag
+from mlflow.exceptions import MlflowException
 from mlflow.store.entities import PagedList
+from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from mlops.registry.names import RECORD_TAG, RECORDS, SCORE_TAG, plain_tags, record_key, stored_key
+from mlops.registry.names import ABSENT, RECORD_TAG, RECORDS, SCORE_TAG, plain_tags, record_key, stored_key
 
-_ASKED = re.compile("tags\\.`(" + "|".join(map(re.escape, sorted(RECORDS))) + ")` = '([^']*)'")
+_retried = retry(
+    # Two that set an alias or a tag at once may both try to insert it, which a database refuses to the second.
+    retry=retry_if_exception(lambda error: isinstance(error, MlflowException) and error.error_code not in ABSENT),
+    stop=stop_after_attempt(5),
+    wait=wait_random_exponential(0.1, 2),
+    reraise=True,
+)
 
 
 class RegistryClient(MlflowClient):
-    """Reads and writes versions and models by the plain names of their records; raises what MLflow raises."""
+    """Reads and writes versions and models by the plain names of their records; raises what MLflow raises.
+
+    A tag or an alias that is not taken is written again, up to five times.
+    """
 
     def __init__(self, tracking_uri: str, registry_uri: str | None = None) -> None:
         super().__init__(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
@@ -45,9 +54,13 @@ class RegistryClient(MlflowClient):
             [RegisteredModelAlias(alias, version) for alias, version in found.aliases.items()],
         )
 
+    def set_registered_model_alias(self, name: str, alias: str, version: str) -> None:
+        """Let an alias name a version."""
+        _retried(super().set_registered_model_alias)(name, alias, version)
+
     def set_registered_model_tag(self, name: str, key: str, value: Any) -> None:
         """Set a tag of a registered model."""
-        super().set_registered_model_tag(name, stored_key(key), value)
+        _retried(super().set_registered_model_tag)(name, stored_key(key), value)
 
     def delete_registered_model_tag(self, name: str, key: str) -> None:
         """Delete a tag of a registered model."""
@@ -68,34 +81,26 @@ class RegistryClient(MlflowClient):
         order_by: list[str] | None = None,
         page_token: str | None = None,
     ) -> PagedList[ModelVersion]:
-        """Return a page of the versions that a query finds.
+        """Return a page of the versions that a query finds; it can ask for no records."""
+        page = super().search_model_versions(filter_string or "", max_results, order_by, page_token)
+        return PagedList(self._plain(page), page.token)
 
-        Of one that asks for records, as `tags.`KEY` = 'VALUE'` joined by AND, the page is all there is, the newest
-        version first, and at most `max_results`.
-        """
-        parts = (filter_string or "").split(" AND ")
-        asked = {part: match.groups() for part in parts if (match := _ASKED.fullmatch(part))}
-        if not asked:
-            page = super().search_model_versions(filter_string or "", max_results, order_by, page_token)
-            return PagedList(self._plain(page), page.token)
-        found = self._all(" AND ".join(part for part in parts if part not in asked))
-        found = [each for each in found if all(each.tags.get(key) == value for key, value in asked.values())]
-        return PagedList(sorted(found, key=lambda each: -int(each.version))[:max_results], None)
-
-    def _all(self, query: str) -> list[ModelVersion]:
-        found, token = list[ModelVersion](), None
+    def all_versions(self, query: str = "") -> Iterator[ModelVersion]:
+        """Yield every version that a query finds, or of all models, page by page; it can ask for no records."""
+        token = None
         while True:
-            page = super().search_model_versions(query, 1000, page_token=token)
-            found, token = [*found, *self._plain(page)], page.token
+            page = self.search_model_versions(query, page_token=token)
+            yield from page
+            token = page.token
             if not token:
-                return found
+                return
 
     def create_model_version(self, name: str, source: str, *args: Any, **kwargs: Any) -> ModelVersion:
         """Make a version; its `tags` are given by their plain names. Those that are shown begin with the score."""
         tags, own = kwargs.pop("tags", None) or {}, uuid4().hex[:8]
         record = {key: kept for key, kept in tags.items() if key in RECORDS}
         # First, so that no version is ever without them.
-        super().set_registered_model_tag(name, record_key(own), json.dumps(record, ensure_ascii=False))
+        _retried(super().set_registered_model_tag)(name, record_key(own), json.dumps(record, ensure_ascii=False))
         shown = {
             key: tags[key] for key in sorted(tags, key=lambda key: not key.startswith(SCORE_TAG)) if key not in record
         }
@@ -107,10 +112,10 @@ class RegistryClient(MlflowClient):
     ) -> None:
         """Set a tag of a version."""
         own = super().get_model_version(name, str(version)).tags.get(stored_key(RECORD_TAG)) if key in RECORDS else None
-        if own is None or own.startswith("{"):  # no record, or one of a version of earlier rlft
-            super().set_model_version_tag(name, version, stored_key(key or ""), value, stage)
+        if own is None:
+            _retried(super().set_model_version_tag)(name, version, stored_key(key or ""), value, stage)
         else:
-            super().set_registered_model_tag(name, f"{record_key(own)}.{key}", value)
+            _retried(super().set_registered_model_tag)(name, f"{record_key(own)}.{key}", value)
 
     def _plain(self, versions: Iterable[ModelVersion]) -> list[ModelVersion]:
         """Give the records of versions their plain names."""

@@ -15,7 +15,6 @@ from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
 from mlops.registry.names import ABSENT, DIFFERS_TAG, GATE_TAG, LOOK_TAG
-from mlops.registry.retries import retried
 from rlft.gates.identity import gate_id, is_same_gate, shared, sketch
 from rlft.gates.looks import Look, next_look
 from rlft.power import Apart
@@ -48,7 +47,7 @@ def count_look(
         return known
     if own not in tags and not (following := next_look(_looks(tags, this, tasks), looks)).is_allowed:
         return following
-    note = retried(client.set_registered_model_tag)
+    note = client.set_registered_model_tag
     note(name, GATE_TAG + this, tasks)
     note(name, own, f"/{looks}/")
     look = _looks(client.get_registered_model(name).tags, this, tasks)
@@ -124,7 +123,7 @@ def note_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: 
     """Note how far apart the policies of a decision on a gate are, for the next run."""
     client = RegistryClient(tracking_uri)
     kept = " ".join(map(repr, (apart.squared, *(apart.ends or ()))))
-    retried(client.set_registered_model_tag)(name, f"{DIFFERS_TAG}{gate_id(gate)}.{metric}", kept)
+    client.set_registered_model_tag(name, f"{DIFFERS_TAG}{gate_id(gate)}.{metric}", kept)
 
 
 def last_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str) -> Apart | None:

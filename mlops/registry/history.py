@@ -3,56 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
+from mlops.registry.changes import Move, why_not_again, why_not_promoted
 from mlops.registry.client import RegistryClient
-from mlops.registry.ledger import Ledger, all_versions, read_ledger
+from mlops.registry.decisions import Ledger, read_ledger, waiting
 from mlops.registry.names import REASONS_TAG
-from mlops.registry.reasons import why_not_again, why_not_promoted
-from mlops.registry.spells import Move, Spell, find_spells
-from mlops.registry.verdicts import waiting
 
 _HOW = {"promotion": "promoted", "approval": "approved", "rollback": "rolled back"}
-_OUTSIDE = "moved outside rlft"
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
     """A time in which a version was champion, or none was (`version` is `None`).
 
-    It began between `since_earliest` and `since`, and ended between `until_earliest` and `until`, which are the same
-    time where a client of rlft has noted it; `None` is a time that is not known, and as an end one that has not come.
-    `by` is a name, with whether MLflow has vouched for it in `is_verified`. `why` has the sentences of the decision at
-    the gate, too; `reason` is what the person has said.
+    It began at `since` and ended at `until`, `None` where another client moved the alias, and of what has not ended.
+    `by` is a name, with whether MLflow has vouched for it in `verified`. `why` has the sentences of the decision at the
+    gate, too; `reason` is what the person has said.
     """
 
     version: str | None
-    since_earliest: datetime | None
     since: datetime | None
-    until_earliest: datetime | None
     until: datetime | None
     how: str
     by: str | None
-    is_verified: bool
+    verified: bool
     why: tuple[str, ...]
     reason: str
-    is_confirmed: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `rlft history --json` prints it."""
-        times = {name: getattr(self, name) for name in ("since_earliest", "since", "until_earliest", "until")}
-        return {
-            "version": self.version,
-            **{name: time.isoformat() if time else None for name, time in times.items()},
-            "how": self.how,
-            "by": self.by,
-            "verified": self.is_verified,
-            "why": list(self.why),
-            "reason": self.reason,
-            "confirmed": self.is_confirmed,
-        }
+        times = {name: time and time.isoformat() for name, time in (("since", self.since), ("until", self.until))}
+        return asdict(self) | times | {"why": list(self.why)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +84,9 @@ class History:
 def read_history(client: RegistryClient, name: str) -> History:
     """Return the history of a registered model. Raises what MLflow raises."""
     ledger = read_ledger(client, name)
-    tags = {str(each.version): each.tags for each in all_versions(client, f"name = '{name}'")}
-    past = tuple(_told(spell, tags) for spell in find_spells(ledger.moves))
-    return History(name, ledger.champion, past, tuple(waiting(client, name, ledger)), _not_promoted(ledger, tags))
+    tags = {str(each.version): each.tags for each in client.all_versions(f"name = '{name}'")}
+    past = tuple(_past(move, end, tags) for move, end in zip_longest(ledger.moves, ledger.moves[1:]))
+    return History(name, ledger.champion, past, tuple(waiting(client, ledger)), _not_promoted(ledger, tags))
 
 
 def _not_promoted(ledger: Ledger, tags: Mapping[str, Mapping[str, str]]) -> tuple[NotPromoted, ...]:
@@ -115,25 +100,21 @@ def _not_promoted(ledger: Ledger, tags: Mapping[str, Mapping[str, str]]) -> tupl
     )
 
 
-def _told(spell: Spell, tags: Mapping[str, Mapping[str, str]]) -> Past:
-    change, end = spell.began.change, spell.ended
-    of_gate = tags.get(spell.version or "", {}).get(REASONS_TAG, "").splitlines()
-    by_person = change.why if change and change.kind != "promotion" else ()
-    who = change.who if change else None
+def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -> Past:
+    change = move.change
+    until = end.change.at if end and end.change else None
+    if change is None:
+        return Past(move.to, None, until, "moved outside rlft", None, False, (), "")
+    gate = tuple(tags.get(change.to, {}).get(REASONS_TAG, "").splitlines()) if change.kind != "rollback" else ()
+    said = tuple(line for line in change.why if line not in gate)  # an earlier rlft noted both
+    who = change.who
     return Past(
-        version=spell.version,
-        since_earliest=spell.began.earliest,
-        since=spell.began.latest,
-        until_earliest=end.earliest if end else None,
-        until=end.latest if end else None,
-        how=_how(spell.began),
+        version=change.to,
+        since=change.at,
+        until=until,
+        how=_HOW[change.kind],
         by=who.name if who else None,
-        is_verified=bool(who and who.verified),
-        why=change.why if change else (),
-        reason=" ".join(line for line in by_person if line not in of_gate),
-        is_confirmed=change is not None and change.done is not None,
+        verified=bool(who and who.verified),
+        why=(*said, *gate),
+        reason=" ".join(said),
     )
-
-
-def _how(move: Move) -> str:
-    return _HOW.get(move.how, _OUTSIDE)

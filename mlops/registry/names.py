@@ -13,13 +13,12 @@ RUN_NAME_TAG = "zenml.run_name"  # of a version and an MLflow run: ZenML's name 
 CHAMPION, CHALLENGER = "champion", "challenger"
 FORMAT_TAG = "rlft.format"  # of a version: that of its tags and files (`rlft.formats.VERSION`)
 RUN_TAG, MODEL_TAG = "rlft.run_id", "rlft.model_id"
-# Of a version: that its aliases were set, that its gate was passed, and that changes of `champion` are noted since.
-DONE_TAG, PROMOTE_TAG, NOTED_TAG = "rlft.aliases_set", "rlft.promote", "rlft.changes_noted"
+PROMOTE_TAG = "rlft.promote"  # of a version: whether its gate was passed
 # Of a version: whether a person has approved it; which champion its gate compared it with (no text: none), that one's
 # hash of weights, and the tag of the registered model that holds which look at its gate this was.
 APPROVAL_TAG = "rlft.approval"
 COMPARED_TAG, COMPARED_HASH_TAG, DECIDED_TAG = "rlft.compared.version", "rlft.compared.weights_hash", "rlft.decided_at"
-VERDICT_TAG = "rlft.verdict"  # of a version: who decided about it, when and why
+VERDICT_TAG = "rlft.verdict"  # of a version: who rejected it, when and why
 WITHHELD_TAG = "rlft.withheld"  # of a version: why it did not become champion although its gate was passed
 AGAIN_TAG = "rlft.decided_again"  # of a version: why the newest comparison, made once more, has not promoted it
 REASONS_TAG = "rlft.reasons"  # of a version: the sentences of its decision
@@ -36,14 +35,12 @@ RECORDS = frozenset(
         RUN_NAME_TAG,
         RUN_TAG,
         MODEL_TAG,
-        NOTED_TAG,
         COMPARED_TAG,
         COMPARED_HASH_TAG,
         DECIDED_TAG,
         REASONS_TAG,
         HASH_TAG,
         FILES_TAG,
-        DONE_TAG,
         PROMOTE_TAG,
         VERDICT_TAG,
         WITHHELD_TAG,
@@ -57,8 +54,8 @@ RECORDS = frozenset(
 """The tags of a version that rlft reads again and no person needs; `mlops.registry.client` says how they are stored."""
 # Of a registered model: how often a gate was looked at, and changes of `champion` (`mlops.registry.gates`, `.changes`).
 GATE_TAG, LOOK_TAG, DIFFERS_TAG = "rlft.gate.", "rlft.look.", "rlft.differs."
-CHANGE_TAG, CHANGED_TAG = "rlft.change.", "rlft.changed."
-LOGS = (GATE_TAG, LOOK_TAG, DIFFERS_TAG, CHANGE_TAG, CHANGED_TAG)
+CHANGE_TAG = "rlft.change."
+LOGS = (GATE_TAG, LOOK_TAG, DIFFERS_TAG, CHANGE_TAG)
 """Begin the names of tags of a registered model that rlft reads again and no person needs."""
 HIDDEN = "mlflow."
 """Begins the names of tags that MLflow keeps for machines, and shows nobody."""
@@ -72,15 +69,13 @@ def stored_key(key: str) -> str:
 def plain_tags(tags: Mapping[str, str], of_model: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return tags with the records among them, and those that `of_model` has of the version, under their plain names.
 
-    Of several of one name the one that was written last counts: what was set later, hidden tags and records of earlier
-    rlft, which are tags of the version, and then plain ones.
+    Of several of one name the one that was set later counts.
     """
-    hidden = {plain: kept for key, kept in tags.items() if (plain := _plain_key(key)) != key}
-    own, of_model = hidden.pop(RECORD_TAG, "{}"), of_model or {}
+    plain = {_plain_key(key): kept for key, kept in tags.items()}
+    own, of_model = plain.pop(RECORD_TAG, ""), of_model or {}
     stored = record_key(own)
     later = {key.removeprefix(f"{stored}."): kept for key, kept in of_model.items() if key.startswith(f"{stored}.")}
-    plain = {key: kept for key, kept in tags.items() if _plain_key(key) == key}
-    return plain | _unpacked(of_model.get(stored, own)) | hidden | later
+    return plain | _unpacked(of_model.get(stored, "{}")) | later
 
 
 def record_key(own: str) -> str:

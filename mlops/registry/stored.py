@@ -85,15 +85,9 @@ def damaged_versions(tracking_uri: str) -> Iterator[DamagedError | FormatVersion
     That of a version in a format that is not read is an FormatVersionError.
     """
     client = RegistryClient(tracking_uri)
-    token = None
-    while True:
-        page = client.search_model_versions(max_results=1000, page_token=token)
-        for version in page:
-            if HASH_TAG in version.tags:
-                try:
-                    check_version(client, version)
-                except (DamagedError, FormatVersionError) as damage:
-                    yield damage
-        token = page.token
-        if not token:
-            return
+    for version in client.all_versions():
+        if HASH_TAG in version.tags:
+            try:
+                check_version(client, version)
+            except (DamagedError, FormatVersionError) as damage:
+                yield damage

@@ -17,35 +17,28 @@ from typing import Any
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
-from mlops.registry.aliases import move_aliases
-from mlops.registry.better import note_better
+from mlops.registry.changes import approval_of, failed_of_all, failing
 from mlops.registry.client import RegistryClient
-from mlops.registry.ledger import all_versions
+from mlops.registry.decisions import note_better, set_aliases
 from mlops.registry.logged_model import ServedFiles, log_model, read_policy, replace_files
-from mlops.registry.moved import why_withheld
 from mlops.registry.names import (
     AGAIN_TAG,
     APPROVAL_TAG,
     COMPARED_HASH_TAG,
     COMPARED_TAG,
     DECIDED_TAG,
-    DONE_TAG,
     FILES_TAG,
     FORMAT_TAG,
     HASH_TAG,
     HIDDEN,
     MODEL_TAG,
-    NOTED_TAG,
     PASSED_TAG,
     PROMOTE_TAG,
     REASONS_TAG,
     RUN_TAG,
     WITHHELD_TAG,
 )
-from mlops.registry.people import who_am_i
-from mlops.registry.reasons import failed_of_all, failing
 from mlops.registry.stored import check_weights, is_whole
-from mlops.registry.verdicts import approval_of
 from rlft.blocks import Block
 from rlft.formats import VERSION
 from rlft.markdown import bullets, paragraph, plain
@@ -78,12 +71,12 @@ def register_policy_version(
     """Log the policy under an existing MLflow run, register it, and set its aliases.
 
     It becomes `challenger`, and `champion` too if `decision.promote`. Weights that this run has registered already are
-    not registered again, and aliases that were set once are not set again: a replay does not undo a rollback. An alias
-    never moves to an older version, whoever comes last. With `anew` the weights may have been decided on before: if
+    not registered again, and a replay does not undo a rollback: `champion` never moves to a version that is no newer
+    than all that were it. With `anew` the weights may have been decided on before: if
     they are to be promoted now, by another look or beside another champion, they become a version more, as its number
     says that this came later; if not, only the reason is noted. With `approval` a version that would be promoted waits
-    for a person. If the champion that the decision compared with (`mlops.registry.moved.decided_with` in `tags`) was
-    taken back meanwhile, or another run has promoted a version meanwhile, the version is withheld. `result` heads its
+    for a person. If the champion that the decision compared with (`mlops.registry.decisions.decided_with` in `tags`) is
+    not the champion any more, the version is withheld. `result` heads its
     description: what came of the run. `max_new_tokens` is the default of a request, `description` maps names of
     `mlops.registry.logged_model.DESCRIPTION` to the texts that are stored beside the policy. `alone` keeps other
     processes from registering, if something can; it is entered once, when the weights have been uploaded. Files of a
@@ -107,10 +100,11 @@ def register_policy_version(
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
             all_tags, text = {**own, **waiting, **(tags or {})}, _described(client, run_id, decision, result)
             version = _create_version(client, name, run_id, model_id, all_tags, text)
-        if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
-            _set_aliases(client, version, decision)
         elif anew and not decision.promote:
-            _note_again(client, version, decision)
+            client.set_model_version_tag(
+                name, str(version.version), AGAIN_TAG, "\n".join(failing(decision.reasons) or decision.reasons)
+            )
+        set_aliases(client, version)
     return _registered(client, name, str(version.version))
 
 
@@ -122,24 +116,6 @@ def _mend_files(client: RegistryClient, run_id: str, version: ModelVersion, file
         logger.warning("%s: the files of version %s are damaged, and are stored anew", name, number)
         files_hash = replace_files(client, run_id, version.tags[MODEL_TAG], files)
         client.set_model_version_tag(name, number, FILES_TAG, files_hash)
-
-
-def _note_again(client: RegistryClient, version: ModelVersion, decision: Decision) -> None:
-    """Note on a version that has been decided on before why it is not promoted by another decision, either."""
-    failed = failing(decision.reasons) or decision.reasons
-    client.set_model_version_tag(version.name, str(version.version), AGAIN_TAG, "\n".join(failed))
-
-
-def _set_aliases(client: RegistryClient, version: ModelVersion, decision: Decision) -> None:
-    """Set the aliases of a version that has none of its own yet: also `champion`, unless it waits or is withheld."""
-    name, number = version.name, str(version.version)
-    promote = decision.promote and APPROVAL_TAG not in version.tags
-    if promote and (withheld := version.tags.get(WITHHELD_TAG) or why_withheld(client, version)):
-        logger.warning("%s: version %s does not become the champion: %s", name, number, withheld)
-        client.set_model_version_tag(name, number, WITHHELD_TAG, withheld)
-        promote = False
-    who = who_am_i(client.tracking_uri) if promote else None
-    move_aliases(client, name, int(number), promote=promote, who=who, why=decision.reasons)
 
 
 def _registered(client: RegistryClient, name: str, number: str) -> RegisteredVersion:
@@ -170,7 +146,6 @@ def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dic
         "rlft.round": str(policy.get("round", "")),
         PROMOTE_TAG: str(decision.promote).lower(),
         REASONS_TAG: "\n".join(decision.reasons)[:_LONGEST_REASONS],
-        NOTED_TAG: "true",
         PASSED_TAG: "passes" if decision.promote else f"fails: {', '.join(failed)}" if failed else "fails",
     }
 
@@ -197,9 +172,9 @@ def _find_version(
 ) -> ModelVersion | None:
     """Return the newest version of these weights that this run has registered, or `None`.
 
-    With `by`, tags of `mlops.registry.moved.decided_with`, it must also have been made by this decision.
+    With `by`, tags of `mlops.registry.decisions.decided_with`, it must also have been made by this decision.
     """
-    of_run = all_versions(client, f"name = '{name}' AND run_id = '{run_id}'")
+    of_run = client.all_versions(f"name = '{name}' AND run_id = '{run_id}'")
     same = [each for each in of_run if each.tags.get(HASH_TAG) == weights_hash]
     version = max(same, key=lambda each: int(each.version), default=None)
     if version is None or by is None:

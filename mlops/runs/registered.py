@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import sqlite3
-from datetime import UTC, datetime
 
 from mlops.ids import PARENT_TAG, SWEEP_TAG
-from mlops.registry.changes import read_changes
+from mlops.registry.changes import find_moves, read_changes, waits
 from mlops.registry.names import CHAMPION, HASH_TAG, ZENML_TAG, plain_tags
-from mlops.registry.spells import find_moves
-from mlops.registry.verdicts import waits
 from mlops.runs.listed import ListedRun
 from mlops.summary.result import EARLIER_GPU_HOURS, GPU_HOURS
 from mlops.tracking.root_tags import OLD_ROOT_RUN_TAG, ROOT_RUN_TAG
@@ -110,6 +107,6 @@ def _marks(database: sqlite3.Connection, version: tuple[str, str]) -> tuple[str,
         "SELECT max(version) FROM registered_model_aliases WHERE name = ? AND alias = ?", (name, CHAMPION)
     ).fetchone()
     now = None if champion is None else str(champion)
-    moves = find_moves(read_changes(plain_tags(of_model)), now, datetime.now(UTC))
+    moves = find_moves(read_changes(plain_tags(of_model)), now)
     was = ("was champion",) if number != now and any(move.to == number for move in moves) else ()
     return (*was, *(("waits for approval",) if waits(own, number, moves) else ()))

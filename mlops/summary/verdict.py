@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mlops.registry.reasons import failed_of_all, failing
+from mlops.registry.changes import failed_of_all, failing
 from mlops.summary.controls import cost_note, label_of, unbeaten_controls, weak_controls
 from mlops.summary.headline import nothing_is_full, qualifications
 from mlops.summary.sections import AlarmSection, Difference, Metrics, SeveralAttempts

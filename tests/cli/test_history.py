@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from cli import app as cli
 from mlops.display import terminal
 from mlops.registry.client import RegistryClient
-from mlops.registry.moved import decided_with
+from mlops.registry.decisions import decided_with
 from tests.mlops.registry.small_policy import SmallRegistry
 
 

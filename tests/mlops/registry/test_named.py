@@ -2,8 +2,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.registry.named import NamedVersion, find_version, split_version
-from mlops.registry.names import HASH_TAG
-from mlops.registry.versions import MODEL_TAG
+from mlops.registry.names import HASH_TAG, MODEL_TAG
 from rlft.errors import RlftError
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mlops.registry.changes import Person
+from mlops.registry.decisions import roll_back
 from mlops.registry.history import read_history
-from mlops.registry.people import Person
-from mlops.registry.rollback import roll_back
 from rlft.errors import RefusedError
 from tests.mlops.registry.small_policy import SmallRegistry
 
@@ -19,7 +19,7 @@ def registry(tmp_path):
 
 
 def back(registry, to=None):
-    return roll_back(registry.client, registry.name, to, "it is rude", ANN).version
+    return roll_back(registry.client, registry.name, to, "it is rude", ANN).to
 
 
 def test_one_rollback_after_another_goes_ever_further_back_and_can_be_undone(registry):
@@ -37,11 +37,11 @@ def test_one_rollback_after_another_goes_ever_further_back_and_can_be_undone(reg
     past = read_history(registry.client, registry.name).past
     assert [each.version for each in past] == ["1", "2", "3", "2", "1", "3", "5"]
     assert [each.how for each in past[3:]] == ["rolled back", "rolled back", "rolled back", "promoted"]
-    assert {(each.by, each.is_verified) for each in past if each.how == "rolled back"} == {("ann", True)}
+    assert {(each.by, each.verified) for each in past if each.how == "rolled back"} == {("ann", True)}
     assert past[0].why == ("passes: base",)
     assert past[0].by
     assert "@" in past[0].by
-    assert not past[0].is_verified
+    assert not past[0].verified
 
 
 def test_what_is_refused_changes_nothing(registry):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.names import NOTED_TAG, PROMOTE_TAG, RECORDS, record_key
+from mlops.registry.names import PROMOTE_TAG, RECORDS, record_key
 from mlops.registry.versions import open_name
 
 WRITES = ("set_registered_model_tag", "set_registered_model_alias", "set_model_version_tag")
@@ -19,23 +18,20 @@ class Killed(BaseException):
 
 
 class CountedClient(RegistryClient):
-    """Ends at its write number `at`, from 1: before it is made, or `after`, when nobody has heard of it.
+    """Is killed at its write number `at`, from 1: before it is made, or `after`."""
 
-    `error` is what it ends with. Writes that come after it are made.
-    """
-
-    def __init__(self, address: str, at: int = 0, *, after: bool = False, error: type[BaseException] = Killed) -> None:
+    def __init__(self, address: str, at: int = 0, *, after: bool = False) -> None:
         super().__init__(address)
         self.written: list[str] = []
-        self.at, self.after, self.error = at, after, error
+        self.at, self.after = at, after
 
     def _write(self, kind: str, *arguments: str) -> None:
         self.written.append(kind)
         if len(self.written) == self.at and not self.after:
-            raise self.error("cut off before")
+            raise Killed
         getattr(super(), kind)(*arguments)
         if len(self.written) == self.at:
-            raise self.error("cut off after")
+            raise Killed
 
     def set_registered_model_tag(self, name, key, value):
         self._write("set_registered_model_tag", name, key, value)
@@ -47,15 +43,10 @@ class CountedClient(RegistryClient):
         self._write("set_model_version_tag", name, version, key, value)
 
 
-def away(said: str) -> MlflowException:
-    """What a server that dies in the middle looks like."""
-    return MlflowException(said)
-
-
 def add_version(client: MlflowClient, name: str, promote: bool = True, **tags: str) -> int:
     """Add a version without files, as a registration has left it before it sets aliases."""
     open_name(client.tracking_uri, name)
-    own = {PROMOTE_TAG: str(promote).lower(), NOTED_TAG: "true"}
+    own = {PROMOTE_TAG: str(promote).lower()}
     return int(client.create_model_version(name, source=f"file:/{name}", tags=own | tags).version)
 
 

@@ -17,10 +17,7 @@ from mlops.display.terminal import Terminal
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
-from mlops.registry.changes import next_change
-from mlops.registry.people import Person
-from mlops.registry.spells import find_moves
-from mlops.registry.verdicts import Verdict, waits
+from mlops.registry.changes import Change, Person
 from mlops.removal.plan import own_files, why_kept
 from mlops.runs.last_sign import last_sign
 from mlops.runs.listing import list_runs, sweeps_of, to_json
@@ -202,12 +199,13 @@ def test_past_champions_and_versions_that_wait_are_marked(made):
     for name, run in (("one", "m1"), ("two", "m2")):
         made.attempt(name, "completed", 3, mlflow_run_id=run, status="improved")
     person = Person(name="ann")
-    first = next_change([], "promotion", None, "2", person)
-    back = next_change([first], "rollback", "2", "1", person)
+    first, later = (datetime(2026, 11, day, tzinfo=UTC) for day in (1, 2))
+    promoted = Change(kind="promotion", to="2", who=person, at=first)
+    back = Change(kind="rollback", before="2", to="1", who=person, at=later)
     with closing(sqlite3.connect(made.home.root / "mlflow.db", isolation_level=None)) as database:
         database.execute("UPDATE registered_model_aliases SET version = 1 WHERE alias = 'champion'")
-        for change in (first, back):
-            note = ("tiny", f"rlft.change.{change.id}", change.model_dump_json())
+        for change in (promoted, back):
+            note = ("tiny", f"rlft.change.{change.kind}", change.model_dump_json())
             database.execute("INSERT INTO registered_model_tags VALUES (?, ?, ?)", note)
         database.execute("INSERT INTO model_version_tags VALUES ('tiny', 3, 'rlft.approval', 'pending')")
         marks = {run.name: run.marks for run in list_runs(made.home).runs}
@@ -215,23 +213,9 @@ def test_past_champions_and_versions_that_wait_are_marked(made):
         database.execute("""INSERT INTO model_version_tags VALUES ('tiny', 3, 'rlft.verdict', '{}')""")
         # A verdict that is damaged says nothing, and `rlft approve` takes the version still.
         assert {run.name: run.marks for run in list_runs(made.home).runs}["two"] == ("waits for approval",)
-        verdict = Verdict(verdict="rejected", who=person, at=datetime.now(UTC)).model_dump_json()
+        verdict = Change(kind="rejection", to="3", who=person, at=later).model_dump_json()
         database.execute("UPDATE model_version_tags SET value = ? WHERE key = 'rlft.verdict'", (verdict,))
         assert {run.name: run.marks for run in list_runs(made.home).runs}["two"] == ()
-
-
-def test_a_version_that_another_client_made_champion_waits_on_until_it_is_approved():
-    """As `rlft approve` has it, which takes a version that nobody has approved, whatever the alias names."""
-    asked_at = datetime.now(UTC)
-    pending = {"rlft.approval": "pending"}
-    first = next_change([], "promotion", None, "2", None)
-    by_hand = find_moves([first.model_copy(update={"done": asked_at})], "3", asked_at)
-    assert [(move.to, move.how) for move in by_hand] == [("2", "promotion"), ("3", "outside")]
-    assert waits(pending, "3", by_hand)
-    approval = next_change([first], "approval", "2", "3", Person(name="ann"))
-    assert not waits(pending, "3", find_moves([first, approval], "3", asked_at))  # cut short before its verdict
-    assert not waits({"rlft.approval": "approved"}, "3", by_hand)
-    assert not waits({}, "3", by_hand)
 
 
 DAMAGES = {"missing": None, "empty": "", "half": '{"status": "impro', "null": "null", "types": '{"status": 3}'}
@@ -285,7 +269,8 @@ def test_a_run_stays_where_it_cannot_be_known_whether_it_made_the_champion(made)
 def test_a_run_is_known_by_the_record_of_the_version_that_it_made(made, stays):
     run_id = made.attempt("lost", "completed", 5)
     record = json.dumps({"rlft.weights_hash": "h", "zenml.run_id": run_id if stays else "another"})
-    mlflow(made, f"INSERT INTO model_version_tags VALUES ('tiny', 3, 'mlflow.rlft.record', '{record}')")
+    mlflow(made, "INSERT INTO model_version_tags VALUES ('tiny', 3, 'mlflow.rlft.record', 'own')")
+    mlflow(made, f"INSERT INTO registered_model_tags VALUES ('tiny', 'mlflow.rlft.record.own', '{record}')")
     said = why_kept(list_runs(made.home).runs[0], resumable_too=True)
     assert (said is not None and said.startswith("tiny 3 is of this run, and has an alias; remove the")) == stays
 
