@@ -49,14 +49,14 @@ def compare(
             raise RlftError(what, where="RUN", fix=f"name two to {_MOST_RUNS} runs; `rlft runs` lists them")
         home = find_home()
         check_entries(home)
-        from mlops.stacks.stack import connect
-
-        connect(home, stack)
         from cli.compared import show_comparison
         from mlops.stored.contrast import stored_runs
         from mlops.stored.contrasted import make_comparison
+        from mlops.stored.rollouts import open_run
 
         if split is ComparedSplit.GATE:
             errors.print(CHOOSING)
-        found = make_comparison(stored_runs(runs, split.value, home), split.value, tasks)
+        found = make_comparison(
+            stored_runs([open_run(home, run, stack) for run in runs], split.value), split.value, tasks
+        )
         console.write_json(found) if as_json else show_comparison(console, found)

@@ -37,13 +37,12 @@ def diagnose(
         check_entries(home)
         if (end := how_it_ended(home, run)) != KILLED:
             errors.print(end)
-        from mlops.stacks.stack import connect
-
-        connect(home, stack)
         from mlops.stored.diagnosis import stored_change, stored_history
+        from mlops.stored.rollouts import open_run
         from rlft.diagnosis import diagnose as find
 
-        history, change = stored_history(run), stored_change(home, run)
+        found = open_run(home, run, stack)
+        history, change = stored_history(found), stored_change(found)
         history = replace(history, improved=change is not None and change.is_above_zero)
         findings = find(history)
         if as_json:

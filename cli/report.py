@@ -31,17 +31,14 @@ def report(
             _check_target(to)  # before anything is looked up
         home = find_home()
         check_entries(home)
-        from mlops.stacks.stack import connect
-
-        connect(home, stack)
-        from mlops.runs.finding import find_run, name_of
         from mlops.stored.report import make_report
+        from mlops.stored.rollouts import open_run
         from rlft.files import write_file
 
-        found = find_run(run)
-        file = to or Path(f"{name_of(found)}.html")
+        found = open_run(home, run, stack)
+        file = to or Path(f"{found.name}.html")
         _check_target(file)
-        write_file(file, make_report(home, str(found.id)))
+        write_file(file, make_report(found))
         console.print(f"{file} ({file.stat().st_size / 1000:.0f} kB)")
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -17,10 +17,6 @@ from mlops.display.terminal import console, errors, styled
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.home.last_calls import KILLED, how_it_ended
-
-if TYPE_CHECKING:
-    from mlops.stored.rollouts import ScoredRound
-
 
 _WIDE = 120  # columns of a terminal in which the list has room for more than the result
 _BEGINNING = 30  # characters of a prompt or an answer in the list, and half as many in a narrow terminal
@@ -70,7 +66,9 @@ def show(
         check_entries(home)
         if (end := how_it_ended(home, run)) != KILLED:
             errors.print(end)
-        scored = _read(run, round, stack)
+        from mlops.stored.rollouts import load_round, open_run
+
+        scored = load_round(open_run(home, run, stack), round)
         if rollout is None:
             rows = [row for row in scored.rows() if only is None or _IS_OF_KIND[only](row)]
             if as_json:
@@ -81,22 +79,6 @@ def show(
         else:
             record = scored.record(scored.find(rollout))
             console.write_json(record) if as_json else show_record(record, full=full)
-
-
-def _read(run: str, round: str, stack: str | None) -> ScoredRound:
-    """Read a round from the home's files if it is found there, else through ZenML, which takes seconds to import."""
-    home = find_home()
-    if stack is None:
-        from mlops.stored.files import read_round
-
-        if (read := read_round(home, run, round)) is not None:
-            return read
-    from mlops.stacks.stack import connect
-
-    connect(home, stack)
-    from mlops.stored.rollouts import load_round
-
-    return load_round(run, round)
 
 
 def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str, there: str) -> None:

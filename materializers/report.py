@@ -8,12 +8,12 @@ import json
 import os
 from typing import Any, ClassVar
 
-from pydantic import TypeAdapter
 from zenml.enums import ArtifactType, VisualizationType
 
 from materializers.disk import writing
 from materializers.sealed import SealedMaterializer
 from rlft.formats import KEY, REPORT
+from rlft.storage import report_of
 from rlft.types import Report
 
 _NAME = "report.json"
@@ -44,11 +44,9 @@ class ReportMaterializer(SealedMaterializer):
         """
         content = self.read_file(_NAME)
         with self.reading(_NAME):
-            stored = json.loads(content)
-            REPORT.check(stored.pop(KEY, None))
             if not (isinstance(data_type, type) and issubclass(data_type, Report)):  # pydantic would call a function
                 raise TypeError(f"{data_type!r} is no kind of report")
-            return TypeAdapter(data_type).validate_python(stored)
+            return report_of(content, data_type)
 
     def compute_content_hash(self, data: Any) -> str:
         """Return the hash of the report without the fields that are `passing`."""

@@ -76,9 +76,15 @@ class SealedMaterializer(BaseMaterializer):
             raise known.damage(name, f"this file cannot be read: {type(cause).__name__}: {cause}") from cause
 
     def extract_full_metadata(self, data: Any) -> dict[str, Any]:
-        """Return ZenML's metadata with the hash of the seal, by which a seal that is gone or changed is noticed."""
+        """Return ZenML's metadata with size and sha256 of each file, and the hash of the seal."""
         found = super().extract_full_metadata(data)
-        return found if self._seal is None else {**found, "seal": self._seal.digest}
+        if self._seal is None:
+            return found
+        return {
+            **found,
+            "seal": self._seal.digest,
+            "files": {name: list(each) for name, each in self._seal.files.items()},
+        }
 
     def _seal_place(self) -> str:
         return seal_place(self.artifact_store.path, self.uri)

@@ -68,7 +68,7 @@ class _TableMaterializer(SealedMaterializer):
         if data is None:
             content = self.read_file(self.FILE_NAME)
             with self.reading(self.FILE_NAME):
-                data = self.from_table(pq.ParquetFile(pa.BufferReader(content)).read())  # `read_table` imports pandas
+                data = self.from_table(storage.table_of(content))
             WARM.put(self._file, data)
         return data
 

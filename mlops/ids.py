@@ -15,6 +15,7 @@ from mlops.registry.names import REGISTRATION
 PIPELINE, EVALUATE = "train", "evaluate"
 RESCORE, RETRAIN = "rescore", "retrain"
 OTHERS = (EVALUATE, RESCORE, RETRAIN)  # pipelines whose runs are not resumed: their command is given again
+KINDS = {EVALUATE: "an evaluation", RESCORE: "a rescoring", RETRAIN: "a retraining"}
 REPLAY_TAG = "replay_of"  # the key of the tag `replay_of=NAME`, and, after `rlft.`, of the tag of the MLflow run
 EXPERIMENT_TAG = "experiment"  # the key of the tag `experiment=NAME` that all runs of an experiment have
 RUN_TAG = "run"  # the key of the tag `run=NAME` that all attempts at a run have
@@ -38,6 +39,10 @@ class Stored:
         """Return the id of the step at the call of this name, such as `train_grpo_r007`; without one the step's own."""
         return step_id(self.step, name) if name else self.step
 
+    def readers(self, name: str) -> tuple[str, ...]:
+        """Return the ids of the steps that a replay has given, in place of this step, what another run has stored."""
+        return tuple(step_id(reader, name or TRAINED) for reader in _READERS.get(self.output, ()))
+
 
 ROLLOUTS = Stored("generate_rollouts", "rollouts", "rollouts.parquet")
 REWARDS = Stored("score_rewards", "rewards", "rewards.parquet")
@@ -50,6 +55,12 @@ TASKS = Stored("ingest_tasks", "tasks", "tasks.parquet")
 FITTING_TASKS = Stored("leave_out_tasks", TASKS.output, TASKS.file)  # where the model cannot read all of them
 DRAW = Stored("draw_tasks", "draw", "report.json")
 PASS_RATES = Stored("note_pass_rates", "pass_rates", "report.json")
+# By output: a replay gives it to these steps as an input of the same name.
+_READERS = {
+    ROLLOUTS.output: (REWARDS.step, TRAIN_REPORT.step),
+    REWARDS.output: (TRAIN_REPORT.step,),
+    TASKS.output: (EVALUATION.step,),
+}
 _OF_A_ROUND = "|".join(stored.step for stored in (DRAW, ROLLOUTS, REWARDS, TRAIN_REPORT, UNUSED, PASS_RATES))
 
 

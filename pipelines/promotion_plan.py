@@ -19,6 +19,7 @@ from mlops.runs.finding import finished_steps, name_of, resumable_attempt, steps
 from mlops.runs.starting import Resumed, registry_name, resumed
 from mlops.stored.policies import stored_policy
 from mlops.stored.rollouts import stored_tasks
+from mlops.stored.shared import SharedRun
 from mlops.tracking.address import HOME, tracking_address
 from mlops.tracking.answers import answering
 from pipelines.gate import check_slices
@@ -59,7 +60,7 @@ def plan_promotion(home: Home, run: PipelineRunResponse, overrides: Sequence[str
         )
     again = resumed(attempt, tracking_uri, overrides, anew=True)
     policy = stored_policy(home, name, "best", None)
-    if (tasks := stored_tasks(attempt)) is not None:
+    if (tasks := stored_tasks(SharedRun(home, attempt))) is not None:
         check_slices(tasks.split("gate"), again.config)  # before there is an attempt that would fail by it
     address = tracking_address(tracking_uri or HOME)
     with answering(address):

@@ -44,7 +44,7 @@ def noting(summary: ReplaySummary, tracker: Tracker) -> Note:
 
 def changed_sides(source: Source, now: EnvironmentFingerprints) -> list[str]:
     """Return which sides of the environment's code, `harness` and `reward`, differ from those of the run."""
-    then = begun_with(attempts_of(source.run))
+    then = begun_with(attempts_of(source.run.found))
     current = {HARNESS: now.harness, REWARD: now.reward}
     return [side for side, digest in current.items() if side in then and then[side] != digest]
 

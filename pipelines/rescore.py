@@ -17,7 +17,6 @@ from mlops.runs.labels import labels_of
 from mlops.runtime.environment import open_environment
 from mlops.runtime.runtime import pipeline_environment, start_runtime, stop_runtime
 from mlops.stored.replayed import Source, StoredRound, find_source
-from mlops.stored.rollouts import stored_artifact, stored_output
 from mlops.summary.replays import RescoreSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
@@ -113,7 +112,7 @@ def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri
         meet_judges(settings, stages.show, noting(summary, tracker))
         tasks = _tasks(stages, found, tracking_uri)
         _note_environment(summary, stages, found, tasks.load(), rounds[0])
-        before = stored_output(found.run, AUDIT, "")
+        before = found.run.output(AUDIT, "")
         summary.audit_before = before and _audit_as_json(before)
         if settings.reward.audit:
             audit = stages.audit(tasks).load()
@@ -162,8 +161,8 @@ def _evaluate_arms(stages: Stages, tasks: Artifact, source: Source, summary: Res
     """Evaluate the stored attempts of the arms by the new reward, beside what the run's reward said of them."""
     made: dict[str, tuple[Evaluation, Evaluation]] = {}
     for arm in _ARMS:
-        then = stored_output(source.run, EVALUATION, arm)
-        rollouts = stored_artifact(source.run, ROLLOUTS, arm)
+        then = source.run.output(EVALUATION, arm)
+        rollouts = source.run.artifact(ROLLOUTS, arm)
         if then is None or rollouts is None:
             continue
         scored = _score(stages, tasks, rollouts, arm, summary)

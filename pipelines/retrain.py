@@ -22,7 +22,6 @@ from mlops.runtime.environment import code_of_run
 from mlops.runtime.runtime import start_runtime, stop_runtime
 from mlops.stored.policies import noted_weights, stored_policy
 from mlops.stored.replayed import Source, StoredRound, find_source, policy_before
-from mlops.stored.rollouts import stored_output
 from mlops.summary.arms import arm_metrics
 from mlops.summary.replays import RetrainSummary
 from mlops.tracking.address import tracking_address
@@ -181,7 +180,7 @@ def retrain(
         trained = stages.evaluate(rounds.best, tasks, FINAL_SPLITS, TRAINED).load()
         summary.note_judging("validation", add_judging(rounds.validations_judging))
         summary.note_judging("evaluation", trained.judging)
-        theirs = stored_output(found.run, EVALUATION, TRAINED)
+        theirs = found.run.output(EVALUATION, TRAINED)
         summary.final = arm_metrics(trained)
         summary.source_final = {} if theirs is None else arm_metrics(theirs)
         summary.difference = difference(trained, theirs, summary.metric)
@@ -222,7 +221,7 @@ def _summarise(summary: RetrainSummary, source: Source, stages: StoredStages, ro
         for report in rounds.reports
     ]
     for number, report in sorted(rounds.validated.items()):
-        theirs = stored_output(source.run, EVALUATION, validation_name(number))
+        theirs = source.run.output(EVALUATION, validation_name(number))
         other = None if theirs is None else theirs.splits["validation"].metrics.get(summary.metric)
         mine = report.metrics.get(summary.metric)
         summary.validation.append({"rounds": number, "retrained": mine and mine.mean, "source": other and other.mean})

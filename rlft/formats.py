@@ -51,7 +51,7 @@ REWARDS = Format("a table of rewards", newest=4)
 REPORT = Format("a report", newest=1)
 POLICY = Format("a policy", newest=1)
 SEAL = Format("a seal", newest=1)
-PLACES = Format("the table of a run's artifacts", newest=1)
+RUN = Format("what a home holds of a run", newest=1, oldest=1)
 VERSION = Format("a registered version", newest=1)
 
 

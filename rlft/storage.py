@@ -13,14 +13,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
 from rlft import formats
 from rlft.messages import as_messages
 from rlft.outcome import Failure, as_text
-from rlft.types import Judging, Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
+from rlft.types import Judging, Message, Report, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
 _TEXT, _INT, _BOOL, _FLOAT = pa.string(), pa.int64(), pa.bool_(), pa.float64()
 _JSON = pa.string()
+_Report = TypeVar("_Report", bound=Report)
 _Row = TypeVar("_Row")
 
 TASK_SCHEMA = pa.schema(
@@ -78,6 +81,21 @@ _JSON_COLUMNS = {"prompt", "answer", "info", "messages", "state", "parts", "step
 _ARRAY_COLUMNS = {"token_ids": np.int32, "loss_mask": np.bool_, "logprobs": np.float32}
 _FAILURE_COLUMNS = {"error"}  # a `Failure`, stored as text
 _CLOCK_COLUMNS = {"seconds", "judging"}  # left out of hashes, so that equal results of different runs have equal ones
+
+
+def table_of(content: bytes) -> pa.Table:
+    """Return the table in the bytes of a parquet file."""
+    return pq.ParquetFile(pa.BufferReader(content)).read()  # `read_table` imports pandas
+
+
+def report_of(content: bytes, kind: type[_Report]) -> _Report:
+    """Return the report of this kind in JSON; lists become tuples again where its type says so.
+
+    Raises FormatVersionError, and ValueError for what is no such report.
+    """
+    stored = json.loads(content)
+    formats.REPORT.check(stored.pop(formats.KEY, None))
+    return TypeAdapter(kind).validate_python(stored)
 
 
 def tasks_to_table(task_set: TaskSet) -> pa.Table:

@@ -48,7 +48,7 @@ def ask(
         from mlops.stored.rollouts import load_round
         from rlft.review.choosing import choose
 
-        scored = load_round(run, str(number))
+        scored = load_round(reviewed.run, str(number))
         if scored.rewards is None:
             raise RlftError(f"round {number} of {reviewed.name} has no rewards", where="--round", fix="take another")
         chosen = choose(scored.rollouts, scored.rewards, highest=highest, disputed=disputed, random=random)

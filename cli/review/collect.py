@@ -45,7 +45,7 @@ def collect(
         from rlft.review.preferences import preferences
 
         where = (reviewed.address, reviewed.experiment_id, reviewed.name)
-        found = collected(*where, lambda number: load_round(run, number), reviewed.tasks)
+        found = collected(*where, lambda number: load_round(reviewed.run, number), reviewed.tasks)
         if not found.queues:
             raise RlftError(f"{reviewed.name} has no review queue", where="RUN", fix=f"`rlft review {run}` makes one")
         files, split = dict[str, int](), list[str]()

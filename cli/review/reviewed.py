@@ -11,6 +11,7 @@ from mlops.home.folder import find_home
 from rlft.errors import RlftError
 
 if TYPE_CHECKING:
+    from mlops.stored.rollouts import Run
     from rlft.types import Task
 
 
@@ -24,6 +25,7 @@ class Reviewed:
     run_id: str
     rounds: int
     tasks: Mapping[str, Task]
+    run: Run
 
 
 def open_run(run: str, stack: str | None) -> Reviewed:
@@ -35,13 +37,11 @@ def open_run(run: str, stack: str | None) -> Reviewed:
     address = connect(home, stack)
     from mlflow import MlflowClient
 
-    from mlops.runs.finding import find_run, name_of
-    from mlops.stored.rollouts import stored_tasks
-    from mlops.stored.summaries import stored_summary
+    from mlops.stored import rollouts
     from mlops.tracking.answers import answering
 
-    found = find_run(run)
-    summary, tasks = stored_summary(home, found), stored_tasks(found)
+    found = rollouts.open_run(home, run, stack)
+    summary, tasks = found.summary(), rollouts.stored_tasks(found)
     if summary is None or summary.mlflow_run_id is None or tasks is None:
         raise RlftError(
             f"{found.name} has no run in MLflow, where people would read its attempts",
@@ -50,4 +50,5 @@ def open_run(run: str, stack: str | None) -> Reviewed:
         )
     with answering(address):
         known = MlflowClient(tracking_uri=address).get_run(summary.mlflow_run_id)
-    return Reviewed(name_of(found), address, known.info.experiment_id, known.info.run_id, summary.rounds, tasks.by_id())
+    ids = known.info.experiment_id, known.info.run_id
+    return Reviewed(found.name, address, *ids, summary.rounds, tasks.by_id(), found)

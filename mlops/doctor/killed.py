@@ -56,7 +56,7 @@ def check_runs(home: Home) -> Iterator[Finding]:
 
 def _ended(home: Home, note: Note) -> bool:
     """Change a summary that still says `running`; returns whether it did."""
-    last = last_sign(home, note.run_id)
+    last = last_sign(home, note.run_id, note.run_name)
     seconds = None if last is None else max(0.0, last.timestamp() - note.started)
     return end_summary(home, note.run_id, how_it_ended(home, note.run_id), seconds)
 

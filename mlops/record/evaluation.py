@@ -13,7 +13,8 @@ from mlops.home.folder import find_home
 from mlops.home.processes import forget_process, note_process
 from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import typed_command
-from mlops.stored.artifact_table import keep_artifacts
+from mlops.runs.noting import note_artifacts
+from mlops.runs.store import RunStore
 from mlops.summary.evaluations import EvaluationSummary, keep_evaluation
 from rlft.secrets import hide
 
@@ -28,6 +29,9 @@ def open_evaluation(summary: EvaluationSummary, tracking_uri: str, run: Any) -> 
     home, run_id, started = find_home(), str(run.id), time.perf_counter()
     summary.pipeline_run_id, summary.command = run_id, typed_command()
     note_process(home, run_id, run.name, resumes=False)
+    store, in_home = RunStore(home), tracking_uri == home.tracking_uri
+    if in_home:
+        store.start(run, run.name)
     keep_evaluation(home, summary)  # all that a kill leaves
     try:
         with seen_on_stack(tracking_uri, home, run.id):
@@ -40,6 +44,8 @@ def open_evaluation(summary: EvaluationSummary, tracking_uri: str, run: Any) -> 
     finally:
         if summary.status != "finished":
             summary.seconds = time.perf_counter() - started
-        keep_artifacts(home, run_id, run.name)
         keep_evaluation(home, summary)
+        if in_home:
+            note_artifacts(store, run.name, run_id)
+            store.end(run.name, run_id, "completed" if summary.status == "finished" else "failed")
         forget_process(home, run_id)

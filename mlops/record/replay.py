@@ -20,7 +20,8 @@ from mlops.runs.finding import root_run
 from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import identity_facts, identity_tags, typed_command
 from mlops.runs.labels import Labels
-from mlops.stored.artifact_table import keep_artifacts
+from mlops.runs.noting import note_artifacts
+from mlops.runs.store import RunStore
 from mlops.stored.replayed import Source
 from mlops.summary.replay_blocks import replay_blocks
 from mlops.summary.replays import ReplaySummary, keep_replay
@@ -60,6 +61,8 @@ def open_replay(
     summary.pipeline_run_id, summary.source_mlflow_run_id = str(run.id), source.mlflow_run_id
     summary.command = typed_command()
     note_process(home, str(run.id), run.name, resumes=False)
+    if tracking_uri == home.tracking_uri:
+        RunStore(home).start(run, summary.name)
     keep_replay(home, summary)  # all that a kill leaves
     tags = {**_tags(summary, run), **identity_tags(config, labels)}
     tracker = Tracker.open(
@@ -93,7 +96,9 @@ def open_replay(
 
 def _close(summary: ReplaySummary, tracker: Tracker, labels: Labels, ended: str) -> None:
     home, root = find_home(), str(summary.pipeline_run_id)
-    keep_artifacts(home, root, summary.name)
+    store = RunStore(home)
+    note_artifacts(store, summary.name, root)
+    store.end(summary.name, root, "completed" if summary.status == "finished" else "failed")
     keep_replay(home, summary)
     tracker.set_tags({"rlft.status": summary.status, DESCRIPTION: _description(summary, tracker, labels.note)})
     tracker.log_json("summary.json", dataclasses.asdict(summary))

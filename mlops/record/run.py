@@ -31,12 +31,14 @@ from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
+from mlops.runs.noting import note_artifacts
 from mlops.runs.starting import registry_name
+from mlops.runs.store import RunStore
 from mlops.stacks.away import server_error, was_ended
-from mlops.stored.artifact_table import keep_artifacts
 from mlops.stored.report import make_report
+from mlops.stored.shared import SharedRun
 from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary, read_summary
-from mlops.summary.result import NOT_YET, description, links_of, result_metrics
+from mlops.summary.result import GPU_HOURS, NOT_YET, description, links_of, result_metrics
 from mlops.summary.sections import JudgeCost, Seconds
 from mlops.summary.summary import Summary
 from mlops.tracking.experiments import active_experiment
@@ -102,7 +104,8 @@ class Record:
     def keep(self) -> None:
         """Write down where the run's artifacts lie, outside of ZenML's database, and how the machine was used."""
         assert self.summary.pipeline_run_id is not None
-        keep_artifacts(find_home(), self.summary.pipeline_run_id, self.name)
+        if not self.is_shared:
+            note_artifacts(RunStore(find_home()), self.name, self.summary.pipeline_run_id)
         self.system.log(self.tracker)
 
     def keep_so_far(self) -> None:
@@ -184,6 +187,8 @@ def _begin(
     stack = "" if own_store else Client().active_stack_model.name
     name = labels.name or first.name
     note_process(home, str(run.id), name, stack=stack)
+    if own_store:
+        RunStore(home).start(run, name)
     tags = {"zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, **identity_tags(config, labels)}
     tracker = Tracker.open(
         tracking_uri,
@@ -212,6 +217,8 @@ def _begin(
         tracker.log_result(NOT_YET)
     tracker.log_params(config.model_dump())
     record.code = identity_facts(fingerprints, labels)
+    if own_store:
+        RunStore(home).note(name, str(run.id), code=record.code)
     tracker.log_json(f"identity/attempt-{record.attempt}.json", record.code)
     return record
 
@@ -266,7 +273,8 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
     record.keep()
     record.measure()
     record.summary.mlflow_run_id = record.tracker.run_id
-    record.tracker.log_result(result_metrics(record.summary, record.gpus, record.trained, record.tokens))
+    result = result_metrics(record.summary, record.gpus, record.trained, record.tokens)
+    record.tracker.log_result(result)
     shown = record.shows_highest_paid
     page = _page_of(run) if record.zenml_answers else None
     links = links_of(record.summary, record.tracker.experiment_id, page, highest_paid=shown)
@@ -274,8 +282,11 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
     record.tracker.set_tags({"rlft.status": record.summary.status, DESCRIPTION: said})
     record.tracker.log_json(SUMMARY_ARTIFACT, record.summary.model_dump())
     keep_summary(home, record.summary)
+    if not record.is_shared:
+        ended = "completed" if status == "FINISHED" else "failed"
+        RunStore(home).end(record.name, run_id, ended, gpu_hours=result.get(GPU_HOURS))
     if record.zenml_answers:
-        _log_report(record, home, run_id)
+        _log_report(record, home, run)
     record.tracker.finish(status)
     if not record.zenml_answers:
         return
@@ -323,13 +334,13 @@ def _page_of(run: PipelineRunResponse) -> str | None:
         return None
 
 
-def _log_report(record: Record, home: Home, run_id: str) -> None:
+def _log_report(record: Record, home: Home, run: PipelineRunResponse) -> None:
     """Write the page about the run into MLflow: that of the step which made one, or a new one if it was cut short.
 
     Whatever fails, the run has ended as it has.
     """
     try:
-        page = make_report(home, run_id, record.summary) if record.page is None else record.page.load()
+        page = make_report(SharedRun(home, run), record.summary) if record.page is None else record.page.load()
         record.tracker.log_text("report.html", page)
     except Exception as cause:  # a store that is away, or an artifact that has changed: both are told elsewhere
         logger.warning("there is no report.html in MLflow; `rlft report` writes it: %s", hide(str(cause)))

@@ -154,7 +154,7 @@ def own_files(home: Home, run: ListedRun) -> list[Path]:
     ids = [attempt.id for attempt in run.attempts]
     files = [home.root / "runs" / f"{one}{end}" for one in ids for end in _OF_AN_ATTEMPT]
     files += [file for one in ids for file in (home.root / "runs").glob(f"{one}-*.missed.json")]  # of an evaluation
-    return [file for file in files if file.is_file()]
+    return [file for file in files if file.is_file()] + list(filter(Path.is_dir, [home.root / "runs" / run.name]))
 
 
 def _mlflow_folders(home: Home, runs: Iterable[ListedRun]) -> list[str]:

@@ -24,6 +24,7 @@ from mlops.removal.plan import Plan, keys_of, make_plan, own_files, registered_p
 from mlops.removal.rows import give_back, hide_from_cache, remove_from_mlflow, remove_from_zenml
 from mlops.runs.listed import ListedRun
 from mlops.runs.listing import list_runs
+from mlops.runs.store import RUN_FILE
 from mlops.stored.verification import seal_file
 from rlft.errors import RlftError, StorageError
 
@@ -141,6 +142,7 @@ def _databases(home: Home) -> list[Path]:
 def _remove(home: Home, note: Note) -> None:
     """Remove what a note names; all of it can be done twice."""
     remove_from_zenml(home, note)
+    (home.root / "runs" / note.name / RUN_FILE).unlink(missing_ok=True)
     remove_from_mlflow(home, note)
     with opened(ZENML.file(home)) as database:
         used = {uri for (uri,) in database.execute("SELECT uri FROM artifact_version")}

@@ -14,10 +14,9 @@ from mlops.home.processes import forget_process, goes_on, read_note
 from mlops.ids import (
     EVALUATE,
     EVALUATION,
+    KINDS,
     OTHERS,
     PIPELINE,
-    RESCORE,
-    RETRAIN,
     RUN_TAG,
     depends_on_champion,
     name_of_first,
@@ -29,13 +28,13 @@ from mlops.runs.last_sign import last_sign
 from mlops.runs.lineage import close_model_version
 from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.readable import check_readable
+from mlops.runs.store import RunStore
 from mlops.runs.unknown import unknown_run
 from mlops.summary.file import end_summary
 from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME
 from rlft.errors import RlftError
 
-KINDS = {EVALUATE: "an evaluation", RESCORE: "a rescoring", RETRAIN: "a retraining"}
 UNFINISHED = (ExecutionStatus.INITIALIZING, ExecutionStatus.RUNNING)
 
 
@@ -52,12 +51,6 @@ def find_run(name: str) -> PipelineRunResponse:
 def pipeline_of(run: PipelineRunResponse) -> str:
     """Return the name of the pipeline that a run is of."""
     return PIPELINE if run.pipeline is None else run.pipeline.name
-
-
-def refuse_others(run: PipelineRunResponse, way_on: str) -> None:
-    """Raise RlftError for an evaluation or a replay, of which there is less than of a run that trains."""
-    if (kind := pipeline_of(run)) in OTHERS:
-        raise RlftError(f"{name_of(run)} is {KINDS[kind]}", where="RUN", fix=way_on)
 
 
 def recent_runs(count: int) -> list[PipelineRunResponse]:
@@ -130,7 +123,7 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> datetime | None:
 
     Its time ends with its last sign of life, which is returned; `None` if there is none here.
     """
-    last = last_sign(home, str(run.id))
+    last = last_sign(home, str(run.id), name_of(run))
     end = None if last is None else last.replace(tzinfo=None)
     failed_step = StepRunUpdate(status=ExecutionStatus.FAILED, end_time=end)
     for step in Client().list_run_steps(pipeline_run_id=run.id, status=ExecutionStatus.RUNNING, size=100):
@@ -140,6 +133,7 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> datetime | None:
     began = run.start_time or run.created
     seconds = None if last is None else max(0.0, (last - began.replace(tzinfo=UTC)).total_seconds())
     end_summary(home, str(run.id), how_it_ended(home, str(run.id)), seconds)
+    RunStore(home).end(name_of(run), str(run.id), "failed", last)
     forget_process(home, str(run.id))
     return last
 
@@ -154,6 +148,7 @@ def end_run(home: Home, name: str, *, completed: bool) -> None:
         return
     if completed:
         Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.COMPLETED))
+        RunStore(home).end(name_of(run), str(run.id), "completed")
     else:
         mark_failed(home, run)
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlops.home.folder import Home
 from mlops.ids import EVALUATION, RESCORE, RETRAIN, REWARDS, ROLLOUTS
 from mlops.runs.settings import stored_settings
 from mlops.stored.contrast_sampling import ways_of_sampling, weights_of
-from mlops.stored.contrast_start import start_report, status_of
-from mlops.stored.rollouts import attempts, stored_output, stored_tasks
+from mlops.stored.contrast_start import start_report
+from mlops.stored.rollouts import Run, stored_tasks
 from rlft.contrasts import Asked
 from rlft.errors import RlftError
 from rlft.evaluation import compared_by
@@ -30,14 +29,14 @@ class StoredRun:
 
     `settings` is its config as a mapping, with what a replay is made of in `replay`, `code` has the commits and
     fingerprints of what it ran, `asked` what each task of the split asks, by id, and `fingerprint` is that of all its
-    tasks. `found` is ZenML's run. `model` is the name of the run that trained the model: another one if this is
+    tasks. `found` is read for more. `model` is the name of the run that trained the model: another one if this is
     about its attempts under another reward. `status` is that of its summary, and `start` the report of the policy that
     training started from; `None` if there is none on the split. `sampling` are the settings by which the attempts of
     the report were sampled, and `weights` identify those of the trained policy; empty where they are not known.
     """
 
     name: str
-    found: Any
+    found: Run
     settings: Mapping[str, Any]
     code: Mapping[str, str]
     asked: Mapping[str, Asked]
@@ -58,113 +57,85 @@ class Attempt:
     total: float | None
 
 
-def stored_runs(names: Sequence[str], split: Split, home: Home) -> dict[str, StoredRun]:
-    """Return runs by their names, in this order. Raises RlftError for one that is not there, or is given twice."""
+def stored_runs(runs: Iterable[Run], split: Split) -> dict[str, StoredRun]:
+    """Return runs by their names, in this order. Raises RlftError for one that is given twice, or has no evaluation."""
     found: dict[str, StoredRun] = {}
-    for each in names:
-        run = _stored_run(each, split, home)
-        if run.name in found:
-            raise RlftError(f"{run.name} is given twice", where="RUN", fix="name different runs")
-        found[run.name] = run
+    for each in runs:
+        if each.name in found:
+            raise RlftError(f"{each.name} is given twice", where="RUN", fix="name different runs")
+        found[each.name] = _stored_run(each, split)
     return found
 
 
-def _stored_run(run: str, split: Split, home: Home) -> StoredRun:
-    from mlops.runs.finding import find_run, name_of
-
-    found = find_run(run)
-    name, evaluation = name_of(found), stored_output(found, EVALUATION, _TRAINED)
-    tasks = None if evaluation is None else stored_tasks(found)
+def _stored_run(run: Run, split: Split) -> StoredRun:
+    evaluation = run.output(EVALUATION, _TRAINED)
+    tasks = None if evaluation is None else stored_tasks(run)
     if evaluation is None or tasks is None:
         raise RlftError(
-            f"{name} has evaluated no trained policy",
+            f"{run.name} has evaluated no trained policy",
             where="RUN",
             fix="`rlft runs` says how it ended; `rlft resume` goes on with one that was cut short",
         )
     if split not in evaluation.splits:
         known = ", ".join(evaluation.splits)
-        raise RlftError(f"{name} has no evaluation on {split}", where="--split", fix=f"there are: {known}")
+        raise RlftError(f"{run.name} has no evaluation on {split}", where="--split", fix=f"there are: {known}")
     asked = {task.id: Asked(task_hash(task), digest(task.answer)) for task in tasks.split(split)}
-    replay, settings = replay_of_run(found), settings_of_run(found)
-    sampled = _settings_of_sampling(settings, replay)
+    replay, settings = replay_of_run(run), settings_of_run(run)
+    sampled = _settings_of_sampling(run, settings, replay)
     return StoredRun(
-        name,
-        found,
+        run.name,
+        run,
         {**settings, **({"replay": replay} if replay else {})},
-        code_of_run(found),
+        code_of_run(run),
         asked,
         tasks.fingerprint,
         evaluation.splits[split],
-        str(replay["of"]) if replay.get("kind") == RESCORE else name,
-        status_of(home, found),
-        start_report(found, replay, split),
+        str(replay["of"]) if replay.get("kind") == RESCORE else run.name,
+        run.status(),
+        start_report(run, replay, split),
         ways_of_sampling(sampled),
         weights_of(evaluation.splits[split], sampled),
     )
 
 
-def _settings_of_sampling(settings: Mapping[str, Any], replay: Mapping[str, Any]) -> Mapping[str, Any]:
+def _settings_of_sampling(run: Run, settings: Mapping[str, Any], replay: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the settings by which the attempts of a run were sampled: of a rescoring those of the run it scores."""
-    from mlops.runs.finding import find_run
-
     if replay.get("kind") != RESCORE:
         return settings
     try:
-        return settings_of_run(find_run(str(replay.get("of"))))
+        return settings_of_run(run.sibling(str(replay.get("of"))))
     except RlftError:  # it was deleted
         return settings
 
 
-def _configured_attempt(run: Any) -> Any:
-    """Return the attempt at a run whose config counts: itself, or the newest other one that has one, if any has."""
-    return next((each for each in attempts(run) if (each.config.parameters or {}).get("config")), None)
-
-
-def _parameters(run: Any) -> dict[str, Any]:
-    """Return the parameters of the attempt at a run that has a config; empty if none has one."""
-    attempt = _configured_attempt(run)
-    return {} if attempt is None else attempt.config.parameters
-
-
-def replay_of_run(run: Any) -> dict[str, Any]:
+def replay_of_run(run: Run) -> dict[str, Any]:
     """Return what a replay is made of: its `kind`, the run, and how it was trained; empty of any other run."""
-    from mlops.runs.finding import pipeline_of
-
-    if (kind := pipeline_of(run)) not in (RESCORE, RETRAIN):
+    if run.pipeline not in (RESCORE, RETRAIN):
         return {}
-    given = _parameters(run)
+    given = run.parameters
     of_training = {key: given[key] for key in ("from_round", "correction") if key in given}
-    return {"kind": kind, "of": given.get("source"), **of_training}
+    return {"kind": run.pipeline, "of": given.get("source"), **of_training}
 
 
-def settings_of_run(run: Any) -> dict[str, Any]:
+def settings_of_run(run: Run) -> dict[str, Any]:
     """Return the config of a run as a mapping, with the metric that it found; empty if none is stored.
 
     Raises FormatVersionError.
     """
-    from mlops.runs.finding import name_of
-
-    settings = stored_settings(_parameters(run).get("config") or {}, name_of(run))
-    evaluation, baseline = settings.get("evaluation") or {}, stored_output(run, EVALUATION, "baseline")
+    settings = stored_settings(run.config, run.name)
+    evaluation, baseline = settings.get("evaluation") or {}, run.output(EVALUATION, "baseline")
     if baseline is not None and evaluation.get("metric") == "auto":
         evaluation["metric"] = compared_by("auto", baseline.splits["validation"])
     return settings
 
 
-def code_of_run(run: Any) -> dict[str, str]:
+def code_of_run(run: Run) -> dict[str, str]:
     """Return the commits of the user's code that the run noted, and the fingerprints of harness and reward."""
-    from zenml.client import Client
-
-    commits: dict[str, str] = (_parameters(run).get("labels") or {}).get("commits") or {}
+    commits: dict[str, str] = (run.parameters.get("labels") or {}).get("commits") or {}
     found = {f"commit of {place}": commit for place, commit in commits.items()}
     for what, (stored, parameter) in _MADE_BY.items():
-        for attempt in attempts(run):
-            steps = Client().list_run_steps(
-                pipeline_run_id=attempt.id, name=stored.step_id(_TRAINED), size=1, hydrate=True
-            )
-            if steps.items and (value := steps.items[0].config.parameters.get(parameter)):
-                found[f"fingerprint of {what}"] = str(value)
-                break
+        if value := run.noted_of_step(stored, _TRAINED, parameter):
+            found[f"fingerprint of {what}"] = value
     return found
 
 
@@ -197,7 +168,7 @@ def is_sampled_alike(one: StoredRun, other: StoredRun) -> bool:
 
 def attempts_at(run: StoredRun, tasks: Collection[str]) -> dict[str, list[Attempt]]:
     """Return the attempts of a run's trained policy at these tasks, by task; none where none are stored."""
-    rollouts, rewards = (stored_output(run.found, stored, _TRAINED) for stored in (ROLLOUTS, REWARDS))
+    rollouts, rewards = (run.found.output(stored, _TRAINED) for stored in (ROLLOUTS, REWARDS))
     totals = {reward.rollout_id: reward.total for reward in rewards or ()}
     made: dict[str, list[Attempt]] = {task: [] for task in tasks}
     for rollout in rollouts or ():

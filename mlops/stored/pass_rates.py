@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from mlops.home.folder import find_home
 from mlops.ids import EXPERIMENT_TAG, PIPELINE, REWARDS, ROLLOUTS, round_name, round_of
-from mlops.stored.rollouts import attempts, stored_output, stored_tasks
+from mlops.stored.rollouts import stored_tasks
 from rlft.curriculum.rates import EarlierRun, KeptRates, count_passes, keep_runs
 from rlft.errors import DamagedError
 from rlft.types import Task, TaskSet
@@ -87,12 +88,14 @@ def _parent(run: Any) -> str:
 def _read(run: Any, sought: Sought, now: Mapping[str, Task]) -> tuple[EarlierRun, Rounds] | None:
     """Return the pass rates of a run by round; `None` if it does not agree, or has stored no round."""
     from mlops.runs.finding import name_of
+    from mlops.stored.shared import SharedRun
 
     steps = _scoring_steps(run)
     if not steps or not all(_agrees(step, sought) for step in steps.values()):
         return None
-    first = stored_output(run, ROLLOUTS, round_name(0))
-    before = stored_tasks(run)
+    shared = SharedRun(find_home(), run)
+    first = shared.output(ROLLOUTS, round_name(0))
+    before = stored_tasks(shared)
     if first is None or before is None or any(row.environment != sought.environment for row in first):
         return None
     same = {task.id for task in before.tasks if _is_same(task, now.get(task.id))}
@@ -109,7 +112,9 @@ def _scoring_steps(run: Any) -> dict[int, Any]:
     from zenml.client import Client
 
     found: dict[int, Any] = {}
-    for attempt in attempts(run):
+    from mlops.runs.finding import attempts_of
+
+    for attempt in attempts_of(run):
         begins = f"startswith:{REWARDS.step_id('r')}"
         for step in Client().list_run_steps(pipeline_run_id=attempt.id, name=begins, size=10_000, hydrate=True):
             number = round_of(step.name)

@@ -11,11 +11,11 @@ from typing import Any
 from zenml.io import fileio
 
 from mlops.home.folder import Home
-from mlops.ids import FITTING_TASKS, OTHERS, REWARDS, ROLLOUTS, TASKS, UNUSED, Stored, round_name
-from mlops.runs.finding import KINDS, UNFINISHED, attempts_of, find_run, is_alive, name_of, pipeline_of
+from mlops.ids import FITTING_TASKS, KINDS, OTHERS, REWARDS, ROLLOUTS, TASKS, UNUSED, Stored, round_name
+from mlops.runs.finding import UNFINISHED, attempts_of, find_run, is_alive, name_of, pipeline_of
 from mlops.stored.contrast import settings_of_run
 from mlops.stored.policies import kept_rounds, stored_policy
-from mlops.stored.rollouts import stored_artifact
+from mlops.stored.shared import SharedRun
 from rlft.errors import DamagedError, RlftError, WeightsRemovedError
 
 
@@ -35,7 +35,7 @@ class Source:
     rounds by their numbers, from 0 without a gap.
     """
 
-    run: Any
+    run: SharedRun
     name: str
     settings: Mapping[str, Any]
     tasks: Any
@@ -44,7 +44,7 @@ class Source:
     @property
     def mlflow_run_id(self) -> str | None:
         """The run's id in MLflow; `None` if it has noted none."""
-        noted = (each.run_metadata.get("mlflow_run_id") for each in (self.run, *attempts_of(self.run)))
+        noted = (each.run_metadata.get("mlflow_run_id") for each in (self.run.found, *attempts_of(self.run.found)))
         return next((str(each) for each in noted if each), None)
 
 
@@ -55,6 +55,7 @@ def find_source(home: Home, asked: str) -> Source:
     files of theirs are gone.
     """
     run = find_run(asked)
+    shared = SharedRun(home, run)
     name = name_of(run)
     if (kind := pipeline_of(run)) in OTHERS:
         of = (run.config.parameters or {}).get("source")
@@ -66,10 +67,10 @@ def find_source(home: Home, asked: str) -> Source:
                 f"{name} goes on, and its rounds are not all there yet", where="RUN", fix="wait for its end"
             )
     rounds: dict[int, StoredRound] = {}
-    while (found := _round(run, name, len(rounds))) is not None:
+    while (found := _round(shared, len(rounds))) is not None:
         rounds[len(rounds)] = found
-    tasks = stored_artifact(run, FITTING_TASKS, "") or stored_artifact(run, TASKS, "")
-    settings = settings_of_run(run)
+    tasks = shared.artifact(FITTING_TASKS, "") or shared.artifact(TASKS, "")
+    settings = settings_of_run(shared)
     if not rounds or tasks is None or not settings:
         raise RlftError(
             f"{name} has stored no scored attempts of a round",
@@ -77,18 +78,18 @@ def find_source(home: Home, asked: str) -> Source:
             fix=f"`rlft runs` says how it ended; `rlft resume {quote(name)}` goes on with one that was cut short",
         )
     _check_file(tasks, TASKS, name, TASKS.step)
-    return Source(run, name, settings, tasks, rounds)
+    return Source(shared, name, settings, tasks, rounds)
 
 
-def _round(run: Any, name: str, number: int) -> StoredRound | None:
+def _round(run: SharedRun, number: int) -> StoredRound | None:
     found = []
-    if stored_artifact(run, UNUSED, round_name(number)) is not None:
+    if run.artifact(UNUSED, round_name(number)) is not None:
         return None
     for stored in (ROLLOUTS, REWARDS):
-        artifact = stored_artifact(run, stored, round_name(number))
+        artifact = run.artifact(stored, round_name(number))
         if artifact is None:
             return None
-        _check_file(artifact, stored, name, stored.step_id(round_name(number)))
+        _check_file(artifact, stored, run.name, stored.step_id(round_name(number)))
         found.append(artifact)
     return StoredRound(*found)
 
@@ -117,7 +118,7 @@ def policy_before(home: Home, source: Source, number: int) -> Any:
     try:
         return stored_policy(home, source.name, "round", number)
     except WeightsRemovedError as removed:
-        kept = [0, *(each for each in kept_rounds(source.run) if each in source.rounds)]
+        kept = [0, *(each for each in kept_rounds(source.run.found) if each in source.rounds)]
         begin = " or ".join(f"--from-round {each}" for each in kept)
         more = "policy.keep.last and policy.keep.every keep those of more rounds in another run"
         raise WeightsRemovedError(

@@ -8,16 +8,13 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
-from mlops.home.folder import Home
 from mlops.ids import AUDIT, REWARDS, ROLLOUTS, UNUSED, round_name
 from mlops.stored.contrast import code_of_run, settings_of_run
 from mlops.stored.diagnosis import stored_curves
-from mlops.stored.rollouts import stored_output, stored_tasks
-from mlops.stored.summaries import stored_summary
+from mlops.stored.rollouts import Run, refuse_others, stored_tasks
 from mlops.summary.blocks import blocks
 from mlops.summary.sections import Seconds
 from mlops.summary.summary import Summary
-from mlops.tracking.address import tracking_address
 from rlft.config.yaml_text import write_yaml
 from rlft.errors import RlftError
 from rlft.report.facts import Attempt, ReportFacts
@@ -29,61 +26,50 @@ EXAMPLES = 10  # attempts of either end
 _TRAINED = "trained"
 
 
-def report_facts(home: Home, run: str, summary: Summary | None = None) -> ReportFacts:
-    """Return what is known of a run by its id or name; `summary` is what came of it, by default as the home holds it.
+def report_facts(run: Run, summary: Summary | None = None) -> ReportFacts:
+    """Return what is known of a run; `summary` is what came of it, by default as it is stored.
 
-    Raises RlftError if there is no such run, or no summary of it.
+    Raises RlftError if there is no summary of it.
     """
-    from mlops.runs.finding import find_run, name_of, refuse_others
-
-    found = find_run(run)
-    refuse_others(found, "its page in MLflow says what came of it (`rlft ui`), and so does the file of its summary")
-    name = name_of(found)
-    if (summary := summary or stored_summary(home, found)) is None:
-        raise RlftError(f"{name} has no summary", where="RUN", fix="`rlft runs` lists the runs that have one")
-    rounds, validations = stored_curves(found)
-    settings = settings_of_run(found)
-    best, worst = _examples(found)
-    audit = stored_output(found, AUDIT, "")
-    made_by = _code(_noted(found, summary))
+    refuse_others(run, "its page in MLflow says what came of it (`rlft ui`), and so does the file of its summary")
+    if (summary := summary or run.summary()) is None:
+        raise RlftError(f"{run.name} has no summary", where="RUN", fix="`rlft runs` lists the runs that have one")
+    rounds, validations = stored_curves(run)
+    settings = settings_of_run(run)
+    best, worst = _examples(run)
+    audit = run.output(AUDIT, "")
+    made_by = _code(run.code())
     return ReportFacts(
-        name=name,
+        name=run.name,
         verdict=list(blocks(summary)),
         metric=_chosen_by(settings),
         rounds=rounds,
         validations=validations,
         best_round=summary.best_round,
-        ledger=_fates([*rounds, *_unused(found, len(rounds))]),
+        ledger=_fates([*rounds, *_unused(run, len(rounds))]),
         seconds=_stages(summary.seconds),
         best=best,
         worst=worst,
         audit=audit.text().splitlines() if audit is not None else (),
-        lineage=_lineage(found, summary, {**made_by, **code_of_run(found)}),
+        lineage=_lineage(run, summary, {**made_by, **code_of_run(run)}),
         config=write_yaml(hide_secrets(settings), width=80),
-        commands=_commands(name, summary),
-        about=_about(found, settings),
+        commands=_commands(run.name, summary),
+        about=_about(run, settings),
         code=", ".join(made_by.values()),
     )
 
 
-def make_report(home: Home, run: str, summary: Summary | None = None) -> str:
+def make_report(run: Run, summary: Summary | None = None) -> str:
     """Return the page of a run as HTML, with the values of secret variables hidden. Raises as `report_facts` does."""
     from rlft.report.page import make_page
 
-    return hide(make_page(report_facts(home, run, summary)))
+    return hide(make_page(report_facts(run, summary)))
 
 
 def _chosen_by(settings: Mapping[str, Any]) -> str:
     """Return the metric of validation by which the best round was chosen (`Config.chosen_by`)."""
     honest = (settings.get("monitors") or {}).get("honest")
     return f"rewards/{honest}" if honest else (settings.get("evaluation") or {}).get("metric", "accuracy")
-
-
-def _noted(run: Any, summary: Summary) -> dict[str, Any]:
-    from mlops.tracking.noted_code import noted_code
-
-    uri = run.config.parameters.get("tracking_uri") if run.config.parameters else None
-    return noted_code(tracking_address(uri), summary.mlflow_run_id) if uri else {}
 
 
 def _code(noted: Mapping[str, Any]) -> dict[str, str]:
@@ -109,9 +95,9 @@ def _stages(seconds: Seconds) -> dict[str, float]:
     }
 
 
-def _unused(run: Any, number: int) -> list[TrainReport]:
+def _unused(run: Run, number: int) -> list[TrainReport]:
     """Return the report of a round that was sampled ahead when training ended, if there is one."""
-    found = stored_output(run, UNUSED, round_name(number))
+    found = run.output(UNUSED, round_name(number))
     return [] if found is None else [found]
 
 
@@ -121,9 +107,9 @@ def _fates(rounds: list[TrainReport]) -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def _examples(run: Any) -> tuple[list[Attempt], list[Attempt]]:
+def _examples(run: Run) -> tuple[list[Attempt], list[Attempt]]:
     """Return the attempts of the trained policy at `test` with the highest reward, and with the lowest, by task id."""
-    rollouts, rewards = (stored_output(run, stored, _TRAINED) for stored in (ROLLOUTS, REWARDS))
+    rollouts, rewards = (run.output(stored, _TRAINED) for stored in (ROLLOUTS, REWARDS))
     tasks = stored_tasks(run)
     if rollouts is None or rewards is None or tasks is None:
         return [], []
@@ -146,7 +132,7 @@ def _attempt(rollout: Any, reward: Any, task: Any) -> Attempt:
     return Attempt(task.id, asked, said, reward.total, dict(reward.parts), rollout.stop_reason, right)
 
 
-def _about(run: Any, settings: Mapping[str, Any]) -> list[str]:
+def _about(run: Run, settings: Mapping[str, Any]) -> list[str]:
     """Return what a run is of, for somebody who has not seen it; nothing if its settings are not stored."""
     if not settings:
         return []
@@ -156,17 +142,17 @@ def _about(run: Any, settings: Mapping[str, Any]) -> list[str]:
     # A generator makes its tasks, and has no path.
     source = " ".join(filter(None, (tasks["source"], tasks.get("path") or tasks.get("generator"))))
     return [
-        f"A run of reinforcement learning (GRPO) on {how} of {model}, begun on {run.created:%Y-%m-%d}. "
+        f"A run of reinforcement learning (GRPO) on {how} of {model}, begun on {run.began:%Y-%m-%d}. "
         f"Its tasks are those of the environment {settings['environment']['name']}, from {source}."
     ]
 
 
-def _lineage(run: Any, summary: Summary, code: Mapping[str, str]) -> list[tuple[str, str]]:
+def _lineage(run: Run, summary: Summary, code: Mapping[str, str]) -> list[tuple[str, str]]:
     promotion = summary.promotion
     found = [
-        ("run in ZenML", str(run.id)),
+        ("run in ZenML", run.id),
         ("run in MLflow", summary.mlflow_run_id or "none"),
-        ("begun", f"{run.created:%Y-%m-%d %H:%M} UTC"),
+        ("begun", f"{run.began:%Y-%m-%d %H:%M} UTC"),
         *code.items(),
     ]
     if tasks := stored_tasks(run):

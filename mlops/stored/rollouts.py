@@ -1,4 +1,4 @@
-"""Rollouts and tasks of a past run: finds those of a round, and makes a record of all that is known about one."""
+"""A past run, of the home or of a stack: finds it, its tasks, the rollouts of a round, and all that is known of one."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from mlops.home.folder import Home
 from mlops.ids import (
-    EVALUATION,
     FITTING_TASKS,
+    KINDS,
+    OTHERS,
     REWARDS,
     ROLLOUTS,
     TASKS,
     TRAIN_REPORT,
     TRAINED,
     UNUSED,
-    Stored,
     round_name,
-    step_id,
 )
+from mlops.runs.listing import list_runs, sweeps_of
+from mlops.runs.store import LocalRun, RunStore
+from mlops.runs.unknown import unknown_run
 from rlft.errors import DamagedError, RlftError
 from rlft.outcome import as_text
 from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
+if TYPE_CHECKING:
+    from mlops.stored.shared import SharedRun
+
+Run: TypeAlias = "LocalRun | SharedRun"
+
 _ARRAYS = ("token_ids", "loss_mask", "logprobs")
-# Steps that a replay has given what another run has stored, as an input of the output's name.
-_READERS = {
-    ROLLOUTS.output: (REWARDS.step, TRAIN_REPORT.step),
-    REWARDS.output: (TRAIN_REPORT.step,),
-    TASKS.output: (EVALUATION.step,),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,91 +137,61 @@ def reward_record(reward: Reward, weights: Mapping[str, float]) -> dict[str, Any
     }
 
 
-def load_round(run: str, round: str) -> ScoredRound:
-    """Return the rollouts of a round from the stores of this process's stack. Raises RlftError for what is not there.
+def open_run(home: Home, asked: str, stack: str | None) -> Run:
+    """Return a run by its name or id, or the beginning of either: of the home, or of a stack.
+
+    Raises RlftError if there is none or several.
+    """
+    if stack is not None:
+        from mlops.runs.finding import find_run
+        from mlops.stacks.stack import connect
+        from mlops.stored.shared import SharedRun
+
+        connect(home, stack)
+        return SharedRun(home, find_run(asked))
+    store = RunStore(home)
+    if len(found := store.matching(asked)) == 1:
+        return found[0]
+    names = [run.name for run in store.runs()]
+    raise unknown_run(asked, names, [run.name for run in found], sweeps_of(list_runs(home).runs))
+
+
+def refuse_others(run: Run, way_on: str) -> None:
+    """Raise RlftError for an evaluation or a replay, of which there is less than of a run that trains."""
+    if run.pipeline in OTHERS:
+        raise RlftError(f"{run.name} is {KINDS[run.pipeline]}", where="RUN", fix=way_on)
+
+
+def load_round(run: Run, round: str) -> ScoredRound:
+    """Return the rollouts of a round. Raises RlftError for what is not there.
 
     They are looked for in all attempts at the run, whichever of them is named.
     """
-    from mlops.runs.finding import find_run
-
-    found, name = find_run(run), round_name(round)
-    rollouts = stored_output(found, ROLLOUTS, name)
+    name = round_name(round)
+    rollouts = run.output(ROLLOUTS, name)
     if rollouts is None:
-        known = ["trained (or final)" if each == TRAINED else each for each in _rounds(found)]
-        names = ", ".join(known) or "none yet"
-        raise RlftError(f"{found.name} has no rollouts of {name!r}", where="ROUND", fix=f"there are: {names}")
-    rewards = stored_output(found, REWARDS, name)
-    report = stored_output(found, TRAIN_REPORT, name) or stored_output(found, UNUSED, name)
+        begin = f"{ROLLOUTS.step}_"
+        known = [each.removeprefix(begin) for each in run.step_ids(begin)]
+        names = ", ".join("trained (or final)" if each == TRAINED else each for each in known) or "none yet"
+        raise RlftError(f"{run.name} has no rollouts of {name!r}", where="ROUND", fix=f"there are: {names}")
+    rewards = run.output(REWARDS, name)
+    report = run.output(TRAIN_REPORT, name) or run.output(UNUSED, name)
     fates, drawn, age = ({}, {}, None) if report is None else (report.fates, report.drawn, report.age)
-    return ScoredRound(name, rollouts, rewards, fates, _tasks(found), drawn, age)
+    return ScoredRound(name, rollouts, rewards, fates, _tasks(run), drawn, age)
 
 
-def _tasks(run: Any) -> dict[str, Task]:
+def _tasks(run: Run) -> dict[str, Task]:
     try:
-        tasks = stored_output(run, TASKS, "")
+        tasks = run.output(TASKS, "")
     except DamagedError:  # what is asked for are rollouts, which are whole
         return {}
     return {} if tasks is None else tasks.by_id()
 
 
-def stored_output(run: Any, stored: Stored, name: str) -> Any:
-    """Return what a step stored at the call of this name, or `None` if there is no such call or it has not ended.
-
-    What a replay has taken from the run that it is made of counts as its own. Raises DamagedError if the output's files
-    are gone, or are not what was stored.
-    """
-    from mlops.runs.finding import name_of
-
-    artifact = stored_artifact(run, stored, name)
-    if artifact is None:
-        return None
-    try:
-        return artifact.load()
-    except DamagedError as damage:
-        raise damage.of(name_of(run), stored.step_id(name)) from damage
-
-
-def stored_artifact(run: Any, stored: Stored, name: str) -> Any:
-    """Return ZenML's artifact version of what `stored_output` returns, which steps of other runs can be given."""
-    from zenml.client import Client
-
-    for attempt in attempts(run):
-        for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=stored.step_id(name), size=1):
-            if versions := Client().get_run_step(found.id).outputs.get(stored.output):
-                return versions[0]
-        for reader in _READERS.get(stored.output, ()):
-            id_of_reader = step_id(reader, name or TRAINED)
-            for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=id_of_reader, size=1):
-                if versions := Client().get_run_step(found.id).inputs.get(stored.output):
-                    return versions[0]
-    return None
-
-
-def stored_tasks(run: Any) -> TaskSet | None:
+def stored_tasks(run: Run) -> TaskSet | None:
     """Return the tasks that a run has used, without those that its model cannot read; `None` if none are stored.
 
-    Raises what `stored_output` does.
+    Raises what `Run.output` does.
     """
-    fitting: TaskSet | None = stored_output(run, FITTING_TASKS, "")
-    return stored_output(run, TASKS, "") if fitting is None else fitting
-
-
-def _rounds(run: Any) -> list[str]:
-    """Return the names of the rounds of a run, in the order in which they were sampled."""
-    from zenml.client import Client
-
-    begins = f"{ROLLOUTS.step}_"
-    steps = [
-        step
-        for attempt in attempts(run)
-        for step in Client().list_run_steps(pipeline_run_id=attempt.id, name=f"startswith:{begins}", size=1000)
-    ]
-    return list(dict.fromkeys(step.name.removeprefix(begins) for step in sorted(steps, key=lambda step: step.created)))
-
-
-def attempts(run: Any) -> Iterator[Any]:
-    """Yield the run first, then the other attempts at it, the newest of them first."""
-    from mlops.runs.finding import attempts_of
-
-    yield run
-    yield from (other for other in attempts_of(run) if other.id != run.id)
+    fitting: TaskSet | None = run.output(FITTING_TASKS, "")
+    return run.output(TASKS, "") if fitting is None else fitting

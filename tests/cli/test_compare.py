@@ -14,8 +14,8 @@ from cli.app import app
 def test_whoever_looks_at_the_gate_is_told_to_choose_by_validation(monkeypatch, split):
     monkeypatch.setattr("cli.compare.find_home", lambda: None)
     monkeypatch.setattr("cli.compare.check_entries", lambda home: None)
-    monkeypatch.setattr("mlops.stacks.stack.connect", lambda home, stack: None)
-    monkeypatch.setattr("mlops.stored.contrast.stored_runs", lambda runs, split, home: {})
+    monkeypatch.setattr("mlops.stored.rollouts.open_run", lambda home, run, stack: None)
+    monkeypatch.setattr("mlops.stored.contrast.stored_runs", lambda runs, split: {})
     monkeypatch.setattr("mlops.stored.contrasted.make_comparison", lambda runs, split, tasks: {"split": split})
     done = CliRunner().invoke(app, ["compare", "a", "b", "--split", split, "--json"])
     assert done.exit_code == 0, done.output

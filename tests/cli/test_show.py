@@ -35,7 +35,7 @@ def round_of_60():
 def show(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RLFT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("mlops.stacks.stack.connect", lambda home, stack: None)
+    monkeypatch.setattr(stored_rollouts, "open_run", lambda home, run, stack: None)
     monkeypatch.setattr(stored_rollouts, "load_round", lambda run, round: round_of_60())
     monkeypatch.setattr(show_cli.console, "_width", 200)
     return lambda *arguments: CliRunner().invoke(cli.app, ["show", "runs-name", "baseline", *arguments])

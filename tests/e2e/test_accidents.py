@@ -82,7 +82,7 @@ def test_a_reward_that_ends_the_process_never_looks_finished_and_costs_one_rollo
     assert ended.stderr.count("os._exit") == 1
     (left,) = [file for file in (home.folder / ".rlft/runs").glob("*.json") if file.name.count(".") == 1]
     assert json.loads(left.read_text())["error"] == summary["error"]
-    table = json.loads(left.with_suffix(".artifacts.json").read_text())  # what was stored is found without ZenML
+    table = json.loads((left.parent / "leaves" / "artifacts.json").read_text())
     assert {"ingest_tasks", "initialize_policy"} <= set(table["steps"])
     named = summary["error"].split("; ")[0]
     rows = [line.split("│") for line in home.module("cli", "doctor").stdout.splitlines() if line.startswith("│")]

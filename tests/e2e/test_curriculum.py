@@ -13,17 +13,18 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow, pytest.mark.long]
 BY_RATES = ["--set", "training.curriculum=pass_rate", "--set", "training.max_num_gen_batches=3", "--name", "by-rates"]
 LOOK = """
 from mlops.ids import DRAW, PASS_RATES, REWARDS, ROLLOUTS, TRAIN_REPORT
+from mlops.home.folder import find_home
 from mlops.runs.finding import find_run
-from mlops.stored.rollouts import stored_output
+from mlops.stored.shared import SharedRun
 from rlft.curriculum.rates import count_passes
 
-run = find_run("by-rates")
+run = SharedRun(find_home(), find_run("by-rates"))
 kept = client.list_run_steps(pipeline_run_id=run.id, name="collect_pass_rates", hydrate=True).items[0]
 kept = kept.outputs["kept_rates"][0].load()
-before = stored_output(find_run(kept.runs[0].name), REWARDS, "r002")
+before = SharedRun(find_home(), find_run(kept.runs[0].name)).output(REWARDS, "r002")
 rounds = []
 for name in ("r000", "r001", "r002"):
-    draw, rollouts, rewards, report, rates = (stored_output(run, stored, name)
+    draw, rollouts, rewards, report, rates = (run.output(stored, name)
         for stored in (DRAW, ROLLOUTS, REWARDS, TRAIN_REPORT, PASS_RATES))
     rounds.append({
         "drawn": [[task.task_id, task.why] for task in draw.tasks],
@@ -45,16 +46,18 @@ import dataclasses, logging
 from datetime import timedelta
 from types import SimpleNamespace
 from mlops.ids import REWARDS, ROLLOUTS
+from mlops.home.folder import find_home
 from mlops.runs.finding import find_run
+from mlops.stored.shared import SharedRun
 from mlops.runs.settings import stored_config
 from mlops.stored.pass_rates import Sought, kept_rates
-from mlops.stored.rollouts import stored_output, stored_tasks
+from mlops.stored.rollouts import stored_tasks
 from pipelines.stages import Stages
 
-earlier = find_run("{run}")
+earlier = SharedRun(find_home(), find_run("{run}"))
 config = stored_config(earlier.config.parameters["config"], "{run}")
 prints = Stages.of(config).fingerprints
-start = stored_output(earlier, ROLLOUTS, "r000").rows[0].policy
+start = earlier.output(ROLLOUTS, "r000").rows[0].policy
 sought = Sought("tiny", prints.harness, prints.reward, config.reward.weights, config.reward.full, start)
 tasks = stored_tasks(earlier)
 

@@ -18,12 +18,12 @@ LOOK = """
 from mlflow.tracking import MlflowClient
 from mlops.home.folder import find_home
 from mlops.ids import REWARDS
-from mlops.runs.finding import find_run
-from mlops.stored.rollouts import stored_output
+from mlops.home.folder import find_home
+from mlops.runs.store import RunStore
 from rlft.types import add_judging
 
-run = find_run("{name}")
-stored = stored_output(run, REWARDS, "r000")
+run = RunStore(find_home()).called("{name}")
+stored = run.output(REWARDS, "r000")
 logged = MlflowClient(find_home().tracking_uri).get_run("{id}").data.metrics
 print(json.dumps({{
     "stored": add_judging(row.judging for row in stored).metrics(),

@@ -115,12 +115,15 @@ def test_a_round_is_read_from_all_attempts_by_files_as_by_zenml(named):
     # sampled and scored by the attempt that was killed, trained by the one that resumed it
     found = home.query("""
 from mlops.home.folder import find_home
-from mlops.stored.files import read_round
-from mlops.stored.rollouts import load_round
+from mlops.runs.finding import find_run
+from mlops.stored.rollouts import load_round, open_run
+from mlops.stored.shared import SharedRun
 def shown(scored):
     return [scored.name, [scored.record(rollout) for rollout in scored.rollouts]]
 names = [run.name for run in client.list_pipeline_runs(tags="equals:run=first")]
-print(json.dumps([[shown(read_round(find_home(), name, "0")), shown(load_round(name, "0"))] for name in names]))
+print(json.dumps([
+    [shown(load_round(run, "0")) for run in (open_run(find_home(), name, None), SharedRun(find_home(), find_run(name)))]
+    for name in names]))
 """)
     assert len(found) == 2
     assert found[0][0] == found[0][1] == found[1][0] == found[1][1]

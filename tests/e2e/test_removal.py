@@ -19,7 +19,7 @@ from mlops.removal.plan import make_plan
 from mlops.removal.removing import remove_runs
 from mlops.runs.listed import find_listed
 from mlops.runs.listing import list_runs
-from mlops.stored.files import read_round
+from mlops.stored.rollouts import load_round, open_run
 from tests.e2e.conftest import TINY, Home
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.long]
@@ -149,7 +149,7 @@ def test_a_removal_that_is_cut_short_anywhere_is_ended_by_the_next(copied, monke
     assert_whole(copied)
     assert {run.name for run in list_runs(copied).runs} == {"second", "third"}
     assert policies(copied) == kept  # all of them are used by the others, through the cache
-    assert read_round(copied, "second", "0") is not None
+    assert load_round(open_run(copied, "second", None), "0").rewards is not None
     with closing(sqlite3.connect(copied.root / ZENML.path)) as database:
         heirs = database.execute(
             "SELECT count(*) FROM step_run WHERE name = 'train_grpo_r000' AND status = 'completed'"

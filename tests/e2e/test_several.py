@@ -15,14 +15,14 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.slow, pytest.mark.long]
 LOOK = """
 from collections import Counter
 from mlops.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, AUDIT
-from mlops.runs.finding import find_run
-from mlops.stored.rollouts import stored_output
+from mlops.home.folder import find_home
+from mlops.runs.store import RunStore
 
-run = find_run("several")
+run = RunStore(find_home()).called("several")
 rounds = []
 for name in ("r000", "r001"):
-    rollouts, rewards = stored_output(run, ROLLOUTS, name), stored_output(run, REWARDS, name)
-    report = stored_output(run, TRAIN_REPORT, name)
+    rollouts, rewards = run.output(ROLLOUTS, name), run.output(REWARDS, name)
+    report = run.output(TRAIN_REPORT, name)
     rounds.append({
         "drawn": Counter(rollout.task_id.partition("/")[0] for rollout in rollouts if rollout.sample == 0),
         "rows": [[row.task_id, row.total, row.parts] for row in rewards],
@@ -30,7 +30,7 @@ for name in ("r000", "r001"):
         "members": rewards.members, "weights": rewards.weights,
         "metrics": report.metrics, "fates": report.fates,
     })
-audit = stored_output(run, AUDIT, "")
+audit = run.output(AUDIT, "")
 print(json.dumps({"rounds": rounds, "audit": [audit.passed, audit.members, list(audit.attacks)]}))
 """
 CONTEXT = """

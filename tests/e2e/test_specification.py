@@ -25,13 +25,13 @@ SPEC = {
 }
 LOOK = """
 from mlops.ids import REWARDS
-from mlops.runs.finding import find_run
+from mlops.home.folder import find_home
+from mlops.runs.store import RunStore
 from mlops.runs.settings import stored_config
-from mlops.stored.rollouts import stored_output
 
-run = find_run("{name}")
+run = RunStore(find_home()).called("{name}")
 config = stored_config(run.config.parameters["config"], "{name}")
-rows = [[row.total, row.parts] for row in stored_output(run, REWARDS, "r000")]
+rows = [[row.total, row.parts] for row in run.output(REWARDS, "r000")]
 print(json.dumps({{"environment": config.environment.name, "rows": rows}}))
 """
 

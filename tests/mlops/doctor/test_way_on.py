@@ -16,9 +16,7 @@ COMMAND = "rlft retrain sums --set training.loss_type=dapo"
 
 @pytest.fixture
 def made(tmp_path):
-    found = Made(tmp_path / "home")
-    found.zenml("INSERT INTO pipeline VALUES ('e', 'evaluate')")
-    return found
+    return Made(tmp_path / "home")
 
 
 def replay(made, name, state="running", **told):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +12,9 @@ from mlops.home.processes import read_note
 from mlops.record import evaluation
 from mlops.runs import heartbeat
 from mlops.summary.evaluations import EvaluationSummary, read_evaluation
+from tests.mlops.made import make_run
 
-RUN = SimpleNamespace(id="run", name="suite-evaluate")
+RUN = make_run("run", "suite-evaluate", pipeline="evaluate")
 TEAM = "http://team:5000"
 
 
@@ -23,7 +23,7 @@ def home(monkeypatch, tmp_path):
     own = Home(tmp_path)
     (tmp_path / "runs").mkdir()
     monkeypatch.setattr(evaluation, "find_home", lambda: own)
-    monkeypatch.setattr(evaluation, "keep_artifacts", lambda *_: None)  # it asks ZenML
+    monkeypatch.setattr(evaluation, "note_artifacts", lambda *_: None)  # it asks ZenML
     return own
 
 

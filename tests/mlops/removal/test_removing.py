@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from mlflow import MlflowClient
@@ -18,6 +19,8 @@ from mlops.removal.note import Note, unfinished_removal
 from mlops.removal.plan import make_plan
 from mlops.removal.rows import hide_from_cache, remove_from_zenml
 from mlops.runs.listing import list_runs
+from mlops.runs.store import RunStore
+from tests.mlops.made import make_run
 
 SCHEMA = """
 CREATE TABLE pipeline (id TEXT, name TEXT);
@@ -61,6 +64,8 @@ def home(tmp_path):
               ('{STEPS[f"{name} a"]}', 'completed', '{now}', NULL, NULL, NULL, '{key}', '{now}', '{now}'),
               ('{STEPS[f"{name} b"]}', 'completed', '{now}', '{LATER}', NULL, NULL, '{key}', '{now}', '{now}');
         """)  # fmt: skip
+        RunStore(home).start(make_run(str(UUID(key)), name, datetime.now(UTC).replace(tzinfo=None)), name)
+        RunStore(home).end(name, str(UUID(key)), "completed")
     expire(home, "first a")
     change(
         home,
@@ -129,7 +134,6 @@ def test_doctor_undoes_what_had_removed_nothing_and_leaves_the_rest_to_prune(hom
 
 def test_a_note_of_a_run_that_is_not_there_is_ended_and_leads_nowhere_else(home, tmp_path):
     (kept := tmp_path / "kept").mkdir()
-    (home.root / "runs").mkdir()
     (own := home.root / "runs" / "gone.json").write_text("{}")
     before = sorted(home.root.rglob("*"))
     paths = ["runs/gone.json", "runs/none.json", "../kept", str(kept), "zenml", "runs"]

@@ -1,4 +1,4 @@
-"""What is listed of a home, from tables of ZenML's and MLflow's kind. With real runs: tests/e2e/test_removal.py."""
+"""What is listed of a home, from files of runs and tables of MLflow's kind. With real runs: tests/e2e/test_removal.py."""
 
 from __future__ import annotations
 
@@ -9,35 +9,26 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from uuid import UUID
 
 import pytest
 
 from cli.runs import cost, duration, show_runs
 from mlops.display.terminal import Terminal
-from mlops.home.databases import ZENML
 from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
 from mlops.registry.changes import Change, Person
 from mlops.removal.plan import own_files, why_kept
 from mlops.runs.last_sign import last_sign
 from mlops.runs.listing import list_runs, sweeps_of, to_json
+from mlops.runs.store import RunStore
 from mlops.summary.file import keep_summary
 from mlops.summary.replays import RetrainSummary, keep_replay
 from mlops.summary.sections import Difference
 from mlops.summary.summary import Summary
+from tests.mlops.made import make_run
 
-SCHEMA = """
-CREATE TABLE pipeline (id TEXT, name TEXT);
-CREATE TABLE pipeline_run (id TEXT, name TEXT, status TEXT, created TEXT, start_time TEXT, end_time TEXT,
-  pipeline_id TEXT);
-CREATE TABLE tag (id TEXT, name TEXT);
-CREATE TABLE tag_resource (tag_id TEXT, resource_id TEXT);
-CREATE TABLE step_run (id TEXT, status TEXT, pipeline_run_id TEXT, start_time TEXT, end_time TEXT);
-CREATE TABLE step_run_output_artifact (name TEXT, step_id TEXT, artifact_id TEXT);
-CREATE TABLE run_metadata (id TEXT, key TEXT, value TEXT);
-CREATE TABLE run_metadata_resource (resource_id TEXT, run_metadata_id TEXT);
-INSERT INTO pipeline VALUES ('p', 'train'), ('q', 'other'), ('x', 'retrain');
-"""
+PIPELINES = {"p": "train", "x": "retrain", "e": "evaluate"}
 MLFLOW = """
 CREATE TABLE model_versions (name TEXT, version INTEGER, run_id TEXT);
 CREATE TABLE registered_model_aliases (alias TEXT, version INTEGER, name TEXT);
@@ -54,43 +45,25 @@ GAIN = Difference(metric="accuracy", before=0.25, after=0.75, mean=0.5, ci_low=0
 
 
 class Made:
-    """A home, and what is in its databases."""
+    """A home with the files of runs, and what is in MLflow's database."""
 
     def __init__(self, root):
-        self.home = Home(root)
-        for name, tables in ((ZENML.path, SCHEMA), ("mlflow.db", MLFLOW)):
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(root / name)) as database:
-                database.executescript(tables)
-        self.count = 0
-
-    def zenml(self, statement, *values):
-        with closing(sqlite3.connect(self.home.root / ZENML.path, isolation_level=None)) as database:
-            database.execute(statement, values)
-
-    def read(self, query):
-        with closing(sqlite3.connect(self.home.root / ZENML.path)) as database:
-            return database.execute(query).fetchall()
+        self.home, self.count = Home(root), 0
+        root.mkdir()
+        with closing(sqlite3.connect(root / "mlflow.db")) as database:
+            database.executescript(MLFLOW)
 
     def attempt(self, name, state, hours, *, tag=None, pipeline="p", tokens=None, **summary):
         """An attempt that began so many hours ago and took one; returns its id."""
         self.count += 1
-        key = f"{self.count:032x}"
-        run_id = f"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}"
         began = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=hours)
-        ended = None if state == "running" else str(began + timedelta(hours=1))
-        values = (key, name, state, str(began), str(began), ended, pipeline)
-        self.zenml("INSERT INTO pipeline_run VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
-        if tag:
-            self.zenml("INSERT INTO tag VALUES (?, ?)", key, f"run={tag}")
-            self.zenml("INSERT INTO tag_resource VALUES (?, ?)", key, key)
-        for step, count in (tokens or {}).items():
-            self.zenml("INSERT INTO step_run (id, status, pipeline_run_id) VALUES (?, ?, ?)", f"{key}{step}", step, key)
-            self.zenml(
-                "INSERT INTO step_run_output_artifact VALUES ('rollouts', ?, ?)", f"{key}{step}", f"a{key}{step}"
-            )
-            self.zenml("INSERT INTO run_metadata VALUES (?, 'sampled_tokens', ?)", f"m{key}{step}", str(count))
-            self.zenml("INSERT INTO run_metadata_resource VALUES (?, ?)", f"a{key}{step}", f"m{key}{step}")
+        run_id = str(UUID(int=self.count))
+        store = RunStore(self.home)
+        store.start(make_run(run_id, name, began, PIPELINES[pipeline]), tag or name)
+        if state != "running":
+            store.end(tag or name, run_id, state, began.replace(tzinfo=UTC) + timedelta(hours=1))
+        if tokens is not None:
+            store.note(tag or name, run_id, tokens=tokens)
         if summary:
             keep_summary(self.home, Summary(pipeline_run_id=run_id, **summary))
         return run_id
@@ -105,12 +78,11 @@ def test_a_run_is_all_attempts_at_it(made):
     first = made.attempt("sums", "failed", 9, tag="sums", status="failed", mlflow_run_id="m1")
     second = made.attempt(
         "sums-resumed-1", "completed", 5, tag="sums", status="improved", mlflow_run_id="m1", difference=GAIN,
-        seconds={"total": 60.0}, tokens={"completed": 100, "cached": 7},
+        seconds={"total": 60.0}, tokens=100,
     )  # fmt: skip
-    made.attempt("other", "completed", 4, pipeline="q")
     [run] = list_runs(made.home).runs
     assert (run.name, run.status, [each.id for each in run.attempts]) == ("sums", "improved", [second, first])
-    assert run.seconds == 3660  # an hour by ZenML's times, and what the summary says
+    assert run.seconds == 3660  # an hour by the times of the attempt, and what the summary says
     assert (run.tokens, run.gpu_hours) == (100, 1.5)
     assert (run.version, run.aliases) == (("tiny", "2"), ())
     assert run.summary.difference == GAIN
@@ -122,32 +94,13 @@ def test_gpu_hours_that_an_earlier_rlft_has_written_are_read(made):
     assert {run.name: run.gpu_hours for run in list_runs(made.home).runs} == {"sums": 0.0, "other": None}
 
 
-@pytest.mark.parametrize(("state", "seconds"), [("failed", 600), ("completed", 3600)])
-def test_the_time_of_a_run_that_was_marked_as_failed_later_ends_with_its_last_step(made, state, seconds):
-    made.attempt("sums", state, 9)
-    [(key, began)] = made.read("SELECT id, start_time FROM pipeline_run")
-    last = datetime.fromisoformat(began) + timedelta(seconds=600)
-    made.zenml("INSERT INTO step_run VALUES ('a', 'completed', ?, ?, ?)", key, began, str(last))
-    made.zenml("INSERT INTO step_run VALUES ('b', 'failed', ?, ?, NULL)", key, began)
-    assert list_runs(made.home).runs[0].seconds == seconds
-
-
-def test_the_last_sign_of_life_is_the_newest_of_steps_and_files(made):
+def test_the_last_sign_of_life_is_the_newest_of_a_run_s_files(made):
     run_id = made.attempt("sums", "running", 9, status="running")
-    file = made.home.summary_file(run_id)
-    os.utime(file, (1.8e9, 1.8e9))
-    assert last_sign(made.home, run_id) == datetime.fromtimestamp(1.8e9, UTC)
-    made.zenml("ALTER TABLE step_run ADD COLUMN latest_heartbeat TEXT")
-    late = datetime(2030, 1, 1, 12, 0, 0, 5)
-    for column in ("start_time", "end_time", "latest_heartbeat"):
-        late += timedelta(hours=1)
-        made.zenml(
-            f"INSERT INTO step_run (id, status, pipeline_run_id, {column}) VALUES ('a', 'running', ?, ?)",
-            run_id.replace("-", ""),
-            str(late),
-        )
-        assert last_sign(made.home, run_id) == late.replace(tzinfo=UTC)
-    assert last_sign(made.home, "another") is None
+    for file in (made.home.root / "runs" / "sums" / "run.json", made.home.summary_file(run_id)):
+        os.utime(file, (1.8e9, 1.8e9))
+        assert last_sign(made.home, run_id, "sums") == datetime.fromtimestamp(1.8e9, UTC)
+        os.utime(file, (1.7e9, 1.7e9))
+    assert last_sign(made.home, "another", "none") is None
 
 
 def test_what_became_of_runs(made):
@@ -242,7 +195,6 @@ def test_a_run_whose_summary_is_damaged_is_known_by_its_tag_in_mlflow_and_the_da
 
 
 def test_all_runs_of_an_evaluation_are_known_by_their_tags_and_no_others(made):
-    made.zenml("INSERT INTO pipeline VALUES ('e', 'evaluate')")
     run_id = made.attempt("look", "completed", 1, pipeline="e")
     mlflow(
         made,
@@ -287,18 +239,15 @@ def test_an_alias_of_an_older_version_of_a_run_counts_too(made):
     assert why_kept(run, resumable_too=True).startswith("tiny 4 is challenger and tiny 3 is champion; remove the")
 
 
-def test_without_zenml_s_database_the_summaries_are_listed(made):
-    run_id = made.attempt("sums", "completed", 1, status="improved", mlflow_run_id="m2", difference=GAIN)
-    cut = made.attempt("cut", "failed", 2, status="interrupted")
-    (made.home.root / ZENML.path).write_bytes(b"x" * 5000)
+@pytest.mark.parametrize("text", ["{", "[]", "", '{"format": 99}'])
+def test_a_run_whose_file_cannot_be_read_is_left_out_and_told(made, text):
+    made.attempt("sums", "completed", 1)
+    made.attempt("other", "completed", 2)
+    file = made.home.root / "runs" / "sums" / "run.json"
+    file.write_text(text)
     listing = list_runs(made.home)
-    run, other = sorted(listing.runs, key=lambda run: run.name)
-    assert (run.name, run.status, run.version) == (run_id, "improved", ("tiny", "3"))
-    assert (other.name, other.status, other.attempts[0].status) == (cut, "interrupted", "failed")
-    [problem] = listing.problems
-    assert problem.startswith("ZenML's database cannot be read (file is not a database)")
-    (made.home.root / "mlflow.db").unlink()
-    assert len(list_runs(made.home).problems) == 2
+    assert [run.name for run in listing.runs] == ["other"]
+    assert [str(file) in problem for problem in listing.problems] == [True]
 
 
 def test_a_home_without_runs(tmp_path):
@@ -378,21 +327,19 @@ def test_times(seconds, said):
 
 
 def test_the_cost_names_what_is_known(made):
-    made.attempt("sums", "completed", 1, mlflow_run_id="m1", status="improved", tokens={"completed": 12_345})
+    made.attempt("sums", "completed", 1, mlflow_run_id="m1", status="improved", tokens=12_345)
     assert cost(list_runs(made.home).runs[0]) == "60 min\n1.5 GPU h\n12.3k tokens"
 
 
 def test_replays_are_listed_by_their_kind_and_are_not_resumed(made):
-    made.zenml("INSERT INTO pipeline VALUES ('r', 'retrain')")
-    run_id = made.attempt("again", "failed", 3, tag="again", pipeline="r")
+    run_id = made.attempt("again", "failed", 3, tag="again", pipeline="x")
     summary = RetrainSummary("retrain", "again", "first", "1", pipeline_run_id=run_id, mlflow_run_id="m1")
     keep_replay(made.home, summary)
     made.attempt("first", "failed", 4, tag="first")
     again, first = list_runs(made.home).runs
     assert (again.kind, again.mlflow_runs, again.is_resumable) == ("retrain", ("m1",), False)
     assert (first.kind, first.is_resumable) == ("training", True)
-    [file] = own_files(made.home, again)
-    assert file.name == f"{run_id}.replay.json"
+    assert [file.name for file in own_files(made.home, again)] == [f"{run_id}.replay.json", "again"]
     terminal = Terminal(file=StringIO(), width=100)
     show_runs(terminal, [again, first], 0)
     assert "retrain" in terminal.file.getvalue()

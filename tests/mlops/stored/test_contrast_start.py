@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from mlops.home.folder import Home
-from mlops.stored import contrast_start
-from mlops.stored.contrast_start import start_report, status_of
+from mlops.runs.store import RunStore
+from mlops.stored.contrast_start import start_report
 from mlops.summary.file import keep_summary
 from mlops.summary.replays import RescoreSummary, keep_replay
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
+from tests.mlops.made import make_run
 
 RUNS = {
     "warm": {"evaluate_policy_base": "base", "evaluate_policy_warm_start": "warm start"},
@@ -21,19 +22,20 @@ RUNS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _stored(monkeypatch):
-    def find_run(name):
+class Run:
+    """A run by its name, with the evaluations that `RUNS` has of it."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def output(self, stored, name):
+        found = RUNS[self.name].get(stored.step_id(name))
+        return found and SimpleNamespace(splits={"test": found})
+
+    def sibling(self, name):
         if name not in RUNS:
             raise RlftError("no run", where="RUN", fix="")
-        return name
-
-    def stored_output(run, stored, name):
-        found = RUNS[run].get(stored.step_id(name))
-        return None if found is None else SimpleNamespace(splits={"test": found})
-
-    monkeypatch.setattr("mlops.runs.finding.find_run", find_run)
-    monkeypatch.setattr(contrast_start, "stored_output", stored_output)
+        return Run(name)
 
 
 @pytest.mark.parametrize(
@@ -49,27 +51,21 @@ def _stored(monkeypatch):
     ],
 )
 def test_training_started_from_the_warm_start_else_from_the_base_model(run, replay, expected):
-    assert start_report(run, replay, "test") == expected
+    assert start_report(Run(run), replay, "test") == expected
 
 
 def test_a_split_on_which_the_start_was_not_evaluated_has_no_start():
-    assert start_report("warm", {}, "off_distribution") is None
+    assert start_report(Run("warm"), {}, "off_distribution") is None
 
 
-def test_the_newest_attempt_with_a_summary_says_how_a_run_ended(tmp_path, monkeypatch):
-    home = Home(tmp_path)
-    (home.root / "runs").mkdir(parents=True)
-    monkeypatch.setattr(
-        "mlops.runs.finding.attempts_of", lambda run: [SimpleNamespace(id=each) for each in ("new", "newer", "old")]
-    )
-    in_mlflow = [Summary(status="improved"), None]
-    monkeypatch.setattr(contrast_start, "stored_summary", lambda home, run: in_mlflow.pop())
-    assert status_of(home, "run") == "unknown"
-    assert status_of(home, "run") == "improved"  # another home has begun it
-    keep_summary(home, Summary(status="failed", pipeline_run_id="old"))
-    assert status_of(home, "run") == "failed"
-    replay = RescoreSummary("rescore", "r", "s", "i", status="finished", pipeline_run_id="newer")
-    keep_replay(home, replay)
-    assert status_of(home, "run") == "finished"
-    keep_summary(home, Summary(status="not_improved", pipeline_run_id="new"))
-    assert status_of(home, "run") == "not_improved"
+def test_the_newest_attempt_with_a_summary_says_how_a_run_ended(tmp_path):
+    store = RunStore(Home(tmp_path))
+    for run_id in ("old", "new"):
+        run = store.start(make_run(run_id, run_id), "sums")
+    assert run.status() == "unknown"
+    keep_replay(store.home, RescoreSummary("rescore", "r", "s", "i", status="finished", pipeline_run_id="new"))
+    assert run.status() == "finished"
+    keep_summary(store.home, Summary(status="failed", pipeline_run_id="old"))
+    assert run.status() == "failed"
+    keep_summary(store.home, Summary(status="not_improved", pipeline_run_id="new"))
+    assert run.status() == "not_improved"

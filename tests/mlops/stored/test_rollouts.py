@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,9 +15,9 @@ from cli.conversation import call_text, cut, number
 from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
 from mlops.ids import ROLLOUTS
-from mlops.stored import contrast, contrast_start, diagnosis
+from mlops.runs.store import LocalRun, RunStore
+from mlops.stored import contrast, diagnosis, shared
 from mlops.stored import report as run_report
-from mlops.stored import rollouts as stored_rollouts
 from mlops.stored.rollouts import ScoredRound, stored_tasks
 from mlops.summary.file import keep_summary
 from mlops.summary.sections import Difference
@@ -28,6 +27,7 @@ from rlft.config.file import load_config
 from rlft.errors import DamagedError, RlftError
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
+from tests.mlops.made import make_run
 
 TINY = Path(__file__).parents[2] / "fixtures" / "configs" / "tiny.yaml"
 ABOUT = [
@@ -177,20 +177,19 @@ def test_texts_and_numbers():
     assert [number(value) for value in (None, 0.0, 1.0, 0.12345, -2.5, 10.0)] == ["-", "0", "1", "0.123", "-2.5", "10"]
 
 
-def test_files_that_were_removed_are_named(monkeypatch):
+def test_files_that_were_removed_are_named_by_the_run_on_a_stack_that_has_them(monkeypatch):
     def load():
         raise DamagedError("this file is gone", where="/home/rollouts/1/rollouts.parquet", run="other", step="other")
 
     version = SimpleNamespace(load=load, uri="/home/rollouts/1")
-    step = SimpleNamespace(outputs={"rollouts": [version]}, id="s")
-    client = SimpleNamespace(list_run_steps=lambda **_: [step], get_run_step=lambda _: step)
-    monkeypatch.setattr("zenml.client.Client", lambda: client)
-    monkeypatch.setattr(stored_rollouts, "attempts", lambda run: [SimpleNamespace(id="r")])
-    run = SimpleNamespace(name="mine", config=SimpleNamespace(parameters={}))
-    with pytest.raises(DamagedError, match="this file is gone") as caught:
-        stored_rollouts.stored_output(run, ROLLOUTS, "r000")
-    assert caught.value.where == "/home/rollouts/1/rollouts.parquet"
-    assert (caught.value.run, caught.value.step) == ("mine", "generate_rollouts_r000")
+    monkeypatch.setattr(shared.SharedRun, "artifact", lambda self, stored, name: version)
+    found = SimpleNamespace(name="mine", config=SimpleNamespace(parameters={}))
+    with pytest.raises(DamagedError) as caught:
+        shared.SharedRun(Home(Path("nowhere")), found).output(ROLLOUTS, "r000")
+    said = caught.value
+    assert (said.where, said.run, said.step) == (
+        "/home/rollouts/1/rollouts.parquet", "mine", "generate_rollouts_r000",
+    )  # fmt: skip
 
 
 ALL = make_task_set(*(make_task(f"t{n}", split=split) for n, split in enumerate(("train", "train", "test", "test"))))
@@ -198,26 +197,14 @@ FIT = make_task_set(ALL.tasks[0], ALL.tasks[2])
 
 
 @pytest.fixture
-def store(monkeypatch):
-    """Lets what is stored of the one run that there is be {id of a step: value}, and of its config the tiny one."""
+def store(monkeypatch, tmp_path):
+    """Returns a run of the tiny config that has stored {id of a step: value}."""
 
     def stored(outputs):
         config = load_config(TINY).model_dump(mode="json")
-        run = SimpleNamespace(
-            id="run",
-            name="mine",
-            pipeline=None,
-            created=datetime(2025, 1, 1),
-            config=SimpleNamespace(parameters={"config": config}),
-            run_metadata={},
-        )
-        monkeypatch.setattr("mlops.runs.finding.find_run", lambda run_id: run)
-        monkeypatch.setattr("mlops.runs.finding.attempts_of", lambda run: [run])
-        monkeypatch.setattr("mlops.runs.finding.name_of", lambda run: run.name)
-        for module in (contrast, run_report):
-            monkeypatch.setattr(module, "code_of_run", lambda run: {})
-        for module in (stored_rollouts, contrast, contrast_start, diagnosis, run_report):
-            monkeypatch.setattr(module, "stored_output", lambda run, stored, name: outputs.get(stored.step_id(name)))
+        run = RunStore(Home(tmp_path)).start(make_run("run", "mine", config=config), "mine")
+        monkeypatch.setattr(LocalRun, "output", lambda self, stored, name: outputs.get(stored.step_id(name)))
+        return run
 
     return stored
 
@@ -227,13 +214,12 @@ def store(monkeypatch):
     [({}, None), ({"ingest_tasks": ALL}, ALL), ({"ingest_tasks": ALL, "leave_out_tasks": FIT}, FIT)],
 )
 def test_the_tasks_of_a_run_are_those_that_its_model_can_read(store, outputs, expected):
-    store(outputs)
-    assert stored_tasks("a run") is expected
+    assert stored_tasks(store(outputs)) is expected
 
 
 def test_all_that_is_told_of_a_past_run_is_told_of_the_tasks_that_it_used(store):
     rollouts = Rollouts(tuple(make_rollout(task.id) for task in ALL.split("test")))
-    store(
+    run = store(
         {
             "ingest_tasks": ALL,
             "leave_out_tasks": FIT,
@@ -243,25 +229,24 @@ def test_all_that_is_told_of_a_past_run_is_told_of_the_tasks_that_it_used(store)
             "train_grpo_r000": SimpleNamespace(fates={}),
         }
     )
-    compared = contrast.stored_runs(["mine"], "test", Home(Path("nowhere")))["mine"]
+    compared = contrast.stored_runs([run], "test")["mine"]
     assert (compared.fingerprint, set(compared.asked)) == (FIT.fingerprint, {"t2"})
     assert contrast.prompts_of(compared, ["t2", "t3"]) == {"t2": "1+1="}
-    reported = run_report.report_facts(Home(Path("nowhere")), "mine", Summary(status="improved"))
+    reported = run_report.report_facts(run, Summary(status="improved"))
     assert dict(reported.lineage)["fingerprint of the tasks"] == compared.fingerprint
     assert [(each.task_id, each.right) for each in (*reported.best, *reported.worst)] == [
         ("t2", ALL.by_id()["t2"].answer)
     ]
     assert reported.about == ABOUT
     assert not [command for command in reported.commands if "rlft show" in command]  # the summary has no trained model
-    assert diagnosis.stored_history("mine").train_tasks == 1
+    assert diagnosis.stored_history(run).train_tasks == 1
 
 
 @pytest.mark.parametrize("status", ["improved", "not_improved"])
 def test_what_test_shows_is_known_whatever_came_of_it(store, tmp_path, status):
-    store({})
-    assert diagnosis.stored_change(Home(tmp_path), "mine") is None  # there is no summary
+    run = store({})
+    assert diagnosis.stored_change(run) is None  # there is no summary
     change = {"before": 0.25, "after": 0.375, "mean": 0.125, "ci_low": 0.0625, "ci_high": 0.1875}
     difference = Difference(metric="accuracy", tasks=400, **change)
-    (tmp_path / "runs").mkdir()
     keep_summary(Home(tmp_path), Summary(status=status, pipeline_run_id="run", difference=difference))
-    assert diagnosis.stored_change(Home(tmp_path), "mine") == difference
+    assert diagnosis.stored_change(run) == difference
