@@ -1,4 +1,4 @@
-"""What is listed of a home, from files of runs and tables of MLflow's kind. With real runs: tests/e2e/test_removal.py."""
+"""What is listed of a home, by files of runs and MLflow's tables. With real runs: tests/e2e/test_removal.py."""
 
 from __future__ import annotations
 
