@@ -7,9 +7,8 @@ from typing import Any
 
 from rlft.estimation.estimate import Estimate
 from rlft.estimation.span import Span
-from rlft.schedule.cron import read_cron
-from rlft.schedule.often import MONTH, WEEK, due_per_day
 from rlft.schedule.settings import ScheduleConfig
+from rlft.schedule.times import MONTH, WEEK, due_per_day
 
 _DAY = 86_400.0  # seconds
 
@@ -32,7 +31,7 @@ class Period:
 
 def periods_of(schedule: ScheduleConfig, each: Estimate) -> list[Period]:
     """Return a week and a month of a schedule whose runs take as much as `each`, without retries."""
-    per_day = due_per_day(read_cron(schedule.cron))
+    per_day = due_per_day(schedule.cron)
     return [_period(name, days, per_day * days, schedule, each) for name, days in (("week", WEEK), ("month", MONTH))]
 
 
@@ -54,7 +53,7 @@ def caveats_of(schedule: ScheduleConfig, each: Estimate) -> list[str]:
         said.append(
             f"A run is begun only for a reason ({reasons}), so that these numbers are the most, and 0 the least."
         )
-    if each.seconds.high > _DAY / due_per_day(read_cron(schedule.cron)):
+    if each.seconds.high > _DAY / due_per_day(schedule.cron):
         after = "are left out" if schedule.overlap == "skip" else "wait, one at most"
         said.append(
             "A run may take longer than the time between two due times: those that come meanwhile "

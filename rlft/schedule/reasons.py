@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlft.schedule.settings import ScheduleConfig, WhenConfig
+from rlft.schedule.settings import WhenConfig
 
 KEPT_SCORES = 200  # of those that were reasons
 LEVEL = 0.05  # chance of a run, before the next one or the next champion, although the score is not below its bound
@@ -90,7 +90,7 @@ class Reason:
     sentence: str
 
 
-def find_reason(when: WhenConfig, now: Facts, last: Facts | None) -> Reason:
+def should_run(when: WhenConfig, now: Facts, last: Facts | None) -> Reason:
     """Return the reason to run, if the score is left out, which takes long to know (`score_reason`).
 
     `last` is what was when the schedule's last run began; `None` if it has had none.
@@ -100,35 +100,22 @@ def find_reason(when: WhenConfig, now: Facts, last: Facts | None) -> Reason:
     if last is None:
         return Reason(True, "this schedule has not run before")
     said: list[str] = []
-    for found in (_new_tasks(when, now, last), _changed(when, now, last)):
-        if found is not None and found.found:
-            return found
-        said += [found.sentence] if found is not None else []
+    if when.new_tasks is not None:
+        count, least = len(now.tasks - last.tasks), when.new_tasks.at_least
+        told = f"{count or 'no'} new train task{'s' * (count != 1)} since the last run"
+        if count >= least:
+            return Reason(True, told)
+        said.append(f"{told}, and at_least is {least}" if count else told)
+    if when.changed is not None:
+        # What was added to the schedule's file meanwhile has no value of before, and is no change.
+        if changed := [name for name, value in now.values.items() if last.values.get(name, value) != value]:
+            return Reason(True, f"{' and '.join(changed)} changed since the last run")
+        said.append(f"{', '.join(now.values)} {'is' if len(now.values) == 1 else 'are'} as at the last run")
     return Reason(False, "; ".join(said))
 
 
-def _new_tasks(when: WhenConfig, now: Facts, last: Facts) -> Reason | None:
-    if when.new_tasks is None:
-        return None
-    count, least = len(now.tasks - last.tasks), when.new_tasks.at_least
-    told = f"{_counted(count, 'new train task')} since the last run"
-    if count >= least:
-        return Reason(True, f"there {'is' if count == 1 else 'are'} {told}")
-    return Reason(False, f"no {told}" if not count else f"{told}, and at_least is {least}")
-
-
-def _changed(when: WhenConfig, now: Facts, last: Facts) -> Reason | None:
-    if when.changed is None:
-        return None
-    # What was added to the schedule's file meanwhile has no value of before, and is no change.
-    changed = [name for name, value in now.values.items() if last.values.get(name, value) != value]
-    if changed:
-        return Reason(True, f"{' and '.join(changed)} changed since the last run")
-    return Reason(False, f"{', '.join(now.values)} {'is' if len(now.values) == 1 else 'are'} as at the last run")
-
-
-def score_reason(score: Score, bound: float, last: Facts | None, looks: Looks) -> Reason:
-    """Return whether a score is a reason: it is shown to lie below the bound, and was none for an earlier run.
+def score_reason(score: Score, bound: float, looks: Looks) -> Reason:
+    """Return whether a score is a reason: it is shown to lie below the bound.
 
     `looks` are those since the last run, with this one; the more there were, the surer it has to be.
     """
@@ -137,35 +124,16 @@ def score_reason(score: Score, bound: float, last: Facts | None, looks: Looks) -
         told += f", {score.errors:.1%} of the attempts without a score"
     if score.errors > _FEW_ERRORS and score.top is None:
         return Reason(False, f"{told}: too many to tell whether it is below {bound:g}")
-    at_most = score.at_most(looks.level)
-    if at_most >= bound:
+    if (at_most := score.at_most(looks.level)) >= bound:
         surely = f"at most {at_most:.3f} at look {looks.count} at this model"
         return Reason(False, f"{told}, which is not shown to be below {bound:g}: {surely}")
-    if was_reason(score.key, last):
-        return Reason(False, same_score(score.model))
     return Reason(True, f"{told}, below {bound:g}")
 
 
-def was_reason(key: str, last: Facts | None) -> bool:
-    """Return whether the score of the same model on the same tasks was a reason already."""
-    return last is not None and key in last.score_keys
-
-
-def same_score(model: str) -> str:
-    """Return the sentence of a score that was a reason already."""
-    return f"the score of {model} on the same tasks was the reason of an earlier run"
-
-
-def remembered(schedule: ScheduleConfig, now: Facts, last: Facts | None, score: Score | None) -> Facts:
+def remembered(now: Facts, last: Facts | None, score: Score | None) -> Facts:
     """Return what the next look compares with, if a run begins now, for which `score` is the reason if there is one.
 
     Scores that were reasons stay known: so that each is the reason of one run. Looks are counted anew.
     """
-    if schedule.when.score_below is None:
-        return Facts(now.tasks, dict(now.values))
     keys = [*(last.score_keys if last is not None else ()), *([score.key] if score is not None else [])]
     return Facts(now.tasks, dict(now.values), tuple(dict.fromkeys(keys))[-KEPT_SCORES:])
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{noun}s" if not count else f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -16,7 +17,7 @@ from rlft.config.promotion import PromotionConfig
 from rlft.config.section import Section
 from rlft.config.suite import Word
 from rlft.config.variables import refuse_secrets
-from rlft.schedule.cron import read_cron
+from rlft.schedule.times import DueTrigger
 from rlft.suites.models import parse_model
 from rlft.types import Split
 
@@ -130,9 +131,6 @@ class NotifyConfig(Section):
         description="`env:NAME`: the environment variable with the address that gets a JSON object by POST. Such "
         "addresses hold tokens, so that the file never has the address itself.",
     )
-    command: list[Text] = Field(
-        default=[], max_length=100, description="A command, word by word, that gets the same JSON on its stdin."
-    )
 
     @field_validator("events", mode="before")
     @classmethod
@@ -187,7 +185,7 @@ class ScheduleConfig(Section):
     @field_validator("cron")
     @classmethod
     def _is_cron(cls, cron: str) -> str:
-        read_cron(cron)
+        DueTrigger(cron, UTC)
         return " ".join(cron.split())
 
     @field_validator("timezone")
@@ -212,3 +210,8 @@ class ScheduleConfig(Section):
     def zone(self) -> ZoneInfo:
         """The time zone of `cron`."""
         return ZoneInfo(self.timezone)
+
+    @property
+    def trigger(self) -> DueTrigger:
+        """When it is due, as APScheduler asks for it."""
+        return DueTrigger(self.cron, self.zone)

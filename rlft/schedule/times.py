@@ -1,89 +1,93 @@
-"""The moments that a cron expression means in a time zone, also on the days on which its clocks are changed.
-
-APScheduler's `CronTrigger` finds what a clock on the wall shows at due times. Which moments these are is decided here,
-as that trigger takes a time which the clock skips for one that is no due time, and one that comes twice for two:
-
-- a time that the clock skips is due as soon as the clock has gone forward
-- a time that comes twice is due the first time
-- what is due in every hour follows time that passes: nothing is due in a skipped hour, and in a repeated one both times
-"""
+"""When a schedule is due: a cron expression as a trigger of APScheduler, also where clocks are changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from apscheduler.triggers.cron import CronTrigger
 
-from rlft.schedule.cron import WEEKDAYS, Cron
-
-_MINUTE, _MARGIN = timedelta(minutes=1), timedelta(days=1)
-
-
-def due_times(cron: Cron, zone: ZoneInfo, after: datetime, until: datetime) -> list[datetime]:
-    """Return the due times in (after, until], ascending and in UTC; both ends are aware."""
-    found: set[datetime] = set()
-    end = _wall(until, zone) + _margin(until, zone)
-    for wall in _walls(cron, _wall(after, zone) - _margin(after, zone)):
-        if wall > end:
-            break
-        found.update(moment for moment in _moments(wall, cron, zone) if after < moment <= until)
-    return sorted(found)
+WEEK, MONTH = 7.0, 1461 / 48
+"""Days of a week, and of a month in the mean."""
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_DAY = timedelta(days=1)
 
 
-def next_due(cron: Cron, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """Return the first due time later than `after`, in UTC; `None` if there is none in the calendar."""
-    found: list[datetime] = []
-    margin = _margin(after, zone)
-    for wall in _walls(cron, _wall(after, zone) - margin):
-        # What the clock shows later may come sooner where the clock is set back, which matters if both times count.
-        if found and (not cron.is_every_hour or wall > _wall(found[0], zone) + margin):
-            break
-        found += (moment for moment in _moments(wall, cron, zone) if moment > after)
-    return min(found, default=None)
+class DueTrigger(CronTrigger):
+    """The due times of a cron expression in a time zone.
 
-
-def _walls(cron: Cron, start: datetime) -> Iterator[datetime]:
-    """Yield what the clock shows at due times from `start` on, naive and ascending, as if no clock were ever set."""
-    fields = {"minute": cron.minutes, "hour": cron.hours, "day": cron.days, "month": cron.months}
-    given = {name: ",".join(map(str, values)) for name, values in fields.items()}
-    # By name: APScheduler counts weekdays from Monday.
-    given["day_of_week"] = ",".join(WEEKDAYS[number] for number in cron.weekdays)
-    trigger = CronTrigger(**given, timezone=UTC)
-    now, previous = start.replace(tzinfo=UTC), None
-    while (fire := trigger.get_next_fire_time(previous, now)) is not None:
-        yield fire.replace(tzinfo=None)
-        previous, now = fire, fire + timedelta(microseconds=1)
-
-
-def _moments(wall: datetime, cron: Cron, zone: ZoneInfo) -> list[datetime]:
-    """Return the due moments, in UTC, at which the clock shows this, or would have shown it."""
-    first, second = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
-    if _wall(first, zone) != wall:  # the clock skips it
-        return [] if cron.is_every_hour else [_end_of_gap(first, zone)]
-    if first == second or not cron.is_every_hour:
-        return [first]
-    return [first, second]
-
-
-def _end_of_gap(moment: datetime, zone: ZoneInfo) -> datetime:
-    """Return when the clock went forward, of a moment at which it had just done so."""
-    moment = moment.replace(second=0, microsecond=0)
-    offset = moment.astimezone(zone).utcoffset()
-    while (moment - _MINUTE).astimezone(zone).utcoffset() == offset:
-        moment -= _MINUTE
-    return moment
-
-
-def _margin(moment: datetime, zone: ZoneInfo) -> timedelta:
-    """Return how much later or earlier what the clock shows may come around a moment: nothing on most days.
-
-    No clock was ever set by more than a day.
+    Days of the week are those of cron, in which 0 and 7 are Sunday; to `CronTrigger` 0 is Monday. A time that the clock
+    skips in spring is due an hour later, and one that it shows twice in autumn the first time, unless every hour is
+    due. Raises ValueError for an expression that cannot be used.
     """
-    offsets = {(moment + shift).astimezone(zone).utcoffset() for shift in (-2 * _MARGIN, timedelta(), 2 * _MARGIN)}
-    return _MARGIN if len(offsets) > 1 else timedelta()
+
+    def __init__(self, cron: str, timezone: tzinfo) -> None:
+        if len(fields := cron.split()) != 5:
+            example = "minute, hour, day of the month, month, day of the week, such as 0 4 * * mon"
+            raise ValueError(f"{cron!r:.80} has {len(fields)} fields, and cron five: {example}")
+        minute, hour, day, month, weekday = fields
+        if day != "*" and weekday != "*":
+            what = "names days of the month and of the week, of which cron takes either and others both"
+            raise ValueError(f"{cron!r:.80} {what}; make two schedules")
+        super().__init__(minute=minute, hour=hour, day=day, month=month, day_of_week=_named(weekday), timezone=timezone)
+        self._is_hourly = hour in ("*", "*/1", "0-23")
+        if super().get_next_fire_time(None, datetime.now(timezone)) is None:
+            raise ValueError(f"{cron!r:.80} is never due")
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
+        """Return the first due time after the previous one; without one, the first that is not before now."""
+        found = super().get_next_fire_time(previous_fire_time, now)
+        while found is not None and found.fold and not self._is_hourly:
+            found = super().get_next_fire_time(found, found)
+        return found
 
 
-def _wall(moment: datetime, zone: ZoneInfo) -> datetime:
-    return moment.astimezone(zone).replace(tzinfo=None)
+def newest_due(trigger: DueTrigger, after: datetime, now: datetime) -> datetime | None:
+    """Return the newest due time in (after, now]; `None` if there is none."""
+    for start in (max(after, now - _DAY), after):  # an expression may be due every minute, and `after` a year ago
+        found, last = None, start
+        while (moment := trigger.get_next_fire_time(last, now)) is not None and moment <= now:
+            found = last = moment
+        if found is not None:
+            return found
+    return None
+
+
+def due_per_day(cron: str) -> float:
+    """Return how many due times a day has in the mean, over 400 weeks; changes of clocks are not counted with."""
+    minute, hour, *days = cron.split()
+    begin = datetime(2025, 1, 1, tzinfo=UTC)
+    return (
+        _count(f"{minute} {hour} * * *", begin, begin + _DAY)
+        * _count(" ".join(("0", "0", *days)), begin, begin + 2800 * _DAY)
+        / 2800
+    )
+
+
+def _count(cron: str, begin: datetime, end: datetime) -> int:
+    trigger, count, found = DueTrigger(cron, ZoneInfo("UTC")), 0, None
+    while (found := trigger.get_next_fire_time(found, found or begin)) is not None and found < end:
+        count += 1
+    return count
+
+
+def _named(field: str) -> str:
+    """Return a field of days of the week with names in the place of cron's numbers, and without ranges."""
+    named: list[str] = []
+    for part in field.lower().split(","):
+        days, _, step = part.partition("/")
+        first, _, last = ("0-6" if days == "*" else days).partition("-")
+        begin, end = _weekday(first), _weekday(last or first)
+        end += 7 if end < begin else 0  # fri-sun, and fri-mon
+        if step and (not step.isdecimal() or int(step) == 0):
+            raise ValueError(f"day of the week: {part!r:.40} has no step from 1")
+        named += [_WEEKDAYS[number % 7] for number in range(begin, end + 1, int(step or 1))]
+    return ",".join(named)
+
+
+def _weekday(text: str) -> int:
+    if text in _WEEKDAYS:
+        return _WEEKDAYS.index(text)
+    if text not in [*"01234567"]:
+        raise ValueError(f"day of the week: {text!r:.40} is not 0 to 7 or sun to sat")
+    return int(text)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlft.schedule.reasons import KEPT_SCORES, Facts, Looks, Score, find_reason, remembered, score_reason
-from rlft.schedule.settings import ScheduleConfig, WhenConfig
+from rlft.schedule.reasons import KEPT_SCORES, Facts, Looks, Score, should_run, remembered, score_reason
+from rlft.schedule.settings import WhenConfig
 
 LAST = Facts(frozenset("abc"), {"file rows.jsonl": "1", "alias models:/base@production": "4"})
 NEW = WhenConfig.model_validate({"new_tasks": {"at_least": 2}})
@@ -15,11 +15,11 @@ SCORE = Score("k", "models:/demo@champion", 0.5, 0.42, 0.58, 100)
 
 
 def test_always_is_a_reason():
-    assert find_reason(WhenConfig(), LAST, LAST).found
+    assert should_run(WhenConfig(), LAST, LAST).found
 
 
 def test_the_first_look_finds_one():
-    assert find_reason(NEW, Facts(), None).sentence == "this schedule has not run before"
+    assert should_run(NEW, Facts(), None).sentence == "this schedule has not run before"
 
 
 @pytest.mark.parametrize(
@@ -28,28 +28,28 @@ def test_the_first_look_finds_one():
         ("abc", False, "no new train tasks since the last run"),
         ("ab", False, "no new train tasks since the last run"),  # one that is gone is none
         ("abcd", False, "1 new train task since the last run, and at_least is 2"),
-        ("abde", True, "there are 2 new train tasks since the last run"),
+        ("abde", True, "2 new train tasks since the last run"),
     ],
 )
 def test_new_tasks_are_those_that_the_last_run_did_not_have(tasks, found, said):
-    reason = find_reason(NEW, Facts(frozenset(tasks)), LAST)
+    reason = should_run(NEW, Facts(frozenset(tasks)), LAST)
     assert (reason.found, reason.sentence) == (found, said)
 
 
 def test_what_changed_is_named():
     now = Facts(values={"file rows.jsonl": "2", "alias models:/base@production": "4"})
-    assert find_reason(CHANGED, now, LAST).sentence == "file rows.jsonl changed since the last run"
-    assert not find_reason(CHANGED, Facts(values=LAST.values), LAST).found
+    assert should_run(CHANGED, now, LAST).sentence == "file rows.jsonl changed since the last run"
+    assert not should_run(CHANGED, Facts(values=LAST.values), LAST).found
 
 
 def test_what_is_looked_at_for_the_first_time_has_not_changed():
-    assert not find_reason(CHANGED, Facts(values={"file other.jsonl": "9"}), LAST).found
+    assert not should_run(CHANGED, Facts(values={"file other.jsonl": "9"}), LAST).found
 
 
 def test_of_several_reasons_one_is_enough_and_none_is_told_of_all():
     both = WhenConfig.model_validate({"new_tasks": {}, "changed": {"files": ["rows.jsonl"]}})
-    assert find_reason(both, Facts(LAST.tasks, {"file rows.jsonl": "2"}), LAST).found
-    told = find_reason(both, Facts(LAST.tasks, {"file rows.jsonl": "1"}), LAST).sentence
+    assert should_run(both, Facts(LAST.tasks, {"file rows.jsonl": "2"}), LAST).found
+    told = should_run(both, Facts(LAST.tasks, {"file rows.jsonl": "1"}), LAST).sentence
     assert told == "no new train tasks since the last run; file rows.jsonl is as at the last run"
 
 
@@ -58,7 +58,7 @@ FIRST = Looks().with_another("m", "k")
 
 @pytest.mark.parametrize(("bound", "found"), [(0.59, True), (0.58, False), (0.55, False)])
 def test_a_score_is_below_its_bound_if_its_whole_interval_is(bound, found):
-    assert score_reason(SCORE, bound, None, FIRST).found is found
+    assert score_reason(SCORE, bound, FIRST).found is found
 
 
 def test_a_later_look_has_to_be_surer():
@@ -70,9 +70,9 @@ def test_a_later_look_has_to_be_surer():
     assert looks.level == pytest.approx(0.05 / 20)
     # Student's t with 99 degrees of freedom: 2.871 at 0.0025, 1.984 at 0.025; 0.5 + 0.08 * 2.871 / 1.984 = 0.6158
     assert SCORE.at_most(looks.level) == pytest.approx(0.6158, abs=1e-4)
-    assert not score_reason(SCORE, 0.61, None, looks).found
-    assert "not shown to be below 0.61: at most 0.616 at look 4" in score_reason(SCORE, 0.61, None, looks).sentence
-    assert score_reason(SCORE, 0.62, None, looks).found
+    assert not score_reason(SCORE, 0.61, looks).found
+    assert "not shown to be below 0.61: at most 0.616 at look 4" in score_reason(SCORE, 0.61, looks).sentence
+    assert score_reason(SCORE, 0.62, looks).found
 
 
 def test_looks_at_the_same_tasks_are_one_and_those_at_another_model_begin_anew():
@@ -91,7 +91,7 @@ def test_a_year_of_looks_at_a_score_on_its_bound_seldom_makes_a_run():
             half = 1.972 * (mean * (1 - mean) / 199) ** 0.5  # t with 199 degrees of freedom
             score = Score(str(week), "m", mean, mean - half, mean + half, 200)
             looks = looks.with_another("m", score.key)
-            first = first or score_reason(score, 0.8, None, looks).found
+            first = first or score_reason(score, 0.8, looks).found
             plain = plain or score.high < 0.8
         found, before = found + first, before + plain
     assert before / 400 > 0.45
@@ -101,32 +101,25 @@ def test_a_year_of_looks_at_a_score_on_its_bound_seldom_makes_a_run():
 def test_attempts_without_a_score_could_have_been_right():
     # The mean of the others is at most 0.58; with a tenth of all attempts right it is 0.9 * 0.58 + 0.1 = 0.622.
     errors = replace(SCORE, errors=0.1)
-    assert not score_reason(errors, 0.62, None, FIRST).found
-    assert score_reason(errors, 0.63, None, FIRST).found
-    assert "10.0% of the attempts without a score" in score_reason(errors, 0.63, None, FIRST).sentence
+    assert not score_reason(errors, 0.62, FIRST).found
+    assert score_reason(errors, 0.63, FIRST).found
+    assert "10.0% of the attempts without a score" in score_reason(errors, 0.63, FIRST).sentence
     unknown = replace(errors, top=None)  # of a reward it is not known what they could have been
-    assert "too many to tell" in score_reason(unknown, 0.9, None, FIRST).sentence
-    assert score_reason(replace(unknown, errors=0.04), 0.9, None, FIRST).found
+    assert "too many to tell" in score_reason(unknown, 0.9, FIRST).sentence
+    assert score_reason(replace(unknown, errors=0.04), 0.9, FIRST).found
 
 
-SCHEDULE = ScheduleConfig(
-    name="a", config="a.yaml", cron="@daily", when={"score_below": {"suite": "s.yaml", "bound": 0.9}}
-)
-
-
-def test_the_same_score_is_the_reason_of_one_run():
-    last = remembered(SCHEDULE, Facts(), None, SCORE)
-    assert not score_reason(SCORE, 0.9, last, FIRST).found
-    # A run for another reason meanwhile does not make it one again, and neither does one for another score.
-    assert not score_reason(SCORE, 0.9, remembered(SCHEDULE, Facts(frozenset("a")), last, None), FIRST).found
-    other = Score("other", "m", 0.5, 0.4, 0.6, 10)
-    assert score_reason(other, 0.9, last, FIRST).found
-    assert not score_reason(SCORE, 0.9, remembered(SCHEDULE, Facts(), last, other), FIRST).found
+def test_scores_that_were_reasons_stay_known():
+    # A run for another reason meanwhile, or for another score, does not make one a reason again.
+    last = remembered(Facts(), None, SCORE)
+    assert last.score_keys == ("k",)
+    assert remembered(Facts(frozenset("a")), last, None) == Facts(frozenset("a"), score_keys=("k",))
+    assert remembered(Facts(), last, replace(SCORE, key="l")).score_keys == ("k", "l")
 
 
 def test_the_last_scores_are_known():
     last = Facts(looks=Looks("m", "k", 7))
     for number in range(KEPT_SCORES + 1):
-        last = remembered(SCHEDULE, Facts(), last, replace(SCORE, key=str(number)))
+        last = remembered(Facts(), last, replace(SCORE, key=str(number)))
     assert (len(last.score_keys), last.score_keys[0]) == (KEPT_SCORES, "1")
     assert last.looks == Looks()  # a run begins

@@ -1,118 +1,112 @@
-"""Due times in time zones, on ordinary days and on those on which clocks are changed."""
+"""When a schedule is due, by APScheduler's trigger and the calendar."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from rlft.schedule.cron import read_cron
-from rlft.schedule.times import due_times, next_due
+from rlft.schedule.times import MONTH, WEEK, DueTrigger, due_per_day, newest_due
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-def between(cron, after, until, zone=BERLIN):
-    """Due times as a clock of the zone shows them, with its offset."""
-    found = due_times(read_cron(cron), zone, after.replace(tzinfo=zone), until.replace(tzinfo=zone))
-    return [f"{moment.astimezone(zone):%d %H:%M %z}" for moment in found]
+def due(cron, after, until, zone=BERLIN):
+    """Due times in (after, until) as a clock of the zone shows them, with its offset."""
+    trigger, last, found = DueTrigger(cron, zone), after.replace(tzinfo=zone), []
+    while (last := trigger.get_next_fire_time(last, last)) < until.replace(tzinfo=zone):
+        found.append(f"{last:%a %d %H:%M %z}")
+    return found
 
 
-def test_an_ordinary_week():
-    assert between("0 4 * * mon,thu", datetime(2026, 11, 22), datetime(2026, 11, 30, 4)) == [
-        "23 04:00 +0100",
-        "26 04:00 +0100",
-        "30 04:00 +0100",  # the end belongs to it
+@pytest.mark.parametrize(
+    ("field", "days"),
+    [
+        # 22 November 2026 is a Sunday. To cron 0 and 7 are Sunday; to APScheduler 0 is Monday.
+        ("0", "Sun"), ("7", "Sun"), ("sun", "Sun"), ("SUN", "Sun"), ("1", "Mon"), ("6", "Sat"),
+        ("1-5", "Mon Tue Wed Thu Fri"), ("5-7", "Sun Fri Sat"), ("fri-mon", "Sun Mon Fri Sat"),
+        ("*/2", "Sun Tue Thu Sat"), ("1-5/2", "Mon Wed Fri"), ("0,3", "Sun Wed"),
+        ("*", "Sun Mon Tue Wed Thu Fri Sat"),
+    ],
+)  # fmt: skip
+def test_days_of_the_week_are_those_of_cron(field, days):
+    found = due(f"0 4 * * {field}", datetime(2026, 11, 22), datetime(2026, 11, 29))
+    assert " ".join(each[:3] for each in found) == days
+
+
+def test_the_other_fields_are_those_of_cron():
+    found = due("*/30 8-16/8 1,15 jan-feb *", datetime(2026, 1, 2), datetime(2026, 2, 2))
+    assert found == [f"{day} {hour}:{minute} +0100" for day in ("Thu 15", "Sun 01") for hour in ("08", "16")
+                     for minute in ("00", "30")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "cron",
+    ["0 4 * *", "60 4 * * *", "0 4 0 * *", "0 4 * * 8", "0 4 * foo *", "0 4 * * -1", "0 4 * * */0", "*/0 4 * * *",
+     "5-1 4 * * *", "0 4 1 * mon", "0 4 30 2 *", "@reboot", "", "0 4 * * ٣"],
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused(cron):
+    with pytest.raises(ValueError, match=r"."):
+        DueTrigger(cron, UTC)
+
+
+def test_a_time_that_the_clock_skips_is_due_an_hour_later():
+    # Berlin, 29 March 2026: 2:00 +01:00 becomes 3:00 +02:00. 2:30 +01:00 is 1:30 UTC, and 2:30 +02:00 is 0:30.
+    trigger, found, hours = DueTrigger("30 2 * * *", BERLIN), datetime(2026, 3, 28, tzinfo=UTC), []
+    for _ in range(3):
+        found = trigger.get_next_fire_time(found, found)
+        hours.append(f"{found.astimezone(UTC):%d %H:%M}")
+    assert hours == ["28 01:30", "29 01:30", "30 00:30"]
+
+
+def test_a_time_that_the_clock_shows_twice_is_due_the_first_time():
+    # Berlin, 25 October 2026: 3:00 +02:00 becomes 2:00 +01:00.
+    assert due("30 2 * * *", datetime(2026, 10, 24), datetime(2026, 10, 27)) == [
+        "Sat 24 02:30 +0200",
+        "Sun 25 02:30 +0200",
+        "Mon 26 02:30 +0100",
     ]
 
 
-def test_the_beginning_does_not_belong_to_it():
-    assert between("0 4 * * *", datetime(2026, 11, 23, 4), datetime(2026, 11, 24, 4)) == ["24 04:00 +0100"]
+def test_what_is_due_in_every_hour_follows_time_that_passes():
+    hours = due("30 * * * *", datetime(2026, 10, 25, 1), datetime(2026, 10, 25, 4))
+    assert hours == [
+        "Sun 25 01:30 +0200", "Sun 25 02:30 +0200", "Sun 25 02:30 +0100", "Sun 25 03:30 +0100"
+    ]  # fmt: skip
+    trigger, found = DueTrigger("30 * * * *", BERLIN), datetime(2026, 3, 28, 23, tzinfo=UTC)
+    for hour in range(4):  # one in each hour that passes, and none in the one that is skipped
+        found = trigger.get_next_fire_time(found, found)
+        assert found.astimezone(UTC) == datetime(2026, 3, 28, 23, 30, tzinfo=UTC) + timedelta(hours=hour)
 
 
-# Berlin, 29 March 2026: 2:00 +01:00 becomes 3:00 +02:00.
-def test_a_time_that_the_clock_skips_is_due_when_it_has_gone_forward():
-    assert between("30 2 * * *", datetime(2026, 3, 28), datetime(2026, 3, 31)) == [
-        "28 02:30 +0100",
-        "29 03:00 +0200",
-        "30 02:30 +0200",
-    ]
-
-
-def test_two_due_times_that_fall_together_then_are_one():
-    assert between("0,30 2,3 * * *", datetime(2026, 3, 29), datetime(2026, 3, 30)) == [
-        "29 03:00 +0200",
-        "29 03:30 +0200",
-    ]
-
-
-def test_what_is_due_in_every_hour_is_not_due_in_a_skipped_one():
-    assert between("30 * * * *", datetime(2026, 3, 29, 1), datetime(2026, 3, 29, 4)) == [
-        "29 01:30 +0100",
-        "29 03:30 +0200",
-    ]
-
-
-# Berlin, 25 October 2026: 3:00 +02:00 becomes 2:00 +01:00.
-def test_a_time_that_comes_twice_is_due_once():
-    assert between("30 2 * * *", datetime(2026, 10, 24), datetime(2026, 10, 27)) == [
-        "24 02:30 +0200",
-        "25 02:30 +0200",
-        "26 02:30 +0100",
-    ]
-
-
-def test_what_is_due_in_every_hour_is_due_in_both():
-    assert between("0,30 * * * *", datetime(2026, 10, 25, 1, 45), datetime(2026, 10, 25, 3)) == [
-        "25 02:00 +0200",
-        "25 02:30 +0200",
-        "25 02:00 +0100",
-        "25 02:30 +0100",
-        "25 03:00 +0100",
-    ]
-
-
-def test_one_who_looks_between_the_two_finds_the_second():
-    first = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)  # 2:30 +02:00
-    assert next_due(read_cron("30 * * * *"), BERLIN, first) == first + timedelta(hours=1)
-    assert next_due(read_cron("30 2 * * *"), BERLIN, first) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
-
-
-# Lord Howe Island sets its clock by half an hour: 4 October 2026, 2:00 +10:30 becomes 2:30 +11:00.
-def test_a_clock_that_is_set_by_half_an_hour():
-    zone = ZoneInfo("Australia/Lord_Howe")
-    assert between("15 2 * * *", datetime(2026, 10, 3, 12), datetime(2026, 10, 5), zone) == ["04 02:30 +1100"]
-
-
-# Samoa had no 30 December 2011: the clock went from 29 December 24:00 to 31 December 0:00.
-def test_a_day_that_a_zone_skips():
-    zone = ZoneInfo("Pacific/Apia")
-    assert between("0 12 30 12 *", datetime(2011, 12, 28), datetime(2012, 1, 2), zone) == ["31 00:00 +1400"]
-
-
-def test_february_29_comes_in_2028():
-    found = next_due(read_cron("0 4 29 2 *"), ZoneInfo("UTC"), datetime(2026, 11, 26, tzinfo=UTC))
-    assert found == datetime(2028, 2, 29, 4, tzinfo=UTC)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.datetimes(datetime(2026, 3, 27), datetime(2026, 3, 31))
-    | st.datetimes(datetime(2026, 10, 23), datetime(2026, 10, 27)),
-    st.sampled_from(["30 2 * * *", "*/30 * * * *", "0 */2 * * *", "15 1,2,3 * * *", "0 3 * * sun"]),
-    st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"]),
+@pytest.mark.parametrize(
+    ("cron", "after", "found"),
+    [
+        ("0 4 * * *", (28, 4), None),  # `after` does not belong to it
+        ("0 4 * * *", (27, 4), (28, 4)),
+        ("0 4 * * mon", (1, 4), (23, 4)),  # the newest of several
+        ("* * * * *", (1, 4), (29, 3, 59)),
+    ],
 )
-def test_the_next_due_time_is_the_first_of_all(start, cron, name):
-    after, fields, zone = start.replace(tzinfo=UTC), read_cron(cron), ZoneInfo(name)
-    found = next_due(fields, zone, after)
-    assert found is not None
-    assert due_times(fields, zone, after, found) == [found]
+def test_the_newest_due_time_stands_for_all(cron, after, found):
+    now = datetime(2026, 11, 29, 3, 59, 30, tzinfo=UTC)
+    wanted = found and datetime(2026, 11, *found, tzinfo=UTC)
+    assert newest_due(DueTrigger(cron, UTC), datetime(2026, 11, *after, tzinfo=UTC), now) == wanted
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
-@pytest.mark.parametrize("cron", ["30 2 * * *", "17 */3 * * *"])
-def test_every_day_of_a_year_has_as_many_due_times_as_any_other(cron, zone):
-    fields, zone = read_cron(cron), ZoneInfo(zone)
-    found = due_times(fields, zone, datetime(2026, 1, 1, tzinfo=zone), datetime(2027, 1, 1, tzinfo=zone))
-    assert len(found) == 365 * len(fields.hours)
+def test_now_belongs_to_it():
+    now = datetime(2026, 11, 23, 4, tzinfo=UTC)
+    assert newest_due(DueTrigger("0 4 * * mon", UTC), now - timedelta(days=3), now) == now
+
+
+@pytest.mark.parametrize(
+    ("cron", "days", "due"),
+    [
+        ("0 4 * * *", WEEK, 7),
+        ("0 4 * * mon", WEEK, 1),
+        ("0 4 * * 0,7", WEEK, 1),  # both are Sunday
+        ("*/15 * * * *", 1, 96),  # four an hour
+        ("0 0 1 * *", MONTH, 1),
+    ],
+)
+def test_due_times_are_counted_over_weeks(cron, days, due):
+    assert due_per_day(cron) * days == pytest.approx(due, rel=1e-3)
