@@ -33,7 +33,7 @@ from cli.reward.app import app as reward
 from cli.rollback import rollback
 from cli.run import run
 from cli.runs import runs
-from cli.schedule import app as schedules
+from cli.schedule import app as schedule
 from cli.serve import serve
 from cli.serve_engine import serve_engine
 from cli.show import show
@@ -49,7 +49,7 @@ for command in (run, resume, estimate, retrain, rescore, audit, stack):
     app.command(rich_help_panel=_TRAIN)(command)
 app.add_typer(environments.app, name="environments", rich_help_panel=_TRAIN)
 app.add_typer(reward, name="reward", rich_help_panel=_TRAIN)
-app.add_typer(schedules.app, name="schedule", rich_help_panel=_TRAIN)
+app.add_typer(schedule, name="schedule", rich_help_panel=_TRAIN)
 for command in (runs, show, diagnose, compare, report, ui, doctor):
     app.command(rich_help_panel=_LOOK)(command)
 app.add_typer(review, name="review", rich_help_panel=_LOOK)

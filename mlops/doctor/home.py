@@ -8,7 +8,6 @@ from pathlib import Path
 
 from mlops.doctor.finding import Finding
 from mlops.doctor.killed import check_runs
-from mlops.doctor.schedules import check_schedules
 from mlops.doctor.way_on import way_on
 from mlops.home.entries import find_odd
 from mlops.home.folder import REMOVING, Home
@@ -28,7 +27,6 @@ def check_home(home: Home) -> Iterator[Finding]:
     yield from _missed(home)
     yield from _checkpoints(home)
     yield from _removal(home)
-    yield from check_schedules(home)
 
 
 def _moved(home: Home) -> Iterator[Finding]:

@@ -68,7 +68,7 @@ def check_for_cluster(schedule: ScheduleConfig) -> None:
     """Raise ConfigError, which lists every setting that a cluster cannot keep."""
     refused = {
         "when": (not schedule.when.is_always, "nothing looks for reasons in a cluster; write always"),
-        "notify": (bool(schedule.notify.webhook or schedule.notify.command), "nobody tells from there; leave it out"),
+        "notify": (schedule.notify.webhook is not None, "nobody tells from there; leave it out"),
         "timezone": (schedule.timezone != "UTC", "ZenML gives a CronJob no time zone; write cron in UTC"),
         "overlap": (schedule.overlap != "skip", "a CronJob cannot wait for another one; write skip"),
     }

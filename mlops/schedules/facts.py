@@ -1,7 +1,4 @@
-"""Finds what the reasons of a schedule are about: its tasks, files, data sets, aliases, and the champion's version.
-
-`rlft schedule look` does this in a process of its own, which imports the large libraries and takes their memory along.
-"""
+"""Finds what the reasons of a schedule are about: its tasks, files, data sets, aliases, and the champion's version."""
 
 from __future__ import annotations
 
@@ -11,10 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mlops.home.databases import MLFLOW
-from mlops.home.faults import check_home
 from mlops.home.folder import Home
-from mlops.schedules.store import Stored, facts_of, facts_to_json
+from mlops.schedules.store import Stored
 from mlops.tracking.address import HOME, VARIABLE
 from rlft.config import Config
 from rlft.config.file import load_config
@@ -45,15 +40,6 @@ class Look(NamedTuple):
     metric: str = ""
     score_key: str = ""
     missing: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return {**self._asdict(), "facts": facts_to_json(self.facts)}
-
-
-def look_of(content: dict[str, Any]) -> Look:
-    """Return a look that was written as JSON."""
-    return Look(**{**content, "facts": facts_of(content["facts"])})
 
 
 def look(home: Home, stored: Stored) -> Look:
@@ -127,8 +113,7 @@ def _address(home: Home, stored: Stored) -> str:
         from mlops.stacks.stack import connect
 
         return connect(home, stored.schedule.stack)
-    check_home(home, [MLFLOW])
-    if not MLFLOW.file(home).is_file():
+    if not (home.root / "mlflow.db").is_file():
         return ""
     os.environ["MLFLOW_TRACKING_URI"] = os.environ[VARIABLE] = home.tracking_uri
     return home.tracking_uri

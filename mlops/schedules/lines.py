@@ -1,7 +1,4 @@
-"""What keeps `rlft schedule run` going from the start of a machine on: a line for a crontab, a unit for systemd.
-
-Either is text for a person to install. When a schedule is due, the scheduler and its store decide.
-"""
+"""What keeps `rlft schedule run` going from the start of a machine on: a line for a crontab, a unit for systemd."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import shlex
 
 from mlops.clone import PROJECT
 from mlops.home.folder import LOGS, Home
-from mlops.schedules.starting import rlft_command
+from mlops.schedules.firing import rlft_command
 from mlops.schedules.store import folder_of
 
 

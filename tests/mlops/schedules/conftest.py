@@ -11,10 +11,8 @@ import pytest
 
 from mlops.home.folder import Home
 from mlops.schedules import store
-from mlops.schedules.firings import Firing, firings_of
-from mlops.schedules.scheduler import look
-from mlops.schedules.watch import carry_out
-from mlops.schedules.watching import Watch
+from mlops.schedules.firing import Watch
+from mlops.schedules.store import Firing, Stored, find, history, keep
 from mlops.summary.file import failed, summary_text
 from mlops.summary.sections import Promotion
 from mlops.summary.summary import Summary
@@ -26,34 +24,36 @@ CONTENT = {"name": "weekly", "config": "demo.yaml", "cron": "0 4 * * mon"}
 
 @dataclass
 class Scripted(Watch):
-    """Writes down which commands would run, and gives each of them its code and its summary."""
+    """Writes down which commands would run, and gives each of them its code and its summary.
+
+    Each takes so many `minutes`, or none. A code of `None` is a kill of this process while its run goes on.
+    """
 
     now: datetime = MONDAY
-    codes: list[int] = field(default_factory=list)
-    summaries: list[Summary] = field(default_factory=list)
+    codes: list[int | None] = field(default_factory=list)
+    summaries: list[Summary | dict | None] = field(default_factory=list)
+    minutes: list[float] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
-    looks: dict | None = None
-    look_code: int = 0
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.clock, self.pause, self.say = lambda: self.now, self._pass, self.said.append
+        self.clock, self.sleep, self.say = lambda: self.now, self._pass, self.said.append
 
     def _pass(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
-    def call(self, command: list[str], folder: Path, lock: int) -> int:
+    def call(self, *words: str) -> int:
         """What a process of this command would leave behind."""
-        words = command[command.index("cli") + 1 :]
-        if words[:2] == ["schedule", "look"]:
-            if self.looks is None:
-                return 1
-            Path(words[words.index("--to") + 1]).write_text(json.dumps(self.looks))
-            return self.look_code
-        self.commands.append(words)
+        self.commands.append(list(words))
+        self._pass(60 * self.minutes.pop(0) if self.minutes else 0)
         code = self.codes.pop(0) if self.codes else 0
+        if code is None:
+            raise KeyboardInterrupt
         summary = self.summaries.pop(0) if self.summaries else IMPROVED if not code else failed(IMPROVED, "it broke")
-        Path(words[words.index("--summary") + 1]).write_text(summary_text(summary))
+        if summary is not None:
+            text = json.dumps(summary) if isinstance(summary, dict) else summary_text(summary)
+            Path(words[words.index("--summary") + 1]).parent.mkdir(exist_ok=True)
+            Path(words[words.index("--summary") + 1]).write_text(text)
         return code
 
 
@@ -64,31 +64,36 @@ class Bench:
         self.home = Home(place / ".rlft")
         self.place = place
 
-    def apply(self, now: datetime = MONDAY - timedelta(days=1), **settings) -> store.Stored:
+    def apply(self, now: datetime = MONDAY - timedelta(days=1), **settings) -> Stored:
         """Apply the schedule with other settings."""
-        return store.apply_schedule(self.home, CONTENT | settings, self.place, now)
+        keep(self.home, Stored(content=CONTENT | settings, folder=self.place, since=now))
+        return find(self.home, settings.get("name", "weekly"))
 
-    def look(self, now: datetime) -> list[Firing]:
-        """Firings that nobody looks after, at this time."""
-        return look(self.home, now)
+    def watch(self, now: datetime = MONDAY, **script) -> Scripted:
+        """What looks after the schedule at this time."""
+        return Scripted(self.home, find(self.home, "weekly"), now=now, **script)
 
     def at(self, now: datetime, **script) -> Scripted:
         """What happens at this time, if something looks."""
-        watch = Scripted(self.home, now=now, **script)
-        for firing in self.look(now):
-            carry_out(watch, firing.id)
+        watch = self.watch(now, **script)
+        watch.look()
         return watch
 
-    def firings(self, name: str = "weekly") -> list[Firing]:
-        """All firings, the oldest first."""
-        with store.opened(self.home) as opened:
-            return firings_of(opened, name)[::-1]
+    def firings(self) -> list[Firing]:
+        """What came of all due times, the oldest first."""
+        return history(self.home, "weekly")[::-1]
 
-    def states(self, name: str = "weekly") -> list[str]:
-        """Their states."""
-        return [firing.state for firing in self.firings(name)]
+    def states(self) -> list[str]:
+        """What came of them, in a word."""
+        return [firing.state for firing in self.firings()]
+
+    @property
+    def state(self) -> store.State:
+        """What the schedule has seen."""
+        return store.state_of(self.home, "weekly")
 
 
 @pytest.fixture
-def bench(tmp_path) -> Bench:
+def bench(tmp_path, monkeypatch) -> Bench:
+    monkeypatch.chdir(tmp_path)
     return Bench(tmp_path)

@@ -26,7 +26,7 @@ PLAIN = {"name": "weekly", "config": "tiny.yaml", "cron": "0 4 * * mon", "stack"
         ({"when": "new_tasks"}, "when: nothing looks for reasons in a cluster"),
         ({"timezone": "Europe/Berlin"}, "timezone: ZenML gives a CronJob no time zone"),
         ({"overlap": "queue"}, "overlap: a CronJob cannot wait"),
-        ({"notify": {"command": ["true"]}}, "notify: nobody tells from there"),
+        ({"notify": {"webhook": "env:HOOK"}}, "notify: nobody tells from there"),
     ],
 )
 def test_what_a_cluster_cannot_keep_is_refused(change, said):
@@ -83,8 +83,7 @@ def cluster(monkeypatch):
 
 
 def stored(cluster="", **changes):
-    schedule = ScheduleConfig.model_validate(PLAIN | {"config": str(TINY)} | changes)
-    return Stored(schedule, Path("."), NOW, NOW, cluster=cluster)
+    return Stored(content=PLAIN | {"config": str(TINY)} | changes, folder=Path("."), since=NOW, cluster=cluster)
 
 
 def test_a_schedule_that_moves_to_another_stack_is_deleted_on_the_one_it_was_on(cluster):

@@ -11,11 +11,10 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from mlops.schedules import store
-from mlops.schedules.facts import ABSENT, look, look_of, score_in
+from mlops.schedules.facts import ABSENT, look, score_in
 from mlops.serving.conversations import Conversations
 from rlft.errors import ConfigError, RlftError, TaskError
-from rlft.schedule.reasons import Facts, Looks, Score
+from rlft.schedule.reasons import Score
 from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.use.test_traces import exchange
 
@@ -159,7 +158,6 @@ def test_the_score_that_is_asked_for_is_that_of_the_champion_on_the_suites_tasks
     registry.register()
     first = look_at(score_below=asked)
     assert (first.model, first.cell, first.metric) == ("models:/small/1", "use", "accuracy")
-    assert look_of(json.loads(json.dumps(first.to_json()))) == first
     write_tasks(bench, 60)
     second = look_at(score_below=asked)
     registry.register()
@@ -193,18 +191,3 @@ def test_the_score_is_read_from_the_summary_of_an_evaluation(bench, look_at):
     )
     with pytest.raises(RlftError, match="no attempt of models:/small/1 on gate has a score"):
         score_in(summary, found, "gate")
-
-
-def test_what_is_found_is_stored_as_it_is(bench, look_at):
-    facts = look_at(new_tasks={}).facts
-    with store.opened(bench.home) as opened:
-        store.keep_facts(opened, "weekly", facts)
-        assert store.last_facts(opened, "weekly") == facts
-        known = replace(facts, score_keys=("a", "b"), looks=Looks("models:/small/1", "c", 3))
-        store.keep_facts(opened, "weekly", known)
-        assert store.last_facts(opened, "weekly") == known
-
-
-def test_facts_of_before_had_one_score():
-    assert store.facts_of({"tasks": "a b", "values": {}, "score_key": "k"}).score_keys == ("k",)
-    assert store.facts_of({"tasks": "", "values": {}, "score_key": ""}) == Facts()

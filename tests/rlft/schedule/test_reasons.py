@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlft.schedule.reasons import KEPT_SCORES, Facts, Looks, Score, should_run, remembered, score_reason
+from rlft.schedule.reasons import KEPT_SCORES, Facts, Looks, Score, remembered, score_reason, should_run
 from rlft.schedule.settings import WhenConfig
 
 LAST = Facts(frozenset("abc"), {"file rows.jsonl": "1", "alias models:/base@production": "4"})

@@ -1,0 +1,351 @@
+"""Looks after one schedule: finishes the run that was left, and carries out what is due, from its reason to its end.
+
+What goes on is noted before it is begun, and a run holds a lock that it inherits. So whatever ends this process, the
+next one that looks waits for the run, or resumes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_base,
+    retry_if_exception,
+    retry_if_result,
+    stop_after_attempt,
+    wait_exponential,
+)
+
+from mlops.clone import PROJECT
+from mlops.home.folder import Home
+from mlops.runtime.handed_on import Signals
+from mlops.schedules.notify import events_of, message, tell
+from mlops.schedules.store import (
+    Firing,
+    State,
+    Stored,
+    due_now,
+    find,
+    keep_state,
+    locked,
+    note,
+    result_file,
+    state_of,
+)
+from mlops.summary.summary import Summary
+from rlft.errors import RlftError
+from rlft.schedule.file import overrides_of
+from rlft.schedule.reasons import Facts, Reason, Score, remembered, score_reason, should_run
+from rlft.secrets import hide
+
+UNUSABLE, INTERRUPTED = 2, 130
+_FINISHED = (0, 3, 4)  # trained and evaluated; too hard; solved already
+_MEANINGS = {
+    0: "it finished",
+    1: "it failed",
+    UNUSABLE: "its set-up cannot work",
+    3: "its tasks are too hard",
+    4: "its tasks are solved already",
+    5: "MLflow did not take its model",
+    129: "its terminal was closed",
+    INTERRUPTED: "it was interrupted by Ctrl-C",
+    137: "it was killed",
+    143: "it was ended by SIGTERM",
+}
+
+
+class EndedError(Exception):
+    """A signal has ended this process and its run, which the next look resumes; `number` is the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}; the next look goes on")
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The exit code of a try, as shells have it, and its summary, if it has left one."""
+
+    code: int
+    summary: Summary | None
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether another try may come to another end."""
+        is_hopeless = self.summary is not None and self.summary.needs_new_settings
+        return self.code not in (*_FINISHED, UNUSABLE, INTERRUPTED) and not is_hopeless
+
+
+@dataclass
+class Watch:
+    """What looks after a schedule, in the folder in which that was applied; `clock` and `sleep` are a test's in tests.
+
+    `output` is where the run prints; `None` for this process's own.
+    """
+
+    home: Home
+    stored: Stored
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    sleep: Callable[[float], None] = time.sleep
+    say: Callable[[str], None] = lambda text: None
+    output: Any = None
+    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def look(self) -> list[Firing]:
+        """Carry out what was left and what is due now, and return what came of it; nothing if another process does."""
+        with locked(self.home, self.stored.name, ".lock") as watch:
+            if watch is None:
+                self.say(f"a run of {self.stored.name} goes on")
+                return []
+            found = self._left()
+            while (due := due_now(self.home, self.stored, self.clock())) is not None:
+                found.append(self._fire(Firing(schedule=self.stored.name, due=due)))
+                if found[-1].run is not None:
+                    self._skip(self.clock())
+                self.stored = find(self.home, self.stored.name)
+            return found
+
+    def run_now(self) -> Firing:
+        """Run at once, as a person asks for it. Raises RlftError while another run goes on."""
+        with locked(self.home, self.stored.name, ".lock") as watch:
+            with locked(self.home, self.stored.name, ".run") as run:
+                if watch is None or run is None:
+                    fix = "wait for it; `rlft schedule list` shows which"
+                    raise RlftError(f"a run of {self.stored.name} goes on", where="NAME", fix=fix)
+            self._left()
+            return self._fire(Firing(schedule=self.stored.name, due=self.clock(), origin="person"))
+
+    def _left(self) -> list[Firing]:
+        """Bring the run to its end that a process had looked after which is gone."""
+        firing = state_of(self.home, self.stored.name).running
+        if firing is None:
+            return []
+        self.say(f"the run {firing.run} had begun, and goes on")
+        with locked(self.home, self.stored.name, ".run", wait=True):
+            outcome = self._outcome()
+        if outcome is None or outcome.is_passing:
+            ended, done = None, self._run(firing, is_begun=True)
+        else:
+            ended = datetime.fromtimestamp(result_file(self.home, firing.schedule).stat().st_mtime, UTC)
+            done = self._finish(firing, outcome)
+        self._skip(ended or self.clock())
+        return [done]
+
+    def _skip(self, until: datetime) -> None:
+        """Leave out what has become due while a run went on, as `overlap: skip` says."""
+        if self.stored.schedule.overlap == "skip" and (due := due_now(self.home, self.stored, until)) is not None:
+            self._end(Firing(schedule=self.stored.name, due=due), "skipped", "another run of this schedule went on")
+
+    def _fire(self, firing: Firing) -> Firing:
+        schedule, is_asked = self.stored.schedule, firing.origin == "person"
+        is_late = self.clock() - firing.due > timedelta(minutes=schedule.grace_minutes)
+        if is_late and schedule.missed == "skip":  # one that a person asks for is never late
+            return self._end(firing, "missed", "nothing looked when it was due")
+        try:
+            reason, facts = self._again(retry_if_exception(_is_passing))(self._judge, is_asked)
+        except EndedError:
+            raise
+        except Exception as error:  # sources of tasks raise what they like
+            said = str(error) if isinstance(error, RlftError) else f"{type(error).__name__}: {error}"
+            return self._end(firing, "failed", f"whether there is a reason could not be found out: {said}")
+        if not reason.found:
+            return self._end(firing, "no_reason", f"no reason to run: {reason.sentence}")
+        self.say(f"a run begins: {reason.sentence}")
+        name = f"{schedule.name}-{firing.due.astimezone(UTC):%Y-%m-%d-%H%M%SZ}"
+        return self._run(firing.model_copy(update={"reason": reason.sentence, "run": name}), facts)
+
+    def _judge(self, is_asked: bool) -> tuple[Reason, Facts]:
+        """Return whether there is a reason to run, and what the next look compares with if a run begins.
+
+        Raises RlftError if that cannot be found out.
+        """
+        os.chdir(self.stored.folder)
+        when, last = self.stored.schedule.when, state_of(self.home, self.stored.name).facts
+        if when.is_always:
+            return Reason(True, "a person asked for it") if is_asked else should_run(when, Facts(), last), Facts()
+        from mlops.schedules.facts import look
+
+        found, score = look(self.home, self.stored), None
+        reason = Reason(True, "a person asked for it") if is_asked else should_run(when, found.facts, last)
+        if not reason.found and when.score_below is not None:
+            by_score, score = self._by_score(found, last or Facts())
+            told = "; ".join(filter(None, [reason.sentence, by_score.sentence]))
+            reason = by_score if by_score.found else Reason(False, told)
+        return reason, remembered(found.facts, last, score if reason.found else None)
+
+    def _by_score(self, found: Any, last: Facts) -> tuple[Reason, Score | None]:
+        """Return whether the score is a reason, and the score; nothing is evaluated that was a reason before."""
+        from mlops.schedules.facts import score_in
+
+        asked = self.stored.schedule.when.score_below
+        assert asked is not None
+        if not found.model:
+            return Reason(False, found.missing), None
+        if found.score_key in last.score_keys:
+            return Reason(False, f"the score of {found.model} on the same tasks was the reason of an earlier run"), None
+        file = result_file(self.home, self.stored.name)
+        file.unlink(missing_ok=True)
+        code = self.call("evaluate", found.model, "--suite", asked.suite, *self._ends())
+        if code:
+            raise RlftError(f"the evaluation of {found.model} ended with exit code {code}", where="when.score_below")
+        try:
+            score = score_in(json.loads(file.read_text(encoding="utf-8")), found, asked.split)
+        except RlftError as error:  # no attempt has a score
+            return Reason(False, error.what), None
+        looks = last.looks.with_another(score.model, score.key)
+        self._keep(facts=replace(last, looks=looks))  # now, as a look without a reason counts, too
+        return score_reason(score, asked.bound, looks), score
+
+    def _run(self, firing: Firing, facts: Facts | None = None, *, is_begun: bool = False) -> Firing:
+        """Run it, and again while that may help and the schedule allows it; return what came of it."""
+        self._keep(running=firing, **({} if facts is None else {"facts": facts}))
+
+        def attempt() -> Outcome:
+            return self._try(firing, is_begun=is_begun or bool(firing.codes))
+
+        def is_to_go_on(outcome: Outcome) -> bool:
+            return outcome.is_passing and not find(self.home, firing.schedule).paused
+
+        return self._finish(firing, self._again(retry_if_result(is_to_go_on), len(firing.codes))(attempt))
+
+    def _try(self, firing: Firing, *, is_begun: bool) -> Outcome:
+        """Run or resume it once, and note how that ended. Raises EndedError if a signal ends this process, too."""
+        assert firing.run is not None
+        name, outcome = self.stored.name, None
+        due = f"{firing.due.astimezone(self.stored.schedule.zone):%Y-%m-%d %H:%M %Z}"
+        said = f"Schedule {name}, due {due}: {firing.reason}."[:1000]
+        changes = [word for each in overrides_of(self.stored.schedule) for word in ("--set", each)]
+        begin = ("run", "--name", firing.run, "--tag", f"schedule={name}", "--note", said, *changes, *self._ends())
+        commands: list[tuple[str, ...]] = [(*begin, "--", self.stored.schedule.config)]  # which may begin with a dash
+        if is_begun:  # it was noted before it was begun, so that there may be nothing to resume yet
+            commands.insert(0, ("resume", firing.run, *self._ends()))
+        for command in commands:
+            result_file(self.home, name).unlink(missing_ok=True)
+            code = self.call(*command)
+            outcome = self._outcome(code) or Outcome(code, None)
+            if code != UNUSABLE or (outcome.summary is not None and outcome.summary.pipeline_run_id is not None):
+                break
+        assert outcome is not None
+        firing.codes.append(outcome.code)
+        self._keep(running=firing)
+        return outcome
+
+    def call(self, *words: str) -> int:
+        """Run a command of rlft that holds the run's lock, and return its exit code as shells have it.
+
+        Signals are handed on to it. Raises EndedError if one ends this process, too, which Ctrl-C does not.
+        """
+        signals = Signals()
+        with locked(self.home, self.stored.name, ".run", wait=True) as lock, signals.handled():
+            assert lock is not None
+            signals.process = subprocess.Popen(
+                rlft_command(*words),
+                cwd=self.stored.folder,
+                env=self.environment | rlft_environment(self.home, self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=self.output,
+                stderr=self.output,
+                pass_fds=(lock,),
+                start_new_session=True,  # Ctrl-C reaches it once, from here
+            )
+            code = signals.process.wait()
+        if signals.caught in (signal.SIGTERM, signal.SIGHUP):
+            raise EndedError(signals.caught)
+        return code if code >= 0 else 128 - code
+
+    def _ends(self) -> list[str]:
+        stack = ["--stack", self.stored.schedule.stack] if self.stored.schedule.stack is not None else []
+        return ["--summary", str(result_file(self.home, self.stored.name)), *stack]
+
+    def _outcome(self, code: int | None = None) -> Outcome | None:
+        """Return what the last try has left, with its exit code if that is known; `None` if it has left nothing."""
+        try:
+            found = Summary.model_validate_json(result_file(self.home, self.stored.name).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return Outcome(found.exit_code if code is None else code, found)
+
+    def _again(self, retry: retry_base, tries: int = 0) -> Retrying:
+        """Return what tries a function again as the schedule's retries say, of which there were some before."""
+        retries = self.stored.schedule.retries
+
+        def tell_of(state: RetryCallState) -> None:
+            self.say(f"it did not work, and is tried again in {state.upcoming_sleep / 60:.0f} min")
+
+        def last(state: RetryCallState) -> Any:
+            assert state.outcome is not None
+            return state.outcome.result()
+
+        return Retrying(
+            stop=stop_after_attempt(max(1, retries.count + 1 - tries)),
+            wait=wait_exponential(60 * retries.wait_minutes, 60 * retries.longest_wait_minutes, retries.factor),
+            retry=retry,
+            before_sleep=tell_of,
+            retry_error_callback=last,
+            sleep=self.sleep,
+        )
+
+    def _finish(self, firing: Firing, outcome: Outcome) -> Firing:
+        state = "finished" if outcome.code in _FINISHED else "failed"
+        return self._end(firing, state, _came_to(outcome, len(firing.codes)), outcome.summary)
+
+    def _end(self, firing: Firing, state: str, said: str, summary: Summary | None = None) -> Firing:
+        """Tell whom it concerns what came of a firing, and note it. A kill in between lets it be told twice."""
+        found = {"state": state, "said": hide(said), "status": summary and summary.status, "ended": self.clock()}
+        done = firing.model_copy(update=found)
+        self.say(done.said)
+        settings = self.stored.schedule.notify
+        for event in events_of(done, summary):
+            if event in settings.events and (problem := tell(settings, message(event, done, summary))):
+                done.said += f"; {problem}"
+        note(self.home, done)
+        self._keep(running=None, **({"looked": firing.due} if firing.origin == "clock" else {}))
+        return done
+
+    def _keep(self, **changes: Any) -> None:
+        state: State = state_of(self.home, self.stored.name)
+        keep_state(self.home, self.stored.name, state.model_copy(update=changes))
+
+
+def rlft_command(*words: str) -> list[str]:
+    """Return a command of rlft. With -P nothing is imported from the working directory before rlft itself."""
+    return [sys.executable, "-P", "-m", "cli", *words]
+
+
+def rlft_environment(home: Home, given: dict[str, str]) -> dict[str, str]:
+    """Return the variables with which such a command finds rlft and its home."""
+    path = os.pathsep.join(filter(None, [str(PROJECT), given.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "RLFT_HOME": str(home.root)}
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Return whether another look may find out what this one could not: errors of rlft say if a set-up cannot work."""
+    return not isinstance(error, EndedError) and getattr(error, "exit_code", 1) != UNUSABLE
+
+
+def _came_to(outcome: Outcome, tries: int) -> str:
+    """Return what came of a run: what its exit code means, and what its summary says."""
+    said = _MEANINGS.get(outcome.code, f"it ended with exit code {outcome.code}")
+    said += f", the last of {tries} tries" if tries > 1 else ""
+    if (summary := outcome.summary) is None:
+        return said
+    if summary.error:
+        return f"{said}: {summary.error}"
+    if summary.status in ("improved", "not_improved"):
+        said += f", {summary.status.replace('_', ' ')}"
+    if (promotion := summary.promotion).version is not None:
+        became = "waits for a person to approve it" if promotion.approval == "pending" else "was not promoted"
+        became = "became champion" if promotion.promoted else became
+        said += f", version {promotion.version} of {promotion.name} {became}"
+    return said
