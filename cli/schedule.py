@@ -254,10 +254,8 @@ def _running(home: Home, name: str) -> list[Firing]:
 
     if (firing := state_of(home, name).running) is None:
         return []
-    said = (
-        firing.reason if is_running(home, name) else f"{firing.reason}; it was cut short, and goes on at the next look"
-    )
-    return [firing.model_copy(update={"said": said})]
+    cut = "" if is_running(home, name) else "; it was cut short, and goes on at the next look"
+    return [firing.model_copy(update={"said": f"{firing.reason}{cut}"})]
 
 
 def _rows(home: Home, stored: Stored, now: datetime) -> list[tuple[Any, ...]]:

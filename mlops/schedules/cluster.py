@@ -7,6 +7,7 @@ what a machine would do for a schedule is refused there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from rlft.schedule.file import overrides_of
 from rlft.schedule.settings import ScheduleConfig
 
 Submit = Callable[[dict[str, Any], dict[str, Any]], None]
-_SCHEDULES_DYNAMIC = ("kubernetes",)
 
 
 def keep_in_cluster(home: Home, stored: Stored, before: Stored | None, submit: Submit) -> str:
@@ -31,7 +31,7 @@ def keep_in_cluster(home: Home, stored: Stored, before: Stored | None, submit: S
     `submit` calls the pipeline of runs with options and arguments. Raises RlftError for a stack that cannot run it, and
     for settings that a cluster cannot keep; the earlier ZenML schedule stays then.
     """
-    config = _checked(home, stored.schedule)
+    config = _checked(home, stored)
     if before is not None and before.cluster:
         drop_from_cluster(home, before)  # first, as both have one name, and on the stack that it was made on
     if config is None:
@@ -42,24 +42,17 @@ def keep_in_cluster(home: Home, stored: Stored, before: Stored | None, submit: S
     # Without labels a run has the name that ZenML gives it when its time has come.
     arguments = {"config": as_parameter(config), "tracking_uri": tracking_uri, "labels": None}
     submit(cluster_options(stored.schedule, config), arguments)
-    return schedule_name(stored.schedule)
+    return f"rlft-{stored.name}"
 
 
-def _checked(home: Home, schedule: ScheduleConfig) -> Config | None:
+def _checked(home: Home, stored: Stored) -> Config | None:
     """Return the config that a cluster is to run; `None` if the schedule's stack keeps no schedules."""
-    if schedule.stack is None:
+    if stored.schedule.stack is None or _client(home, stored).active_stack.orchestrator.flavor != "kubernetes":
         return None
-    from mlops.stacks.stack import connect
-
-    connect(home, schedule.stack)
-    from zenml.client import Client
-
-    if Client().active_stack.orchestrator.flavor not in _SCHEDULES_DYNAMIC:
-        return None
-    check_for_cluster(schedule)
+    check_for_cluster(stored.schedule)
     from mlops.stacks.image import check_image
 
-    config = load_config(Path(schedule.config), overrides_of(schedule))
+    config = load_config(Path(stored.schedule.config), overrides_of(stored.schedule))
     check_image(config)
     return config
 
@@ -94,7 +87,7 @@ def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
     )
     return {
         "run_name": f"{schedule.name}-{{date}}-{{time}}",
-        "schedule": Schedule(name=schedule_name(schedule), cron_expression=schedule.cron),
+        "schedule": Schedule(name=f"rlft-{schedule.name}", cron_expression=schedule.cron),
         "settings": {"orchestrator": settings, **image_settings(config)},
         "tags": [
             Tag(name=f"{EXPERIMENT_TAG}={config.tracking.experiment or config.name}", cascade=True),
@@ -103,36 +96,29 @@ def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
     }
 
 
-def schedule_name(schedule: ScheduleConfig) -> str:
-    """Return the name of a schedule in ZenML."""
-    return f"rlft-{schedule.name}"
-
-
 def drop_from_cluster(home: Home, stored: Stored) -> None:
     """Delete the ZenML schedule of a schedule from its stack, and with it the CronJob.
 
     Raises RlftError for a stack that is gone.
     """
-    from mlops.stacks.stack import connect
-
-    connect(home, stored.schedule.stack)
-    from zenml.client import Client
-
-    try:
-        Client().delete_schedule(stored.cluster)
-    except KeyError:  # somebody has deleted it with ZenML's own command
-        return
+    with suppress(KeyError):  # somebody has deleted it with ZenML's own command
+        _client(home, stored).delete_schedule(stored.cluster)
 
 
 def set_active(home: Home, stored: Stored, active: bool) -> None:
-    """Let the cluster suspend the CronJob of a schedule, or go on with it."""
+    """Let the cluster suspend the CronJob of a schedule, or go on with it. Raises RefusedError if it is gone."""
+    try:
+        _client(home, stored).update_schedule(stored.cluster, active=active)
+    except KeyError as cause:
+        fix = "`rlft schedule apply` with its file makes it again"
+        raise RefusedError(f"ZenML has no schedule {stored.cluster} any more", where="NAME", fix=fix) from cause
+
+
+def _client(home: Home, stored: Stored) -> Any:
+    """Return ZenML's client of the stack of a schedule."""
     from mlops.stacks.stack import connect
 
     connect(home, stored.schedule.stack)
     from zenml.client import Client
 
-    try:
-        Client().update_schedule(stored.cluster, active=active)
-    except KeyError as cause:
-        fix = "`rlft schedule apply` with its file makes it again"
-        raise RefusedError(f"ZenML has no schedule {stored.cluster} any more", where="NAME", fix=fix) from cause
+    return Client()
