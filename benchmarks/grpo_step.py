@@ -176,6 +176,7 @@ def main() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompt-tokens", type=int, default=100)
+    parser.add_argument("--common-tokens", type=int, default=0, help="of each prompt, the same in all at its beginning")
     parser.add_argument("--groups", type=int, default=8, help="prompts")
     parser.add_argument("--group-size", type=int, default=8, help="completions of each")
     parser.add_argument("--completion-tokens", type=int, default=64)

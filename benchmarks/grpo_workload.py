@@ -44,6 +44,15 @@ SHAPES: dict[str, dict[str, int]] = {
         "num_key_value_heads": 5,
         "head_dim": 64,
     },
+    "smollm2-10-layers": {  # a third of the layers of SmolLM2-135M
+        "vocab_size": 49_152,
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 10,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "head_dim": 64,
+    },
     "qwen3-0.6b": {
         "vocab_size": 151_936,
         "hidden_size": 1024,
@@ -58,12 +67,16 @@ SHAPES: dict[str, dict[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One measurement: sizes in tokens and counts, and how the two sides are set up."""
+    """One measurement: sizes in tokens and counts, and how the two sides are set up.
+
+    The first `common_tokens` of the `prompt_tokens` are the same in all prompts.
+    """
 
     prompt_tokens: int
     groups: int = 8
     group_size: int = 8
     completion_tokens: int = 64
+    common_tokens: int = 0
     model: str = "tiny"
     vocabulary: int | None = None  # that of the model
     lora: bool = False
@@ -114,11 +127,13 @@ def make_tokenizer(size: int) -> PreTrainedTokenizerFast:
 
 
 def make_prompts(workload: Workload) -> list[str]:
-    """Random text of `prompt_tokens` characters each, different ones for every step."""
+    """Random text of `prompt_tokens` characters each, different ones for every step after what is common."""
     draw = random.Random(SEED)
     letters = [chr(ord(" ") + i) for i in range(min(64, workload.shape["vocab_size"]))]
     count = workload.groups * (workload.steps + 1)
-    return ["".join(draw.choices(letters, k=workload.prompt_tokens)) for _ in range(count)]
+    common = "".join(draw.choices(letters, k=workload.common_tokens))
+    own = workload.prompt_tokens - workload.common_tokens
+    return [common + "".join(draw.choices(letters, k=own)) for _ in range(count)]
 
 
 def score(text: str) -> float:

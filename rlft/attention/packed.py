@@ -9,7 +9,7 @@ lays out such rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -63,25 +63,22 @@ class Block:
         return tokens[:, self.start : self.end].unflatten(1, (len(self.lengths), self.lengths[0])).transpose(0, 1)
 
 
-def make_blocks(edges: Sequence[Edge]) -> Iterator[Block]:
-    """Yield the edges of a row in blocks: neighbours without edges below, of similar lengths from long to short."""
-    block: Block | None = None
+def make_blocks(edges: Sequence[Edge]) -> list[Block]:
+    """Return the edges of a row in blocks: neighbours without edges below, of similar lengths from long to short."""
+    blocks: list[Block] = []
     for edge in edges:
-        length = edge.stop - edge.start
-        next_block = Block(edge.start, (length,), covered=edge.depth > 0, forks=edge.end > edge.stop)
-        if block is None:
-            block = next_block
-        elif (
-            not (block.forks or next_block.forks)
-            and (block.end, block.covered) == (edge.start, next_block.covered)
-            and _SIMILAR * block.lengths[0] <= length <= block.lengths[-1]
+        length, last = edge.stop - edge.start, blocks[-1] if blocks else None
+        block = Block(edge.start, (length,), covered=edge.depth > 0, forks=edge.end > edge.stop)
+        if (
+            last is not None
+            and not (last.forks or block.forks)
+            and (last.end, last.covered) == (block.start, block.covered)
+            and _SIMILAR * last.lengths[0] <= length <= last.lengths[-1]
         ):
-            block = replace(block, lengths=(*block.lengths, length))
+            blocks[-1] = replace(last, lengths=(*last.lengths, length))
         else:
-            yield block
-            block = next_block
-    if block:
-        yield block
+            blocks.append(block)
+    return blocks
 
 
 class PackedTree:
@@ -89,7 +86,7 @@ class PackedTree:
 
     def __init__(self, edges: Sequence[Edge]) -> None:
         self.forks = [edge for edge in edges if edge.end > edge.stop]
-        self.blocks = list(make_blocks(edges))
+        self.blocks = make_blocks(edges)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Return the attention's output [1, heads, tokens, width], with gradients; the query has the same shape."""

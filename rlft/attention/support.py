@@ -16,9 +16,17 @@ from rlft.attention.packed import PackedTree
 from rlft.attention.tree import Edge, Tree
 
 _log = logging.getLogger(__name__)
-# Lengths in tokens of what prompts have in common, of what is their own, of the completions of each, and of a sequence
-# that has nothing in common with the others. The longest has 8: some models have no more positions.
-_COMMON, _PROMPTS, _COMPLETIONS, _SINGLE = 2, (1, 3), ((4, 2), (3, 3, 1)), 4
+# Sequences of a trial: two prompts that begin alike, with two and three completions, and one sequence that has nothing
+# in common with the others. The longest has 8 tokens: some models have no more positions. There is no 0, as it is often
+# the padding, of which models warn.
+_NUMBERS = (
+    (1, 2, 3, 4, 5, 6, 7),
+    (1, 2, 3, 8, 9),
+    (1, 2, 10, 11, 12, 13, 14, 15),
+    (1, 2, 10, 11, 12, 16, 17, 18),
+    (1, 2, 10, 11, 12, 19),
+    (20, 21, 22, 23),
+)
 _ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}  # largest relative difference of a token's logits
 _HALF_ROUNDING = 0.2  # rounding adds up over 28 layers in bfloat16; what this would hide, a leak, has its own test
 _LEAK = 0.05  # a share of the above: two passes of the same shape are rounded alike, so less is explained by it
@@ -79,7 +87,8 @@ def _failed_trial(model: Any) -> str | None:
     """
     device = next(model.parameters()).device
     size = model.get_input_embeddings().weight.shape[0]
-    sequences = _sequences(size)
+    step = next(number for number in (7, 11, 13, 1) if size % number)  # shares no factor with the size
+    sequences = [[number * step % size for number in sequence] for sequence in _NUMBERS]
     tree = Tree.of(sequences, stride=1)
     ids, positions = (torch.from_numpy(part)[None] for part in tree.row(sequences))
     attention = _Probe(tree.edges)
@@ -113,19 +122,3 @@ def _close(ours: Tensor, theirs: Tensor, *, share: float = 1.0) -> bool:
     tolerance = share * _ROUNDING.get(theirs.dtype, _HALF_ROUNDING)
     difference, size = (ours - theirs).double().norm(dim=-1), theirs.double().norm(dim=-1)
     return bool((difference <= tolerance * size).all())
-
-
-def _sequences(size: int) -> list[list[int]]:
-    """Return sequences of token ids below `size` that differ where they are to and are the same every time."""
-    step = next(number for number in (7, 11, 13, 1) if size % number)  # shares no factor with the size
-    numbers = (number * step % size for number in range(1, 1000))  # not from 0, often the padding, of which models warn
-
-    def draw(count: int) -> list[int]:
-        return [next(numbers) for _ in range(count)]
-
-    common = draw(_COMMON)
-    sequences = []
-    for prompt, lengths in zip(_PROMPTS, _COMPLETIONS, strict=True):
-        beginning = common + draw(prompt)
-        sequences += [beginning + draw(length) for length in lengths]
-    return [*sequences, draw(_SINGLE)]

@@ -63,16 +63,16 @@ class Tree:
         order = sorted(range(len(arrays)), key=keys.__getitem__)
         shared = [0] * min(1, len(order))
         for one, other in pairwise(order):
-            equal = _equal(arrays[one], arrays[other])
+            most = min(len(arrays[one]), len(arrays[other]))
+            equal = int(np.cumprod(arrays[one][:most] == arrays[other][:most]).sum())
             if keys[one] != keys[other]:
                 equal = max(equal - equal % stride, *(end for end in (ends[one], ends[other], 0) if end <= equal))
             shared.append(equal)
-        growth = _Growth([len(array) for array in arrays], order, shared)
-        growth.add(0, len(order), 0, ())
-        edges = tuple(growth.edges)
+        edges, paths = _lay_out([len(array) for array in arrays], order, shared)
         spans = [np.arange(edge.start, edge.stop) for edge in edges]
-        places = [np.concatenate([spans[edge] for edge in path] or [np.arange(0)]) for path in growth.paths]
-        return cls(edges, tuple(growth.paths), tuple(places), tuple(order), tuple(shared), growth.size)
+        places = [np.concatenate([spans[edge] for edge in path] or [np.arange(0)]) for path in paths]
+        size = edges[-1].stop if edges else 0
+        return cls(tuple(edges), tuple(paths), tuple(places), tuple(order), tuple(shared), size)
 
     def row(self, sequences: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Return the token ids of the row, and the position of each in its sequences, both int64 [size]."""
@@ -82,40 +82,31 @@ class Tree:
         return ids, positions
 
 
-def _equal(one: np.ndarray, other: np.ndarray) -> int:
-    """Return how many tokens two sequences have in common at their beginning."""
-    most = min(len(one), len(other))
-    differs = np.flatnonzero(one[:most] != other[:most])
-    return int(differs[0]) if len(differs) else most
+def _lay_out(
+    lengths: Sequence[int], order: Sequence[int], shared: Sequence[int]
+) -> tuple[list[Edge], list[tuple[int, ...]]]:
+    """Return the edges of sequences that are in lexicographic order, and each sequence's path."""
+    edges: list[Edge] = []
+    paths: list[tuple[int, ...]] = [()] * len(order)
 
-
-class _Growth:
-    """Lays out sequences that are in lexicographic order, and notes the edges and each sequence's path."""
-
-    def __init__(self, lengths: Sequence[int], order: Sequence[int], shared: Sequence[int]) -> None:
-        self._lengths, self._order, self._shared = lengths, order, shared
-        self.edges: list[Edge] = []
-        self.paths: list[tuple[int, ...]] = [()] * len(order)
-        self.size = 0
-
-    def add(self, first: int, last: int, depth: int, path: tuple[int, ...]) -> None:
+    def add(first: int, last: int, depth: int, path: tuple[int, ...]) -> None:
         """Add what sequences `order[first:last]` have beyond their `depth` tokens on the edges of `path`."""
-        heads = [number for number in range(first, last) if number == first or self._shared[number] <= depth]
+        heads = [number for number in range(first, last) if number == first or shared[number] <= depth]
         branches = [range(start, stop) for start, stop in pairwise([*heads, last])]
         # Single sequences come last and from long to short, so that they are neighbours of similar lengths.
-        branches.sort(key=lambda branch: -self._length(branch[0]) if len(branch) == 1 else -np.inf)
+        branches.sort(key=lambda branch: -lengths[order[branch[0]]] if len(branch) == 1 else -np.inf)
         for branch in branches:
-            stop = min((self._shared[number] for number in branch[1:]), default=self._length(branch[0]))
-            start, index, below = self.size, len(self.edges), path
+            stop = min((shared[number] for number in branch[1:]), default=lengths[order[branch[0]]])
+            start, index, below = edges[-1].stop if edges else 0, len(edges), path
             if stop > depth:
-                self.size += stop - depth
-                self.edges.append(Edge(start, self.size, self.size, depth, len(branch)))
+                end = start + stop - depth
+                edges.append(Edge(start, end, end, depth, len(branch)))
                 below = (*path, index)
             if len(branch) == 1:
-                self.paths[self._order[branch[0]]] = below
+                paths[order[branch[0]]] = below
             else:
-                self.add(branch.start, branch.stop, stop, below)
-                self.edges[index] = replace(self.edges[index], end=self.size)
+                add(branch.start, branch.stop, stop, below)
+                edges[index] = replace(edges[index], end=edges[-1].stop)
 
-    def _length(self, number: int) -> int:
-        return self._lengths[self._order[number]]
+    add(0, len(order), 0, ())
+    return edges, paths

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from rlft.attention.cache import TreeCache
 from rlft.attention.interface import attending
@@ -75,13 +76,10 @@ class SharedDecoder:
 
     def step(self, tokens: Tensor) -> Tensor:
         """Return the logits after one more token; the cache grows in place."""
-        context = self.policy.context_length
-        # Rows that have ended are fed along, and must not ask for a position beyond the model's last one.
-        positions = self.positions if context is None else self.positions.clamp(max=context - 1)
-        hidden = self._read(tokens[:, None], positions[:, None])
+        logits = self._next_logits(tokens)
         self.cache.advance()
         self.positions = self.positions + 1
-        return self.split.head.logits(hidden[:, 0])
+        return logits
 
     def keep(self, rows: Tensor) -> bool:
         """Take out all rows but these if that saves more than copying the cache costs."""
@@ -93,6 +91,12 @@ class SharedDecoder:
     def _read(self, ids: Tensor, positions: Tensor) -> Tensor:
         with attending(self.policy.model):
             return self.split.backbone(input_ids=ids, position_ids=positions, use_cache=False, attention=self.cache)
+
+    def _next_logits(self, tokens: Tensor) -> Tensor:
+        context = self.policy.context_length
+        # Rows that have ended are fed along, and must not ask for a position beyond the model's last one.
+        positions = self.positions if context is None else self.positions.clamp(max=context - 1)
+        return self.split.head.logits(self._read(tokens[:, None], positions[:, None])[:, 0])
 
 
 class RecordedDecoder(SharedDecoder):
@@ -135,20 +139,17 @@ class RecordedDecoder(SharedDecoder):
         """
         self.tokens, self.positions = tokens.clone(), self.positions.clone()
         recording = torch.cuda.CUDAGraph()
-        self._next_logits()  # what is made at the first call only, such as the cache of the rows, must not be recorded
+        self._next_logits(
+            self.tokens
+        )  # what is made at the first call only, such as the cache of the rows, must not be recorded
         try:
             with torch.cuda.graph(recording, capture_error_mode="thread_local"):  # others may train meanwhile
-                self.logits = self._next_logits()
+                self.logits = self._next_logits(self.tokens)
         except RuntimeError as cause:
             self.possible = False
             _log.info("tokens are sampled without recording, which is slower: %s", str(cause).partition("\n")[0])
         else:
             self.recording = recording
-
-    def _next_logits(self) -> Tensor:
-        context = self.policy.context_length
-        positions = self.positions if context is None else self.positions.clamp(max=context - 1)
-        return self.split.head.logits(self._read(self.tokens[:, None], positions[:, None])[:, 0])
 
 
 class PlainDecoder:
@@ -170,13 +171,9 @@ class PlainDecoder:
         Raises PolicyError for a model that returns no cache of a known name.
         """
         unique = {tuple(prompt): index for index, prompt in enumerate(dict.fromkeys(map(tuple, self.prompts)))}
-        width = max(map(len, unique))
-        ids = torch.zeros(len(unique), width, dtype=torch.int64)  # what stands left of a prompt is masked
-        mask = torch.zeros(len(unique), width, dtype=torch.int64)
-        for prompt, index in unique.items():
-            ids[index, width - len(prompt) :] = torch.tensor(prompt)
-            mask[index, width - len(prompt) :] = 1
-        ids, mask = ids.to(self.policy.device), mask.to(self.policy.device)
+        prompts = [torch.tensor(prompt, device=self.policy.device) for prompt in unique]
+        ids = pad_sequence(prompts, batch_first=True, padding_side="left")
+        mask = pad_sequence(list(map(torch.ones_like, prompts)), batch_first=True, padding_side="left")
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
         output = self.policy.model(
             input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1

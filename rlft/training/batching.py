@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from rlft.attention.packed import PackedTree
 from rlft.attention.tree import Tree
@@ -61,22 +62,20 @@ def pack_tree(pairs: Sequence[Pair], device: torch.device) -> Batch:
     tree = _tree(pairs)
     ids, positions = (torch.from_numpy(part)[None] for part in tree.row(map(_read, pairs)))
     # A completion's first token is predicted at the prompt's last one, which all that share the prompt have in common.
-    sources = {number: tree.places[number][max(pair[0].prompt_length - 1, 0) :] for number, pair in enumerate(pairs)}
+    sources = [places[max(pair[0].prompt_length - 1, 0) :] for pair, places in zip(pairs, tree.places, strict=True)]
     return _batch(pairs, ids, positions, None, PackedTree(tree.edges), sources, device)
 
 
 def pad_rows(pairs: Sequence[Pair], device: torch.device) -> Batch:
     """Make a batch with a row per rollout, prompt included, padded on the right."""
-    lengths = [rollout.prompt_length + _encoded(rollout) for rollout, _ in pairs]
-    shape = (len(pairs), max(lengths))
-    ids, attention = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape, dtype=torch.int64)
-    sources = {}
-    for number, ((rollout, _), length) in enumerate(zip(pairs, lengths, strict=True)):
-        ids[number, :length] = torch.as_tensor(rollout.token_ids[:length], dtype=torch.int64)
-        attention[number, :length] = 1
-        sources[number] = number * shape[1] + np.arange(rollout.prompt_length - 1, length)
-    positions = torch.arange(shape[1]).expand(shape)
-    return _batch(pairs, ids, positions, attention, None, sources, device)
+    rows = [_read(pair) for pair in pairs]
+    ids, attention = _pad(rows).long(), _pad([np.ones(len(row), np.int64) for row in rows])
+    width = ids.shape[1]
+    sources = [
+        number * width + np.arange(pair[0].prompt_length - 1, len(row))
+        for number, (pair, row) in enumerate(zip(pairs, rows, strict=True))
+    ]
+    return _batch(pairs, ids, torch.arange(width).expand(ids.shape), attention, None, sources, device)
 
 
 def split_tree(pairs: Sequence[Pair], budget: int) -> Iterator[list[Pair]]:
@@ -122,14 +121,9 @@ def _tree(pairs: Sequence[Pair]) -> Tree:
 
 
 def _read(pair: Pair) -> np.ndarray:
-    """Return the tokens that the model must read: those before the last sampled one."""
-    return pair[0].token_ids[: pair[0].prompt_length + _encoded(pair[0])]
-
-
-def _encoded(rollout: Rollout) -> int:
-    """Return how many tokens after the prompt the model must read: those before the last sampled one."""
-    sampled = np.flatnonzero(rollout.loss_mask)
-    return max(int(sampled[-1]) - rollout.prompt_length, 0) if len(sampled) else 0
+    """Return the tokens that the model must read: the prompt, and those before the last sampled one."""
+    rollout, sampled = pair[0], np.flatnonzero(pair[0].loss_mask)
+    return rollout.token_ids[: max([rollout.prompt_length, *sampled[-1:]])]
 
 
 def _batch(
@@ -138,7 +132,7 @@ def _batch(
     positions: Tensor,
     attention_mask: Tensor | None,
     attention: PackedTree | None,
-    predicted_at: dict[int, np.ndarray],
+    predicted_at: Sequence[np.ndarray],
     device: torch.device,
 ) -> Batch:
     """Make a batch of the model's inputs and what is known of the sampled tokens.
@@ -148,42 +142,34 @@ def _batch(
     for rollout, _ in pairs:
         if rollout.prompt_length < 1:
             raise ValueError(f"rollout {rollout.rollout_id} has no prompt: nothing predicts its first token")
-    width = max(rollout.completion_length for rollout, _ in pairs)
-    mask = torch.zeros(len(pairs), width, dtype=torch.bool)
-    logprobs = torch.zeros(len(pairs), width)
-    found: list[tuple[np.ndarray, ...]] = []
-    for number, (rollout, _) in enumerate(pairs):
-        sampled = np.flatnonzero(rollout.loss_mask)
-        columns = sampled - rollout.prompt_length
-        found.append(
-            (predicted_at[number][columns], rollout.token_ids[sampled], np.full_like(columns, number), columns)
-        )
-        mask[number, columns] = True
-        logprobs[number, columns] = torch.from_numpy(rollout.logprobs[sampled])
-    sources, targets, rows, columns = (
-        torch.from_numpy(np.concatenate(part)).long() for part in zip(*found, strict=True)
-    )
+    rollouts = [rollout for rollout, _ in pairs]
+    mask = _pad([rollout.loss_mask[rollout.prompt_length :] for rollout in rollouts])
+    logprobs = _pad([rollout.logprobs[rollout.prompt_length :] for rollout in rollouts])
+    targets = _pad([rollout.token_ids[rollout.prompt_length :] for rollout in rollouts])
+    sources = [places[row[: len(places)]] for places, row in zip(predicted_at, mask.numpy(), strict=True)]
+    rows, columns = mask.nonzero(as_tuple=True)
     return Batch(
         token_ids=token_ids.to(device),
         positions=positions.to(device),
         attention_mask=None if attention_mask is None else attention_mask.to(device),
         attention=attention,
-        sources=sources.to(device),
-        targets=targets.to(device),
+        sources=torch.from_numpy(np.concatenate(sources)).to(device),
+        targets=targets[mask].long().to(device),
         rollouts=rows.to(device),
         columns=columns.to(device),
         mask=mask.to(device),
-        logprobs=logprobs.to(device),
-        advantages=_advantages(pairs, width).to(device),
+        logprobs=logprobs.where(mask, 0.0).to(device),
+        advantages=_advantages(pairs).to(device),
         tokens_of_sequences=sum(len(_read(pair)) for pair in pairs),
     )
 
 
-def _advantages(pairs: Sequence[Pair], width: int) -> Tensor:
-    """Return float32 [rollouts], or [rollouts, width] if there is an advantage per token in one of them."""
+def _advantages(pairs: Sequence[Pair]) -> Tensor:
+    """Return float32 [rollouts], or [rollouts, tokens] if there is an advantage per token in one of them."""
     if not any(isinstance(advantage, np.ndarray) for _, advantage in pairs):
         return torch.tensor([advantage for _, advantage in pairs], dtype=torch.float32)
-    found = torch.zeros(len(pairs), width)
-    for row, (rollout, advantage) in zip(found, pairs, strict=True):
-        row[: rollout.completion_length] = torch.as_tensor(advantage, dtype=torch.float32)
-    return found
+    return _pad([np.full(rollout.completion_length, advantage, np.float32) for rollout, advantage in pairs])
+
+
+def _pad(rows: Sequence[np.ndarray]) -> Tensor:
+    return pad_sequence([torch.from_numpy(np.ascontiguousarray(row)) for row in rows], batch_first=True)

@@ -576,8 +576,14 @@ def test_metrics_are_those_of_plain_code_over_the_stored_rollouts(temperature, b
         moved.append((new - torch.from_numpy(rollout.logprobs[rollout.prompt_length :]))[mask])
     distance = torch.cat(moved)
     assert found["kl_update"] == pytest.approx((distance.exp() - 1 - distance).mean().item(), abs=1e-5)
+    # Prompts of 3 and 5, and completions without their last token, which nobody reads.
+    assert found["perf/tokens_of_sequences"] == 4 * 3 + (0 + 8 + 3 + 3) + 4 * 5 + (5 + 1 + 4 + 2)
+    in_one = 3 + (0 + 8 + 3 + 3) + 5 + (5 + 1 + 4 + 2)
+    assert found["perf/tokens_encoded"] == in_one if budget > 16 else in_one < found["perf/tokens_encoded"] < 58
     assert found.keys() == expected.keys() | {
         "kl_update",
+        "perf/tokens_encoded",
+        "perf/tokens_of_sequences",
         "sampling/effective_sample_ratio",
         "sampling/mean_weight",
     } | {f"sampling/importance_sampling_ratio/{name}" for name in ("min", "mean", "max")}
