@@ -39,7 +39,7 @@ def check(
     environment: Annotated[
         str, typer.Argument(help="The environment, as package.module:Class or path/to/file.py:Class.")
     ],
-    tasks: Annotated[Path, typer.Option(help="A JSONL file of tasks to try it on.")],
+    tasks: Annotated[Path, typer.Option(help="A file of tasks to try it on: JSONL, .csv or .parquet.")],
     kwargs: Annotated[str, typer.Option(help="Constructor arguments as a JSON object.")] = "{}",
     prompt: Annotated[
         str | None,
@@ -74,7 +74,8 @@ def check(
         from rlft.audit.environment import check_named
         from rlft.config import SourceConfig
 
-        source = SourceConfig(source="jsonl", path=str(tasks), prompt=prompt, answer=answer, id=id)
+        kind = ending if (ending := tasks.suffix[1:].lower()) in ("csv", "parquet") else "jsonl"
+        source = SourceConfig(source=kind, path=str(tasks), prompt=prompt, answer=answer, id=id)
         # An environment may print, and stdout is for the JSON alone.
         aside = redirect_stdout(sys.stderr) if as_json else nullcontext()
         # What scoring logs as a warning is one of the report's problems, too.

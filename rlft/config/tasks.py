@@ -75,8 +75,8 @@ class SourceConfig(Section):
 class SplitsConfig(Section):
     """How many tasks each split gets. A generator makes as many; a file is dealt nearly in these proportions.
 
-    If any row of a file names one of these splits (or `off_distribution`) in a column `split`, that column decides
-    instead, and a row that has anything else there is a bad row.
+    If any row of a file has something in a column `split`, that column decides instead, and a row that does not name
+    one of these splits (or `off_distribution`) there is a bad row.
     """
 
     train: int = Field(default=2000, ge=1, le=10 * MOST, description="Tasks that are trained on.")

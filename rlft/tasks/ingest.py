@@ -25,7 +25,7 @@ from rlft.tasks.splits import (
     deal_tasks,
     order_by_hash,
     own_split,
-    read_split_column,
+    split_column_decides,
 )
 from rlft.tasks.use import Use
 from rlft.types import SPLITS, Split, Task, TaskSet
@@ -90,8 +90,8 @@ def read_tasks(source: SourceConfig, *, environment: str, progress: Progress = s
     claims, bad = Claims(), BadRows(limit=0)
     _check_templates(source, "tasks")
     rows = _read_all(source, bad, progress)
-    column = read_split_column([raw.row for raw in rows], describe_source(source))
-    tasks = _make_tasks(rows, source, environment, claims, bad, progress, by_column=column.decides)
+    by_column = split_column_decides(raw.row for raw in rows)
+    tasks = _make_tasks(rows, source, environment, claims, bad, progress, by_column=by_column)
     return tuple(drop_duplicates(tasks, claims))
 
 
@@ -158,12 +158,13 @@ def _ingest_main(
         tasks, how = drawn.tasks, {"split_by": "fixed shares of a generator's questions"} | _range(drawn)
     else:
         rows = _read_all(config, bad, progress)
-        column = read_split_column([raw.row for raw in rows], where)
-        tasks = _make_tasks(rows, config, environment, claims, bad, progress, by_column=column.decides)
-        if not column.decides:
+        by_column = split_column_decides(raw.row for raw in rows)
+        tasks = _make_tasks(rows, config, environment, claims, bad, progress, by_column=by_column)
+        if not by_column:
             tasks = deal_tasks(tasks, config.splits, seed=seed)
-        tasks, how = drop_duplicates(tasks, claims), {"split_by": column.note}
-        check_splits(tasks, where, by_column=column.decides)
+        how = {"split_by": "taken from the column `split`" if by_column else "dealt by group"}
+        tasks = drop_duplicates(tasks, claims)
+        check_splits(tasks, where, by_column=by_column)
     return _Ingested(tasks, _note(where, how, tasks, claims) | {"bad_rows": _as_notes(bad.rows)})
 
 
@@ -235,6 +236,7 @@ def _make_tasks(
 ) -> list[Task]:
     """Return the tasks of all usable rows. Raises `TaskError` if too many rows are unusable."""
     tasks: list[Task] = []
+    without: list[str] = []  # places of those without an answer
     places: dict[str, str] = {}
     meter = Meter(progress, len(rows), "tasks")
     for raw in rows:
@@ -248,8 +250,12 @@ def _make_tasks(
             bad.rows.append(BadRow(raw.place, str(error)))
         else:
             tasks.append(task)
+            without += [raw.place] if task.answer is None else []
     bad.check(describe_source(source))
     check_answers(tasks, source)
+    if 0 < len(without) < len(tasks):  # where all lack one, the check is code that needs none
+        named = f"{', '.join(without[:5])}{', ...' * (len(without) > 5)}"
+        logger.warning("%d of %d tasks have no answer to compare with: %s", len(without), len(tasks), named)
     return tasks
 
 
@@ -276,8 +282,6 @@ def check_id(task_id: str, place: str, places: dict[str, str], claims: Claims) -
 
 def _note(where: str, how: dict[str, Any], tasks: list[Task], claims: Claims) -> dict[str, Any]:
     without = sum(task.answer is None for task in tasks)
-    if 0 < without < len(tasks):  # where all lack one, the check is code that needs none
-        logger.warning("%s: %d of %d tasks have no answer to compare with", where, without, len(tasks))
     return {"source": where, **how, "duplicates_dropped": claims.take_dropped(), "without_answer": without}
 
 

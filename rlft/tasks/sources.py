@@ -6,6 +6,7 @@ A row that cannot be read is a `BadRow` with the reason; a source that cannot be
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -43,15 +44,17 @@ class BadRows:
 
     limit: int
     rows: list[BadRow] = field(default_factory=list)
-    shown = 20  # most bad rows that an error lists
+    shown = 20  # most reasons that an error lists
 
     def check(self, where: str) -> None:
         """Raise `TaskError`, with places and reasons, if there are more bad rows than allowed."""
         if len(self.rows) <= self.limit:
             return
-        lines = [f"  {bad.place}: {bad.reason}" for bad in self.rows[: self.shown]]
-        more = len(self.rows) - self.shown
-        lines += [f"  and {more} more"] if more > 0 else []
+        first = {bad.reason: bad.place for bad in reversed(self.rows)}
+        counted = Counter(bad.reason for bad in self.rows).items()
+        lines = [f"  {first[why]}: {why}{f' (and {n - 1} more rows)' * (n > 1)}" for why, n in counted]
+        more = len(lines) - self.shown
+        lines[self.shown :] = [f"  and {more} more kinds"] if more > 0 else []
         raise TaskError(
             f"{len(self.rows)} bad rows, {self.limit} allowed:\n" + "\n".join(lines),
             where=where,
@@ -132,7 +135,7 @@ def _parse_json_line(place: str, line: bytes) -> RawRow | BadRow:
     except UnicodeDecodeError as error:
         return BadRow(place, f"is not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line")
     except (ValueError, RecursionError) as error:
-        return BadRow(place, f"is not JSON: {error}")
+        return BadRow(place, f"{error}" if type(error) is ValueError else f"is not JSON: {error}")
     if not isinstance(row, dict):
         return BadRow(place, f"is a JSON {type(row).__name__}, not an object with named fields")
     return RawRow(place, row)
@@ -151,6 +154,12 @@ def _read_csv(source: SourceConfig) -> Iterator[RawRow | BadRow]:
                     f"columns need different, non-empty names; the first line is {header}",
                     where=str(path),
                     fix="give the file a header line",
+                )
+            if len(header) == 1 and (sign := next((each for each in ";\t|" if each in header[0]), None)):
+                raise TaskError(
+                    f"the columns are separated by {sign!r}, and commas are read; the first line is {header[0]!r:.80}",
+                    where=str(path),
+                    fix="write the file with commas, or as JSON lines",
                 )
             for cells in reader:
                 place = f"{path.name}:{reader.line_num}"

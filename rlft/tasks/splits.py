@@ -6,11 +6,10 @@ A group is dealt by a hash of its name, and not by its rank among the others, so
 from __future__ import annotations
 
 import hashlib
-import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -19,8 +18,6 @@ from rlft.config import SplitsConfig
 from rlft.errors import TaskError
 from rlft.tasks.fields import FieldError
 from rlft.types import SPLITS, Split, Task
-
-logger = logging.getLogger(__name__)
 
 # The order in which splits take their tasks, and in which one of them keeps a prompt that several have: splits that
 # decide something come before the one that is trained on.
@@ -91,30 +88,18 @@ def own_split(row: dict[str, Any]) -> Split:
     for name in SPLITS:
         if name == value:
             return name
-    raise FieldError(f"has {value!r:.80} in the column `split`, where other rows name one of {', '.join(SPLITS)}")
+    raise FieldError(
+        f"has {value!r:.80} in the column `split`, which names one of {', '.join(SPLITS)}; rename the column if it is "
+        "about something else"
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class SplitColumn:
-    """Whether the rows' own `split` column decides about their split, and a note that says how they are split."""
+def split_column_decides(rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the `split` column decides: if any row has something there, so that none is trained on by mistake.
 
-    decides: bool
-    note: str
-
-
-def read_split_column(rows: Sequence[dict[str, Any]], where: str) -> SplitColumn:
-    """Let the `split` column decide if any row names one of `SPLITS` in it; else it is a column like any other.
-
-    A name in another case or with spaces around it is meant for one, too, and is refused with its row (`own_split`).
+    What is no name of a split is refused with its row (`own_split`).
     """
-    said = {str(row["split"]) for row in rows if row.get("split") is not None}
-    if not said:
-        return SplitColumn(False, "dealt by group")
-    if any(each.strip().lower() in SPLITS for each in said):
-        return SplitColumn(True, "taken from the column `split`")
-    note = f"dealt by group; the column `split` does not decide, as it holds {', '.join(sorted(said)[:5])}"
-    logger.warning("%s: %s", where, note)
-    return SplitColumn(False, note)
+    return any(str(row["split"]).strip() for row in rows if row.get("split") is not None)
 
 
 def check_groups(tasks: Iterable[Task], where: str) -> None:

@@ -293,7 +293,7 @@ def test_rows_that_are_no_tasks(tiny, tmp_path, rows, settings, said):
         ("jsonl", b"\x00" * 1000, "rows:1: is not JSON"),
         ("jsonl", b"[" * 100_000, "rows:1: is not JSON: "),
         ("jsonl", b'{"question": "\xff"}', "rows:1: is not UTF-8: byte 0xff at byte 15 of the line"),
-        ("jsonl", b'{"question": ' + b"9" * 5000 + b"}", "rows:1: is not JSON: Exceeds the limit"),
+        ("jsonl", b'{"question": ' + b"9" * 5000 + b"}", "rows:1: Exceeds the limit"),
         ("csv", b"question,question\n1,2\n", "columns need different, non-empty names"),
         ("csv", b"question,answer\n1,2,3\n", "rows:2: has 3 cells, the header has 2"),
         ("csv", b'question\n"1\n', "cannot be read as csv in UTF-8: Error: unexpected end of data"),

@@ -80,6 +80,11 @@ def test_a_sound_environment_is_shown_turn_by_turn(check):
     assert "problems: none" in result.output
 
 
+def test_a_csv_is_read_as_a_run_reads_it(check):
+    Path("rows.csv").write_text("ask,is,thing\n" + "".join(f"{','.join(row.values())}\n" for row in ROWS))
+    assert json.loads(check("shop.py:Shop", "--tasks", "rows.csv", "--json").stdout)["gold"] is True
+
+
 def test_the_json_stands_alone_on_stdout(check):
     result = check("shop.py:Shop", "--json", "--kwargs", '{"currency": "EUR"}')
     report = json.loads(result.stdout)  # what the environment prints goes elsewhere

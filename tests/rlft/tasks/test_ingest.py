@@ -1,7 +1,5 @@
 import csv
 import json
-import logging
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,12 +160,18 @@ def test_a_split_column_with_our_names_is_respected(tmp_path: Path):
         ingest(write(tmp_path / "z.jsonl", [row for row in rows if row["split"] != "gate"]))
 
 
-def test_a_split_column_with_other_names_is_an_ordinary_one(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    rows = [{**row, "split": "hard" if number % 2 else "easy"} for number, row in enumerate(sums(20))]
-    with caplog.at_level(logging.WARNING):
-        tasks = ingest(write(tmp_path / "x.jsonl", rows))
-    assert "the column `split` does not decide, as it holds easy, hard" in caplog.text
-    assert Counter(task.info["split"] for task in tasks.tasks) == {"easy": 10, "hard": 10}
+@pytest.mark.parametrize("names", [("training", "testing"), ("Train", "Test"), ("train ", "test "), ("easy", "hard")])
+def test_a_split_column_with_other_names_alone_is_refused(names: tuple[str, str], tmp_path: Path):
+    rows = [{**row, "split": names[number % 2]} for number, row in enumerate(sums(20))]
+    with pytest.raises(TaskError) as raised:
+        ingest(write(tmp_path / "x.jsonl", rows))
+    # 20 rows have two reasons; that other rows name a split is not said, as none does
+    first, *lines = raised.value.what.splitlines()
+    assert first == "20 bad rows, 0 allowed:"
+    assert [line.split(" in the column")[0] for line in lines] == [
+        f"  x.jsonl:{number}: has {name!r}" for number, name in enumerate(names, start=1)
+    ]
+    assert "other rows" not in raised.value.what
 
 
 @pytest.mark.parametrize("odd", [None, "Train", "val", ["test"]])
@@ -210,7 +214,9 @@ def test_only_answers_that_some_tasks_have_are_missed(tmp_path: Path, caplog):
     ingest(write(tmp_path / "all.jsonl", sums(20)))
     assert caplog.messages == []
     ingest(write(tmp_path / "some.jsonl", [*sums(20), {"question": "and this?"}]))
-    assert [message.split(": ")[1].split()[:3] for message in caplog.messages] == [["1", "of", "21"]]
+    assert [message.split()[:3] + message.split()[-1:] for message in caplog.messages] == [
+        ["1", "of", "21", "some.jsonl:21"]
+    ]
 
 
 def test_off_distribution_bad_rows_and_ids_count_too(tmp_path: Path):

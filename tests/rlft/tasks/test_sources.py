@@ -46,7 +46,7 @@ def test_a_key_that_stands_twice_makes_a_bad_row(tmp_path: Path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"question": "q", "info": {"answer": 1, "answer": 2}}\n{"question": "q"}\n')
     twice, good = read_rows(source("jsonl", path))
-    assert twice == BadRow("x.jsonl:1", "is not JSON: the key 'answer' stands twice")
+    assert twice == BadRow("x.jsonl:1", "the key 'answer' stands twice")
     assert good == RawRow("x.jsonl:2", {"question": "q"})
 
 
@@ -69,6 +69,11 @@ def test_csv_needs_named_columns(tmp_path: Path):
     path.write_text("a,a\n1,2\n")
     with pytest.raises(TaskError, match="columns need different, non-empty names"):
         list(read_rows(source("csv", path)))
+    for sign in ";\t|":
+        path.write_text(f"question{sign}answer\none, two{sign}2\n")
+        with pytest.raises(TaskError) as raised:
+            list(read_rows(source("csv", path)))
+        assert f"{sign!r}, and commas are read" in raised.value.what
 
 
 def test_parquet_keeps_types(tmp_path: Path):
@@ -151,17 +156,17 @@ def test_descriptions():
     assert describe_source(SourceConfig(source="reasoning_gym", generator="chain_sum")) == "reasoning_gym chain_sum"
 
 
-def test_bad_rows_are_listed_up_to_twenty():
-    bad = BadRows(24, [BadRow(f"x:{number}", "is odd") for number in range(1, 25)])
-    bad.check("x")  # 24 of 24 allowed
-    bad.rows.append(BadRow("x:25", "is odd"))
+def test_each_reason_of_bad_rows_is_listed_once_and_up_to_twenty_are():
+    bad = BadRows(26, [BadRow(f"x:{number}", f"is {min(number, 25)}") for number in range(1, 27)])
+    bad.check("x")  # 26 of 26 allowed
+    bad.rows.insert(0, BadRow("x:0", "is 1"))
     with pytest.raises(TaskError) as raised:
         bad.check("x")
     lines = raised.value.what.splitlines()
-    # the count, rows 1 to 20, and how many are left: 25 - 20 = 5
-    assert lines[0] == "25 bad rows, 24 allowed:"
-    assert lines[1:21] == [f"  x:{number}: is odd" for number in range(1, 21)]
-    assert lines[21:] == ["  and 5 more"]
+    # rows 0 and 1 have one reason, 25 and 26 too: 27 rows of 25 reasons, of which 20 are shown
+    assert lines[:2] == ["27 bad rows, 26 allowed:", "  x:0: is 1 (and 1 more rows)"]
+    assert lines[2:21] == [f"  x:{number}: is {number}" for number in range(2, 21)]
+    assert lines[21:] == ["  and 5 more kinds"]
 
 
 def test_tasks_from_use_are_named_beside_the_source():
