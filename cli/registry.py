@@ -14,6 +14,7 @@ from mlops.home.databases import MLFLOW
 from mlops.home.faults import check_home
 from mlops.home.folder import Home, find_home
 from mlops.home.locks import aliases_lock
+from mlops.runs.registered import note_versions
 from mlops.stacks.stack import check_tracking_address, connect
 from mlops.tracking.reach import PATIENT_HTTP
 from rlft.errors import RlftError
@@ -59,7 +60,10 @@ def registry(stack: str | None, tracking_uri: str | None) -> Iterator[Registry]:
 
     os.environ["MLFLOW_TRACKING_URI"] = address  # without it, fluent calls of libraries write ./mlflow.db
     with answering(address, PATIENT_HTTP):
-        yield Registry(RegistryClient(address), alone, options)
+        client = RegistryClient(address)
+        yield Registry(client, alone, options)
+        if address == find_home().tracking_uri:
+            note_versions(find_home(), client)
 
 
 def _address(home: Home, stack: str | None, tracking_uri: str | None) -> tuple[str, AbstractContextManager[None], str]:

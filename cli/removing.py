@@ -11,10 +11,12 @@ import typer
 
 from cli.runs import duration
 from mlops.display.terminal import Terminal, errors, styled
+from mlops.home.databases import MLFLOW
 from mlops.home.faults import check_home
 from mlops.home.folder import Home
 from mlops.runs.listed import ListedRun
 from mlops.runs.listing import list_runs
+from mlops.runs.registered import note_versions
 from rlft.errors import RlftError
 
 if TYPE_CHECKING:
@@ -124,6 +126,12 @@ def removable_runs(home: Home) -> list[ListedRun]:
     Nothing is written before they are looked at, since writing hides damage. Raises RlftError.
     """
     check_home(home)
+    if MLFLOW.file(home).is_file():
+        from mlops.registry.client import RegistryClient
+        from mlops.tracking.answers import answering
+
+        with answering(home.tracking_uri):  # an alias may have been set in MLflow itself
+            note_versions(home, RegistryClient(home.tracking_uri))
     listing = list_runs(home)
     if listing.problems:
         raise RlftError("; ".join(listing.problems), fix="nothing is removed until both databases can be read")

@@ -76,6 +76,7 @@ def open_replay(
     )
     tracker.set_tags(tags)  # one that a first attempt has made has those of that
     summary.mlflow_run_id = tracker.run_id
+    RunStore(home).note(summary.name, str(run.id), mlflow_run_id=tracker.run_id)
     tracker.log_params(config.model_dump())
     tracker.log_json("identity/attempt-1.json", identity_facts(fingerprints, labels))
     ended = "FAILED"

@@ -24,6 +24,7 @@ from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import calls_witnessed
 from mlops.home.processes import forget_process, note_process, resume_command, with_command
 from mlops.registry.champion import current_champion
+from mlops.registry.client import RegistryClient
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
 from mlops.runs.finding import attempts_of, later_attempt, root_run
@@ -32,6 +33,7 @@ from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
 from mlops.runs.noting import note_artifacts
+from mlops.runs.registered import note_versions
 from mlops.runs.starting import registry_name
 from mlops.runs.store import RunStore
 from mlops.stacks.away import server_error, was_ended
@@ -218,7 +220,7 @@ def _begin(
     tracker.log_params(config.model_dump())
     record.code = identity_facts(fingerprints, labels)
     if own_store:
-        RunStore(home).note(name, str(run.id), code=record.code)
+        RunStore(home).note(name, str(run.id), code=record.code, mlflow_run_id=tracker.run_id)
     tracker.log_json(f"identity/attempt-{record.attempt}.json", record.code)
     return record
 
@@ -285,6 +287,7 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
     if not record.is_shared:
         ended = "completed" if status == "FINISHED" else "failed"
         RunStore(home).end(record.name, run_id, ended, gpu_hours=result.get(GPU_HOURS))
+        _note_versions(home)
     if record.zenml_answers:
         _log_report(record, home, run)
     record.tracker.finish(status)
@@ -295,6 +298,13 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
         log_metadata(metadata=link, run_id_name_or_prefix=run_id)
     close_model_version(run, record.summary)
     forget_process(home, run_id)  # last: as long as the note is there, a kill in between is found
+
+
+def _note_versions(home: Home) -> None:
+    try:
+        note_versions(home, RegistryClient(home.tracking_uri))
+    except Exception as cause:  # whatever MLflow, a driver or a disk throws: the run has ended as it has
+        logger.warning("`rlft runs` does not show the versions as they are: %s", hide(str(cause)))
 
 
 def _leave_to_others(record: Record, home: Home, run: PipelineRunResponse) -> None:

@@ -14,6 +14,7 @@ from mlops.home.folder import Home
 from mlops.ids import SWEEP_TAG
 from mlops.runs.identity import source_tags
 from mlops.runs.naming import short_overrides
+from mlops.runs.store import RunStore
 from mlops.summary.result import PREFIX
 from mlops.summary.summary import Summary
 from mlops.tracking.run import DESCRIPTION, Tracker
@@ -54,7 +55,7 @@ class SweptRun:
 def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps: Sequence[str]) -> Tracker:
     """Open the MLflow run of a sweep in the experiment of its runs."""
     own_store = tracking_uri == home.tracking_uri
-    return Tracker.open(
+    tracker = Tracker.open(
         tracking_uri,
         config.tracking.experiment or config.name,
         name,
@@ -63,6 +64,9 @@ def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps:
         tags={**source_tags(), "rlft.name": config.name, SWEEP_TAG: " ".join(sweeps), "rlft.status": "running"},
         missed_path=home.missed_file(name),
     )
+    if own_store:
+        RunStore(home).note_sweep(name, tracker.run_id)
+    return tracker
 
 
 def is_sweep(tracking_uri: str, config: Config, name: str) -> bool:

@@ -72,8 +72,6 @@ def why_kept(run: ListedRun, *, resumable_too: bool) -> str | None:
         return "it goes on"
     if run.named:
         return f"{' and '.join(run.named)}; {_MOVE}"
-    if run.doubt:
-        return f"{run.doubt}; {_MOVE}, or put its summary back"
     if run.is_resumable and not resumable_too:
         return "it can be resumed; name it in `rlft delete`, or give --failed"
     return None

@@ -39,8 +39,7 @@ class ListedRun:
     where it is known. `version` is the
     registered one as (name, version). `aliases` are those of all its versions, and `named` says of each which version
     it names. `marks` says what else the registry holds about its version: `was champion`, or `waits for approval`.
-    `sweep` is the name of the sweep that it is one of, empty without one. `doubt` says why it is not known whether a
-    version that an alias names is of this run; empty where that is known. `by` is who began it, as ZenML's server knows
+    `sweep` is the name of the sweep that it is one of, empty without one. `by` is who began it, as ZenML's server knows
     them; empty in a home, where that is its owner.
     """
 
@@ -56,7 +55,6 @@ class ListedRun:
     marks: tuple[str, ...] = ()
     sweep: str = ""
     again: str = ""
-    doubt: str = ""
     by: str = ""
 
     @property

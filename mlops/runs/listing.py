@@ -6,18 +6,16 @@ A run is all attempts at it. What cannot be read is left out, and `Listing` says
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mlops.home.databases import MLFLOW, opened
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes, resume_command
 from mlops.ids import EVALUATE, PIPELINE, RESCORE, RETRAIN
 from mlops.runs.listed import Attempt, ListedRun
-from mlops.runs.registered import with_mlflow
+from mlops.runs.registered import VERSIONS, noted_versions, with_versions
 from mlops.runs.store import LocalRun, RunStore
 from mlops.runs.told import Told
 from mlops.runs.unknown import SweptRuns
@@ -43,15 +41,15 @@ def list_runs(home: Home) -> Listing:
     """Return all runs of a home."""
     store, told = RunStore(home), Told(home)
     alive = {note.run_id for note in living_notes(home)}
-    listing = Listing([_run(told, run, alive) for run in store.runs()])
+    sweeps = store.sweeps()
+    listing = Listing([_run(told, run, alive, sweeps) for run in store.runs()])
     listing.problems += [*store.problems, *told.others]
     listing.damaged = told.damaged
     try:
-        with opened(MLFLOW.file(home)) as database:
-            listing.runs = [with_mlflow(database, run) for run in listing.runs]
-    except sqlite3.Error as cause:
-        if listing.runs:
-            listing.problems.append(f"MLflow's database cannot be read ({cause}): versions and GPU hours are not known")
+        versions = noted_versions(home)
+        listing.runs = [with_versions(run, versions) for run in listing.runs]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
+        listing.problems.append(f"{VERSIONS} cannot be read ({cause}): versions are not known; `rlft history` mends it")
     return listing
 
 
@@ -65,15 +63,15 @@ def _attempt(told: Told, run: LocalRun, known: Mapping[str, Any]) -> Attempt:
     return Attempt(known["id"], known["name"], known["status"], began, seconds, summary, run.pipeline)
 
 
-def _run(told: Told, run: LocalRun, alive: set[str]) -> ListedRun:
+def _run(told: Told, run: LocalRun, alive: set[str], sweeps: Mapping[str, str]) -> ListedRun:
     attempts = [_attempt(told, run, known) for known in run.attempts]
     own_tokens = [known["tokens"] for known in run.attempts if "tokens" in known]
-    ids = [a.summary.mlflow_run_id for a in attempts if a.summary and a.summary.mlflow_run_id]
+    hours = [known["gpu_hours"] for known in run.attempts if known.get("gpu_hours") is not None]
+    ids = [known["mlflow_run_id"] for known in run.attempts if known.get("mlflow_run_id")]
     done = {a.id: a.status == _COMPLETED for a in attempts}
     evaluations = [told.evaluation(a.id, run.name, is_due=done[a.id]) for a in attempts if a.pipeline == EVALUATE]
     ids += [one for each in evaluations for one in mlflow_ids(each or {})]
     replays = [told.replay(a.id, run.name, is_due=done[a.id]) for a in attempts if a.pipeline in (RESCORE, RETRAIN)]
-    ids += [replay["mlflow_run_id"] for replay in replays if replay and replay["mlflow_run_id"]]
     own_words = next((each for each in (*evaluations, *replays) if each), {})  # of the newest attempt
     status = _status(told.home, attempts, alive, own_words)
     return ListedRun(
@@ -82,6 +80,8 @@ def _run(told: Told, run: LocalRun, alive: set[str]) -> ListedRun:
         status,
         sum(own_tokens) if own_tokens else None,
         again=_again(run.name, run.pipeline, own_words) if status == "interrupted" else "",
+        gpu_hours=sum(hours) if hours else None,
+        sweep=sweeps.get((run.parameters.get("labels") or {}).get("parent") or "", ""),
         mlflow_runs=tuple(dict.fromkeys(ids)),
     )
 

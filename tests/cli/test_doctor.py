@@ -16,4 +16,4 @@ def test_as_json_it_prints_what_the_table_shows_and_nothing_else(tmp_path, monke
     said = json.loads(done.stdout)
     assert {"state": "ok", "what": f"Python {platform.python_version()}", "fix": ""} in said["findings"]
     assert done.exit_code == int(any(each["state"] == "broken" for each in said["findings"]))
-    assert said["verified"] == {"artifacts": 0, "without_seal": 0, "damages": [], "others": []}
+    assert said["verified"] == {"artifacts": 0, "damages": [], "others": [], "problems": []}

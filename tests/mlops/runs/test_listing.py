@@ -1,11 +1,9 @@
-"""What is listed of a home, by files of runs and MLflow's tables. With real runs: tests/e2e/test_removal.py."""
+"""What is listed of a home, by its files. With real runs: tests/e2e/test_removal.py."""
 
 from __future__ import annotations
 
 import json
 import os
-import sqlite3
-from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -17,53 +15,55 @@ from cli.runs import cost, duration, show_runs
 from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
-from mlops.registry.changes import Change, Person
+from mlops.registry.changes import Person
+from mlops.registry.client import RegistryClient
+from mlops.registry.decisions import roll_back, set_aliases
+from mlops.registry.names import PROMOTE_TAG
 from mlops.removal.plan import own_files, why_kept
 from mlops.runs.last_sign import last_sign
 from mlops.runs.listing import list_runs, sweeps_of, to_json
+from mlops.runs.registered import note_versions, noted_versions
 from mlops.runs.store import RunStore
 from mlops.summary.file import keep_summary
 from mlops.summary.replays import RetrainSummary, keep_replay
 from mlops.summary.sections import Difference
 from mlops.summary.summary import Summary
 from tests.mlops.made import make_run
+from tests.mlops.registry.written import add_version
 
 PIPELINES = {"p": "train", "x": "retrain", "e": "evaluate"}
-MLFLOW = """
-CREATE TABLE model_versions (name TEXT, version INTEGER, run_id TEXT);
-CREATE TABLE registered_model_aliases (alias TEXT, version INTEGER, name TEXT);
-CREATE TABLE registered_model_tags (name TEXT, key TEXT, value TEXT);
-CREATE TABLE model_version_tags (name TEXT, version INTEGER, key TEXT, value TEXT);
-CREATE TABLE latest_metrics (key TEXT, value REAL, run_uuid TEXT);
-CREATE TABLE runs (run_uuid TEXT, name TEXT);
-CREATE TABLE tags (key TEXT, value TEXT, run_uuid TEXT);
-INSERT INTO model_versions VALUES ('tiny', 2, 'm1'), ('tiny', 3, 'm2');
-INSERT INTO registered_model_aliases VALUES ('champion', 3, 'tiny'), ('challenger', 3, 'tiny');
-INSERT INTO latest_metrics VALUES ('0_result/used/gpu_hours', 1.5, 'm1'), ('perf/gpu_hours', 0.0, 'm2');
-"""
+VERSIONS = {
+    "tiny": [
+        {"version": "3", "mlflow_run_id": "m2", "aliases": ["challenger", "champion"], "marks": []},
+        {"version": "2", "mlflow_run_id": "m1", "aliases": [], "marks": ["was champion"]},
+    ]
+}
 GAIN = Difference(metric="accuracy", before=0.25, after=0.75, mean=0.5, ci_low=0.25, ci_high=0.75, tasks=12)
 
 
 class Made:
-    """A home with the files of runs, and what is in MLflow's database."""
+    """A home with the files of runs, and the versions of its registry."""
 
     def __init__(self, root):
         self.home, self.count = Home(root), 0
-        root.mkdir()
-        with closing(sqlite3.connect(root / "mlflow.db")) as database:
-            database.executescript(MLFLOW)
+        (root / "runs").mkdir(parents=True)
+        self.registry(VERSIONS)
 
-    def attempt(self, name, state, hours, *, tag=None, pipeline="p", tokens=None, **summary):
+    def registry(self, versions):
+        (self.home.root / "runs" / "versions.registry.json").write_text(json.dumps(versions))
+
+    def attempt(self, name, state, hours, *, tag=None, pipeline="p", noted=None, parent="", **summary):
         """An attempt that began so many hours ago and took one; returns its id."""
         self.count += 1
         began = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=hours)
         run_id = str(UUID(int=self.count))
         store = RunStore(self.home)
-        store.start(make_run(run_id, name, began, PIPELINES[pipeline]), tag or name)
+        store.start(make_run(run_id, name, began, PIPELINES[pipeline], labels={"parent": parent}), tag or name)
         if state != "running":
             store.end(tag or name, run_id, state, began.replace(tzinfo=UTC) + timedelta(hours=1))
-        if tokens is not None:
-            store.note(tag or name, run_id, tokens=tokens)
+        store.note(tag or name, run_id, **(noted or {}))
+        if "mlflow_run_id" in summary:
+            store.note(tag or name, run_id, mlflow_run_id=summary["mlflow_run_id"])
         if summary:
             keep_summary(self.home, Summary(pipeline_run_id=run_id, **summary))
         return run_id
@@ -78,7 +78,7 @@ def test_a_run_is_all_attempts_at_it(made):
     first = made.attempt("sums", "failed", 9, tag="sums", status="failed", mlflow_run_id="m1")
     second = made.attempt(
         "sums-resumed-1", "completed", 5, tag="sums", status="improved", mlflow_run_id="m1", difference=GAIN,
-        seconds={"total": 60.0}, tokens=100,
+        seconds={"total": 60.0}, noted={"tokens": 100, "gpu_hours": 1.5},
     )  # fmt: skip
     [run] = list_runs(made.home).runs
     assert (run.name, run.status, [each.id for each in run.attempts]) == ("sums", "improved", [second, first])
@@ -86,12 +86,6 @@ def test_a_run_is_all_attempts_at_it(made):
     assert (run.tokens, run.gpu_hours) == (100, 1.5)
     assert (run.version, run.aliases) == (("tiny", "2"), ())
     assert run.summary.difference == GAIN
-
-
-def test_gpu_hours_that_an_earlier_rlft_has_written_are_read(made):
-    made.attempt("sums", "completed", 9, status="improved", mlflow_run_id="m2")
-    made.attempt("other", "completed", 9, status="improved", mlflow_run_id="m3")
-    assert {run.name: run.gpu_hours for run in list_runs(made.home).runs} == {"sums": 0.0, "other": None}
 
 
 def test_the_last_sign_of_life_is_the_newest_of_a_run_s_files(made):
@@ -147,44 +141,14 @@ def test_a_replay_that_was_cut_short_is_interrupted_and_names_its_command(made):
     }
 
 
-def test_past_champions_and_versions_that_wait_are_marked(made):
-    """Version 2 was champion and was rolled back from; version 3 waits, until somebody has decided."""
-    for name, run in (("one", "m1"), ("two", "m2")):
-        made.attempt(name, "completed", 3, mlflow_run_id=run, status="improved")
-    person = Person(name="ann")
-    first, later = (datetime(2026, 11, day, tzinfo=UTC) for day in (1, 2))
-    promoted = Change(kind="promotion", to="2", who=person, at=first)
-    back = Change(kind="rollback", before="2", to="1", who=person, at=later)
-    with closing(sqlite3.connect(made.home.root / "mlflow.db", isolation_level=None)) as database:
-        database.execute("UPDATE registered_model_aliases SET version = 1 WHERE alias = 'champion'")
-        for change in (promoted, back):
-            note = ("tiny", f"rlft.change.{change.kind}", change.model_dump_json())
-            database.execute("INSERT INTO registered_model_tags VALUES (?, ?, ?)", note)
-        database.execute("INSERT INTO model_version_tags VALUES ('tiny', 3, 'rlft.approval', 'pending')")
-        marks = {run.name: run.marks for run in list_runs(made.home).runs}
-        assert marks == {"one": ("was champion",), "two": ("waits for approval",)}
-        database.execute("""INSERT INTO model_version_tags VALUES ('tiny', 3, 'rlft.verdict', '{}')""")
-        # A verdict that is damaged says nothing, and `rlft approve` takes the version still.
-        assert {run.name: run.marks for run in list_runs(made.home).runs}["two"] == ("waits for approval",)
-        verdict = Change(kind="rejection", to="3", who=person, at=later).model_dump_json()
-        database.execute("UPDATE model_version_tags SET value = ? WHERE key = 'rlft.verdict'", (verdict,))
-        assert {run.name: run.marks for run in list_runs(made.home).runs}["two"] == ()
-
-
 DAMAGES = {"missing": None, "empty": "", "half": '{"status": "impro', "null": "null", "types": '{"status": 3}'}
 
 
-def mlflow(made, script):
-    with closing(sqlite3.connect(made.home.root / "mlflow.db")) as database:
-        database.executescript(script)
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_run_whose_summary_is_damaged_is_known_by_its_tag_in_mlflow_and_the_damage_is_told(made, damage):
+def test_a_run_whose_summary_is_damaged_is_known_by_its_folder_and_the_damage_is_told(made, damage):
     run_id = made.attempt("two", "completed", 5, status="improved", mlflow_run_id="m2", difference=GAIN)
     file = made.home.summary_file(run_id)
     file.unlink() if DAMAGES[damage] is None else file.write_text(DAMAGES[damage])
-    mlflow(made, f"INSERT INTO tags VALUES ('mlflow.rlft.root_run', '{run_id}', 'm2')")
     listing = list_runs(made.home)
     [run] = listing.runs
     assert (run.status, run.version, run.mlflow_runs) == ("finished", ("tiny", "3"), ("m2",))
@@ -194,49 +158,47 @@ def test_a_run_whose_summary_is_damaged_is_known_by_its_tag_in_mlflow_and_the_da
     assert listing.problems == []
 
 
-def test_all_runs_of_an_evaluation_are_known_by_their_tags_and_no_others(made):
-    run_id = made.attempt("look", "completed", 1, pipeline="e")
-    mlflow(
-        made,
-        f"INSERT INTO tags VALUES ('mlflow.rlft.root_run', '{run_id}', 'm5'), "
-        f"('rlft.root_run', '{run_id}/cell/model', 'm6'), ('mlflow.rlft.root_run', '{run_id}0', 'm7')",
-    )
-    listing = list_runs(made.home)
-    assert listing.runs[0].mlflow_runs == ("m5", "m6")
-    assert ["the summary of look is gone" in said for said in listing.damaged] == [True]
-
-
-def test_a_run_stays_where_it_cannot_be_known_whether_it_made_the_champion(made):
-    made.attempt("lost", "completed", 5)
-    assert why_kept(list_runs(made.home).runs[0], resumable_too=True) is None  # no version there is of rlft's making
-    mlflow(made, "INSERT INTO model_version_tags VALUES ('tiny', 3, 'rlft.weights_hash', 'h')")
-    assert why_kept(list_runs(made.home).runs[0], resumable_too=True).startswith(
-        "its summary cannot be read, MLflow has no run of it, and of which run tiny 3 is made is not known; remove the"
-    )
-    mlflow(made, "INSERT INTO tags VALUES ('mlflow.rlft.root_run', 'another', 'm2')")
-    assert why_kept(list_runs(made.home).runs[0], resumable_too=True) is None
-
-
-@pytest.mark.parametrize("stays", [True, False])
-def test_a_run_is_known_by_the_record_of_the_version_that_it_made(made, stays):
-    run_id = made.attempt("lost", "completed", 5)
-    record = json.dumps({"rlft.weights_hash": "h", "zenml.run_id": run_id if stays else "another"})
-    mlflow(made, "INSERT INTO model_version_tags VALUES ('tiny', 3, 'mlflow.rlft.record', 'own')")
-    mlflow(made, f"INSERT INTO registered_model_tags VALUES ('tiny', 'mlflow.rlft.record.own', '{record}')")
-    said = why_kept(list_runs(made.home).runs[0], resumable_too=True)
-    assert (said is not None and said.startswith("tiny 3 is of this run, and has an alias; remove the")) == stays
-
-
 def test_an_alias_of_an_older_version_of_a_run_counts_too(made):
-    with closing(sqlite3.connect(made.home.root / "mlflow.db")) as database:
-        database.executescript(
-            "INSERT INTO model_versions VALUES ('tiny', 4, 'm2'); "
-            "UPDATE registered_model_aliases SET version = 4 WHERE alias = 'challenger'"
-        )
+    versions = [{"version": "4", "mlflow_run_id": "m2", "aliases": [], "marks": ["waits for approval"]}]
+    made.registry({"tiny": [*versions, *VERSIONS["tiny"]]})
     made.attempt("two", "completed", 5, status="improved", mlflow_run_id="m2")
     [run] = list_runs(made.home).runs
-    assert (run.version, run.aliases) == (("tiny", "4"), ("challenger", "champion"))
-    assert why_kept(run, resumable_too=True).startswith("tiny 4 is challenger and tiny 3 is champion; remove the")
+    assert (run.version, run.aliases, run.marks) == (("tiny", "4"), ("challenger", "champion"), ("waits for approval",))
+    assert why_kept(run, resumable_too=True).startswith("tiny 3 is challenger and tiny 3 is champion; remove the")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"tiny": [1]}', '{"tiny": [{}]}'])
+def test_versions_that_cannot_be_read_are_told_and_the_runs_are_listed(made, text):
+    made.attempt("two", "completed", 5, status="improved", mlflow_run_id="m2")
+    (made.home.root / "runs" / "versions.registry.json").write_text(text)
+    listing = list_runs(made.home)
+    assert [(run.name, run.version) for run in listing.runs] == [("two", None)]
+    assert ["versions.registry.json" in problem for problem in listing.problems] == [True]
+
+
+def test_the_versions_of_a_registry_are_noted_with_what_was_decided_about_them(made, monkeypatch):
+    """Version 2 was champion and was rolled back from; version 3 waits for a person."""
+    monkeypatch.setattr("mlops.registry.decisions._check_files", lambda *_: None)
+    client = RegistryClient(made.home.tracking_uri)
+    run_id = client.create_run("0").info.run_id
+    for version in ("1", "2"):
+        add_version(client, "sums")
+        set_aliases(client, client.get_model_version("sums", version))
+    roll_back(client, "sums", None, "worse", Person(name="ann"))
+    record = {PROMOTE_TAG: "false"}
+    client.create_model_version("sums", "file:/sums", run_id, tags=record)
+    client.set_model_version_tag("sums", "3", "rlft.approval", "pending")
+    note_versions(made.home, client)
+    made.attempt("new", "completed", 1, status="improved", mlflow_run_id=run_id)
+    found = {known["version"]: (known["aliases"], known["marks"]) for _, known in noted_versions(made.home)}
+    aliases = client.get_registered_model("sums").aliases
+    named = {number: sorted(each for each in aliases if str(aliases[each]) == number) for number in "123"}
+    assert "champion" in named["1"]
+    assert found == {
+        "3": (named["3"], ["waits for approval"]), "2": (named["2"], ["was champion"]), "1": (named["1"], []),
+    }  # fmt: skip
+    [run] = list_runs(made.home).runs
+    assert (run.version, run.marks) == (("sums", "3"), ("waits for approval",))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "", '{"format": 99}'])
@@ -294,14 +256,9 @@ def test_runs_of_a_sweep_name_it(made):
     result = Difference(metric="accuracy", before=0, after=1, mean=1, ci_low=0, ci_high=1, tasks=40)
     for number, difference in ((1, None), (2, result)):
         given = {"status": "improved", "mlflow_run_id": f"m{number}", "difference": difference}
-        made.attempt(f"r{number}", "completed", number, **given)
-    made.attempt("alone", "completed", 5, status="improved", mlflow_run_id="m3")
-    with closing(sqlite3.connect(made.home.root / "mlflow.db")) as database:
-        database.executescript(
-            "INSERT INTO runs VALUES ('s', 'seeds'), ('e', 'no sweep'), ('m1', 'r1'), ('m2', 'r2'), ('m3', 'alone'); "
-            "INSERT INTO tags VALUES ('rlft.sweep', 'seed=1,2', 's'), ('mlflow.parentRunId', 's', 'm1'), "
-            "('mlflow.parentRunId', 's', 'm2'), ('mlflow.parentRunId', 'e', 'm3')"
-        )
+        made.attempt(f"r{number}", "completed", number, parent="s", **given)
+    made.attempt("alone", "completed", 5, status="improved", mlflow_run_id="m3", parent="elsewhere")
+    RunStore(made.home).note_sweep("seeds", "s")
     listing = list_runs(made.home)
     assert [(run["name"], run["sweep"]) for run in to_json(listing)] == [
         ("r1", "seeds"), ("r2", "seeds"), ("alone", None)
@@ -327,12 +284,14 @@ def test_times(seconds, said):
 
 
 def test_the_cost_names_what_is_known(made):
-    made.attempt("sums", "completed", 1, mlflow_run_id="m1", status="improved", tokens=12_345)
+    made.attempt(
+        "sums", "completed", 1, mlflow_run_id="m1", status="improved", noted={"tokens": 12_345, "gpu_hours": 1.5}
+    )
     assert cost(list_runs(made.home).runs[0]) == "60 min\n1.5 GPU h\n12.3k tokens"
 
 
 def test_replays_are_listed_by_their_kind_and_are_not_resumed(made):
-    run_id = made.attempt("again", "failed", 3, tag="again", pipeline="x")
+    run_id = made.attempt("again", "failed", 3, pipeline="x", noted={"mlflow_run_id": "m1"})
     summary = RetrainSummary("retrain", "again", "first", "1", pipeline_run_id=run_id, mlflow_run_id="m1")
     keep_replay(made.home, summary)
     made.attempt("first", "failed", 4, tag="first")
