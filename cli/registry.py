@@ -60,10 +60,9 @@ def registry(stack: str | None, tracking_uri: str | None) -> Iterator[Registry]:
 
     os.environ["MLFLOW_TRACKING_URI"] = address  # without it, fluent calls of libraries write ./mlflow.db
     with answering(address, PATIENT_HTTP):
-        client = RegistryClient(address)
-        yield Registry(client, alone, options)
+        yield Registry(RegistryClient(address), alone, options)
         if address == find_home().tracking_uri:
-            note_versions(find_home(), client)
+            note_versions(find_home())
 
 
 def _address(home: Home, stack: str | None, tracking_uri: str | None) -> tuple[str, AbstractContextManager[None], str]:

@@ -127,11 +127,10 @@ def removable_runs(home: Home) -> list[ListedRun]:
     """
     check_home(home)
     if MLFLOW.file(home).is_file():
-        from mlops.registry.client import RegistryClient
         from mlops.tracking.answers import answering
 
         with answering(home.tracking_uri):  # an alias may have been set in MLflow itself
-            note_versions(home, RegistryClient(home.tracking_uri))
+            note_versions(home)
     listing = list_runs(home)
     if listing.problems:
         raise RlftError("; ".join(listing.problems), fix="nothing is removed until both databases can be read")

@@ -24,7 +24,6 @@ from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import calls_witnessed
 from mlops.home.processes import forget_process, note_process, resume_command, with_command
 from mlops.registry.champion import current_champion
-from mlops.registry.client import RegistryClient
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
 from mlops.runs.finding import attempts_of, later_attempt, root_run
@@ -302,7 +301,7 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
 
 def _note_versions(home: Home) -> None:
     try:
-        note_versions(home, RegistryClient(home.tracking_uri))
+        note_versions(home)
     except Exception as cause:  # whatever MLflow, a driver or a disk throws: the run has ended as it has
         logger.warning("`rlft runs` does not show the versions as they are: %s", hide(str(cause)))
 

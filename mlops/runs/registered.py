@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlops.home.folder import Home
 from mlops.registry.changes import find_moves, read_changes, waits
@@ -18,12 +18,13 @@ from mlops.runs.listed import ListedRun
 from rlft.files import write_file
 
 VERSIONS = "versions.registry.json"
-if TYPE_CHECKING:
+
+
+def note_versions(home: Home) -> None:
+    """Write down which versions a home's registry has, with their aliases. Raises what MLflow raises, and OSError."""
     from mlops.registry.client import RegistryClient
 
-
-def note_versions(home: Home, client: RegistryClient) -> None:
-    """Write down which versions a home's registry has, with their aliases. Raises what MLflow raises, and OSError."""
+    client = RegistryClient(home.tracking_uri)
     found: dict[str, list[dict[str, Any]]] = {}
     models = {model.name: client.get_registered_model(model.name) for model in client.search_registered_models()}
     for version in client.all_versions():

@@ -59,7 +59,7 @@ def test_prune_without_a_rule_ends_a_removal_that_was_cut_short_and_is_refused_e
         plans.append(plan)
         return Plan([])
 
-    monkeypatch.setattr("cli.removing.note_versions", lambda home, client: None)
+    monkeypatch.setattr("cli.removing.note_versions", lambda home: None)
     monkeypatch.setattr(removal, "remove_runs", ended)
     Note(["1" * 32], "first", []).write(home)
     looked = rlft("prune", "--dry-run")

@@ -188,7 +188,7 @@ def test_the_versions_of_a_registry_are_noted_with_what_was_decided_about_them(m
     record = {PROMOTE_TAG: "false"}
     client.create_model_version("sums", "file:/sums", run_id, tags=record)
     client.set_model_version_tag("sums", "3", "rlft.approval", "pending")
-    note_versions(made.home, client)
+    note_versions(made.home)
     made.attempt("new", "completed", 1, status="improved", mlflow_run_id=run_id)
     found = {known["version"]: (known["aliases"], known["marks"]) for _, known in noted_versions(made.home)}
     aliases = client.get_registered_model("sums").aliases

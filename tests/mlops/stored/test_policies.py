@@ -37,7 +37,6 @@ def run(monkeypatch):
     monkeypatch.setattr(Client, "list_run_steps", list_run_steps)
     monkeypatch.setattr(Client, "get_run_step", get_run_step)
     monkeypatch.setattr(policies, "find_run", lambda name: SimpleNamespace(name=name))
-    monkeypatch.setattr(policies, "name_of", lambda found: found.name)
     monkeypatch.setattr(
         policies, "attempts_of", lambda found: [SimpleNamespace(id="second"), SimpleNamespace(id="first")]
     )
