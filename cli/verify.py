@@ -9,7 +9,7 @@ from mlops.display.terminal import Terminal, styled
 from mlops.home.databases import MLFLOW, ZENML
 from mlops.home.faults import check_home
 from mlops.home.folder import Home
-from mlops.registry.stored import damaged_versions
+from mlops.registry.logged_model import damaged_versions
 from mlops.stored.verification import verify_artifacts
 from rlft.errors import FormatVersionError, RlftError
 

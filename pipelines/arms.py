@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mlops.registry.champion import ChampionVersion
+from mlops.registry.named import NamedVersion
 from mlops.tracking.run import Tracker
 from pipelines.controls import left_out_controls, make_controls
 from pipelines.prompted import prompted_controls
@@ -82,7 +82,7 @@ def evaluate_arms(
     tasks: Artifact,
     starts: Starts,
     rounds: Rounds,
-    find_champion: Callable[[], ChampionVersion | None],
+    find_champion: Callable[[], NamedVersion | None],
     tracker: Tracker,
     tracking_uri: str,
 ) -> tuple[Arms, Champion]:
@@ -120,7 +120,7 @@ def evaluate_arms(
     return arms, found
 
 
-def _fetch(stages: Stages, find_champion: Callable[[], ChampionVersion | None], tracking_uri: str) -> Champion:
+def _fetch(stages: Stages, find_champion: Callable[[], NamedVersion | None], tracking_uri: str) -> Champion:
     try:
         now = find_champion()
         if now is None:

@@ -9,7 +9,7 @@ from functools import partial
 from zenml.models import PipelineRunResponse
 
 from mlops.record.run import Record
-from mlops.registry.champion import ChampionVersion, current_champion
+from mlops.registry.named import NamedVersion, current_champion
 from mlops.resume.damage import has_step
 from mlops.runs.starting import registry_name
 from mlops.stored.diagnosis import make_history
@@ -84,7 +84,7 @@ def conclude(
     record.summary.promotion = promotion_section(decision, version, name, anew=anew)
 
 
-def _champion(address: str, name: str, tracker: Tracker, run: PipelineRunResponse) -> ChampionVersion | None:
+def _champion(address: str, name: str, tracker: Tracker, run: PipelineRunResponse) -> NamedVersion | None:
     """Return the champion to compare with; `None` if there is none but what this run made before it was resumed.
 
     An attempt that has compared with a champion keeps the steps of that.

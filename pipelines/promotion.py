@@ -6,6 +6,7 @@ from typing import Any
 
 from mlops.registry.decisions import decided_with, score_tag
 from mlops.runs.starting import registry_name
+from mlops.summary.version_facts import Registration
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
 from pipelines.arms import Arms, Champion
@@ -14,7 +15,7 @@ from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
 from rlft.promotion import Decision, RegisteredVersion
-from steps.decide_promotion import decide_promotion
+from steps.decide_promotion import Known, decide_promotion
 from steps.register_policy import register_policy
 
 
@@ -33,33 +34,35 @@ def decide_and_register(
 ) -> tuple[Decision, RegisteredVersion]:
     """Decide on the split `gate`, and register the trained policy with the decision.
 
-    `told` is what goes with the version: the run's `summary` as far as it goes, the report of its reward `audit`, and
-    the exact `code` that ran. With `anew` the policy may have been decided on before, and registered. The registry
-    counts the look at the gate before the decision is known. Raises TrackerError if MLflow does not take it, or if the
-    run could not be opened there, so that there is nothing to register the policy under.
+    `told` and `anew` are those of a `Registration`. The registry counts the look at the gate before the decision is
+    known. Raises TrackerError if MLflow does not take it, or if the run could not be opened there, so that there is
+    nothing to register the policy under.
     """
     config = stages.config
     if tracker.run_id is None:
         raise TrackerError("the tracker did not answer: the run could not be opened there", where=tracker.where)
     with stages.show("decision"):
         decision, look = _decide(stages, tasks, arms, champion, rounds, tracking_uri)
+    registration = Registration(
+        tracking_uri=tracking_uri,
+        run_id=tracker.run_id,
+        name=registry_name(config),
+        tags=tags | decided_with(champion.version, champion.weights_hash, look) | _score(stages, arms),
+        config=config.model_dump(mode="json"),
+        told=told,
+        anew=anew,
+    )
     with stages.show("registering the policy"):
         version = register_policy(
             rounds.best,
             decision,
-            tracking_uri,
-            tracker.run_id,
-            registry_name(config),
-            tags | decided_with(champion.version, champion.weights_hash, look) | _score(stages, arms),
-            config.model_dump(mode="json"),
-            told,
+            registration,
             tasks,
             arms.final,
             arms.base,
             arms.warm_start,
             arms.champion,
             arms.constant,
-            anew,
         )
     return decision.load(), version.load()
 
@@ -93,13 +96,15 @@ def _decide(
         tasks,
         config.evaluation,
         config.promotion,
+        Known(
+            look=look.number,
+            spent=look.spent,
+            champion_knows=known,
+            audit=config.reward.audit or None,  # a run whose reward fails its audit does not come this far
+            monitor=rounds.stopping_alarm(),
+        ),
         arms.warm_start,
         arms.champion,
         arms.constant,
-        look.number,
-        look.spent,
-        known,
-        config.reward.audit or None,  # a run whose reward fails its audit does not come this far
-        rounds.stopping_alarm(),
     )
     return decision, noted

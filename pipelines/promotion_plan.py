@@ -14,7 +14,7 @@ from zenml.models import PipelineRunResponse
 
 from mlops.home.folder import Home
 from mlops.ids import EVALUATION
-from mlops.registry.champion import current_champion
+from mlops.registry.named import current_champion
 from mlops.runs.finding import finished_steps, name_of, resumable_attempt, steps_before_decision
 from mlops.runs.starting import Resumed, registry_name, resumed
 from mlops.stored.policies import stored_policy

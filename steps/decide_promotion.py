@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from pydantic import BaseModel
 from zenml import step
 
 from materializers.report import ReportMaterializer
@@ -15,6 +16,21 @@ from rlft.slices import slices_of
 from rlft.types import Evaluation, TaskSet
 
 
+class Known(BaseModel):
+    """What a decision takes into account beside the scores.
+
+    `look` and `spent` are those of a `rlft.gates.looks.Look`; `champion_knows` are ids of tasks that the champion was
+    trained on, `None` if these are not known, `audit` says whether the reward has passed its audit, if it had one, and
+    `monitor` names a monitor that was to stop the run.
+    """
+
+    look: int = 1
+    spent: float = 1.0
+    champion_knows: list[str] | None = None
+    audit: bool | None = None
+    monitor: str = ""
+
+
 @step(cache_policy=cache_policies.EVALUATION, output_materializers=ReportMaterializer)
 def decide_promotion(
     trained: Evaluation,
@@ -22,21 +38,12 @@ def decide_promotion(
     tasks: TaskSet,
     evaluation: EvaluationConfig,
     promotion: PromotionConfig,
+    known: Known,
     warm_start: Evaluation | None = None,
     champion: Evaluation | None = None,
     constant: ConstantAnswer | None = None,
-    look: int = 1,
-    spent: float = 1.0,
-    champion_knows: list[str] | None = None,
-    audit: bool | None = None,
-    monitor: str = "",
 ) -> Annotated[Decision, "promotion_decision"]:
-    """Compare the trained policy with every other arm on the split `gate`, and on others by the rules that name them.
-
-    `look` and `spent` are those of a `rlft.gates.looks.Look`; `champion_knows` are ids of tasks that the champion was
-    trained on, `None` if these are not known, `audit` says whether the reward has passed its audit, if it had one, and
-    `monitor` names a monitor that was to stop the run.
-    """
+    """Compare the trained policy with every other arm on the split `gate`, and on others that the rules name."""
     arms = {"trained": trained, "warm_start": warm_start, "base": base, "champion": champion}
     gate = slices_of(tasks.split("gate"), promotion.slices)
     return decide(
@@ -47,9 +54,9 @@ def decide_promotion(
         metric=evaluation.metric,
         min_improvement=promotion.min_improvement,
         constant=constant.splits.get("gate") if constant else None,
-        look=Look(look, spent),
+        look=Look(known.look, known.spent),
         looks=promotion.looks,
-        champion_knows=champion_knows,
+        champion_knows=known.champion_knows,
         rules=Rules(
             suites={name: rule.margin for name, rule in promotion.suites.items()},
             slices={f"{column}={value}": ids for column, values in gate.items() for value, ids in values.items()},
@@ -61,6 +68,6 @@ def decide_promotion(
             suite: {name: arm.splits[suite] for name, arm in arms.items() if arm is not None and suite in arm.splits}
             for suite in promotion.suites
         },
-        audit=audit,
-        monitor=monitor,
+        audit=known.audit,
+        monitor=known.monitor,
     )

@@ -5,7 +5,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.policy import PolicyMaterializer
-from mlops.registry.champion import download_champion
+from mlops.registry.named import current_champion, download_version
 from mlops.runtime.runtime import current_runtime
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
@@ -26,11 +26,11 @@ def fetch_champion(
     del weights_hash  # part of the cache key: a deleted model may come back under the same name and version
     address = tracking_address(tracking_uri)
     with answering(address, PATIENT_HTTP):
-        champion = download_champion(address, name, current_runtime().new_folder())
-    if champion is None or champion.version != version or champion.policy_folder is None:
-        raise RlftError(
-            f"version {version} of {name} is no longer the champion",
-            where="registry",
-            fix="`rlft resume` goes on with the run, and compares with the new champion",
-        )
-    return PolicyFolder(champion.policy_folder)
+        champion = current_champion(address, name)
+        if champion is None or champion.version != version:
+            raise RlftError(
+                f"version {version} of {name} is no longer the champion",
+                where="registry",
+                fix="`rlft resume` goes on with the run, and compares with the new champion",
+            )
+        return PolicyFolder(download_version(address, name, version, current_runtime().new_folder()))

@@ -1,12 +1,13 @@
 """The step `register_policy` makes the trained policy a version in MLflow's model registry."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from zenml import step
 
 from materializers.report import ReportMaterializer
 from mlops.home.folder import find_home
 from mlops.home.locks import aliases_lock
+from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from mlops.runtime.runtime import current_runtime
 from mlops.summary.version_facts import Registration, verdict_blocks, version_facts
@@ -25,50 +26,42 @@ from rlft.types import Evaluation, TaskSet
 def register_policy(
     policy: PolicyFolder,
     decision: Decision,
-    tracking_uri: str,
-    run_id: str,
-    name: str,
-    tags: dict[str, str],
-    config: dict[str, Any],
-    told: dict[str, Any],
+    registration: Registration,
     tasks: TaskSet,
     trained: Evaluation,
     base: Evaluation,
     warm_start: Evaluation | None = None,
     champion: Evaluation | None = None,
     constant: ConstantAnswer | None = None,
-    anew: bool = False,
 ) -> Annotated[RegisteredVersion, "registered_version"]:
     """Register as `challenger`, and as `champion` if the decision says so and no approval of a person is required.
-    Doing it twice makes one version, unless it is decided on `anew`: see `register_policy_version`.
+    Doing it twice makes one version, unless it is decided on anew: see `register_policy_version`.
 
     All files of the policy are read again first: nothing that has changed since it was trained is registered. What is
-    known of it goes with the version (`version_facts`, as for `told`). Raises TrackerError if MLflow does not take it.
+    known of it goes with the version (`version_facts`). Raises TrackerError if MLflow does not take it.
     """
     policy.check()
-    settings = Config.model_validate(config)
+    config = Config.model_validate(registration.config)
     facts = version_facts(
-        Registration(name, run_id, tags, decision.reasons),
+        registration,
+        decision.reasons,
         policy,
-        settings,
-        current_runtime().environment(settings.environment),
+        current_runtime().environment(config.environment),
         tasks,
-        told,
         {"base": base, "warm_start": warm_start, "trained": trained, "champion": champion, "constant": constant},
     )
-    address = tracking_address(tracking_uri)
+    address = tracking_address(registration.tracking_uri)
+    description, limit = version_files(facts), config.rollout.max_completion_length
     with answering(address, PATIENT_HTTP):
         return register_policy_version(
             address,
-            run_id,
-            name,
-            policy.path,
-            decision=decision,
-            max_new_tokens=settings.rollout.max_completion_length,
-            description=version_files(facts),
-            tags=tags,
-            approval=settings.promotion.approval == "required",
-            anew=anew,
-            result=verdict_blocks(told),
-            alone=aliases_lock(find_home()) if tracking_uri == HOME else None,
+            registration.run_id,
+            registration.name,
+            ServedFiles(policy.path, description, limit),
+            decision,
+            tags=registration.tags,
+            approval=config.promotion.approval == "required",
+            anew=registration.anew,
+            result=verdict_blocks(registration.told),
+            alone=aliases_lock(find_home()) if registration.tracking_uri == HOME else None,
         )

@@ -16,29 +16,16 @@ from uuid import uuid4
 
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel, RegisteredModelAlias, RegisteredModelTag
-from mlflow.exceptions import MlflowException
 from mlflow.store.entities import PagedList
-from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from mlops.registry.names import ABSENT, RECORD_TAG, RECORDS, SCORE_TAG, plain_tags, record_key, stored_key
-
-_retried = retry(
-    # Two that set an alias or a tag at once may both try to insert it, which a database refuses to the second.
-    retry=retry_if_exception(lambda error: isinstance(error, MlflowException) and error.error_code not in ABSENT),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(0.1, 2),
-    reraise=True,
-)
+from mlops.registry.names import RECORD_TAG, RECORDS, SCORE_TAG, plain_tags, record_key, stored_key
 
 
 class RegistryClient(MlflowClient):
-    """Reads and writes versions and models by the plain names of their records; raises what MLflow raises.
+    """Reads and writes versions and models by the plain names of their records; raises what MLflow raises."""
 
-    A tag or an alias that is not taken is written again, up to five times.
-    """
-
-    def __init__(self, tracking_uri: str, registry_uri: str | None = None) -> None:
-        super().__init__(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
+    def __init__(self, address: str) -> None:
+        super().__init__(tracking_uri=address, registry_uri=address)
 
     def get_registered_model(self, name: str) -> RegisteredModel:
         """Return a registered model; the records of its versions are theirs."""
@@ -54,13 +41,9 @@ class RegistryClient(MlflowClient):
             [RegisteredModelAlias(alias, version) for alias, version in found.aliases.items()],
         )
 
-    def set_registered_model_alias(self, name: str, alias: str, version: str) -> None:
-        """Let an alias name a version."""
-        _retried(super().set_registered_model_alias)(name, alias, version)
-
     def set_registered_model_tag(self, name: str, key: str, value: Any) -> None:
         """Set a tag of a registered model."""
-        _retried(super().set_registered_model_tag)(name, stored_key(key), value)
+        super().set_registered_model_tag(name, stored_key(key), value)
 
     def delete_registered_model_tag(self, name: str, key: str) -> None:
         """Delete a tag of a registered model."""
@@ -100,7 +83,7 @@ class RegistryClient(MlflowClient):
         tags, own = kwargs.pop("tags", None) or {}, uuid4().hex[:8]
         record = {key: kept for key, kept in tags.items() if key in RECORDS}
         # First, so that no version is ever without them.
-        _retried(super().set_registered_model_tag)(name, record_key(own), json.dumps(record, ensure_ascii=False))
+        super().set_registered_model_tag(name, record_key(own), json.dumps(record, ensure_ascii=False))
         shown = {
             key: tags[key] for key in sorted(tags, key=lambda key: not key.startswith(SCORE_TAG)) if key not in record
         }
@@ -113,9 +96,9 @@ class RegistryClient(MlflowClient):
         """Set a tag of a version."""
         own = super().get_model_version(name, str(version)).tags.get(stored_key(RECORD_TAG)) if key in RECORDS else None
         if own is None:
-            _retried(super().set_model_version_tag)(name, version, stored_key(key or ""), value, stage)
+            super().set_model_version_tag(name, version, stored_key(key or ""), value, stage)
         else:
-            _retried(super().set_registered_model_tag)(name, f"{record_key(own)}.{key}", value)
+            super().set_registered_model_tag(name, f"{record_key(own)}.{key}", value)
 
     def _plain(self, versions: Iterable[ModelVersion]) -> list[ModelVersion]:
         """Give the records of versions their plain names."""

@@ -34,6 +34,7 @@ from mlops.registry.changes import (
 )
 from mlops.registry.client import RegistryClient
 from mlops.registry.gates import noted_look
+from mlops.registry.logged_model import check_version
 from mlops.registry.names import (
     ABSENT,
     APPROVAL_TAG,
@@ -50,7 +51,6 @@ from mlops.registry.names import (
     VERDICT_TAG,
     WITHHELD_TAG,
 )
-from mlops.registry.stored import check_version
 from rlft.errors import DamagedError, RefusedError
 
 logger = logging.getLogger(__name__)

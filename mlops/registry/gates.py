@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from mlflow.exceptions import MlflowException
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from mlops.registry.client import RegistryClient
 from mlops.registry.names import ABSENT, DIFFERS_TAG, GATE_TAG, LOOK_TAG
@@ -25,11 +26,16 @@ logger = logging.getLogger(__name__)
 _NUMBERED = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)/([0-9.e+-]+)")  # a look that was numbered: number, looks, spent
 _LOOKS = re.compile(r"[0-9]*/([1-9][0-9]*)/")
 _USUAL = 20  # looks at one gate, the default of `promotion.looks`
+_retried = retry(
+    # Two that set a tag at once may both try to insert it, which a database refuses to the second.
+    retry=retry_if_exception_type(MlflowException),
+    stop=stop_after_attempt(5),
+    wait=wait_random_exponential(0.1, 2),
+    reraise=True,
+)
 
 
-def count_look(
-    tracking_uri: str, name: str, asked: str, gate: Sequence[Task], looks: int, registry_uri: str | None = None
-) -> Look:
+def count_look(tracking_uri: str, name: str, asked: str, gate: Sequence[Task], looks: int) -> Look:
     """Note that a gate is asked about a policy, by one of `looks` decisions, and return which look it is.
 
     `asked` is a hash of the policy and of how it is judged. It counts once, so that a run that is resumed or repeated
@@ -39,7 +45,7 @@ def count_look(
     that look at once each counts the other, so that none is missed. One that is refused beforehand, for want of what is
     left, is not noted and spends nothing: nothing is asked of the gate then. Raises what MLflow raises.
     """
-    client = RegistryClient(tracking_uri, registry_uri)
+    client = RegistryClient(tracking_uri)
     this, tasks = gate_id(gate), sketch(gate)
     own = look_tag(asked, gate)
     tags = client.get_registered_model(name).tags
@@ -47,7 +53,7 @@ def count_look(
         return known
     if own not in tags and not (following := next_look(_looks(tags, this, tasks), looks)).is_allowed:
         return following
-    note = client.set_registered_model_tag
+    note = _retried(client.set_registered_model_tag)
     note(name, GATE_TAG + this, tasks)
     note(name, own, f"/{looks}/")
     look = _looks(client.get_registered_model(name).tags, this, tasks)
@@ -123,7 +129,7 @@ def note_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: 
     """Note how far apart the policies of a decision on a gate are, for the next run."""
     client = RegistryClient(tracking_uri)
     kept = " ".join(map(repr, (apart.squared, *(apart.ends or ()))))
-    client.set_registered_model_tag(name, f"{DIFFERS_TAG}{gate_id(gate)}.{metric}", kept)
+    _retried(client.set_registered_model_tag)(name, f"{DIFFERS_TAG}{gate_id(gate)}.{metric}", kept)
 
 
 def last_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str) -> Apart | None:

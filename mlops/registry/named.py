@@ -1,4 +1,4 @@
-"""The registered model or version that a person names, and its policy, downloaded and checked."""
+"""The registered model or version that a person names, and the champion; their policies, downloaded and checked."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.names import ABSENT, FORMAT_TAG, HASH_TAG, MODEL_TAG, RUN_TAG
-from mlops.registry.stored import check_version
-from rlft.errors import RlftError
+from mlops.registry.logged_model import check_version
+from mlops.registry.names import ABSENT, CHAMPION, FORMAT_TAG, HASH_TAG, MODEL_TAG, RUN_TAG
+from rlft.errors import RlftError, TrackerError
 from rlft.formats import VERSION
 
 _SCHEME, _NAMED = "models:/", 10  # a message names at most so many
@@ -70,23 +70,22 @@ def version_number(text: str, where: str = "VERSION") -> str:
 
 
 def version_of(client: RegistryClient, name: str, text: str) -> ModelVersion:
-    """Return a version of a registered model.
+    """Return the version of a registered model that has this number.
 
     Raises RlftError if there is none, or if another rlft made it that this one does not read, and what MLflow raises.
     """
     number = version_number(text)
+    where = f"models:/{name}/{number}"
     try:
         found = client.get_model_version(name, number)
-        VERSION.check(found.tags.get(FORMAT_TAG), where=f"models:/{name}/{number}")
+        VERSION.check(found.tags.get(FORMAT_TAG), where=where)
         return found
     except MlflowException as cause:
         if cause.error_code not in ABSENT:
             raise
-    found = client.search_model_versions(f"name = '{name}'", max_results=_NAMED, order_by=["version_number DESC"])
-    there = ", ".join(str(each.version) for each in found)
-    raise RlftError(
-        f"{name} has no version {number}", where="VERSION", fix=f"name one; the newest are: {there or 'none'}"
-    )
+    newest = client.search_model_versions(f"name = '{name}'", max_results=_NAMED, order_by=["version_number DESC"])
+    there = ", ".join(str(each.version) for each in newest)
+    raise RlftError("there is no such version", where=where, fix=f"name one; the newest are: {there or 'none'}")
 
 
 def split_version(text: str) -> tuple[str, str | None, str | None]:
@@ -115,36 +114,67 @@ def find_version(tracking_uri: str, name: str, alias: str | None, version: str |
     raises.
     """
     client = RegistryClient(tracking_uri)
+    aliases = find_model(client, name).aliases
     where = f"models:/{name}@{alias}" if alias else f"models:/{name}/{version}"
-    try:
-        model = client.get_registered_model(name)
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
-        names = ", ".join(each.name for each in client.search_registered_models(max_results=10)) or "none"
-        raise RlftError(f"no model of this name is registered; there are: {names}", where=where) from cause
-    number = str(model.aliases[alias]) if alias in model.aliases else version
-    if number is None:
-        known = ", ".join(sorted(model.aliases)) or "none"
-        near = get_close_matches(alias or "", list(model.aliases), n=1)
+    if (number := aliases.get(alias) if alias else version) is None:
+        near = get_close_matches(alias or "", aliases, n=1)
         fix = f"did you mean {near[0]}?" if near else "name another, or a version"
-        raise RlftError(f"no version has this alias; there are: {known}", where=where, fix=fix)
-    try:
-        found = client.get_model_version(name, number)
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
-        newest = client.search_model_versions(f"name = '{name}'", max_results=1, order_by=["version_number DESC"])
-        last = newest[0].version if newest else "none"
-        raise RlftError(f"there is no such version; the newest is {last}", where=where) from cause
+        there = ", ".join(sorted(aliases)) or "none"
+        raise RlftError(f"no version has this alias; there are: {there}", where=where, fix=fix)
+    found = version_of(client, name, str(number))
     if HASH_TAG not in found.tags:
         raise RlftError(
             "this version was not registered by rlft, so what it would sample cannot be known",
             where=where,
             fix="name the folder or hub name of its weights",
         )
-    VERSION.check(found.tags.get(FORMAT_TAG), where=where)
-    return NamedVersion(name, number, found.tags[HASH_TAG], found.tags.get(MODEL_TAG), found.tags.get(RUN_TAG))
+    return _named(found)
+
+
+def _named(found: ModelVersion) -> NamedVersion:
+    tags = found.tags
+    return NamedVersion(found.name, str(found.version), tags.get(HASH_TAG, ""), tags.get(MODEL_TAG), tags.get(RUN_TAG))
+
+
+def current_champion(tracking_uri: str, name: str) -> NamedVersion | None:
+    """Return the version that `champion` names; `None` before the first promotion.
+
+    Raises TrackerError if the alias names a version that does not exist any more, FormatVersionError for one in a
+    format that is not read, what MLflow raises, and ConnectionError for an answer to something else.
+    """
+    client = RegistryClient(tracking_uri)
+    try:
+        model = client.get_registered_model(name)
+    except MlflowException as cause:
+        if cause.error_code not in ABSENT:
+            raise
+        return None
+    _check_answer(model.name, name)
+    if (number := model.aliases.get(CHAMPION)) is None:
+        return None
+    try:
+        found = client.get_model_version(name, str(number))
+    except MlflowException as cause:
+        if cause.error_code not in ABSENT:
+            raise
+        raise TrackerError(
+            f"the alias {CHAMPION!r} names version {number}, which does not exist any more",
+            where=f"models:/{name}",
+            fix=f"`rlft rollback {quote(name)} --to VERSION` lets it name an earlier champion, or remove the alias or "
+            "give it to another version, on the page of the model in MLflow (`rlft ui`)",
+        ) from cause
+    VERSION.check(found.tags.get(FORMAT_TAG), where=f"models:/{name}@{CHAMPION}")
+    _check_answer((found.name, str(found.version)), (name, str(number)))
+    return _named(found)
+
+
+def _check_answer(said: object, asked: object) -> None:
+    """Raise ConnectionError unless the registry has answered what it was asked.
+
+    MLflow makes an object without a name of an empty answer, as proxies give: there would be no champion then.
+    """
+    if said != asked:
+        raise ConnectionError(f"it answered for {said!r}, and was asked for {asked!r}")
 
 
 def download_version(tracking_uri: str, name: str, version: str, destination: Path) -> Path:

@@ -23,7 +23,7 @@ from rlft.gates.identity import task_hash
 from rlft.types import SPLITS, Split, TaskSet
 
 HASHES = "task_questions.json"
-SEAL, OLD_SEAL = "mlflow.rlft.task_questions", "rlft.task_questions"  # MLflow shows nobody what begins with `mlflow.`
+SEAL = "mlflow.rlft.task_questions"  # MLflow shows nobody what begins with `mlflow.`
 logger = logging.getLogger(__name__)
 _NOTED = TypeAdapter(dict[Split, list[str]])
 _LOOKED_AT = 10  # the most runs that are asked for their tasks: each is a request
@@ -89,7 +89,7 @@ def last_noted(tracking_uri: str, experiment_id: str, name: str, *, without: str
 
 def _read(client: MlflowClient, run_id: str, tags: Mapping[str, str]) -> dict[Split, list[str]] | None:
     """Return what a run with these tags has noted; `None`, with a warning, if that is not what it noted."""
-    sealed = tags.get(SEAL, tags.get(OLD_SEAL))
+    sealed = tags.get(SEAL)
     if all(file.path != HASHES for file in client.list_artifacts(run_id)):
         if sealed is not None:
             _warn(run_id, "was removed")
@@ -101,7 +101,7 @@ def _read(client: MlflowClient, run_id: str, tags: Mapping[str, str]) -> dict[Sp
     except ValidationError as wrong:
         _warn(run_id, f"is damaged ({wrong.errors()[0]['msg']})")
         return None
-    if sealed not in (None, _seal(found)):  # a run from before there were seals has none
+    if sealed != _seal(found):
         _warn(run_id, "differs from the seal in its tag")
         return None
     return found if "train" in found else None

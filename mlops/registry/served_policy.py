@@ -1,6 +1,6 @@
 """The model that a registered policy becomes: MLflow runs this file, with two others, when it loads a version.
 
-`served_program` of `mlops.registry.logged_model` puts `served_input`, `served_prompt` and this file into one. That may
+`served_program` of `mlops.registry.logged_model` puts `served_input` and this file into one. That may
 run where rlft is not installed, so nothing of rlft is imported. What the files share with rlft (how messages become a
 prompt, how weights are hashed) is written out again in them, and tests hold the two together.
 """
@@ -19,8 +19,7 @@ from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from mlops.registry.served_input import conversations
-from mlops.registry.served_prompt import prompt_ids, with_context
+from mlops.registry.served_input import conversations, prompt_ids, with_context
 
 DEFAULTS = {"max_new_tokens": 256, "temperature": 0.0, "seed": 0}
 COLDEST = 0.01  # logits divided by less overflow

@@ -1,7 +1,7 @@
 """Versions of a policy in the MLflow registry: registers one, and says which is the newest and which is in use.
 
 The alias `challenger` names the newest version, `champion` the one that is in use: both may name the same version.
-Here as in `logged_model` and `champion` all is done through a client with an address, so no global state is read
+Here as in `logged_model` and `named` all is done through a client with an address, so no global state is read
 or changed.
 """
 
@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from pathlib import Path
 from typing import Any
 
 from mlflow.entities.model_registry import ModelVersion
@@ -20,7 +19,7 @@ from mlflow.exceptions import MlflowException
 from mlops.registry.changes import approval_of, failed_of_all, failing
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import note_better, set_aliases
-from mlops.registry.logged_model import ServedFiles, log_model, read_policy, replace_files
+from mlops.registry.logged_model import ServedFiles, check_weights, is_whole, log_model, replace_files
 from mlops.registry.names import (
     AGAIN_TAG,
     APPROVAL_TAG,
@@ -38,7 +37,6 @@ from mlops.registry.names import (
     RUN_TAG,
     WITHHELD_TAG,
 )
-from mlops.registry.stored import check_weights, is_whole
 from rlft.blocks import Block
 from rlft.formats import VERSION
 from rlft.markdown import bullets, paragraph, plain
@@ -56,38 +54,29 @@ def register_policy_version(
     tracking_uri: str,
     run_id: str,
     name: str,
-    policy_folder: Path,
-    *,
+    files: ServedFiles,
     decision: Decision,
-    max_new_tokens: int = 256,
-    description: Mapping[str, str] | None = None,
+    *,
     tags: Mapping[str, str] | None = None,
-    registry_uri: str | None = None,
     alone: AbstractContextManager[None] | None = None,
     approval: bool = False,
     anew: bool = False,
     result: Sequence[Block] = (),
 ) -> RegisteredVersion:
-    """Log the policy under an existing MLflow run, register it, and set its aliases.
+    """Log a policy under an existing MLflow run, register it, and set its aliases (`mlops.registry.decisions`).
 
-    It becomes `challenger`, and `champion` too if `decision.promote`. Weights that this run has registered already are
-    not registered again, and a replay does not undo a rollback: `champion` never moves to a version that is no newer
-    than all that were it. With `anew` the weights may have been decided on before: if
-    they are to be promoted now, by another look or beside another champion, they become a version more, as its number
-    says that this came later; if not, only the reason is noted. With `approval` a version that would be promoted waits
-    for a person. If the champion that the decision compared with (`mlops.registry.decisions.decided_with` in `tags`) is
-    not the champion any more, the version is withheld. `result` heads its
-    description: what came of the run. `max_new_tokens` is the default of a request, `description` maps names of
-    `mlops.registry.logged_model.DESCRIPTION` to the texts that are stored beside the policy. `alone` keeps other
-    processes from registering, if something can; it is entered once, when the weights have been uploaded. Files of a
-    version that are damaged are replaced. Raises PolicyError when the folder holds no policy, and DamagedError when its
-    weights are not those whose hash it says.
+    It becomes `challenger`, and `champion` too if `decision.promote`; with `approval` a person decides about that.
+    Weights that this run has registered already are not registered again, and a replay does not undo a rollback. With
+    `anew` they may have been decided on before: if they are to be promoted now, by another look or beside another
+    champion, they become a version more, as its number says that this came later; if not, only the reason is noted.
+    `tags` say what the decision rested on (`decided_with`), `result` heads the version's description. `alone` keeps
+    other processes from registering, if something can; it is entered once, when the weights have been uploaded. Files
+    of a version that are damaged are replaced. Raises PolicyError when the folder holds no policy, and DamagedError
+    when its weights are not those whose hash it says.
     """
-    policy = read_policy(policy_folder)
-    check_weights(policy_folder, policy["weights_hash"], str(policy_folder))
-    client = RegistryClient(tracking_uri, registry_uri)
-    files = ServedFiles(policy_folder, policy, description or {}, max_new_tokens)
-    by = (tags or {}) if anew and decision.promote else None
+    client, policy, tags = RegistryClient(tracking_uri), files.policy, tags or {}
+    check_weights(files.policy_folder, policy["weights_hash"], str(files.policy_folder))
+    by = tags if anew and decision.promote else None
     version, model_id, files_hash = _find_version(client, name, run_id, policy["weights_hash"], by), None, ""
     if version is None:
         model_id, files_hash = log_model(client, run_id, name, files)
@@ -98,12 +87,11 @@ def register_policy_version(
             assert model_id is not None
             own = {**_own_tags(run_id, policy, decision), FILES_TAG: files_hash, MODEL_TAG: model_id}
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
-            all_tags, text = {**own, **waiting, **(tags or {})}, _described(client, run_id, decision, result)
-            version = _create_version(client, name, run_id, model_id, all_tags, text)
+            text = _described(client, run_id, decision, result)
+            version = _create_version(client, name, run_id, model_id, {**own, **waiting, **tags}, text)
         elif anew and not decision.promote:
-            client.set_model_version_tag(
-                name, str(version.version), AGAIN_TAG, "\n".join(failing(decision.reasons) or decision.reasons)
-            )
+            failed = failing(decision.reasons) or decision.reasons
+            client.set_model_version_tag(name, str(version.version), AGAIN_TAG, "\n".join(failed))
         set_aliases(client, version)
     return _registered(client, name, str(version.version))
 
@@ -127,9 +115,9 @@ def _registered(client: RegistryClient, name: str, number: str) -> RegisteredVer
     return RegisteredVersion(name, number, tags.get(MODEL_TAG), held, state, tags.get(WITHHELD_TAG, ""), note)
 
 
-def open_name(tracking_uri: str, name: str, registry_uri: str | None = None) -> None:
+def open_name(tracking_uri: str, name: str) -> None:
     """Make the registered model that versions will be added to, unless it is there. Raises what MLflow raises."""
-    client = RegistryClient(tracking_uri, registry_uri)
+    client = RegistryClient(tracking_uri)
     with suppress(MlflowException):  # the usual case, in which nothing is written
         client.get_registered_model(name)
         return

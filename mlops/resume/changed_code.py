@@ -13,7 +13,7 @@ from zenml.models import PipelineRunResponse, StepRunResponse
 
 from mlops.home.folder import find_home
 from mlops.ids import REWARDS, ROLLOUTS, TRAIN_REPORT
-from mlops.registry.champion import current_champion
+from mlops.registry.named import current_champion
 from mlops.registry.names import REGISTRATION
 from mlops.runs.finding import attempts_of, finished_steps, name_of, successful_steps
 from mlops.runs.labels import labels_of

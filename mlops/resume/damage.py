@@ -19,8 +19,8 @@ from zenml.models import ArtifactVersionResponse, PipelineRunResponse, StepRunRe
 from mlops.home.folder import Home
 from mlops.ids import MADE_AGAIN
 from mlops.registry.client import RegistryClient
+from mlops.registry.logged_model import is_whole
 from mlops.registry.names import REGISTRATION, RUN_NAME_TAG
-from mlops.registry.stored import is_whole
 from mlops.runs.finding import finished_steps, name_of
 from mlops.stored.retention import lacks_weights, weights_removed
 from mlops.stored.verification import seal_file, stored_seal

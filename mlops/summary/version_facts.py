@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.summary.blocks import lead, results
@@ -26,14 +28,22 @@ from rlft.tasks.sources import describe_tasks
 from rlft.types import SPLITS, Evaluation, EvaluationReport, TaskSet
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """Names what is registered: the model, the MLflow run, the tags of the run, and the reasons of the decision."""
+class Registration(BaseModel):
+    """What is registered: the name of the model, the MLflow run at an address, its tags, and the run's config as JSON.
 
-    name: str
+    `told` has the run's `summary` as far as it goes, the report of its reward `audit`, if there was one, and the exact
+    `code` that ran. With `anew` the policy may have been decided on before, and registered.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    tracking_uri: str
     run_id: str
-    tags: Mapping[str, str]
-    reasons: Sequence[str]
+    name: str
+    tags: dict[str, str]
+    config: dict[str, Any]
+    told: dict[str, Any]
+    anew: bool = False
 
 
 def verdict_blocks(told: Mapping[str, Any]) -> list[Block]:
@@ -43,19 +53,18 @@ def verdict_blocks(told: Mapping[str, Any]) -> list[Block]:
 
 def version_facts(
     registration: Registration,
+    reasons: Sequence[str],
     policy: PolicyFolder,
-    config: Config,
     environment: BaseEnv,
     tasks: TaskSet,
-    told: Mapping[str, Any],
     arms: Mapping[str, Evaluation | None],
 ) -> Facts:
     """Return what is known of a version.
 
-    `told` has the run's `summary` as far as it goes, the report of its reward `audit`, if there was one, and the exact
-    `code` that ran. `arms`
-    are the evaluations of the policies, `None` for one that the run does not have. Raises what `shown_context` raises.
+    `reasons` are those of the decision. `arms` are the evaluations of the policies, `None` for one that the run does
+    not have. Raises what `shown_context` raises.
     """
+    told, config = registration.told, Config.model_validate(registration.config)
     summary = Summary.model_validate(told["summary"])
     reports = {name: arm.splits for name, arm in arms.items() if arm is not None and arm.splits}
     metadata, trained = policy.metadata, reports["trained"]
@@ -82,7 +91,7 @@ def version_facts(
         reward=reward_by(config.reward, environment, list(parts)),
         results=list(results(summary)),
         simpler=_simpler(summary),
-        reasons=registration.reasons,
+        reasons=reasons,
         caveats=_caveats(summary, trained),
         audit=told.get("audit"),
         code=told.get("code", {}),

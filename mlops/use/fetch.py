@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from mlops.registry.champion import current_champion
+from mlops.registry.named import current_champion
 from mlops.registry.noted_tasks import trained_on
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering

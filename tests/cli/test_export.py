@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from mlops.display import terminal
+from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from rlft.promotion import Decision
 from tests.rlft.export.conftest import one_thread  # noqa: F401
@@ -28,7 +29,7 @@ def folder(tmp_path_factory, shared_data):
     policy = stored(stories_policy(shared_data / "model_stories260k" / "hf"), folder / "policy")
     run = client.create_run(experiment).info.run_id
     register_policy_version(
-        client.tracking_uri, run, "stories", policy.path, decision=Decision(True, ("passes: base",))
+        client.tracking_uri, run, "stories", ServedFiles(policy.path), Decision(True, ("passes: base",))
     )
     return folder
 

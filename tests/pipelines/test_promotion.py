@@ -18,6 +18,7 @@ from rlft.errors import TrackerError
 from rlft.monitors import Alarm
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.types import Interval
+from steps.decide_promotion import Known
 
 REPEATS = Alarm("repetition", "stop", 4, "It repeats.", "Bound it.")
 
@@ -57,9 +58,10 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
         "decision",
         "version",
     )
-    assert asked[-2:] == [True, "repetition"]  # of the audit, and of the monitor that was to stop the run
-    assert given[-9:] == [{"name": "tiny"}, {"summary": {}}, tasks, splits, splits, None, None, None, False]
-    assert given[-10] == {
+    assert asked[5] == Known(look=3, spent=0.1, champion_knows=[], audit=True, monitor="repetition")
+    assert given[3:] == [tasks, splits, splits, None, None, None]
+    assert (given[2].config, given[2].told, given[2].anew) == ({"name": "tiny"}, {"summary": {}}, False)
+    assert given[2].tags == {
         "a": "b",
         "rlft.compared.version": champion.version,
         "rlft.compared.weights_hash": champion.weights_hash,

@@ -4,7 +4,7 @@ import dataclasses
 
 from rlft.config import EvaluationConfig, PromotionConfig
 from rlft.types import Evaluation, EvaluationReport, TaskSet
-from steps.decide_promotion import decide_promotion
+from steps.decide_promotion import Known, decide_promotion
 from tests.factories import make_task
 
 NAMES = [f"t{n:03d}" for n in range(120)]
@@ -31,7 +31,8 @@ def evaluation(policy, gate, off):
 
 def decide(trained, base, **rules):
     promotion = PromotionConfig.model_validate({"looks": 1} | rules)
-    return decide_promotion.entrypoint(trained, base, TASKS, EvaluationConfig(metric="accuracy"), promotion, audit=True)
+    settings = EvaluationConfig(metric="accuracy"), promotion, Known(audit=True)
+    return decide_promotion.entrypoint(trained, base, TASKS, *settings)
 
 
 BASE = evaluation("base", 80, 20)

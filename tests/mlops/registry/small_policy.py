@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from mlops.registry.client import RegistryClient
+from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from rlft.policy.origin import hash_weights
 from rlft.promotion import Decision, RegisteredVersion
@@ -60,7 +61,7 @@ class SmallRegistry:
         """Register a policy of a run, which may have been registered before."""
         decision = Decision(promote, ("passes: base",) if promote else ("fails: base",))
         address = self.client.tracking_uri
-        return register_policy_version(address, run_id, self.name, folder, decision=decision, **options)
+        return register_policy_version(address, run_id, self.name, ServedFiles(folder), decision, **options)
 
     def champion(self) -> str | None:
         """The version that `champion` names."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
 
 from mlops.registry import decisions
 from mlops.registry.changes import Person
@@ -93,28 +91,6 @@ def test_a_rollback_that_is_killed_at_any_write(address, without_files, at, afte
     promote(client, name, 2)  # a resume of the run that made it, which undoes no rollback
     promote(client, name, 1)
     assert spells(client, name) == [*PROMOTED, ("1", "rolled back")]
-
-
-def test_a_write_that_a_database_refuses_is_made_again(address, monkeypatch):
-    client, tried = RegistryClient(address), []
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    set_alias = MlflowClient.set_registered_model_alias
-
-    def refuses(self, name, alias, version):
-        tried.append(alias)
-        if len(tried) < allowed:
-            raise MlflowException("UNIQUE constraint failed: registered_model_aliases.workspace")
-        set_alias(self, name, alias, version)
-
-    monkeypatch.setattr(MlflowClient, "set_registered_model_alias", refuses)
-    allowed = 100
-    version = add_version(client, "refused", False)
-    with pytest.raises(MlflowException):
-        promote(client, "refused", version)
-    assert len(tried) == 5
-    allowed = 8
-    promote(client, "refused", version)
-    assert client.get_registered_model("refused").aliases == {"challenger": version}
 
 
 def test_a_champion_that_is_moved_while_somebody_decides_stays(address, monkeypatch):

@@ -27,9 +27,9 @@ def test_an_alias_and_a_number_name_a_version(uri):
 @pytest.mark.parametrize(
     ("name", "alias", "version", "says"),
     [
-        ("other", "champion", None, "models:/other@champion: no model of this name is registered; there are: demo"),
+        ("other", "champion", None, "NAME: no registered model is called 'other'"),
         ("demo", "best", None, "models:/demo@best: no version has this alias; there are: champion"),
-        ("demo", None, "7", "models:/demo/7: there is no such version; the newest is 2"),
+        ("demo", None, "7", "models:/demo/7: there is no such version"),
         ("demo", None, "2", "models:/demo/2: this version was not registered by rlft"),
     ],
 )

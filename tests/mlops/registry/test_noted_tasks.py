@@ -9,7 +9,7 @@ import time
 import pytest
 from mlflow import MlflowClient
 
-from mlops.registry.noted_tasks import HASHES, OLD_SEAL, SEAL, last_noted, note_tasks, trained_on
+from mlops.registry.noted_tasks import HASHES, last_noted, note_tasks, trained_on
 from rlft.gates.identity import task_hash
 from rlft.types import TaskSet
 from tests.rlft.gates.test_identity import tasks
@@ -89,21 +89,3 @@ def test_notes_that_were_changed_or_removed_are_told_and_none(client, tmp_path, 
     told = [record.message.split(f" of the MLflow run {run} ")[1] for record in caplog.records]
     unknown = "so the tasks of that run are not known"
     assert told == [*[f"differs from the seal in its tag, {unknown}"] * 2, f"was removed, {unknown}"]
-
-
-def test_a_seal_that_stands_among_the_tags_that_are_shown_as_it_once_did_still_holds(client, tmp_path):
-    experiment = client.create_experiment("shown", artifact_location=str(tmp_path))
-    run = begin(client, experiment, "a", noting=DEALT)
-    sealed = client.get_run(run).data.tags[SEAL]
-    client.delete_tag(run, SEAL)
-    client.set_tag(run, OLD_SEAL, sealed)
-    assert trained_on(client.tracking_uri, run) == {task_hash(task) for task in NUMBERED[:4]}
-    client.set_tag(run, OLD_SEAL, "0" * 64)
-    assert trained_on(client.tracking_uri, run) is None
-
-
-def test_notes_from_before_there_were_seals_are_read(client, tmp_path):
-    experiment = client.create_experiment("unsealed", artifact_location=str(tmp_path))
-    run = begin(client, experiment, "a", noting=DEALT)
-    client.delete_tag(run, SEAL)
-    assert trained_on(client.tracking_uri, run) == {task_hash(task) for task in NUMBERED[:4]}

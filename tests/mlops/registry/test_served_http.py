@@ -18,7 +18,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
-from mlops.registry.logged_model import EXAMPLE
+from mlops.registry.logged_model import EXAMPLE, ServedFiles
 from mlops.registry.versions import register_policy_version
 from rlft.policy.tokens import character_tokenizer
 from rlft.promotion import Decision
@@ -51,10 +51,8 @@ def version(tmp_path_factory):
         client.tracking_uri,
         client.create_run(experiment).info.run_id,
         "http",
-        policy,
-        decision=Decision(True, ()),
-        max_new_tokens=6,
-        description={"context.json": json.dumps({"system_prompt": "yes", "tools": [TOOL]})},
+        ServedFiles(policy, {"context.json": json.dumps({"system_prompt": "yes", "tools": [TOOL]})}, 6),
+        Decision(True, ()),
     )
     return Path(client.get_model_version_download_uri("http", "1").removeprefix("file://"))
 

@@ -21,9 +21,9 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen3Config, Qwen3ForCausalLM
 
 from mlops.registry import logged_model, served_policy
-from mlops.registry.champion import current_champion, download_champion
 from mlops.registry.client import RegistryClient
-from mlops.registry.stored import damaged_versions, is_whole
+from mlops.registry.logged_model import ServedFiles, damaged_versions, is_whole
+from mlops.registry.named import current_champion, download_version
 from mlops.registry.versions import register_policy_version
 from mlops.tracking.answers import answering
 from rlft.config import LoraSettings, PolicyConfig
@@ -115,7 +115,8 @@ def adapter(tmp_path_factory, tokenizer):
 def register(store, name, folder, decision=PROMOTE, run_id=None, **kwargs):
     client, experiment = store
     run_id = run_id or client.create_run(experiment).info.run_id
-    return register_policy_version(client.tracking_uri, run_id, name, folder, decision=decision, **kwargs)
+    files = ServedFiles(folder, **{key: kwargs.pop(key) for key in ("description", "max_new_tokens") if key in kwargs})
+    return register_policy_version(client.tracking_uri, run_id, name, files, decision, **kwargs)
 
 
 def greedy(model, tokenizer, prompt, count):
@@ -249,7 +250,6 @@ def test_versions_and_aliases(store, full, tokenizer, tmp_path):
     client = store[0]
     uri = client.tracking_uri
     assert current_champion(uri, "aliases") is None
-    assert download_champion(uri, "aliases", tmp_path) is None
     run_id = client.create_run(store[1]).info.run_id
     first = register(store, "aliases", full, run_id=run_id)
     assert current_champion(uri, "aliases").version == first.version == "1"
@@ -284,17 +284,14 @@ def test_aliases_are_set_when_a_run_was_killed_before_them(store, full, monkeypa
 def test_the_champion_can_be_downloaded_and_is_checked(store, full, tmp_path):
     uri = store[0].tracking_uri
     registered = register(store, "download", full)
-    champion = download_champion(uri, "download", tmp_path / "a")
-    assert (
-        champion.weights_hash
-        == origin.hash_weights(full / "model")
-        == origin.hash_weights(champion.policy_folder / "model")
-    )
-    assert json.loads((champion.policy_folder / "policy.json").read_text())["round"] == 3
+    folder = download_version(uri, "download", "1", tmp_path / "a")
+    champion, expected = current_champion(uri, "download"), origin.hash_weights(full / "model")
+    assert champion.weights_hash == expected == origin.hash_weights(folder / "model")
+    assert json.loads((folder / "policy.json").read_text())["round"] == 3
     weights = registered_weights(store, registered)
     weights.write_bytes(weights.read_bytes()[:-4] + b"oops")
     with pytest.raises(DamagedError, match="models:/download/1: the weights have sha256"):
-        download_champion(uri, "download", tmp_path / "b")
+        download_version(uri, "download", "1", tmp_path / "b")
 
 
 def test_a_champion_whose_files_are_gone_is_damaged_and_one_far_away_that_does_not_answer_is_not(
@@ -305,12 +302,12 @@ def test_a_champion_whose_files_are_gone_is_damaged_and_one_far_away_that_does_n
     shutil.rmtree(registered_weights(store, registered).parents[1])
     gone = pytest.raises(DamagedError, match="models:/gone/1: the files of this version cannot be read")
     with gone as damage, answering(uri):
-        download_champion(uri, "gone", tmp_path / "a")
+        download_version(uri, "gone", "1", tmp_path / "a")
     assert (damage.value.run, damage.value.step) == ("my run", "register_policy")
     away = "http://127.0.0.1:9/api/2.0/mlflow-artifacts/artifacts/1"  # nobody listens at this port
     monkeypatch.setattr(MlflowClient, "get_model_version_download_uri", lambda *_: away)
     with pytest.raises(TrackerError, match="did not answer"), answering(uri):
-        download_champion(uri, "gone", tmp_path / "b")
+        download_version(uri, "gone", "1", tmp_path / "b")
 
 
 def registered_weights(store, registered):
@@ -409,10 +406,10 @@ def test_every_file_of_a_version_counts(store, full, edit, tmp_path):
     store, registered = version_of(full, tmp_path)
     folder = registered_weights(store, registered).parents[1]
     uri = store[0].tracking_uri
-    assert download_champion(uri, "m", tmp_path / "a").version == "1"
+    assert download_version(uri, "m", "1", tmp_path / "a").is_dir()
     edit(folder)
     with pytest.raises(DamagedError, match=r"models:/m/1: .*register"):
-        download_champion(uri, "m", tmp_path / "b")
+        download_version(uri, "m", "1", tmp_path / "b")
     assert [damage.where for damage in damaged_versions(uri)] == ["models:/m/1"]
     if edit is not with_its_config:  # a server has nothing else to go by
         with pytest.raises(Exception, match=r"the files in .* have changed"):
@@ -424,7 +421,7 @@ def test_the_settings_of_an_adapter_count(adapter, tmp_path):
     folder = registered_weights(store, registered).parents[1]
     appended("model/adapter_config.json")(folder)
     with pytest.raises(DamagedError, match="the files have sha256"):
-        download_champion(store[0].tracking_uri, "m", tmp_path / "b")
+        download_version(store[0].tracking_uri, "m", "1", tmp_path / "b")
     with pytest.raises(Exception, match=r"the files in .* have changed"):
         mlflow.pyfunc.load_model(folder.parents[1].as_posix())
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from mlflow import MlflowClient
 
+from mlops.registry.logged_model import ServedFiles
 from mlops.registry.named import NamedVersion, find_version
 from mlops.registry.versions import register_policy_version
 from rlft.config import LoraSettings, PolicyConfig
@@ -81,9 +82,8 @@ class Registered:
             self.client.tracking_uri,
             self.client.create_run(self.experiment).info.run_id,
             NAME,
-            saved.path,
-            decision=Decision(promote, ("passes: base",) if promote else ("fails: base",)),
-            description={"context.json": json.dumps(shown)},
+            ServedFiles(saved.path, {"context.json": json.dumps(shown)}),
+            Decision(promote, ("passes: base",) if promote else ("fails: base",)),
         )
         self.policies[done.version] = policy
         return done.version

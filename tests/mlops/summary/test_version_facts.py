@@ -10,7 +10,6 @@ from mlops.summary.summary import Summary
 from mlops.summary.version_facts import Registration, version_facts
 from rlft.blocks import Headline
 from rlft.card import version_files
-from rlft.config import Config
 from rlft.contract.base import BaseEnv
 from rlft.policy import PolicyFolder
 from rlft.policy.tokens import character_tokenizer
@@ -60,12 +59,18 @@ def facts(folder, told_summary, audit=None):
         for n, split in enumerate(splits)
     )
     return version_facts(
-        Registration("capitals", "run id", {"zenml.run_name": "capitals-1"}, ("passes: base",)),
+        Registration(
+            tracking_uri="x",
+            run_id="run id",
+            name="capitals",
+            tags={"zenml.run_name": "capitals-1"},
+            config=CONFIG,
+            told={"summary": told_summary.model_dump(mode="json"), "audit": audit},
+        ),
+        ("passes: base",),
         folder,
-        Config.model_validate(CONFIG),
         Capitals(),
         TaskSet(tasks, "f00d", {}),
-        {"summary": told_summary.model_dump(mode="json"), "audit": audit},
         {"base": Evaluation({"test": report(mean=0.3)}), "warm_start": None, "trained": Evaluation({"test": report()})},
     )
 

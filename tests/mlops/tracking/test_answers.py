@@ -6,7 +6,7 @@ import time
 import pytest
 from mlflow.exceptions import MlflowException, RestException
 
-from mlops.registry.champion import current_champion
+from mlops.registry.named import current_champion
 from mlops.tracking import answers, reach
 from mlops.tracking.answers import answering
 from rlft.errors import PolicyError, TrackerError

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from mlops.registry.champion import current_champion
+from mlops.registry.named import current_champion
 from mlops.tracking.answers import answering
 from mlops.tracking.run import Tracker
 from rlft.errors import TrackerError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mlflow import MlflowClient
 
-from mlops.registry.champion import ChampionVersion
+from mlops.registry.named import NamedVersion
 from mlops.use import fetch
 from mlops.use.fetch import fetch_use
 from rlft.config import UseConfig
@@ -47,7 +47,7 @@ def test_what_the_champion_was_trained_on_is_looked_up_if_only_fresh_tasks_are_w
     use = fetch_use(fresh, address, "small", [])  # there is no champion yet
     assert use is not None
     assert use.trained_before == frozenset()
-    monkeypatch.setattr(fetch, "current_champion", lambda *_: ChampionVersion("small", "3", "abc", "run-1"))
+    monkeypatch.setattr(fetch, "current_champion", lambda *_: NamedVersion("small", "3", "abc", "run-1"))
     monkeypatch.setattr(fetch, "trained_on", lambda _, run: frozenset({run}))
     use = fetch_use(fresh, address, "small", [])
     assert use is not None
