@@ -1,7 +1,7 @@
-"""The model that a registered policy becomes: MLflow runs this file, with two others, when it loads a version.
+"""The model that a registered policy becomes: MLflow runs this file, with another, when it loads a version.
 
-`served_program` of `mlops.registry.logged_model` puts `served_input` and this file into one. That may
-run where rlft is not installed, so nothing of rlft is imported. What the files share with rlft (how messages become a
+`served_program` of `mlops.registry.logged_model` puts `served_input` and this file into one. That may run where rlft is
+not installed, so nothing of rlft is imported. What the files share with rlft (how messages become a
 prompt, how weights are hashed) is written out again in them, and tests hold the two together.
 """
 

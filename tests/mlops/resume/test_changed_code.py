@@ -33,7 +33,7 @@ CONFIG = Config.model_validate(
     }
 )
 AGAIN = Resumed("a b-resumed-2", CONFIG, {}, {"tracking_uri": "sqlite:///:memory:"})
-V3 = NamedVersion("m", "3", "w", "another")
+V3 = NamedVersion("m", "3", "w", None, "another")
 
 
 @pytest.fixture
@@ -103,11 +103,11 @@ def test_what_the_run_had_not_come_to_may_be_edited(ask):
 def test_a_run_that_has_only_to_be_registered_may_be(ask):
     assert ask(TRAINED, "reward") == set(TRAINED)  # there was no champion, and there is none
     assert ask(DECIDED, "reward", champion=V3) == {*TRAINED, *CHAMPION}
-    own = NamedVersion("m", "4", "w4", "own")
+    own = NamedVersion("m", "4", "w4", None, "own")
     assert ask(TRAINED, "reward", champion=own) == set(TRAINED)
 
 
-@pytest.mark.parametrize("champion", [None, NamedVersion("m", "4", "w4", "another")])
+@pytest.mark.parametrize("champion", [None, NamedVersion("m", "4", "w4", None, "another")])
 def test_another_champion_would_be_evaluated_with_edited_code(ask, champion):
     with pytest.raises(RlftError, match="the evaluation of the champion, which is another one now, would mix"):
         ask(DECIDED, "harness", champion=champion)

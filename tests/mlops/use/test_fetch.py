@@ -47,7 +47,7 @@ def test_what_the_champion_was_trained_on_is_looked_up_if_only_fresh_tasks_are_w
     use = fetch_use(fresh, address, "small", [])  # there is no champion yet
     assert use is not None
     assert use.trained_before == frozenset()
-    monkeypatch.setattr(fetch, "current_champion", lambda *_: NamedVersion("small", "3", "abc", "run-1"))
+    monkeypatch.setattr(fetch, "current_champion", lambda *_: NamedVersion("small", "3", "abc", None, "run-1"))
     monkeypatch.setattr(fetch, "trained_on", lambda _, run: frozenset({run}))
     use = fetch_use(fresh, address, "small", [])
     assert use is not None
