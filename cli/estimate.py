@@ -78,7 +78,7 @@ def _schedule_of(file: Path) -> ScheduleConfig | None:
 
     if "cron" not in read_settings(file):
         return None
-    from rlft.schedule.file import load_schedule
+    from rlft.schedule.settings import load_schedule
 
     return load_schedule(file)[0]
 
@@ -86,7 +86,7 @@ def _schedule_of(file: Path) -> ScheduleConfig | None:
 def _settings_of(file: Path, schedule: ScheduleConfig | None, overrides: list[str]) -> Config:
     if schedule is None:
         return load_config(file, overrides)
-    from rlft.schedule.file import overrides_of
+    from rlft.schedule.settings import overrides_of
 
     return load_config(Path(schedule.config), [*overrides_of(schedule), *overrides])
 

@@ -43,7 +43,7 @@ def apply(
         from mlops.schedules import store
         from mlops.schedules.notify import check_notify
         from rlft.config.file import load_config
-        from rlft.schedule.file import load_schedule, overrides_of
+        from rlft.schedule.settings import load_schedule, overrides_of
 
         home, now = find_home(), datetime.now(UTC)
         schedule, content = load_schedule(file)
@@ -194,7 +194,7 @@ def lines(as_json: ResultAsJson = False, verbose: Verbose = False) -> None:
     Nothing is written or installed.
     """
     with guarded(verbose, None):
-        from mlops.schedules.lines import crontab_line, systemd_unit
+        from mlops.schedules.scheduler import crontab_line, systemd_unit
 
         home = find_home()
         line, unit = crontab_line(home), systemd_unit(home)

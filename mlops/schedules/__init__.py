@@ -4,7 +4,6 @@
 - `facts`: what the reasons to run are about
 - `firing`: one due time, from its reason to its end, with its run and further tries
 - `notify`: who is told
-- `scheduler`: what waits for the time, on APScheduler
-- `lines`: what begins that with the machine
+- `scheduler`: what waits for the time, on APScheduler, and what begins that with the machine
 - `cluster`: schedules that a cluster keeps
 """

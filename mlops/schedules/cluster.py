@@ -18,8 +18,7 @@ from mlops.schedules.store import Stored
 from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import ConfigError, RefusedError
-from rlft.schedule.file import overrides_of
-from rlft.schedule.settings import ScheduleConfig
+from rlft.schedule.settings import ScheduleConfig, overrides_of
 
 Submit = Callable[[dict[str, Any], dict[str, Any]], None]
 

@@ -16,9 +16,8 @@ from rlft.config.file import load_config
 from rlft.errors import ConfigError, RlftError
 from rlft.files import file_hash, why_no_file
 from rlft.gates.identity import canonical_json, digest
-from rlft.schedule.file import overrides_of
 from rlft.schedule.reasons import Facts, Score
-from rlft.schedule.settings import ScoreBelow
+from rlft.schedule.settings import ScoreBelow, overrides_of
 from rlft.tasks.from_use import TRACE, is_from_use
 from rlft.types import Task
 
@@ -129,8 +128,7 @@ def _records_of(address: str, name: str) -> str:
     from mlops.tracking.answers import answering
 
     with answering(address):
-        # MLflow knows no escape for a quote within a name; then all are asked for.
-        there = [found for found in search_datasets(filter_string=_filter(name)) if found.name == name]
+        there = [found for found in search_datasets() if found.name == name]
         try:
             rows = [row for found in there for row in found.to_df().to_dict(orient="records")]
         except MlflowException as cause:  # it was removed meanwhile
@@ -139,11 +137,6 @@ def _records_of(address: str, name: str) -> str:
         return ABSENT
     texts = sorted(canonical_json(json.loads(json.dumps(_own(row), default=str))) for row in rows)
     return hashlib.sha256("\n".join(texts).encode(errors="surrogatepass")).hexdigest()
-
-
-def _filter(name: str) -> str | None:
-    quote = next((mark for mark in "\"'" if mark not in name), None)
-    return quote and f"name = {quote}{name}{quote}"
 
 
 def _own(row: dict[str, Any]) -> dict[str, Any]:

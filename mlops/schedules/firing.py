@@ -45,8 +45,8 @@ from mlops.schedules.store import (
 )
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
-from rlft.schedule.file import overrides_of
 from rlft.schedule.reasons import Facts, Reason, Score, remembered, score_reason, should_run
+from rlft.schedule.settings import overrides_of
 from rlft.secrets import hide
 
 UNUSABLE, INTERRUPTED = 2, 130

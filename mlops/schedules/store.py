@@ -22,12 +22,12 @@ from pydantic import BaseModel, ValidationError
 from mlops.home.folder import RESULTS, SCHEDULES, Home
 from rlft.errors import ConfigError, RlftError
 from rlft.files import make_private, write_file
-from rlft.schedule.file import check_schedule
 from rlft.schedule.reasons import Facts
-from rlft.schedule.settings import ScheduleConfig
+from rlft.schedule.settings import ScheduleConfig, check_schedule
 from rlft.schedule.times import newest_due
 
 logger = logging.getLogger(__name__)
+KEPT = 1000  # due times of a schedule, of which is noted what came of them
 _OTHERS = (0.05, 0.05)  # seconds that others may hold a lock who only look whether it is held
 
 
@@ -170,14 +170,14 @@ def last_look(home: Home, stored: Stored) -> datetime:
 
 
 def note(home: Home, firing: Firing) -> None:
-    """Add what came of a due time to the history of its schedule."""
+    """Add what came of a due time to the history of its schedule, unless that was deleted meanwhile."""
     if file_of(home, firing.schedule, ".json").is_file():
-        with file_of(home, firing.schedule, ".jsonl").open("ab") as file:
-            file.write(firing.model_dump_json().encode() + b"\n")
+        found = [*history(home, firing.schedule)[KEPT - 2 :: -1], firing]
+        write_file(file_of(home, firing.schedule, ".jsonl"), "".join(f"{each.model_dump_json()}\n" for each in found))
 
 
 def history(home: Home, name: str) -> list[Firing]:
-    """Return what came of the due times of a schedule, the newest first; a line that a kill has cut is left out."""
+    """Return what came of the due times of a schedule, the newest first; a line that cannot be read is left out."""
     found = list[Firing]()
     with suppress(FileNotFoundError):
         for line in file_of(home, name, ".jsonl").read_bytes().splitlines():

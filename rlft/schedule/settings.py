@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -12,6 +14,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from rlft.config.bounds import MOST
 from rlft.config.budget import BudgetConfig
+from rlft.config.file import check_settings, read_settings
 from rlft.config.names import Name, PathText, Text, check_plain_name
 from rlft.config.promotion import PromotionConfig
 from rlft.config.section import Section
@@ -215,3 +218,23 @@ class ScheduleConfig(Section):
     def trigger(self) -> DueTrigger:
         """When it is due, as APScheduler asks for it."""
         return DueTrigger(self.cron, self.zone)
+
+
+def load_schedule(path: Path) -> tuple[ScheduleConfig, dict[str, Any]]:
+    """Return the schedule of a file, and the mapping that it holds. Raises ConfigError, which names file and key."""
+    content = read_settings(path, example="configs/schedules/weekly.yaml")
+    return check_schedule(content, where=str(path)), content
+
+
+def check_schedule(content: dict[str, Any], *, where: str) -> ScheduleConfig:
+    """Validate a mapping as a schedule. Raises ConfigError, which lists every problem with its key."""
+    return check_settings(ScheduleConfig, content, where=where, page="docs/guide/schedules.md")
+
+
+def overrides_of(schedule: ScheduleConfig) -> list[str]:
+    """Return what a schedule changes in its config, as `--set` takes it: what it sets of `budget` and `promotion`."""
+    return [
+        f"{name}.{key}={json.dumps(value)}"
+        for name, section in (("budget", schedule.budget), ("promotion", schedule.promotion))
+        for key, value in section.model_dump(mode="json", include=section.model_fields_set).items()
+    ]

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from mlops.schedules import facts
+from mlops.schedules import facts, store
 from mlops.schedules.facts import Look
 from mlops.schedules.firing import EndedError
 from mlops.schedules.store import Firing, is_running, keep, keep_state, locked
@@ -245,12 +245,20 @@ def test_who_is_to_be_told_is_told(bench, monkeypatch):
     assert all(each.said.endswith("; nobody answers") for each in bench.firings())
 
 
-def test_a_line_of_the_history_that_a_kill_has_cut_is_left_out(bench):
+def test_a_line_of_the_history_that_cannot_be_read_is_left_out(bench):
     bench.apply()
     bench.at(MONDAY)
     file = bench.home.root / "schedules/weekly.jsonl"
     file.write_bytes(file.read_bytes() + b'{"schedule": "wee')
     assert bench.states() == ["finished"]
+
+
+def test_the_newest_of_the_history_are_kept(bench, monkeypatch):
+    monkeypatch.setattr(store, "KEPT", 3)
+    bench.apply()
+    for number in range(5):
+        store.note(bench.home, Firing(schedule="weekly", due=MONDAY + number * WEEK, state="missed"))
+    assert [(each.due - MONDAY) // WEEK for each in bench.firings()] == [2, 3, 4]
 
 
 def test_what_was_stored_comes_back(bench):

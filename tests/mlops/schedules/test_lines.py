@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from mlops.home.folder import Home
-from mlops.schedules import lines
-from mlops.schedules.lines import crontab_line, systemd_unit
+from mlops.schedules import scheduler
+from mlops.schedules.scheduler import crontab_line, systemd_unit
 from tests.needs import need_crontab, need_systemd
 
 
@@ -40,7 +40,9 @@ def test_the_line_is_one_of_cron(home, tmp_path):
 
 
 def test_the_shell_reads_the_line_as_it_is_meant(home, monkeypatch):
-    monkeypatch.setattr(lines, "rlft_command", lambda *words: ["sh", "-c", "pwd; echo $RLFT_HOME; echo $0 $1", *words])
+    monkeypatch.setattr(
+        scheduler, "rlft_command", lambda *words: ["sh", "-c", "pwd; echo $RLFT_HOME; echo $0 $1", *words]
+    )
     command = crontab_line(home).removeprefix("@reboot ").replace(r"\%", "%")  # as cron hands it to the shell
     subprocess.run(["sh", "-c", command], check=True, env={"PATH": os.environ["PATH"]})
     log = home.root / "schedules/logs/scheduler.log"
