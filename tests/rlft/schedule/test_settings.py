@@ -49,7 +49,7 @@ def test_budget_and_promotion_are_those_of_the_config_but_for_what_is_set():
         ({"when": {"score_below": {"suite": "s.yaml", "bound": 1.0, "model": "demo"}}}, "names no registered model"),
         ({"overlap": "both"}, "overlap: Input should be 'skip' or 'queue', not 'both'"),
         ({"overlap": "queue", "retries": {"count": -1}}, "retries.count"),
-        ({"notify": {"events": ["improve"]}}, "'improve' is nothing that is told; write some of improved, promoted"),
+        ({"notify": {"events": ["improve"]}}, "notify.events.0: Input should be 'improved', 'promoted'"),
         ({"notify": {"webhook": "http://a.example/x"}}, "put it into an environment variable and write env:NAME"),
         ({"notify": {"webhook": "https://hooks.slack.com/services/T0/B0/abcdef"}}, "looks like a secret"),
         ({"name": "a/b"}, "is no name"),
