@@ -198,7 +198,9 @@ class Watch:
         file.unlink(missing_ok=True)
         code = self.call("evaluate", found.model, "--suite", asked.suite, *self._ends())
         if code:
-            raise RlftError(f"the evaluation of {found.model} ended with exit code {code}", where="when.score_below")
+            error = RlftError(f"the evaluation of {found.model} ended with exit code {code}", where="when.score_below")
+            error.exit_code = code
+            raise error
         try:
             score = score_in(json.loads(file.read_text(encoding="utf-8")), found, asked.split)
         except RlftError as error:  # no attempt has a score
@@ -209,6 +211,8 @@ class Watch:
 
     def _run(self, firing: Firing, facts: Facts | None = None, *, is_begun: bool = False) -> Firing:
         """Run it, and again while that may help and the schedule allows it; return what came of it."""
+        if not is_begun:  # what lies there is of another run
+            result_file(self.home, firing.schedule).unlink(missing_ok=True)
         self._keep(running=firing, **({} if facts is None else {"facts": facts}))
 
         def attempt() -> Outcome:
@@ -331,7 +335,8 @@ def rlft_environment(home: Home, given: dict[str, str]) -> dict[str, str]:
 
 def _is_passing(error: BaseException) -> bool:
     """Return whether another look may find out what this one could not: errors of rlft say if a set-up cannot work."""
-    return not isinstance(error, EndedError) and getattr(error, "exit_code", 1) != UNUSABLE
+    is_error = isinstance(error, Exception) and not isinstance(error, EndedError)  # and no interrupt
+    return is_error and getattr(error, "exit_code", 1) not in (UNUSABLE, INTERRUPTED)
 
 
 def _came_to(outcome: Outcome, tries: int) -> str:

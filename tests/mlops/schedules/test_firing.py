@@ -121,6 +121,15 @@ def test_a_run_that_was_left_is_resumed(bench):
     assert (bench.states(), bench.state.running) == (["finished"], None)
 
 
+def test_what_another_run_came_to_is_not_taken_for_that_of_one_that_was_left(bench):
+    bench.apply()
+    bench.at(MONDAY)
+    with pytest.raises(KeyboardInterrupt):
+        bench.at(MONDAY + WEEK, codes=[None])
+    watch = bench.at(MONDAY + WEEK + MINUTE)
+    assert [words[:2] for words in watch.commands] == [["resume", "weekly-2026-11-30-040000Z"]]
+
+
 def test_a_run_that_was_noted_and_had_not_begun_is_begun(bench):
     bench.apply()
     with pytest.raises(KeyboardInterrupt):
@@ -158,7 +167,7 @@ def looks(bench, monkeypatch):
 
     def look(home, stored):
         found = script.pop(0) if len(script) > 1 else script[0]
-        if isinstance(found, Exception):
+        if isinstance(found, BaseException):
             raise found
         return found
 
@@ -177,6 +186,15 @@ def test_without_a_reason_nothing_runs_and_with_one_it_is_that_of_one_run(bench,
         "2 new train tasks since the last run",
     ]
     assert bench.state.facts == Facts(frozenset("abc"))
+
+
+def test_an_interrupt_of_a_look_is_not_tried_again(bench, looks):
+    bench.apply(when="new_tasks")
+    looks[:] = [KeyboardInterrupt()]
+    watch = bench.watch(MONDAY)
+    with pytest.raises(KeyboardInterrupt):
+        watch.look()
+    assert (watch.now, bench.states()) == (MONDAY, [])  # it is due still
 
 
 def test_a_person_asks_for_a_run_whatever_is_new_and_what_is_new_is_told_from_it(bench, looks):
