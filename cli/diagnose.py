@@ -10,10 +10,9 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Verbose
-from mlops.display.terminal import console, errors, styled
+from mlops.display.terminal import console, styled
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
-from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.summary.headline import in_words
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ def diagnose(
     with guarded(verbose, None):
         home = find_home()
         check_entries(home)
-        if (end := how_it_ended(home, run)) != KILLED:
-            errors.print(end)
         from mlops.stored.diagnosis import stored_change, stored_history
         from mlops.stored.rollouts import open_run
         from rlft.diagnosis import diagnose as find

@@ -15,7 +15,6 @@ from cli.options import Overrides, Stack, Summary, SummaryAsJson, Verbose
 from cli.start import check_kept, say_start
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
-from mlops.runtime.signals import keep_from_zenml
 from rlft.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def evaluate(
     What was evaluated before is taken from the cache, so that another model costs no more than its own attempts. The
     exit code is 0 if it finished, whatever the models came to, 1 if it failed, and 2 if the set-up cannot work.
     """
-    with guarded(verbose, summary):
+    with guarded(verbose, summary) as begun:
         from rlft.config.suite_file import check_suite_variables, load_suite
         from rlft.secrets import require
         from rlft.suites.models import labels_of, parse_model
@@ -74,10 +73,10 @@ def evaluate(
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
-        keep_from_zenml()
         if stack is None:
             _check_names(home, settings, named, tracking_uri)
         images = _checked_images(settings, named, key)
+        begun.repeated = True
         run_id = _run(settings, models, tracking_uri if stack else None, key, images, no_cache=no_cache)
         from cli.evaluated import finish_evaluation
 

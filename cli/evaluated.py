@@ -11,8 +11,8 @@ from cli.evaluation_tables import metrics_table, slice_tables
 from cli.result import show_ui
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
-from mlops.runtime.last_words import write_asked
 from mlops.summary.evaluations import evaluation_file, read_evaluation
+from mlops.summary.target import write_asked
 from rlft.errors import StorageError
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
+import tempfile
 import time
+import traceback
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import typer
 from rich.logging import RichHandler
@@ -19,56 +23,97 @@ from mlops.display.terminal import errors, styled, visible_logs
 from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import own_note, with_command
 from mlops.home.variables import quieten
-from mlops.runtime.last_words import keep_trace, write_summary
-from mlops.runtime.signals import Interrupt, installed
-from mlops.summary.file import failed, summary_since
-from mlops.summary.target import held_target
-from rlft.errors import RlftError
+from mlops.runtime.signals import ignore, signalled
+from mlops.summary.file import end_summary, failed, summary_since
+from mlops.summary.target import held_target, write_summary
+from rlft.errors import RlftError, StorageError
 from rlft.files import OWN_PACKAGES
 from rlft.secrets import hide
+from rlft.visible import visible
+
+INTERRUPTED: Final = "interrupted"
+
+
+@dataclass
+class Begun:
+    """What a command tells of the run that it begins.
+
+    `started` is the command's own beginning, in seconds since the epoch, and `resume` the command that goes on with the
+    run. `repeated` says that giving the same command again does.
+    """
+
+    started: float = field(default_factory=time.time)
+    resume: str | None = None
+    repeated: bool = False
 
 
 @contextmanager
-def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
+def guarded(verbose: bool, summary: Path | None) -> Iterator[Begun]:
     """Set up logs, and turn every error into a message and an exit code; the trace of an unexpected one goes to a file.
 
-    Yields the handler of signals, which a command that begins a run tells the run's name. `summary` is the file that
-    `--summary` names: a command that fails leaves one there that says so. Raises typer.Exit.
+    `summary` is the file that `--summary` names: a command that fails leaves one there that says so. What comes out of
+    a command after a signal is the interrupt. Raises typer.Exit.
     """
     quieten(verbose)
     _show_logs(verbose)
-    started = time.time()
-    interrupt = installed() or Interrupt()
+    begun = Begun()
     with ExitStack() as held:
         try:
             held.enter_context(held_target(summary, find_home()))
         except RlftError as error:
-            _end(error, None, started)
-        interrupt.summary, interrupt.started = summary, started
-        with _told(summary, interrupt):
-            yield interrupt
+            _end(error, None, begun.started)
+        with _told(summary, begun):
+            yield begun
 
 
 @contextmanager
-def _told(summary: Path | None, interrupt: Interrupt) -> Iterator[None]:
+def _told(summary: Path | None, begun: Begun) -> Iterator[None]:
     """Turn an error into a message, a summary that says it, and typer.Exit."""
-    started = interrupt.started
     _import_from_working_directory()
     try:
         with visible_logs(), stay_in(find_home()):
             yield
-    except (typer.Exit, KeyboardInterrupt):
-        raise
-    except RlftError as error:
-        _end(error, summary, started, _way_on(find_home(), started, interrupt))
     except BaseException as error:  # an environment may raise SystemExit, whose text Python would print as it is
+        if isinstance(error, typer.Exit) or (isinstance(error, KeyboardInterrupt) and not signalled()):
+            raise
         home = find_home()
-        resume = _way_on(home, started, interrupt)
+        if signalled():
+            _end_interrupted(home, summary, begun)
+        resume = _way_on(home, begun)
+        if isinstance(error, RlftError):
+            _end(error, summary, begun.started, resume)
         if short := shortage_error(error, home, resume):
-            _end(short, summary, started)
+            _end(short, summary, begun.started)
         _tell_unexpected(error, home, resume)
-        _fail(summary, started, hide(f"{type(error).__name__}: {error}"))
+        _fail(summary, begun.started, hide(f"{type(error).__name__}: {error}"))
         raise typer.Exit(1) from None
+
+
+def _end_interrupted(home: Home, target: Path | None, begun: Begun) -> NoReturn:
+    """Say in one sentence what there is to go on with, write the summary down, and raise typer.Exit."""
+    ignore()
+    left, ended = summary_since(home, begun.started), False
+    if (run := left.pipeline_run_id) is not None:
+        ended = left.status not in ("running", "failed", INTERRUPTED)
+        how = f"`{begun.resume}` goes on from here"
+        state = f"the run had ended, and its summary is {home.summary_file(run)}" if ended else how
+        if left.status == "running":
+            seconds = time.time() - begun.started
+            end_summary(home, run, INTERRUPTED, seconds, status=INTERRUPTED)
+            left = failed(left, INTERRUPTED, seconds, status=INTERRUPTED)
+    elif begun.repeated:
+        state = "giving the same command again goes on from here"
+    else:
+        left = failed(left, INTERRUPTED, status=INTERRUPTED)
+        state = "no run was going on in this process"
+    with suppress(OSError, SystemExit):  # nobody reads it: the same Ctrl-C ends a `tee`; rich raises SystemExit then
+        if errors.is_terminal:  # a progress bar has left its line and no cursor
+            errors.show_cursor()
+            errors.print()
+        errors.print(styled(INTERRUPTED, "yellow"), f"; {state}", sep="", soft_wrap=True, highlight=False)
+    if target is not None:
+        write_summary(target, left)
+    raise typer.Exit(128 + signalled()) from None
 
 
 def _end(error: RlftError, summary: Path | None, started: float, resume: str | None = None) -> NoReturn:
@@ -97,6 +142,28 @@ def _tell_unexpected(error: BaseException, home: Home, resume: str | None) -> No
     errors.print(f"  the whole trace is in {trace}{goes_on}")
 
 
+def keep_trace(error: BaseException) -> Path:
+    """Write an error's trace, without secrets and safe to look at in a terminal, to a file; returns the file.
+
+    It goes to the home's `logs`, else to the folder of temporary files. What no folder takes is printed.
+    """
+    text = visible(hide("".join(traceback.format_exception(error))))
+    name = f"rlft-error-{datetime.now():%Y%m%d-%H%M%S}.txt"
+    home = find_home()
+    for folder in (home.root / "logs", Path(tempfile.gettempdir())):
+        try:
+            if folder.parent == home.root:
+                home.make()
+                folder.mkdir(exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        except (OSError, StorageError) as cause:
+            errors.print(f"{folder} cannot be written: {cause}")
+        else:
+            return folder / name
+    errors.print(text)
+    return Path("(printed above)")
+
+
 def _import_from_working_directory() -> None:
     """Let environments be imported from the working directory, where they often lie beside the config."""
     for name in OWN_PACKAGES:
@@ -105,12 +172,12 @@ def _import_from_working_directory() -> None:
         sys.path.insert(0, str(Path.cwd()))
 
 
-def _way_on(home: Home, started: float, interrupt: Interrupt) -> str | None:
+def _way_on(home: Home, begun: Begun) -> str | None:
     """Return the command that goes on with the run of this command; `None` if it had begun none that is resumed."""
-    if interrupt.resume is None:
+    if begun.resume is None:
         return None  # and a home that cannot be read is not looked into
-    has_begun = own_note(home) is not None or summary_since(home, started).pipeline_run_id is not None
-    return interrupt.resume if has_begun else None
+    has_begun = own_note(home) is not None or summary_since(home, begun.started).pipeline_run_id is not None
+    return begun.resume if has_begun else None
 
 
 def _show_logs(verbose: bool) -> None:

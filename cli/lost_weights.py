@@ -7,13 +7,10 @@ from typing import Any
 
 from mlops.display.terminal import errors
 from mlops.ids import name_of_first, resumed_name
-from mlops.runtime.signals import Interrupt
 from rlft.errors import WeightsRemovedError
 
 
-def with_weights(
-    begin: Callable[[], Any], pipeline: Any, arguments: Mapping[str, Any], name: str, interrupt: Interrupt
-) -> Any:
+def with_weights(begin: Callable[[], Any], pipeline: Any, arguments: Mapping[str, Any], name: str) -> Any:
     """Begin an attempt at a run, and go on with another one if it needs weights that were removed.
 
     `begin` begins the one called `name`, of a `pipeline` with these `arguments`. Whether a round needs weights is known
@@ -33,6 +30,5 @@ def with_weights(
         forget_removed()
         errors.print(f"{removed.what}; they are trained again, from cached rollouts")
         another = resumed_name(name_of_first(name))
-        interrupt.run_name = interrupt.run_name and another
         going_on = pipeline.with_options(run_name=another)
         return going_on.replay(pipeline_run=ended.id, skip=kept, input_overrides=arguments)

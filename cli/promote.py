@@ -18,12 +18,11 @@ from mlops.display.terminal import console, errors, styled
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
-from mlops.runtime.last_words import write_summary
-from mlops.runtime.signals import keep_from_zenml
 from mlops.summary.file import read_summary
 from mlops.summary.sections import Promotion
 from mlops.summary.summary import NOT_PROMOTED, NOT_REGISTERED
 from mlops.summary.summary import Summary as RunSummary
+from mlops.summary.target import write_summary
 from rlft.errors import StorageError
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def promote(
     before is not evaluated again. The exit code is 0 if it is the champion then, or waits for approval, 7 if it is not
     promoted, and 5 if MLflow does not answer.
     """
-    with guarded(verbose, summary) as interrupt, ExitStack() as held:
+    with guarded(verbose, summary) as begun, ExitStack() as held:
         home = find_home()
         check_entries(home)
         check_kept(home)
@@ -53,7 +52,6 @@ def promote(
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
-        keep_from_zenml()
         from mlops.resume.damage import damages_of
         from mlops.runs.finding import find_run, name_of
         from pipelines.promotion_plan import plan_promotion
@@ -67,9 +65,7 @@ def promote(
             _tell(name, _is_champion(plan), as_json=as_json)
             raise typer.Exit
         errors.print(f"{name} is over: what it has stored is read, and nothing is trained again", soft_wrap=True)
-        interrupt.resume = resume_command(name, stack)
-        if stack is None:
-            interrupt.run_name = plan.again.name
+        begun.resume = resume_command(name, stack)
         pipeline = train.with_options(run_name=plan.again.name, **plan.again.options)
         for step, damage in damages_of(home, plan.attempt).items():
             if step in plan.kept:
@@ -77,7 +73,7 @@ def promote(
         replay = partial(
             pipeline.replay, pipeline_run=plan.attempt.id, skip=plan.kept, input_overrides=plan.again.inputs
         )
-        run_id = run_id_of(replay, home, interrupt.started)
+        run_id = run_id_of(replay, home, begun.started)
         _finish(home, run_id, name, summary, as_json=as_json)
 
 

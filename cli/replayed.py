@@ -21,10 +21,9 @@ from mlops.home.folder import Home
 from mlops.ids import resumed_name
 from mlops.runs.labels import Labels, make_labels, refuse_taken
 from mlops.runs.naming import run_called
-from mlops.runtime.last_words import write_asked
-from mlops.runtime.signals import keep_from_zenml
 from mlops.summary.replay_blocks import replay_blocks
 from mlops.summary.replays import read_replay, replay_file
+from mlops.summary.target import write_asked
 from mlops.tracking.address import HOME
 from rlft.errors import StorageError
 
@@ -45,7 +44,6 @@ def open_home(home: Home, run: str, stack: str | None, held: ExitStack) -> str:
     from mlops.stacks.stack import connect
 
     tracking_uri = connect(home, stack)
-    keep_from_zenml()
     return tracking_uri if stack else HOME
 
 

@@ -40,7 +40,7 @@ def rescore(
     The reward audit runs, too. The exit code is 0 if it passes (or is switched off), 2 if it does not or if the set-up
     cannot work, and 1 if scoring failed.
     """
-    with guarded(verbose, summary) as interrupt, ExitStack() as held:
+    with guarded(verbose, summary) as begun, ExitStack() as held:
         home = find_home()
         settings = load_config(config, overrides)
         if stack is None:
@@ -61,7 +61,8 @@ def rescore(
         begin = partial(
             pipeline.with_options(**options_for(home, plan.source, labels, arguments, settings)), **arguments
         )
-        run_id = run_id_of(begin, home, interrupt.started)
+        begun.repeated = True
+        run_id = run_id_of(begin, home, begun.started)
         found = finish_replay(home, run_id, summary, stack, as_json=as_json)
         if found["audit"] is not None and not found["audit"]["passed"]:
             raise typer.Exit(AUDIT_FAILED)

@@ -15,10 +15,10 @@ from rich.table import Table as RichTable
 
 from mlops.display.terminal import Terminal, console, errors, styled
 from mlops.home.folder import Home
-from mlops.runtime.last_words import write_summary
 from mlops.summary.blocks import blocks
 from mlops.summary.file import read_summary, summary_since, summary_text
 from mlops.summary.summary import Status, Summary
+from mlops.summary.target import write_summary
 from rlft.blocks import Block, Bullets, Caution, Headline, Table
 from rlft.errors import StorageError, TrackerError
 

@@ -15,15 +15,12 @@ from cli.lost_weights import with_weights
 from cli.options import Stack, Summary, SummaryAsJson, Verbose
 from cli.result import finish, run_id_of
 from cli.start import check_kept, say_start
-from mlops.display.terminal import errors
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
-from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed, resume_command
 from mlops.runs.listed import find_listed
 from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.unknown import unknown_run
-from mlops.runtime.signals import keep_from_zenml
 from rlft.config import Config
 from rlft.errors import EnvironmentSetupError, NotReadyError, RlftError
 from rlft.readiness.distributed import check_cluster, check_machine
@@ -47,7 +44,7 @@ def resume(
 
     Results whose files are damaged are made again, those of a finished run too. The exit code is that of `rlft run`.
     """
-    with guarded(verbose, summary) as interrupt, ExitStack() as held:
+    with guarded(verbose, summary) as begun, ExitStack() as held:
         home = find_home()
         check_entries(home)
         check_kept(home)
@@ -55,7 +52,6 @@ def resume(
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
-        keep_from_zenml()
         from mlops.resume.changed_code import steps_of_same_code
         from mlops.resume.damage import steps_to_keep
         from mlops.runs.finding import find_run, name_of, resumable_attempt
@@ -66,22 +62,18 @@ def resume(
         if held_name != (name := name_of(asked)):
             held.enter_context(claimed(home, name, stack))
         found = resumable_attempt(home, asked, finished=True)
-        if (end := how_it_ended(home, name)) != KILLED:
-            errors.print(end)
         settings = [f"distributed.{each}" for each in ("engine=ray", f"trainers={trainers}")] if trainers else []
         again = resumed(found, tracking_uri if stack else None, settings)
-        interrupt.resume = resume_command(name, stack)
+        begun.resume = resume_command(name, stack)
         check_place(again.config, stack)
-        if stack is None:
-            interrupt.run_name = again.name  # on a stack it may go on elsewhere
         damaged = find_damage(home, found, again)
         done = steps_of_same_code(found, again, damaged, _code_now(again.config, stack))
         done &= steps_to_keep(found, damaged)
         kept = {"pipeline_run": found.id, "skip": done, "input_overrides": again.inputs}
         pipeline = train.with_options(run_name=again.name, **again.options)
         replay = partial(begin_alone, pipeline.replay, name, **kept)
-        goes_on = partial(with_weights, replay, pipeline, again.inputs, again.name, interrupt)
-        finish(home, run_id_of(goes_on, home, interrupt.started), summary, stack, as_json=as_json)
+        goes_on = partial(with_weights, replay, pipeline, again.inputs, again.name)
+        finish(home, run_id_of(goes_on, home, begun.started), summary, stack, as_json=as_json)
 
 
 def check_place(config: Config, stack: str | None) -> None:

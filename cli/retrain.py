@@ -41,7 +41,7 @@ def retrain(
     attempts, and nothing on exploration. No version is registered. The exit code is 0 if it finished, whatever the
     model came to, 1 if it failed, and 2 if the set-up cannot work.
     """
-    with guarded(verbose, summary) as interrupt, ExitStack() as held:
+    with guarded(verbose, summary) as begun, ExitStack() as held:
         home = find_home()
         _check_keys(overrides or [])
         tracking_uri = open_home(home, run, stack, held)
@@ -60,8 +60,9 @@ def retrain(
         }
         options = options_for(home, plan.source, labels, arguments, plan.config)
         named = pipeline.with_options(**options)
-        begin = partial(with_weights, partial(named, **arguments), named, arguments, options["run_name"], interrupt)
-        run_id = run_id_of(begin, home, interrupt.started)
+        begin = partial(with_weights, partial(named, **arguments), named, arguments, options["run_name"])
+        begun.repeated = True
+        run_id = run_id_of(begin, home, begun.started)
         finish_replay(home, run_id, summary, stack, as_json=as_json)
 
 

@@ -34,7 +34,6 @@ from mlops.home.processes import claimed, resume_command
 from mlops.runs.commits import users_commits
 from mlops.runs.labels import Labels, make_labels, refuse_taken
 from mlops.runs.naming import hold_free
-from mlops.runtime.signals import keep_from_zenml
 from rlft.config import Config
 from rlft.config.file import load_config
 
@@ -59,7 +58,7 @@ def run(
     3 if the tasks are too hard, 4 if they are solved already, 5 if the model could not be registered, and 130, 143 or
     129 if it was interrupted.
     """
-    with guarded(verbose, summary) as interrupt, ExitStack() as held:
+    with guarded(verbose, summary) as begun, ExitStack() as held:
         if sweep:
             given = Sweep(config, sweep, overrides or [], stack, no_cache, name, note, tags or [], verbose, as_json)
             run_sweep(given, summary)
@@ -76,21 +75,18 @@ def run(
         tracking_uri = _connect(home, settings, stack)
         labels = hold_name(home, labels, stack, held, is_given=name is not None)
         tell_dead(home)
-        keep_from_zenml()
         from mlops.runs.starting import pipeline_inputs, run_options
         from pipelines.train import train
 
-        interrupt.run_name = labels.name if stack is None else None  # on a stack it may go on elsewhere
-
         def begin(labels: Labels) -> Any:
-            interrupt.resume = resume_command(labels.name, stack)
+            begun.resume = resume_command(labels.name, stack)
             pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
             pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
             arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
-            return with_weights(partial(pipeline, **arguments), pipeline, arguments, labels.name, interrupt)
+            return with_weights(partial(pipeline, **arguments), pipeline, arguments, labels.name)
 
-        begun = partial(begin_free, begin, labels, is_given=name is not None)
-        finish(home, run_id_of(begun, home, interrupt.started), summary, stack, as_json=as_json)
+        free = partial(begin_free, begin, labels, is_given=name is not None)
+        finish(home, run_id_of(free, home, begun.started), summary, stack, as_json=as_json)
 
 
 def hold_name(home: Home, labels: Labels, stack: str | None, held: ExitStack, *, is_given: bool) -> Labels:

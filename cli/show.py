@@ -13,10 +13,9 @@ from rich.table import Table
 
 from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
-from mlops.display.terminal import console, errors, styled
+from mlops.display.terminal import console, styled
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
-from mlops.home.last_calls import KILLED, how_it_ended
 
 _WIDE = 120  # columns of a terminal in which the list has room for more than the result
 _BEGINNING = 30  # characters of a prompt or an answer in the list, and half as many in a narrow terminal
@@ -64,8 +63,6 @@ def show(
     with guarded(verbose, None):
         home = find_home()
         check_entries(home)
-        if (end := how_it_ended(home, run)) != KILLED:
-            errors.print(end)
         from mlops.stored.rollouts import load_round, open_run
 
         scored = load_round(open_run(home, run, stack), round)

@@ -7,7 +7,6 @@ import os
 
 from mlops.home.databases import DATABASES
 from mlops.home.folder import Home
-from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import dead_notes
 from rlft.config import Config
 from rlft.config.file import check_variables
@@ -25,9 +24,7 @@ def say_start(name: str) -> None:
 def tell_dead(home: Home) -> None:
     """Log which runs of a home have died without a word: their process is gone, and nobody has told of it yet."""
     for note in dead_notes(home):
-        end = how_it_ended(home, note.run_id)
-        how = "its process is gone" if end == KILLED else end
-        logger.warning("%s died: %s. %s with it", note.run_name, how, note.way_on)
+        logger.warning("%s died: its process is gone. %s with it", note.run_name, note.way_on)
 
 
 def check_kept(home: Home) -> None:

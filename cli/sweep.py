@@ -19,8 +19,8 @@ from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.runs.labels import make_labels, refuse_taken
 from mlops.runs.naming import default_name, hold_free, run_called
-from mlops.runtime.handed_on import Signals
-from mlops.runtime.last_words import write_asked
+from mlops.runtime.signals import Signals
+from mlops.summary.target import write_asked
 from rlft.config import Config
 from rlft.config.file import holds_secret, load_config
 from rlft.errors import ConfigError

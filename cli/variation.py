@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mlops.clone import PROJECT
 from mlops.home.folder import Home
 from mlops.runs.listing import list_runs
-from mlops.runtime.handed_on import Signals
+from mlops.runtime.signals import Signals
 from mlops.summary.summary import Summary
 from rlft.sweep import Changes
 

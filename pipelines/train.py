@@ -23,7 +23,6 @@ from mlops.runs.labels import labels_of
 from mlops.runs.settings import stored_config
 from mlops.runs.starting import registry_name
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
-from mlops.runtime.signals import installed
 from mlops.summary.sections import AlarmSection, Baseline, DynamicSampling, Ledger
 from mlops.tracking.address import tracking_address
 from mlops.tracking.sft_curves import log_training
@@ -112,8 +111,6 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
     display, runtime = Display(), shared_runtime()
     stages = Stages.of(settings, display.stage)
     address = tracking_address(tracking_uri)
-    if (handler := installed()) is not None:
-        handler.tracking_uri = address
     run = _current_run()
     with open_record(settings, stages.fingerprints, address, labels_of(labels)) as record, naming_damage(run):
         runtime.lent = _lend(display, record, settings)

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from mlops.doctor.finding import Finding
 from mlops.doctor.killed import check_runs
-from mlops.doctor.way_on import way_on
 from mlops.home.entries import find_odd
 from mlops.home.folder import REMOVING, Home
-from mlops.home.last_calls import ends_left
 from mlops.home.settings import check_place
 from rlft.errors import RlftError, StorageError
 
@@ -23,7 +21,6 @@ def check_home(home: Home) -> Iterator[Finding]:
         return  # nothing else can be looked at until these are gone
     yield from _moved(home)
     yield from check_runs(home)
-    yield from _ends(home)
     yield from _missed(home)
     yield from _checkpoints(home)
     yield from _removal(home)
@@ -35,13 +32,6 @@ def _moved(home: Home) -> Iterator[Finding]:
         check_place(home)
     except StorageError as error:
         yield Finding("broken", f"{error.where}: {error.what}", error.fix)
-
-
-def _ends(home: Home) -> Iterator[Finding]:
-    """Say what the environment's code was doing in processes that are gone, until their work is gone on with."""
-    for run_id, name, end in ends_left(home):
-        if goes_on := way_on(home, run_id, name):
-            yield Finding("warning", f"{name}: {end}", goes_on)
 
 
 def _missed(home: Home) -> Iterator[Finding]:

@@ -10,7 +10,6 @@ from mlops.doctor.way_on import way_on
 from mlops.home.databases import all_runs_ended
 from mlops.home.faults import find_faults
 from mlops.home.folder import Home
-from mlops.home.last_calls import how_it_ended
 from mlops.home.processes import Note, dead_notes, forget_process, resume_command
 from mlops.runs.last_sign import last_sign
 from mlops.stacks.stack import connect
@@ -58,7 +57,7 @@ def _ended(home: Home, note: Note) -> bool:
     """Change a summary that still says `running`; returns whether it did."""
     last = last_sign(home, note.run_id, note.run_name)
     seconds = None if last is None else max(0.0, last.timestamp() - note.started)
-    return end_summary(home, note.run_id, how_it_ended(home, note.run_id), seconds)
+    return end_summary(home, note.run_id, "the process was killed", seconds)
 
 
 def _end_in_mlflow(name: str, uri: str, summary: Summary | None) -> Iterator[Finding]:

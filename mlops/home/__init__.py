@@ -4,6 +4,6 @@
 - `stores`, `databases`: making the two databases; what they are and whether they are whole
 - `entries`: what lies there that should be something else
 - `faults`: what is wrong with them, in sentences
-- `processes`, `last_calls`: which process runs what, and what ran in one that ended without a word
+- `processes`: which process runs what
 - `locks`: what keeps two processes from doing the same at once
 """

@@ -15,6 +15,7 @@ from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import typed_command
 from mlops.runs.noting import note_artifacts
 from mlops.runs.store import RunStore
+from mlops.runtime.signals import signalled
 from mlops.summary.evaluations import EvaluationSummary, keep_evaluation
 from rlft.secrets import hide
 
@@ -39,7 +40,8 @@ def open_evaluation(summary: EvaluationSummary, tracking_uri: str, run: Any) -> 
         if summary.mlflow_run_id is not None:
             log_metadata(metadata={"mlflow_run_id": summary.mlflow_run_id}, run_id_name_or_prefix=run_id)
     except Exception as cause:
-        summary.status, summary.error = "failed", hide(str(cause))
+        if not signalled():
+            summary.status, summary.error = "failed", hide(str(cause))
         raise
     finally:
         if summary.status != "finished":

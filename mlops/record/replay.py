@@ -22,6 +22,7 @@ from mlops.runs.identity import identity_facts, identity_tags, typed_command
 from mlops.runs.labels import Labels
 from mlops.runs.noting import note_artifacts
 from mlops.runs.store import RunStore
+from mlops.runtime.signals import signalled
 from mlops.stored.replayed import Source
 from mlops.summary.replay_blocks import replay_blocks
 from mlops.summary.replays import ReplaySummary, keep_replay
@@ -84,11 +85,11 @@ def open_replay(
         with seen_on_stack(tracking_uri, home, run.id):
             yield tracker
         summary.status, ended = "finished", "FINISHED"
-    except KeyboardInterrupt:
-        ended = "KILLED"
-        raise
-    except Exception as cause:
-        summary.status, summary.error = "failed", hide(str(cause))
+    except BaseException as cause:
+        if signalled() or isinstance(cause, KeyboardInterrupt):
+            ended = "KILLED"
+        else:
+            summary.status, summary.error = "failed", hide(str(cause))
         raise
     finally:
         summary.seconds = time.perf_counter() - started

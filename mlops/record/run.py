@@ -21,7 +21,6 @@ from zenml.models import PipelineRunResponse
 from zenml.utils.dashboard_utils import get_run_url
 
 from mlops.home.folder import Home, find_home
-from mlops.home.last_calls import calls_witnessed
 from mlops.home.processes import forget_process, note_process, resume_command, with_command
 from mlops.registry.named import current_champion
 from mlops.registry.names import RUN_NAME_TAG
@@ -35,11 +34,12 @@ from mlops.runs.noting import note_artifacts
 from mlops.runs.registered import note_versions
 from mlops.runs.starting import registry_name
 from mlops.runs.store import RunStore
+from mlops.runtime.signals import signalled
 from mlops.stacks.away import server_error, was_ended
 from mlops.stored.report import make_report
 from mlops.stored.shared import SharedRun
 from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary, read_summary
-from mlops.summary.result import GPU_HOURS, NOT_YET, description, links_of, result_metrics
+from mlops.summary.result import GPU_HOURS, NOT_YET, cut_short, description, links_of, result_metrics
 from mlops.summary.sections import JudgeCost, Seconds
 from mlops.summary.summary import Summary
 from mlops.tracking.experiments import active_experiment
@@ -163,16 +163,16 @@ def open_record(
     try:
         _open_registry(tracking_uri, registry_name(config), record.tracker, own_store=own_store)
         seen = seen_on_stack(tracking_uri, home, run.id)
-        with calls_witnessed(home, str(run.id), record.name), record.system.measuring(), seen:
+        with record.system.measuring(), seen:
             yield record
         status = "FINISHED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
     except TrackerError:
         raise  # all is done but registering, and `promotion` says why not
-    except Exception as cause:
-        _note_failure(record, cause)
+    except BaseException as cause:
+        if signalled() or isinstance(cause, KeyboardInterrupt):
+            status, record.summary.status, record.summary.error = "KILLED", "interrupted", "interrupted"
+        elif isinstance(cause, Exception):
+            _note_failure(record, cause)
         raise
     finally:
         _close(record, home, run, status, labels.note)
@@ -280,6 +280,8 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
     page = _page_of(run) if record.zenml_answers else None
     links = links_of(record.summary, record.tracker.experiment_id, page, highest_paid=shown)
     said = description(record.summary, record.name, note, links)
+    if record.summary.status == "interrupted":
+        said = "\n\n".join(filter(None, [cut_short("interrupted", f"`{record.resume}` goes on"), note]))
     record.tracker.set_tags({"rlft.status": record.summary.status, DESCRIPTION: said})
     record.tracker.log_json(SUMMARY_ARTIFACT, record.summary.model_dump())
     keep_summary(home, record.summary)

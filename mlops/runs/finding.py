@@ -9,7 +9,6 @@ from zenml.enums import ExecutionStatus
 from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 
 from mlops.home.folder import Home, find_home
-from mlops.home.last_calls import how_it_ended
 from mlops.home.processes import forget_process, goes_on, read_note
 from mlops.ids import (
     EVALUATE,
@@ -35,6 +34,7 @@ from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME
 from rlft.errors import RlftError
 
+KILLED = "the process was killed"
 UNFINISHED = (ExecutionStatus.INITIALIZING, ExecutionStatus.RUNNING)
 
 
@@ -132,7 +132,7 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> datetime | None:
     close_model_version(run, Summary(status="failed"))
     began = run.start_time or run.created
     seconds = None if last is None else max(0.0, (last - began.replace(tzinfo=UTC)).total_seconds())
-    end_summary(home, str(run.id), how_it_ended(home, str(run.id)), seconds)
+    end_summary(home, str(run.id), KILLED, seconds)
     RunStore(home).end(name_of(run), str(run.id), "failed", last)
     forget_process(home, str(run.id))
     return last

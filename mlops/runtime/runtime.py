@@ -20,7 +20,7 @@ from mlops.runtime.environment import open_environment
 from mlops.runtime.kept_warm import keep_warm
 from mlops.runtime.live_policies import LivePolicies
 from mlops.runtime.on_ray import OnRay
-from mlops.runtime.signals import arm_pod, disarm_pod
+from mlops.runtime.signals import arm_pod, disarm_pod, listen
 from mlops.runtime.taken_over import take_over
 from rlft.config import EngineSettings, EnvironmentConfig
 from rlft.config.specified import unscored
@@ -188,6 +188,7 @@ def shared_runtime() -> Runtime:
 
 def current_runtime() -> Runtime:
     """Return the runtime of this process for a step; a new one for a step that runs outside a pipeline."""
+    listen()
     if StepContext.get() is not None:
         state = get_step_context().pipeline_state
         if isinstance(state, Runtime):

@@ -1,166 +1,156 @@
-"""What Ctrl-C, SIGTERM and a closed terminal do: they replace the process by `mlops.runtime.interrupted`, which says
-what became of the run.
+"""What Ctrl-C, SIGTERM and a closed terminal do: they raise `Interrupted` in the main thread of a command.
 
-An exception would be raised inside whatever statement is being run: in a transaction of sqlite, in a callback that
-swallows it, in ZenML's handling of another error. A run that is killed anywhere can be resumed, so an interrupt is a
-kill: `exec` ends all threads at once, and keeps the process id and the environment for `mlops.runtime.interrupted`.
+Libraries may make another exception of it, so whatever comes out of a command after a signal counts as the interrupt
+(`cli.guard`). A run that is killed anywhere can be resumed; the exception gives it time to write down what it has come
+to. ZenML has handlers of its own while a step runs, which ask its database in the middle of whatever statement was
+interrupted: `listen` puts these back, and each step of rlft's calls it first.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
+import subprocess
 import threading
 import time
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-from mlops.home.last_calls import sentence_of
+import psutil
+
 from mlops.runtime.hangs import SIGNALS
-from rlft.workers.witness import exit_call, note_exit
 
 POD_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-POD_SECONDS = 10.0  # Kubernetes kills a pod half a minute after SIGTERM, others sooner
-_ROOT = Path(__file__).resolve().parents[2]
-_exit = os._exit
+_CHILDREN_SECONDS = 2.0  # that children have to end after SIGTERM, and after SIGKILL
+_ONCE_SECONDS = 1.0  # a terminal and a parent process may send the same signal each
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the program that the process becomes is told of it.
-
-    `signal` is the number of what ended it, and `death` a sentence of how code has ended it instead. The others are
-    those of `Interrupt`.
-    """
-
-    summary: str | None = None
-    started: float = 0.0
-    run_name: str | None = None
-    tracking_uri: str | None = None
-    limit: float | None = None
-    signal: int = signal.SIGINT
-    death: str | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """What the process ends with: 130, 143 or 129 by signal, and 1 where code has ended it from inside."""
-        return 1 if self.death else 128 + self.signal
+class Interrupted(KeyboardInterrupt):
+    """One of `SIGNALS` has come: a KeyboardInterrupt, which libraries let pass where they catch other exceptions."""
 
 
-@dataclass
-class Interrupt:
-    """The handler of all three signals. It passes what it knows on to `mlops.runtime.interrupted`.
+class _Interrupt:
+    """The handler of a command; `number` is the first signal that came, 0 before."""
 
-    `summary` is the file that `--summary` names, `started` the command's beginning in seconds since the epoch, and
-    `run_name` the name of its run, set once there may be a run. `tracking_uri` is where MLflow is, if the environment
-    does not say so, and `limit` the seconds after which the process ends, whatever is still to be done. `resume` is the
-    command that goes on with its run if an error ends that.
-    """
-
-    summary: Path | None = None
-    started: float = field(default_factory=time.time)
-    run_name: str | None = None
-    tracking_uri: str | None = None
-    limit: float | None = None
-    resume: str | None = None
-    owner: int = field(default_factory=os.getpid)
-
-    def install(self, signals: tuple[signal.Signals, ...] = SIGNALS) -> None:
-        """Handle the signals that this process does not ignore; a shell ignores SIGINT for what it runs in the back,
-        and `nohup` SIGHUP. A call of `os._exit` is handled like one, since nothing else would tell of it.
-        """
-        for number in signals:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self)
-
-        def told_exit(status: int) -> None:
-            if os.getpid() == self.owner:  # a forked child, such as one of multiprocessing, ends so
-                called = exit_call(status, sys._getframe(1))
-                noted = note_exit(called)
-                self._replace(Facts(death=sentence_of([noted]) if noted else f"{called} has ended the process"))
-            _exit(status)
-
-        os._exit = told_exit  # type: ignore[assignment]
+    def __init__(self) -> None:
+        self.number, self._last, self._owner = 0, 0.0, os.getpid()
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Replace this process by `mlops.runtime.interrupted`, which starts with the signals ignored.
-
-        A forked child, which has inherited this handler, ends as it would without it.
-        """
-        if os.getpid() != self.owner:
+        if os.getpid() != self._owner:  # a forked child, which ends as it would without this
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-            return
-        self._replace(Facts(signal=number))
+        last, self._last = self._last, time.monotonic()
+        if not self.number or self._last - last > _ONCE_SECONDS:
+            self.number = self.number or number
+            raise Interrupted(signal.Signals(number).name)
 
-    def _replace(self, what: Facts) -> None:
-        ignore()
-        # exec discards what is still in Python's buffer. The interrupted statement may be writing to it (RuntimeError).
-        with suppress(RuntimeError, ValueError, OSError):
-            if sys.stdout is not None:  # it is None in a process that was started without one
-                sys.stdout.flush()
-        own = {
-            "summary": self.summary and str(self.summary),
-            "started": self.started,
-            "run_name": self.run_name,
-            "tracking_uri": self.tracking_uri,
-            "limit": self.limit and time.time() + self.limit,
-        }
-        # With -P nothing is imported from the working directory, where the user may have a folder `pipelines`; in a pod
-        # rlft is not installed, and lies there.
-        path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-        arguments = [sys.executable, "-P", "-m", "mlops.runtime.interrupted", json.dumps(asdict(what) | own)]
-        os.execve(sys.executable, arguments, os.environ | {"PYTHONPATH": path})
+
+_handlers: dict[int, Callable[[int, FrameType | None], None]] = {}  # those of this process, which `listen` puts back
+
+
+def install() -> None:
+    """Raise `Interrupted` at the signals that this process does not ignore.
+
+    A shell ignores SIGINT for what it runs in the back, and `nohup` SIGHUP.
+    """
+    _handle(dict.fromkeys(SIGNALS, _Interrupt()))
+
+
+def listen() -> None:
+    """Put the handlers of this process in the place of ZenML's, until the step ends that calls this.
+
+    Raises `Interrupted` if a signal has come whose exception was lost, as in a callback of a library.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number, handler in _handlers.items():
+        signal.signal(number, handler)
+    if signalled():
+        raise Interrupted
+
+
+def signalled() -> int:
+    """Return the number of the signal that ends this process; 0 if none came."""
+    return next((handler.number for handler in _handlers.values() if isinstance(handler, _Interrupt)), 0)
 
 
 def ignore() -> None:
-    """Ignore the signals from here on, and let `os._exit` end the process as ever."""
+    """Ignore the signals from here on."""
     for number in SIGNALS:
-        with suppress(ValueError):  # `os._exit` may be called in another thread than the main one
-            signal.signal(number, signal.SIG_IGN)
-    os._exit = _exit
+        signal.signal(number, signal.SIG_IGN)
 
 
-def installed() -> Interrupt | None:
-    """Return the handler of this process, if `install` was called."""
-    handlers = [signal.getsignal(number) for number in SIGNALS]
-    return next((handler for handler in handlers if isinstance(handler, Interrupt)), None)
+def end_children() -> None:
+    """End child processes, such as programs in sandboxes or MLflow's server: SIGTERM first, then SIGKILL.
+
+    Ray takes longer than that to end by itself, so what it leaves is removed here: its token and its logs.
+    """
+    children = left = psutil.Process().children(recursive=True)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for child in left:
+            with suppress(psutil.NoSuchProcess):
+                child.send_signal(number)
+        left = psutil.wait_procs(left, timeout=_CHILDREN_SECONDS)[1]
+    if children:
+        from rlft.distributed.local_cluster import remove_folders  # 0.2 s, after what must be done at once
+
+        with suppress(OSError):  # no place for temporary files
+            remove_folders()
 
 
 def arm_pod() -> None:
-    """Install a handler in a process that no command has started, such as a pod's; `disarm_pod` takes it away again.
+    """Let a signal end a process at once that no command has started, such as a pod's; `disarm_pod` takes this away.
 
-    Ctrl-C is left as it is: such a process may also be a program of the user's.
+    ZenML would mark the run as failed, and the next pod of a job goes on with one that is unfinished alone. Ctrl-C is
+    left as it is: such a process may also be a program of the user's.
     """
-    if threading.current_thread() is not threading.main_thread() or installed() is not None:
-        return
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        Interrupt(limit=POD_SECONDS).install(POD_SIGNALS)
-        keep_from_zenml()
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and not _handlers and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        _handle(dict.fromkeys(POD_SIGNALS, _end))
 
 
 def disarm_pod() -> None:
     """Take away what `arm_pod` has installed; the handler of a command stays."""
-    handler = installed()
-    if handler is None or handler.limit is None:
-        return
-    for number in POD_SIGNALS:
-        if signal.getsignal(number) is handler:
-            signal.signal(number, signal.SIG_DFL)
-    os._exit = _exit
+    for number in [number for number, handler in _handlers.items() if handler is _end]:
+        signal.signal(number, signal.SIG_DFL)
+        del _handlers[number]
 
 
-def keep_from_zenml() -> None:
-    """Keep ZenML from replacing an installed handler by its own while a step runs.
+def _end(number: int, frame: FrameType | None) -> None:
+    os._exit(128 + number)
 
-    ZenML's handler asks its database in the middle of whatever statement was interrupted, which may be one of that
-    database's own transactions.
-    """
-    if installed() is not None:
-        from zenml.orchestrators import signal_handler
 
-        signal_handler._SIGNALS = ()  # the signals that it handles; ZenML has no setting for it
+def _handle(handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]]) -> None:
+    for number, handler in handlers.items():
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+            _handlers[number] = handler
+
+
+class Signals:
+    """Hands signals on to the process that goes on, which may have had them already, and notes the last in `caught`."""
+
+    def __init__(self) -> None:
+        self.caught = 0
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal."""
+        self.caught = number
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                self.process.send_signal(number)
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Take the place of what else handles signals, but for those that this process ignores."""
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, self)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -29,7 +29,7 @@ from tenacity import (
 
 from mlops.clone import PROJECT
 from mlops.home.folder import Home
-from mlops.runtime.handed_on import Signals
+from mlops.runtime.signals import Signals
 from mlops.schedules.notify import events_of, message, tell
 from mlops.schedules.store import (
     Firing,

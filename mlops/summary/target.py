@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from mlops.display.terminal import errors
 from mlops.home.folder import Home
+from mlops.summary.file import summary_text
+from mlops.summary.summary import Summary
 from rlft.errors import ConfigError
-from rlft.files import why_not_writable
+from rlft.files import why_not_writable, write_file
 
 _MOST_BYTES = 16 << 20  # of what may be a summary
 
@@ -34,6 +37,24 @@ def held_target(target: Path | None, home: Home) -> Iterator[None]:
     with closing(_claim(target)):
         _remove_older(target)
         yield
+
+
+def write_summary(target: Path, content: Summary) -> bool:
+    """Write a run's summary to the file that `--summary` names, as `write_asked` does."""
+    return write_asked(target, summary_text(content))
+
+
+def write_asked(target: Path, text: str) -> bool:
+    """Write the summary of a command to the file that `--summary` names; print why, and return False, if that fails.
+
+    It is a copy for the caller, and what the command has done is told in any case.
+    """
+    try:
+        write_file(target, text)
+    except OSError as cause:
+        errors.print(f"the summary could not be written to {target}: {cause}")
+        return False
+    return True
 
 
 def _claim(target: Path) -> socket.socket:

@@ -8,7 +8,6 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,7 +21,6 @@ from rlft.messages import MessageError, as_messages
 from rlft.outcome import Failure
 from rlft.secrets import hide
 from rlft.types import Message, Task, ToolCall, Trajectory
-from rlft.workers.witness import noted
 
 logger = logging.getLogger(__name__)
 
@@ -63,8 +61,7 @@ class Dialogue:
         try:
             self.messages = copy.deepcopy(list(prompt_messages(self.task, self.playground.environment)))
             self.prompt_messages = len(self.messages)
-            with self._noted("setup"):
-                self.state = _own_state(await self._timed(call(self.playground.environment.setup, self.task)))
+            self.state = _own_state(await self._timed(call(self.playground.environment.setup, self.task)))
             live_states(self.playground.environment)[self.rollout_id] = self.state
         except Exception as error:
             self.error = failure_of("setup", error, self.task)
@@ -92,8 +89,7 @@ class Dialogue:
             return
         self.closed = True
         try:
-            with self._noted("teardown"):
-                await self._timed(call(self.playground.environment.teardown, self.rollout_id))
+            await self._timed(call(self.playground.environment.teardown, self.rollout_id))
         except Exception as error:
             logger.warning("teardown of %s failed: %s", self.rollout_id, described(error))
         live_states(self.playground.environment).pop(self.rollout_id, None)
@@ -113,15 +109,14 @@ class Dialogue:
             self.tool_calls += 1
             result = self._refusal(is_late=bool(told) and time.perf_counter() > until)
             if result is None:
-                with self._noted(f"tool {wanted['function']['name']}"):
-                    result = await call_tool(
-                        self.playground.environment,
-                        self.playground.tools,
-                        self.rollout_id,
-                        wanted,
-                        timeout_seconds=harness.tool_timeout_seconds,
-                        max_characters=harness.max_tool_characters,
-                    )
+                result = await call_tool(
+                    self.playground.environment,
+                    self.playground.tools,
+                    self.rollout_id,
+                    wanted,
+                    timeout_seconds=harness.tool_timeout_seconds,
+                    max_characters=harness.max_tool_characters,
+                )
             self.tool_errors += result.failed
             if result.fault is not None:
                 self._tell_author(result.fault)
@@ -152,11 +147,8 @@ class Dialogue:
         """Return what the environment's `respond` answers to the conversation so far; nothing if it ends it."""
         trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)
         longest = self.playground.harness.max_tool_characters
-        with self._noted("respond"), keeping(partial(_reply, longest)):
+        with keeping(partial(_reply, longest)):
             return await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
-
-    def _noted(self, method: str) -> AbstractContextManager[None]:
-        return noted(method, self.rollout_id, self.task.id)
 
     async def _timed(self, waiting: Awaitable[Any]) -> Any:
         """Await it within `harness.tool_timeout_seconds`. A TimeoutError of its own is told apart from ours."""

@@ -23,7 +23,6 @@ from rlft.types import Rollout, Task
 from rlft.workers.bounded import MAX_LATE_IN_A_ROW, Job, Late, run_bounded
 from rlft.workers.pool import Pool
 from rlft.workers.settings import Workers
-from rlft.workers.witness import noted
 
 logger = logging.getLogger(__name__)
 ASYNC_CONCURRENCY = 8
@@ -110,11 +109,10 @@ class Scores:
         async def score() -> _Found | Late:
             started = time.perf_counter()
             if (pool := self._pool) is None:
-                with noted("compute_reward", rollout.rollout_id, task.id):
-                    in_threads = self._in_threads()
-                    scored = await ask(
-                        self.environment, rollout, task, reached, in_threads=in_threads, bill=bill, peers=peers
-                    )
+                in_threads = self._in_threads()
+                scored = await ask(
+                    self.environment, rollout, task, reached, in_threads=in_threads, bill=bill, peers=peers
+                )
             else:
                 try:
                     limits = (self.timeout_seconds, self.workers.memory_mib)

@@ -9,6 +9,5 @@
 - `bounded`: runs many coroutines on such a thread, so many at once, each within a time limit
 - `pool`, `process`: worker processes, which of them makes a call, and what became of it if its process ended
 - `memory`: how much memory this process takes
-- `witness`: a note on disk of the calls that run in this process, for when it ends without a word
 - `child`, `frames`: what runs in a worker process, and the messages between it and this one
 """

@@ -1,8 +1,8 @@
 """What runs in a worker process: it takes calls from its parent, runs them side by side, and sends the results back.
 
 The parent sends `{"open", ...}` first, then `{"call", "method", "argument"}`, `{"cancel"}` and `{"ping"}`. It gets
-`{"ready"}` or `{"failed"}`, then `{"begun"}`, `{"done", "result" | "error", "worn"}`, `{"pong"}`, `{"log"}` and
-`{"exits"}`. Calls are numbered.
+`{"ready"}` or `{"failed"}`, then `{"begun"}`, `{"done", "result" | "error", "worn"}`, `{"pong"}` and `{"log"}`. Calls
+are numbered.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from contextvars import ContextVar
-from functools import partial
 from typing import Any, BinaryIO
 
 from rlft.workers.frames import BROKEN, LIMIT, pack, read
@@ -29,8 +27,6 @@ from rlft.workers.memory import MIB, memory_in_use
 Methods = dict[str, Callable[[Any], Awaitable[Any]]]
 _SLACK = 256 * MIB  # of address space, which threads and malloc reserve and do not fill
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
-_call: ContextVar[int | None] = ContextVar("call", default=None)  # the number of the call whose code runs
-_exit_now = os._exit
 
 
 def main(read_fd: int, write_fd: int, parent: int) -> None:
@@ -41,7 +37,7 @@ def main(read_fd: int, write_fd: int, parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() != parent:
-            _exit_now(0)
+            os._exit(0)
         with suppress(OSError):  # no more processes are allowed here: then this one alone goes with its parent
             _guard(read_fd)
     child = _Child(os.fdopen(read_fd, "rb"), os.fdopen(write_fd, "wb"))
@@ -65,7 +61,7 @@ def _guard(read_fd: int) -> None:
         waiting.register(read_fd, 0)  # which tells of nothing but that nobody can write there any more
         waiting.poll()
         os.killpg(group, signal.SIGKILL)
-    _exit_now(0)
+    os._exit(0)
 
 
 class _Child:
@@ -79,7 +75,6 @@ class _Child:
         opening = read(self._reader)
         if opening is None:
             return
-        os._exit = partial(self._exit, os.getpid())
         logging.getLogger("rlft").addHandler(_Logs(self.send))
         logging.getLogger("rlft").setLevel(logging.INFO)
         try:
@@ -94,7 +89,7 @@ class _Child:
         over, loop = asyncio.Event(), asyncio.get_running_loop()
         threading.Thread(target=self._listen, args=(loop, methods, over), name="rlft-calls", daemon=True).start()
         await over.wait()
-        _exit_now(0)
+        os._exit(0)
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message, from any thread. Where that cannot be, this process ends, as the parent waits for it."""
@@ -104,7 +99,7 @@ class _Child:
                 self._writer.write(packed)
                 self._writer.flush()
         except (MemoryError, OSError):
-            _exit_now(BROKEN)
+            os._exit(BROKEN)
 
     def _listen(self, loop: asyncio.AbstractEventLoop, methods: Methods, over: asyncio.Event) -> None:
         try:
@@ -112,7 +107,7 @@ class _Child:
                 loop.call_soon_threadsafe(self._take, methods, message)
             loop.call_soon_threadsafe(over.set)
         except BaseException:  # a lack of memory, as a rule; nobody would take the calls that follow
-            _exit_now(BROKEN)
+            os._exit(BROKEN)
 
     def _take(self, methods: Methods, message: dict[str, Any]) -> None:
         if "call" in message:
@@ -121,7 +116,7 @@ class _Child:
             try:
                 self._tasks[number] = asyncio.create_task(self._run(number, method, message["argument"]))
             except MemoryError:
-                _exit_now(BROKEN)
+                os._exit(BROKEN)
         elif "cancel" in message:
             if task := self._tasks.get(message["cancel"]):
                 task.cancel()
@@ -129,7 +124,6 @@ class _Child:
             self.send({"pong": message["ping"]})
 
     async def _run(self, number: int, method: Callable[[Any], Awaitable[Any]], argument: Any) -> None:
-        _call.set(number)
         self.send({"begun": number})
         try:
             packed = {"done": number, "result": await method(argument)}
@@ -147,12 +141,6 @@ class _Child:
         used, resident = memory_in_use()
         self._most = resident + memory / 2
         resource.setrlimit(resource.RLIMIT_AS, (used + memory + _SLACK, used + memory + _SLACK))
-
-    def _exit(self, process: int, code: int = 0) -> None:
-        """Stand in for `os._exit`, to tell which call has called it."""
-        if os.getpid() == process:  # and not one that it has forked
-            self.send({"exits": _call.get(), "code": code})
-        _exit_now(code)
 
 
 class _Logs(logging.Handler):

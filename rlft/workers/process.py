@@ -218,10 +218,8 @@ class WorkerProcess:
         elif "pong" in message:
             if pong := self._pings.get(message["pong"]):
                 pong.set()
-        elif "log" in message:
-            logging.getLogger(message["logger"]).log(message["level"], "%s", message["log"])
         else:
-            self._guilty, self._why = message["exits"], f"called os._exit({message['code']})"
+            logging.getLogger(message["logger"]).log(message["level"], "%s", message["log"])
 
     def _done(self, message: dict[str, Any]) -> None:
         call = self.calls.pop(message["done"], None)

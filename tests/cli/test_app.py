@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
+from cli.guard import Begun
 from mlops.display import terminal
-from mlops.runtime.signals import Interrupt
 from rlft.engines import serving
 from tests.e2e.conftest import TINY
 
@@ -163,7 +163,7 @@ def test_resume_is_advised_only_where_a_run_had_begun(rlft, tmp_path, monkeypatc
     monkeypatch.delenv("RLFT_HOME", raising=False)
     monkeypatch.setattr("mlops.stacks.file.read_stack_file", read)
     # As `rlft run` notes it before its run begins.
-    monkeypatch.setattr("cli.guard.Interrupt", partial(Interrupt, resume="rlft resume first --stack team"))
+    monkeypatch.setattr("cli.guard.Begun", partial(Begun, resume="rlft resume first --stack team"))
     result = rlft("stack", "any.yaml")
     assert result.exit_code == 1
     assert "RuntimeError: a surprise" in result.output

@@ -14,7 +14,6 @@ from cli import guard
 from cli.options import Summary as SummaryOption
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import note_process
-from mlops.runtime.signals import Interrupt
 from mlops.summary.file import keep_summary, summary_text
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
@@ -85,8 +84,8 @@ def test_what_goes_on_with_a_run_that_had_begun_is_named(tmp_path, monkeypatch, 
     monkeypatch.setenv("RLFT_HOME", str(tmp_path))
     monkeypatch.setattr(guard.errors, "_width", 2000)
 
-    def fail(interrupt: Interrupt) -> None:
-        interrupt.resume = "rlft resume a --stack team"
+    def fail(begun_here: guard.Begun) -> None:
+        begun_here.resume = "rlft resume a --stack team"
         if begun:
             note_process(Home(tmp_path), "id", "a-resumed-2", stack="team")
         bytearray(1 << 62)

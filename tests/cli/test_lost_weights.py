@@ -9,7 +9,6 @@ import pytest
 
 from cli.lost_weights import with_weights
 from mlops.resume import damage
-from mlops.runtime.signals import Interrupt
 from mlops.stored import retention
 from rlft.errors import WeightsRemovedError
 
@@ -36,25 +35,15 @@ def test_another_attempt_at_the_same_run_makes_the_weights_again(name, monkeypat
     monkeypatch.setattr("zenml.client.Client.get_pipeline_run", lambda _, *given, **__: asked.append(given) or ended)
     monkeypatch.setattr(damage, "steps_with_weights", lambda run: {"ingest_tasks"} if run is ended else None)
     monkeypatch.setattr(retention, "forget_removed", lambda: forgotten.append(True))
-    pipeline, interrupt = Pipeline(), Interrupt(run_name=name)
-    assert with_weights(removed, pipeline, {"config": {}}, name, interrupt) == "another"
+    pipeline = Pipeline()
+    assert with_weights(removed, pipeline, {"config": {}}, name) == "another"
     assert asked == [(name,)]
     assert forgotten == [True]
     assert re.fullmatch(r"x-resumed-\d{6}-\d{6}", pipeline.name)
     assert pipeline.name != name
-    assert interrupt.run_name == pipeline.name
     assert pipeline.given == {"pipeline_run": "7", "skip": {"ingest_tasks"}, "input_overrides": {"config": {}}}
     assert "removed; they are trained again, from cached rollouts" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_run_on_a_stack_stays_without_a_name_to_end(monkeypatch):
-    monkeypatch.setattr("zenml.client.Client.get_pipeline_run", lambda *_, **__: SimpleNamespace(id="7"))
-    monkeypatch.setattr(damage, "steps_with_weights", lambda _: set())
-    monkeypatch.setattr(retention, "forget_removed", lambda: None)
-    interrupt = Interrupt()
-    with_weights(removed, Pipeline(), {}, "x", interrupt)
-    assert interrupt.run_name is None
-
-
 def test_what_has_its_weights_is_begun_once():
-    assert with_weights(lambda: "first", Pipeline(), {}, "x", Interrupt()) == "first"
+    assert with_weights(lambda: "first", Pipeline(), {}, "x") == "first"

@@ -11,9 +11,6 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli import show as show_cli
-from mlops.home.folder import Home
-from mlops.home.processes import Note
-from mlops.runtime.interrupted import _state
 from mlops.stored import rollouts as stored_rollouts
 from mlops.stored.rollouts import ScoredRound
 from rlft.types import Rewards, Rollouts
@@ -90,11 +87,3 @@ def test_the_command_that_shows_one_can_be_pasted_into_a_shell(show):
     result = CliRunner().invoke(cli.app, ["show", "sums, it's $(ls)", "baseline"])
     (command,) = re.findall("`(rlft show .*)` shows", result.stdout)
     assert shlex.split(command) == ["rlft", "show", "sums, it's $(ls)", "baseline", "0"]
-
-
-def test_so_can_the_one_that_goes_on(tmp_path):
-    note = Note("id", "sums, it's $(ls)", 1, 0.0)
-    (command,) = re.findall("`(rlft resume .*)` goes on", _state(Home(tmp_path), note, None))
-    assert shlex.split(command) == ["rlft", "resume", "sums, it's $(ls)"]
-    note = Note("id", "sums", 1, 0.0, stack="a team")
-    assert _state(Home(tmp_path), note, None) == "`rlft resume sums --stack 'a team'` goes on from here"

@@ -104,9 +104,6 @@ def test_runs_that_died_without_a_word_are_told(tmp_path, monkeypatch):
     (home.root / "runs" / "two.process.json").write_text(json.dumps(note))
     tell_dead(home)
     assert said == ["my dead died: its process is gone. `rlft resume 'my dead'` goes on with it"]
-    monkeypatch.setattr(start, "how_it_ended", lambda home, run: f"{run} ended while tool look ran")
-    tell_dead(home)
-    assert said[1] == "my dead died: two ended while tool look ran. `rlft resume 'my dead'` goes on with it"
 
 
 def test_problems_stand_below_each_other_with_their_ways_out():

@@ -11,6 +11,7 @@ how it ended as `subprocess` says it, and the seconds of the processor that it t
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -195,7 +196,9 @@ def _run(module: str) -> int:
 
 if __name__ == "__main__":
     asked = main(sys.argv[1])["module"]
-    from mlops.runtime.leaving import leave
+    from cli.__main__ import leave
 
     # Taking the modules apart would copy all pages, too, for three seconds of the processor.
-    leave(_run(asked))
+    codes: list[int] = []
+    atexit.register(leave, codes)
+    codes.append(_run(asked))

@@ -15,10 +15,9 @@ from typer.testing import CliRunner
 from cli import app, guard
 from cli.result import finish
 from mlops.home.folder import Home
-from mlops.runtime.last_words import write_summary
 from mlops.summary.file import keep_summary, summary_text
 from mlops.summary.summary import Summary
-from mlops.summary.target import held_target
+from mlops.summary.target import held_target, write_summary
 from rlft.errors import ConfigError
 from tests.e2e.conftest import TINY
 

@@ -63,7 +63,7 @@ def test_a_tool_that_ends_its_process_costs_its_own_rollout_alone():
     # Those that shared its process went on in another one with the state that they had.
     assert all(row.state == {"did": ["a", "b", "c"]} for row in (*rows[:6], *rows[7:13]))
     assert str(rows[6].error).startswith("harness: the worker process was ended by SIGSEGV")
-    assert str(rows[13].error).startswith("harness: the worker process called os._exit(0) in tool do; what to do: ")
+    assert str(rows[13].error).startswith("harness: the worker process ended with exit code 0 in tool do; what to do: ")
     assert rows[6].stop_reason == "error"
     assert rows[6].messages[-1]["tool_calls"][0]["function"]["arguments"] == {"what": "segfault"}
 
@@ -90,11 +90,11 @@ def test_a_tool_that_never_returns_is_told_to_the_model_and_costs_nothing():
 def test_an_environment_that_keeps_more_than_state_loses_the_rollouts_of_the_process():
     rows = play([does(*["a"] * 10), does("sleepy", "exit")], load("Keeps"), processes=1)
     assert "another rollout has ended the worker process" in str(rows[0].error)
-    assert "called os._exit(0)" in str(rows[1].error)
+    assert "ended with exit code 0" in str(rows[1].error)
 
 
 def test_processes_that_end_again_and_again_stop_the_run():
-    with pytest.raises(RlftError, match="its code has ended 8 worker processes in a row, the last one as it called"):
+    with pytest.raises(RlftError, match="its code has ended 8 worker processes in a row, the last one as it ended"):
         play([does("exit")] * 20, processes=1)
 
 

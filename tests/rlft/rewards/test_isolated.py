@@ -44,7 +44,7 @@ def test_what_ends_the_process_is_the_error_of_its_rollout():
     rows = score(["ok", "exit", "abort", "segfault", "kill", "ok", "fail", "nan", "print"])
     assert [row.total for row in rows] == [1.0, None, None, None, None, 1.0, None, None, 1.0]
     said = [str(row.error) for row in rows]
-    assert said[1].startswith("compute_reward: its worker process called os._exit(0); what to do: ")
+    assert said[1].startswith("compute_reward: its worker process ended with exit code 0; what to do: ")
     assert said[2].startswith("compute_reward: its worker process was ended by SIGABRT")
     assert said[3].startswith("compute_reward: its worker process was ended by SIGSEGV")
     assert said[4].startswith(
@@ -174,7 +174,7 @@ def test_the_check_and_the_audit_of_an_environment_run_where_it_says():
     assert report.audit is not None
     assert report.problems == ()
     ends = check_environment(load("Leaves"), [make_task("t", "say", "exit"), make_task("u", "say", "ok")])
-    assert "its worker process called os._exit(0)" in ends.problems[0]
+    assert "its worker process ended with exit code 0" in ends.problems[0]
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])

@@ -80,7 +80,7 @@ def _group_of(pid):
         return None
 
 
-@pytest.mark.parametrize("text", ["[]", "5", "{}", '{"done": []}', '{"begun": {}}', '{"ready": 1}', '{"exits": 1}'])
+@pytest.mark.parametrize("text", ["[]", "5", "{}", '{"done": []}', '{"begun": {}}', '{"ready": 1}', '{"log": 1}'])
 def test_what_no_worker_says_ends_the_worker_and_its_call(text):
     with pytest.raises(WorkerEnded, match=r"^was killed, as it sent what no worker says$") as caught:
         ask("say", text, seconds=20)
