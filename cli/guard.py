@@ -23,7 +23,7 @@ from mlops.display.terminal import errors, styled, visible_logs
 from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import own_note, with_command
 from mlops.home.variables import quieten
-from mlops.runtime.signals import ignore, signalled
+from mlops.runtime.signals import ignore, signalled, when_late
 from mlops.summary.file import end_summary, failed, summary_since
 from mlops.summary.target import held_target, write_summary
 from rlft.errors import RlftError, StorageError
@@ -70,6 +70,7 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Begun]:
 def _told(summary: Path | None, begun: Begun) -> Iterator[None]:
     """Turn an error into a message, a summary that says it, and typer.Exit."""
     _import_from_working_directory()
+    when_late(lambda: _end_interrupted(find_home(), summary, begun))
     try:
         with visible_logs(), stay_in(find_home()):
             yield

@@ -23,6 +23,7 @@ from mlops.runtime.hangs import SIGNALS
 
 POD_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _CHILDREN_SECONDS = 2.0  # that children have to end after SIGTERM, and after SIGKILL
+LATE_SECONDS = 30.0  # that a run has to write down what it has come to
 _ONCE_SECONDS = 1.0  # a terminal and a parent process may send the same signal each
 
 
@@ -35,15 +36,28 @@ class _Interrupt:
 
     def __init__(self) -> None:
         self.number, self._last, self._owner = 0, 0.0, os.getpid()
+        self.say: Callable[[], object] = lambda: None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._owner:  # a forked child, which ends as it would without this
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         last, self._last = self._last, time.monotonic()
-        if not self.number or self._last - last > _ONCE_SECONDS:
-            self.number = self.number or number
-            raise Interrupted(signal.Signals(number).name)
+        if not self.number:
+            self.number, timer = number, threading.Timer(LATE_SECONDS, self._give_up)
+            timer.daemon = True
+            timer.start()
+        elif self._last - last <= _ONCE_SECONDS:
+            return
+        raise Interrupted(signal.Signals(number).name)
+
+    def _give_up(self) -> None:
+        """End a process whose exception was lost, or hangs: the interrupted statement may have locked a database."""
+        try:
+            self.say()
+        finally:
+            end_children()
+            os._exit(128 + self.number)
 
 
 _handlers: dict[int, Callable[[int, FrameType | None], None]] = {}  # those of this process, which `listen` puts back
@@ -75,10 +89,18 @@ def signalled() -> int:
     return next((handler.number for handler in _handlers.values() if isinstance(handler, _Interrupt)), 0)
 
 
+def when_late(say: Callable[[], object]) -> None:
+    """Call `say` before the process is ended that has not ended `LATE_SECONDS` after a signal."""
+    for handler in _handlers.values():
+        if isinstance(handler, _Interrupt):
+            handler.say = say
+
+
 def ignore() -> None:
     """Ignore the signals from here on."""
     for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+        with suppress(ValueError):  # another thread than the main one gives up
+            signal.signal(number, signal.SIG_IGN)
 
 
 def end_children() -> None:

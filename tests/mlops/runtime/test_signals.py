@@ -20,7 +20,9 @@ for number in (signal.SIGINT, signal.SIGHUP):
 import cli.app
 from cli.__main__ import console_script
 from cli.guard import guarded
+import mlops.runtime.signals
 from mlops.runtime.signals import listen
+mlops.runtime.signals.LATE_SECONDS = 3.0
 def app(arguments):
     import typer
     try:
@@ -67,6 +69,7 @@ time.sleep(600)"""
         "try: press()\nexcept KeyboardInterrupt: sys.exit('a text')",
         "try: press()\nexcept KeyboardInterrupt: pass\nlisten()",  # the exception was lost: the next step raises it
         "try: press()\nfinally: press()",  # as a terminal and a parent process do
+        "try: press()\nfinally: time.sleep(600)",  # as with a database that is locked
     ],
 )
 def test_whatever_comes_out_after_a_signal_is_the_interrupt(body, tmp_path):
