@@ -226,6 +226,7 @@ def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Re
     )
     if verdict == "trainable":
         config = stages.config.comparing(compared_by(stages.config.evaluation.metric, report))
+        record.tracker.set_tags({"rlft.metric": config.evaluation.metric})
         if stages.config.evaluation.metric == "auto":
             record.summary.gate = say_what_it_sees(tasks.load().split("gate"), config, record.tracker)
         return replace(stages, config=config)

@@ -48,7 +48,9 @@ def change(value: float, metric: str) -> str:
     >>> change(0.05, "accuracy"), change(0.05, "reward")
     ('+5.0 points', '+0.050')
     """
-    return f"{value:+.3f}" if metric.startswith("reward") else f"{100 * value:+.1f} points"
+    if metric.startswith("reward"):
+        return f"{round(value, 3) + 0.0:+.3f}"  # adding 0 makes 0 of -0
+    return f"{round(100 * value, 1) + 0.0:+.1f} points"
 
 
 def ends(low: float, high: float, metric: str) -> str:

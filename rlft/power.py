@@ -190,29 +190,25 @@ def gate_sentence(
     """Return in a sentence what a gate of so many tasks can see.
 
     `effective` is how many groups of equal size say as much (`rlft.statistics.effective_groups`), `looks` how many
-    decisions share the chance of a false one (`rlft.gates.looks.confidence_at`), `measured` how far apart the policies
-    of the last decision on this gate were, `minimum` what the lower bound must exceed (`promotion.min_improvement`).
-    Without `measured` a share is taken to differ on `DISCORDANCE` of the tasks; of a reward nothing is known then, nor
-    without its range.
+    decisions share the chance of a false one (`rlft.gates.looks.confidence_at`), `minimum` what the lower bound must
+    exceed (`promotion.min_improvement`). Two models are taken to differ in accuracy on `DISCORDANCE` of the tasks; in a
+    reward as far as those of the last decision on this gate, which are `measured`, and without that or without its
+    range nothing is known.
     """
     confidence, of_reward = confidence_at(looks), metric != "accuracy"
     begin = f"with {tasks} gate tasks" + (f" in {groups} groups" if groups != tasks else "")
     if effective < 0.9 * groups:
         begin += f" that count as {effective:.0f} of equal size"
     if of_reward and (measured is None or measured.ends is None):
-        return (
-            f"{begin} it is not known which gains of the {metric} will be promoted before a decision shows its spread"
-        )
-    squared, ends = measured or Apart(DISCORDANCE)
+        return f"{begin} it is not known which gains of the {metric} are found before a decision shows its spread"
+    squared, ends = measured if of_reward and measured else Apart(DISCORDANCE)
     gain = smallest_difference(squared, effective, metric, ends=ends, confidence=confidence, minimum=minimum)
-    how = f"four times out of five, {f'at the level for {looks} looks at one gate' if looks > 1 else 'at one look'}"
+    how = f" at the level for {looks} looks at one gate" if looks > 1 else ""
     if minimum:
         how += f", to exceed promotion.min_improvement ({minimum:g})"
     if gain is None:
-        return f"{begin} no gain will be promoted ({how})"
-    last = "" if measured is None else ", as at the last decision on this gate"
-    if of_reward:
-        differs = f"if the {metric} differs by {math.sqrt(squared):.3g} (root mean square){last}"
-        return f"{begin} only gains of the {metric} above about {gain:.2g} will be promoted ({how}, {differs})"
-    differs = f"if the models differ on {max(squared, gain):.0%} of the tasks{last if squared >= gain else ''}"
-    return f"{begin} only gains above about {100 * gain:.2g} points will be promoted ({how}, {differs})"
+        return f"{begin} no gain is found{how}"
+    size = (
+        f"gains of the {metric} above about {gain:.2g}" if of_reward else f"gains above about {100 * gain:.2g} points"
+    )
+    return f"{begin} {size} over a rival are found four times out of five{how}"

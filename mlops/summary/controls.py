@@ -73,7 +73,7 @@ def _cost(name: str, summary: Summary) -> str:
     cost = summary.control_costs.get(name)
     if cost is None or not cost.budget or cost.flops is None:
         return ", at no more cost"
-    return f", for {cost.flops / cost.budget:.0%} of the computation"
+    return f", for {100 * cost.flops / cost.budget:.0f} % of the rounds' computation"
 
 
 def cost_note(summary: Summary, name: str) -> str:

@@ -25,7 +25,7 @@ _UNKNOWN = "whether something simpler does as well is unknown"
 
 
 def headline(summary: Summary) -> str:
-    """Return the outcome in one sentence, with the gain and whether a control does as well if it was measured."""
+    """Return the outcome in one sentence, with the gain, and that no control does as well where that was shown."""
     said, change = OUTCOMES[summary.status], summary.difference
     if change is None or summary.status not in ("improved", "not_improved"):
         return f"{said}."
@@ -33,14 +33,14 @@ def headline(summary: Summary) -> str:
         said = WORSE
     elif summary.best_round == 0 and change.before == change.after:
         said = UNCHANGED
-    return f"{said}: {in_words(change)}; {_controls(summary)}."
+    return f"{said}: {in_words(change)}{_controls(summary)}."
 
 
 def in_words(change: Difference) -> str:
     """Return before, after and gain with its interval: accuracy in per cent and points, the reward in its own unit."""
     metric = change.metric
     return (
-        f"{metric} {level(change.before, metric)} -> {level(change.after, metric)} on {change.tasks} unseen test tasks "
+        f"{metric} {level(change.before, metric)} -> {level(change.after, metric)} on {change.tasks} test tasks "
         f"({blocks.change(change.mean, metric)}, 95 % interval {ends(change.low, change.high, metric)})"
     )
 
@@ -77,30 +77,15 @@ def nothing_is_full(summary: Summary) -> list[str]:
 
 
 def _controls(summary: Summary) -> str:
-    """Return which controls do better, and which the model is not shown to beat; that neither is known without any.
-
-    An older summary has the SFT control alone, under a name of its own.
-    """
-    given = summary.difference_controls or {"sft": summary.difference_sft_control}
-    scored = {name: change for name, change in given.items() if change is not None}
-    reached = {
-        name: f"{label_of(summary, name)} ({level(change.before, change.metric)})" for name, change in scored.items()
-    }
-    better = [reached[name] for name, change in scored.items() if change.is_below_zero]
-    unclear = [reached[name] for name, change in scored.items() if change.low <= 0 <= change.high]
-    said = [f"{_listed(better)} {'does' if len(better) == 1 else 'do'} better"] if better else []
-    if unclear:
-        said.append(f"it is not shown to be better than {_listed(unclear)}")
-    if said:
-        return " and ".join(said)
+    """Return that no control does as well, or that this is unknown; nothing where a caution says which one does."""
+    scored = {name: change for name, change in summary.difference_controls.items() if change is not None}
+    if any(not change.is_above_zero for change in scored.values()):
+        return ""
+    reached = {name: f"{label_of(summary, name)} ({level(each.before, each.metric)})" for name, each in scored.items()}
     others = {name: change.before for name, change in scored.items() if name != "constant"}
     if others:
         best = max(others, key=others.__getitem__)
-        return f"no control does as well (the best of {len(scored)} is {reached[best]})"
+        return f"; no control does as well (the best of {len(scored)} is {reached[best]})"
     if scored:
-        return f"no control but the {reached['constant']} was run, so {_UNKNOWN}"
-    return f"no control was run, so {_UNKNOWN}"
-
-
-def _listed(controls: list[str]) -> str:
-    return f"the control{'' if len(controls) == 1 else 's'} {' and '.join(controls)}"
+        return f"; no control but the {reached['constant']} was run, so {_UNKNOWN}"
+    return f"; no control was run, so {_UNKNOWN}"

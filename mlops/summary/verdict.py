@@ -17,7 +17,7 @@ EFFECTS = {
     "ahead": "the trained model solves more in {n} attempts, but the start may solve as much in {further}",
     "sharpened": "training made the first attempt better, and is not seen to solve more in {n}",
     "lost": "in {n} attempts the trained model solves less than the start does",
-    "open": "what training did to either is within chance",
+    "open": "neither change is more than chance",
 }
 DISAGREE = (
     "`test` shows whether training made the model better than its start; `gate`, on other tasks and with a wider "
@@ -88,7 +88,8 @@ def registration(summary: Summary) -> list[str]:
         return [registered]
     if failed := failing(promotion.reasons):
         registered = f"Not promoted: {failed_of_all(promotion.reasons)}. {registered}"
-    differ = [DISAGREE] if (summary.status == "improved") == bool(failed) else []
+    rivals = [reason for reason in failed if "on gate of trained minus" in reason]
+    differ = [DISAGREE] if (rivals if summary.status == "improved" else not failed) else []
     return [registered, *differ, *failed, *(reason for reason in promotion.reasons if reason not in failed)]
 
 
@@ -199,9 +200,11 @@ def _several_attempts(curves: SeveralAttempts) -> str:
     gain = (
         f"{blocks.change(change.mean, 'pass_at_k')}, 95 % interval {ends(change.ci_low, change.ci_high, 'pass_at_k')}"
     )
+    once, often = (
+        f"{level(curves.start[place], 'pass_at_k')} -> {level(curves.trained[place], 'pass_at_k')}" for place in (0, -1)
+    )
     text = (
-        f"One attempt at {curves.tasks} test tasks, sampled as in training, solves {curves.start[0]:.1%} -> "
-        f"{curves.trained[0]:.1%}, and at least one of {n} does {curves.start[-1]:.1%} -> {curves.trained[-1]:.1%} "
-        f"({gain}): {EFFECTS[curves.effect].format(n=n, further=FURTHER * n)}"
+        f"One attempt at {curves.tasks} test tasks, sampled as in training, solves {once}, and at least one of {n} "
+        f"does {often} ({gain}): {EFFECTS[curves.effect].format(n=n, further=FURTHER * n)}"
     )
     return f"{text}; {curves.errors} attempts have no score and count as unsolved" if curves.errors else text

@@ -16,15 +16,16 @@ VIEW_TAG = f"mlflow.sharedViewState.{_KEY}"
 _GAIN = "metrics.`0_result/gain`"
 # The columns in their order, and how wide they are, in pixels: as wide as their titles.
 _COLUMNS = {
-    "attributes.`Run Name`": 140,
-    "runDateAndNestInfo": 140,
+    "attributes.`Run Name`": 250,
     "tags.`rlft.status`": 110,
+    "tags.`rlft.metric`": 100,
     "metrics.`0_result/before`": 125,
     "metrics.`0_result/after`": 115,
     _GAIN: 105,
     "metrics.`0_result/gain_low`": 135,
     "metrics.`0_result/gain_high`": 140,
     "attributes.`Models`": 150,
+    "runDateAndNestInfo": 140,
 }
 VIEW = json.dumps(
     {

@@ -22,7 +22,7 @@ class SourceConfig(Section):
     path: PathText | None = Field(
         default=None,
         description="Path of the file (jsonl, csv, parquet), or name on the Hub or folder of the data set "
-        "(huggingface).",
+        "(huggingface). A relative path is one of the folder that the command is run in.",
     )
     revision: FolderName | None = Field(
         default=None,

@@ -15,10 +15,10 @@ def choice(validations: Mapping[int, EvaluationReport], metric: str, best: int |
     """Say whether the validation after `best` rounds, which was chosen, is better than the others beyond chance.
 
     `validations` are by the number of rounds before. Each is compared with the chosen one task by task at 95 %, which
-    all share (Bonferroni). Empty where nothing can be compared.
+    all share (Bonferroni). Empty where there was nothing to choose from: the start, and one validation after it.
     """
     scored = {number: each for number, each in sorted(validations.items()) if each.per_task.get(metric)}
-    if best not in scored or len(scored) < 2:
+    if best not in scored or len(scored) < 3:
         return ""
     confidence = 1 - 0.05 / (len(scored) - 1)
     others = [number for number in scored if number != best]

@@ -108,8 +108,8 @@ def _figures(facts: ReportFacts) -> Iterator[_Figure]:
         yield _Figure(
             "Validation",
             draw_validation(facts.validations, facts.metric, facts.best_round),
-            "On tasks that are not trained on, with 95 % intervals over groups of tasks. The best policy is chosen by "
-            "this, so its value here is too good; the result above is of other tasks. "
+            "On tasks that are not trained on, with 95 % intervals over groups of tasks. The result above is of other "
+            "tasks, as the best of several is too good where it was chosen. "
             + choice(facts.validations, facts.metric, facts.best_round),
         )
     for title, (ylabel, names, caption) in _CURVES.items():

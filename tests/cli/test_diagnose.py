@@ -15,7 +15,7 @@ from tests.rlft.diagnosis.test_diagnose import history, metrics
 
 GAIN = Difference(metric="accuracy", before=0.25, after=0.375, mean=0.125, ci_low=0.0625, ci_high=0.1875, tasks=400)
 SAID = (
-    "The trained model is measurably better on the test split: accuracy 25.0 % -> 37.5 % on 400 unseen test tasks "
+    "The trained model is measurably better on the test split: accuracy 25.0 % -> 37.5 % on 400 test tasks "
     "(+12.5 points, 95 % interval +6.2 to +18.8). Validation does not show it: its 40 tasks are too few to tell such "
     "a gain from chance. There is nothing to explain."
 )

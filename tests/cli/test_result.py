@@ -51,7 +51,7 @@ def test_the_first_sentence_says_that_a_control_is_not_shown_to_be_beaten(low, e
     assert f"GRPO minus SFT on your gold answers: +2.0 points, 95 % interval {100 * change.low:+.1f} to +6.0" in text
     cost = ControlCost(demonstrations=2000, flops=3e12, budget=4e12, seconds=9)
     text = " ".join(shown(status="improved", control_costs={"sft": cost}, **arms).replace("│", "").split())
-    dear = "SFT on your 2,000 gold answers reaches 66.0 %, for 75% of the computation, and GRPO is not shown"
+    dear = "SFT on your 2,000 gold answers reaches 66.0 %, for 75 % of the rounds' computation, and GRPO is not shown"
     assert (dear in text) == said
 
 
@@ -252,7 +252,7 @@ def test_a_control_says_what_it_imitates_and_that_bare_answers_are_weak(answers,
         ("ahead", "the trained model solves more in 3 attempts, but the start may solve as much in 24"),
         ("sharpened", "training made the first attempt better, and is not seen to solve more in 3"),
         ("lost", "in 3 attempts the trained model solves less than the start does"),
-        ("open", "what training did to either is within chance"),
+        ("open", "neither change is more than chance"),
     ],
 )
 def test_a_line_says_what_training_did_to_several_attempts(effect, said):
@@ -272,8 +272,8 @@ def test_a_line_says_what_training_did_to_several_attempts(effect, said):
 
     text = said_of(curves)
     assert (
-        "One attempt at 40 test tasks, sampled as in training, solves 10.0% -> 30.0%, and at least one of 3 does "
-        "30.0% -> 40.0%" in text
+        "One attempt at 40 test tasks, sampled as in training, solves 10.0 % -> 30.0 %, and at least one of 3 does "
+        "30.0 % -> 40.0 %" in text
     )
     assert "(+10.0 points, 95 % interval +2.0 to +18.0)" in text
     assert said in text

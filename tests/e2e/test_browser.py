@@ -114,7 +114,7 @@ def test_the_page_of_a_run_says_who_ran_what_and_what_came_of_it(browser):
     run = browser.runs["other-seed"]
     text = browser.see(f"experiments/{browser.experiment}/runs/{run}", "Description", "Model metrics (")
     assert f"Created by\n{getpass.getuser()}" in text
-    assert "on 12 unseen test tasks" in text
+    assert "on 12 test tasks" in text
     assert "eval/base" not in text  # among the files
     browser.page.get_by_text("Show more").first.click()
     link = browser.page.get_by_role("link", name="report", exact=True)

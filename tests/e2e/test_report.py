@@ -17,7 +17,7 @@ def test_a_run_has_a_page(finished, tmp_path):
     assert done.returncode == 0, done.stderr
     page = file.read_text()
     difference = result.summary["difference"]
-    assert f"on {difference['tasks']} unseen test tasks" in page
+    assert f"on {difference['tasks']} test tasks" in page
     assert page.count("<svg") >= 5
     assert page.count('class="attempt"') == 12  # all of the test split, half of them as the best
     assert f"models:/{result.summary['promotion']['name']}/{result.summary['promotion']['version']}" in page
@@ -47,4 +47,4 @@ print(json.dumps([shown.uri, shown.type, report.load(), logged]))
 """)
     assert (shown.endswith("report.html"), kind, logged) == (True, "html", page)  # it is made once
     difference = result.summary["difference"]
-    assert f"on {difference['tasks']} unseen test tasks" in page
+    assert f"on {difference['tasks']} test tasks" in page

@@ -45,7 +45,7 @@ SUMMARY = Summary(
 )
 COLLAPSED, CONTROL = "The trained model says little", "SFT on your gold answers reaches 60.0 %"
 VERDICT, NOT_NEW = "The trained model is better than what it started from:", "One of 9 tasks is not new."
-NUMBERS = "accuracy 10.0 % -> 60.0 % on 9 unseen test tasks (+50.0 points, 95 % interval +40.0 to +60.0)"
+NUMBERS = "accuracy 10.0 % -> 60.0 % on 9 test tasks (+50.0 points, 95 % interval +40.0 to +60.0)"
 
 
 def test_what_must_be_read_first_comes_first_and_the_decision_behind_the_results():
@@ -57,7 +57,7 @@ def test_what_must_be_read_first_comes_first_and_the_decision_behind_the_results
     assert kinds == [
         "Caution", "Caution", "Headline", "Table", "str", "Caution", "Table", "Bullets", "Caution", "str"
     ]  # fmt: skip
-    for (_, text), begins in zip(told, [COLLAPSED, CONTROL, f"{VERDICT} {NUMBERS};"], strict=False):
+    for (_, text), begins in zip(told, [COLLAPSED, CONTROL, f"{VERDICT} {NUMBERS}."], strict=False):
         assert text.startswith(begins)
     assert told[5][1] == NOT_NEW
     assert told[7][1] == "Not promoted: 1 of 1 rules fails. Registry when the run ended: m version 3, alias challenger"
@@ -102,7 +102,13 @@ def test_a_version_is_headed_by_the_verdict_with_what_must_be_read_before_it():
 
 
 def test_what_kept_a_version_from_being_promoted_stands_before_all_that_passed():
-    said = ["look 2 of 20 at this gate", "passes: base", "fails: warm start", "no worse than base: a", "fails: length"]
+    said = [
+        "look 2 of 20 at this gate",
+        "passes: base",
+        "fails: accuracy on gate of trained minus warm start",
+        "no worse than base: a",
+        "fails: length",
+    ]
     promotion = Promotion(name="m", version="3", alias="challenger", reasons=said)
     [told] = [each for each in blocks(SUMMARY.model_copy(update={"promotion": promotion})) if isinstance(each, Bullets)]
     assert told.text == "Not promoted: 2 of 4 rules fail. Registry when the run ended: m version 3, alias challenger"
@@ -111,9 +117,15 @@ def test_what_kept_a_version_from_being_promoted_stands_before_all_that_passed()
 
 @pytest.mark.parametrize(
     ("status", "reason", "told"),
-    [("improved", "passes", 0), ("improved", "fails", 1), ("not_improved", "passes", 1), ("not_improved", "fails", 0)],
+    [
+        ("improved", "passes: accuracy on gate of trained minus base", 0),
+        ("improved", "fails: accuracy on gate of trained minus base", 1),
+        ("improved", "fails: the reward has not passed its audit", 0),
+        ("not_improved", "passes: accuracy on gate of trained minus base", 1),
+        ("not_improved", "fails: accuracy on gate of trained minus base", 0),
+    ],
 )
 def test_why_test_and_gate_may_disagree_is_told_where_they_do(status, reason, told):
-    promotion = Promotion(name="m", version="3", alias="champion", reasons=[f"{reason}: base"])
+    promotion = Promotion(name="m", version="3", alias="champion", reasons=[reason])
     summary = SUMMARY.model_copy(update={"status": status, "promotion": promotion})
     assert registration(summary).count(DISAGREE) == told

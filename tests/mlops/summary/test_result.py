@@ -89,7 +89,7 @@ def test_the_description_says_what_the_terminal_says():
     text = description(IMPROVED.model_copy(update={**arms, "promotion": registered}), "first", "My *note*.")
     paragraphs = text.split("\n\n")
     assert paragraphs[0] == (  # a minus is no markup
-        "**The trained model is better than what it started from: accuracy 25.0 % -\\> 75.0 % on 500 unseen test "
+        "**The trained model is better than what it started from: accuracy 25.0 % -\\> 75.0 % on 500 test "
         "tasks (+50.0 points, 95 % interval +49.0 to +52.0); no control does as well (the best of 2 is SFT on your "
         "gold answers (50.0 %)).**"
     )

@@ -89,7 +89,7 @@ def test_facts_of_a_run(folder):
         "Apart from the best constant answer no control was trained, so something simpler may do as well."
     ]
     assert found.results[0] == Headline(
-        "The trained model is better than what it started from: accuracy 30.0 % -> 50.0 % on 20 unseen test tasks "
+        "The trained model is better than what it started from: accuracy 30.0 % -> 50.0 % on 20 test tasks "
         "(+20.0 points, 95 % interval +10.0 to +30.0); no control but the best constant answer (10.0 %) was run, so "
         "whether something simpler does as well is unknown."
     )

@@ -28,12 +28,12 @@ def test_what_lies_within_chance_is_named():
     assert said(2, 0, 36, 36, 36, 36, 36, 36).endswith(
         "the first of those that are equal. 5 of the others may be as good: the difference is within chance."
     )
-    assert said(0, 20, 0).startswith("The policy that training started from was chosen")
-    assert said(2, 0, 36).endswith("It is better than each of the others beyond chance.")
+    assert said(0, 20, 0, 0).startswith("The policy that training started from was chosen")
+    assert said(2, 0, 36, 0).endswith("It is better than each of the others beyond chance.")
 
 
 def test_nothing_is_said_where_nothing_can_be_compared():
-    assert said(None, 20, 20) == said(2, 20) == said(0, 20) == ""
+    assert said(None, 20, 20, 20) == said(2, 20) == said(0, 20) == said(2, 0, 36) == ""  # one round is no choice
 
 
 def test_a_start_that_was_higher_is_told():
@@ -43,7 +43,7 @@ def test_a_start_that_was_higher_is_told():
     )
     assert " of those that are equal. The start, which is not chosen from, has a higher one. " in told
     assert "trained rounds" not in said(2, 20, 20, 10)  # as high as the start
-    assert "trained rounds" not in said(0, 20, 10)
+    assert "trained rounds" not in said(0, 20, 10, 10)
 
 
 def test_one_round_is_one():
