@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlops.home.databases import DATABASES
-from mlops.home.folder import LOCK, LOGS, REMOVING, RESULTS, SCHEDULES, Home
+from mlops.home.folder import LOCK, REMOVING, SCHEDULES, Home
 from rlft.errors import StorageError
 
 # What is lost with it, and what is not.
@@ -43,7 +43,6 @@ _FILES = {
     ".gitignore": _NOTHING,
     "zenml/config.yaml": "ZenML's settings, which are made again from its database",
 }
-_OF_SCHEDULES = (".db", ".lock", ".env", ".json", ".log")  # the ends of what rlft puts there, and reads again
 _OF_RUNS = {
     ".process.json": "whether the process of a run is alive",
     ".calls": "what the environment's code did when a process ended",
@@ -76,38 +75,6 @@ def find_odd(home: Home) -> Iterator[StorageError]:
             yield StorageError(
                 f"{problem}. What should be there holds {lost}", where=str(path), fix=_way_on(path, problem)
             )
-    yield from find_odd_in_schedules(home)
-
-
-def find_odd_in_schedules(home: Home) -> Iterator[StorageError]:
-    """Yield an error for each entry of what schedules have left that is a link, or not of the kind that it should be.
-
-    rlft puts no link there: through one that came with a home from elsewhere it would write, or remove, what lies
-    outside. A pipe would be waited for, and a folder in a file's place end in an error of Python.
-    """
-    schedules = home.root / SCHEDULES
-    folders = (schedules / LOGS, home.root.joinpath(*RESULTS))
-    for folder in (schedules, *folders):
-        for path in (folder / name for name in _names(folder)):
-            if path.is_symlink():
-                fix = "remove it; RLFT_HOME may name a folder on another disk for all of the home"
-                yield StorageError("this is a link, and is not followed", where=str(path), fix=fix)
-            elif (is_folder := path in folders) or path.suffix in _OF_SCHEDULES:
-                if (problem := _odd(path, is_folder=is_folder)) is None:
-                    continue
-                what = f"{problem}. What should be there holds {_of_schedules(path)}"
-                yield StorageError(what, where=str(path), fix=_way_on(path, problem))
-
-
-def _of_schedules(path: Path) -> str:
-    """Return what is lost with an entry of the folder of schedules, or below it."""
-    if path.suffix == ".env":
-        return "variables of a schedule, such as the address of a webhook"
-    if path.name == "schedules.db":
-        return _FOLDERS[SCHEDULES]
-    if path.suffix == ".lock":
-        return _NOTHING
-    return "what scheduled runs have printed, or come to. The runs themselves are in runs/"
 
 
 def _expected(home: Home) -> Iterator[tuple[Path, bool, str]]:
