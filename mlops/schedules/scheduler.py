@@ -1,7 +1,7 @@
 """Waits for the times of all schedules, on APScheduler, and starts a process for each that is due.
 
-Its jobs are made from the files of the schedules, again and again, so that nothing is lost with this process. A job
-begins at the last look: APScheduler makes one start of all due times since (`coalesce`). Whether that is a run, the
+Its jobs are made from the files of the schedules, again and again, so that nothing is lost with this process, and none
+of APScheduler's own stores is needed, which hold pickled objects. A job begins at the last look: APScheduler makes one start of all due times since (`coalesce`). Whether that is a run, the
 process says that it starts, `rlft schedule run NAME --once`: it holds the schedule's lock, whoever has started it.
 """
 
@@ -76,6 +76,9 @@ class Scheduler:
             trigger = stored.schedule.trigger
             begin = datetime.now(UTC) if is_left else trigger.get_next_fire_time(looked, looked)
             self.jobs.add_job(self.start, trigger, args=[stored.name], id=key, next_run_time=begin)
+        for name, process in list(self._begun.items()):
+            if (process.poll() or 0) < 0:  # it was killed, and its run may go on
+                self.start(name)
 
     def start(self, name: str) -> None:
         """Start what looks after a schedule, unless that goes on: then it looks at what has become due meanwhile.

@@ -53,18 +53,26 @@ def test_a_run_that_was_left_is_looked_after_at_once(bench, scheduler):
     assert abs(times(scheduler)["weekly"] - datetime.now(UTC)) < timedelta(minutes=1)
 
 
-def test_what_goes_on_is_not_started_a_second_time(bench, scheduler, monkeypatch):
-    begun = []
+def test_what_goes_on_is_not_started_a_second_time_and_what_was_killed_is(bench, scheduler, monkeypatch):
+    begun, codes = [], []
 
     class Process:
         def __init__(self, command, **_):
             begun.append(command[command.index("cli") + 1 :])
+            codes.append(None)
 
         def poll(self):
-            return None if len(begun) == 1 else 0
+            return codes[-1]
 
     bench.apply(now=NOW)
     monkeypatch.setattr("mlops.schedules.scheduler.subprocess.Popen", Process)
-    for _ in range(2):
+    for code, count in ((None, 1), (None, 1), (0, 2), (None, 2)):
+        codes[-1:] = [code]
         scheduler.start("weekly")
-    assert begun == [["schedule", "run", "weekly", "--once"]]
+        assert len(begun) == count
+    codes[-1] = -9
+    scheduler.refresh()
+    assert begun == [["schedule", "run", "weekly", "--once"]] * 3
+    codes[-1] = 1
+    scheduler.refresh()
+    assert len(begun) == 3
