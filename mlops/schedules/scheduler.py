@@ -1,8 +1,9 @@
 """Waits for the times of all schedules, on APScheduler, and starts a process for each that is due.
 
 Its jobs are made from the files of the schedules, again and again, so that nothing is lost with this process, and none
-of APScheduler's own stores is needed, which hold pickled objects. A job begins at the last look: APScheduler makes one start of all due times since (`coalesce`). Whether that is a run, the
-process says that it starts, `rlft schedule run NAME --once`: it holds the schedule's lock, whoever has started it.
+of APScheduler's own stores is needed, which hold pickled objects. A job begins at the last look: APScheduler makes one
+start of all due times since (`coalesce`). Whether that is a run, the process says that it starts, `rlft schedule run
+NAME --once`: it holds the schedule's lock, whoever has started it.
 """
 
 from __future__ import annotations
