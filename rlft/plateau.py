@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from rlft.statistics import effective_groups
 from rlft.types import EvaluationReport
@@ -64,4 +64,4 @@ def _least_at(rises: np.ndarray, groups: Sequence[str]) -> float:
         return float(rises.mean())
     sums = np.bincount(numbers, weights=rises - rises.mean()) / (1 - sizes / len(rises))
     error = np.sqrt((len(sums) - 1) / len(sums) * np.sum(sums**2)) / len(rises)
-    return float(rises.mean() - stats.t.ppf(1 - LEVEL, effective - 1) * error)
+    return float(rises.mean() - stdtrit(effective - 1, 1 - LEVEL) * error)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from rlft.types import Interval
 
@@ -126,7 +126,7 @@ def _bounds(sums: Array, sizes: Array, range: Range, imagined: float, confidence
     squares += imagined * size**2 * ((range.low - centre) ** 2 + (range.high - centre) ** 2)
     groups = count + 2 * imagined
     spread = np.sqrt(squares * groups / (groups - 1)) / weight
-    quantile = student.ppf((1 + confidence) / 2, np.maximum(count - 1, 1))
+    quantile = stdtrit(np.maximum(count - 1, 1), (1 + confidence) / 2)
     cubes = (residuals**3).sum(-1, keepdims=True)  # without the imagined groups, whose ends are no tails
     skewness = cubes / np.where(squares > 0, squares, 1.0) ** 1.5  # over the root of the number of groups
     longer = skewness * (2 * quantile**2 + 1) / 6

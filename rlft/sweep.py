@@ -150,9 +150,9 @@ def mean_over_runs(values: Sequence[float]) -> Mean:
     """Return the mean of at least one value, and Student's t-interval, which takes them for normally distributed."""
     if len(set(values)) < 2:  # equal values, such as 0 for all, say nothing of how far others would spread
         return Mean(fmean(values), None, None)
-    from scipy import stats  # costs half a second, and commands that only show help need none of it
+    from scipy.special import stdtrit  # commands that only show help need none of it
 
-    mean, width = fmean(values), stats.t.ppf(0.975, len(values) - 1) * stdev(values) / len(values) ** 0.5
+    mean, width = fmean(values), stdtrit(len(values) - 1, 0.975) * stdev(values) / len(values) ** 0.5
     return Mean(mean, float(mean - width), float(mean + width))
 
 

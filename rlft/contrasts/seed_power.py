@@ -9,7 +9,7 @@ from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy.special import gammaincinv, ndtr, stdtrit
 
 from rlft.comparison import Comparison, ends_of
 from rlft.noninferiority import obstacle_of
@@ -87,7 +87,7 @@ def spread_between(spread: float, freedom: int, confidence: float = 0.95) -> tup
 
     The squares of such deviations, of normal draws, follow the chi-squared distribution.
     """
-    most, least = stats.chi2.ppf([(1 - confidence) / 2, (1 + confidence) / 2], freedom)
+    most, least = 2 * gammaincinv(freedom / 2, [(1 - confidence) / 2, (1 + confidence) / 2])
     return spread * sqrt(freedom / least), spread * sqrt(freedom / most)
 
 
@@ -115,11 +115,11 @@ def seeds_needed(
 def _power(difference: float, spread: float, runs: int, level: float, tasks: TaskSpread | None) -> float:
     freedom, error = 2 * runs - 2, max(spread, 1e-9 * difference) * sqrt(2 / runs)
     chances = (np.arange(_POINTS) + 0.5) / _POINTS
-    measured = error * np.sqrt(stats.chi2.ppf(chances, freedom) / freedom)
-    bar = stats.t.ppf(1 - level / 2, freedom) * measured
+    measured = error * np.sqrt(2 * gammaincinv(freedom / 2, chances) / freedom)
+    bar = stdtrit(freedom, 1 - level / 2) * measured
     if tasks is not None:
         bar = tasks.needed(runs, level, bar)
-    return float(stats.norm.sf((bar - difference) / error).mean())
+    return float(ndtr((difference - bar) / error).mean())
 
 
 def _noise(runs: NDArray[np.float64]) -> float:

@@ -9,7 +9,7 @@ from math import inf, isfinite
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from scipy import stats
+from scipy.special import stdtrit
 
 from rlft.comparison import Comparison, compare
 from rlft.contrasts.configs import by_seed
@@ -160,7 +160,7 @@ def _welch(ours: Sequence[float], theirs: Sequence[float], level: float) -> tupl
     squares = [stdev(side) ** 2 / len(side) for side in (ours, theirs)]
     parts = sum(square**2 / (len(side) - 1) for square, side in zip(squares, (ours, theirs), strict=True))
     freedom = min(sum(squares) ** 2 / parts, 2 * min(len(ours), len(theirs)) - 2)
-    difference, width = fmean(ours) - fmean(theirs), float(stats.t.ppf(1 - level / 2, freedom)) * sum(squares) ** 0.5
+    difference, width = fmean(ours) - fmean(theirs), float(stdtrit(freedom, 1 - level / 2)) * sum(squares) ** 0.5
     return difference - width, difference + width
 
 

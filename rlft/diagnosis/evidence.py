@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import betaincinv, stdtrit
 
 LEVEL = 0.01  # of each one-sided question
 LEVEL_OF_BOUND = 0.05
@@ -27,7 +27,7 @@ def passes(share: float, bound: float, groups: float, level: float = LEVEL) -> b
     if groups <= 0 or share <= bound:
         return False
     found = share * groups
-    return bool(stats.beta.ppf(level, found, groups - found + 1) >= bound)
+    return bool(betaincinv(found, groups - found + 1, level) >= bound)
 
 
 def enough_to_see(share: float) -> int:
@@ -52,6 +52,8 @@ def rises(curve: Sequence[float], level: float = LEVEL) -> bool:
     times = np.arange(len(values))
     if len(values) <= _EXACT:
         values = np.argsort(np.lexsort((-times, values)))  # of equal numbers the earlier one becomes the higher one
+    from scipy import stats  # takes half a second to load
+
     _, chance = np.asarray(stats.kendalltau(times, values, alternative="greater"))
     return bool(chance <= level)
 
@@ -79,4 +81,4 @@ def largest_rise(curve: Sequence[float], level: float = LEVEL_OF_BOUND) -> float
     slope = float(np.sum(times * values)) / spread
     left = values - values.mean() - slope * times
     error = math.sqrt(float(np.sum(left**2)) / (len(curve) - 2) / spread)
-    return (slope + float(stats.t.ppf(1 - level, len(curve) - 2)) * error) * (len(curve) - 1)
+    return (slope + float(stdtrit(len(curve) - 2, 1 - level)) * error) * (len(curve) - 1)
