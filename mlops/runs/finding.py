@@ -25,6 +25,7 @@ from mlops.runs.heartbeat import SILENT_SECONDS, silent_seconds
 from mlops.runs.labels import labels_of
 from mlops.runs.last_sign import last_sign
 from mlops.runs.lineage import close_model_version
+from mlops.runs.noting import note_artifacts
 from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.readable import check_readable
 from mlops.runs.store import RunStore
@@ -133,6 +134,7 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> datetime | None:
     began = run.start_time or run.created
     seconds = None if last is None else max(0.0, (last - began.replace(tzinfo=UTC)).total_seconds())
     end_summary(home, str(run.id), KILLED, seconds)
+    note_artifacts(RunStore(home), name_of(run), str(run.id))  # of the round in which it was killed
     RunStore(home).end(name_of(run), str(run.id), "failed", last)
     forget_process(home, str(run.id))
     return last

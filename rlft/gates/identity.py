@@ -48,6 +48,16 @@ def question_of(task: Task) -> str:
     return task.question_key or prompt_key(task.prompt)
 
 
+def identities(task: Task) -> tuple[str, str, str]:
+    """Return hashes of which two tasks share one if one is a copy of the other.
+
+    That is if they have the same prompt, or the same answer to what is the same prompt or question but for Unicode
+    form, case and white space. With answers of their own such tasks are two: in FEN the case of a letter is its colour.
+    """
+    keys = prompt_key(task.prompt), question_of(task)
+    return digest(task.prompt), *(digest([key, str(task.answer)]) for key in keys)
+
+
 def task_hash(task: Task) -> str:
     """Return eight hexadecimal digits of what a task asks. Its answer, its id and its template do not change them."""
     return question_of(task)[:_DIGITS]

@@ -15,7 +15,7 @@ from fractions import Fraction
 from rlft.config import SourceConfig
 from rlft.config.bounds import LARGEST_SEED
 from rlft.errors import TaskError
-from rlft.gates.identity import prompt_key, question_of
+from rlft.gates.identity import identities
 from rlft.progress import Meter, Progress, silent
 from rlft.tasks.duplicates import Claims
 from rlft.tasks.fields import FieldError
@@ -91,7 +91,7 @@ def draw_tasks(
         task = _task(raw, source, environment, split_of, bad)
         if task is None:
             continue
-        keys = {prompt_key(task.prompt), question_of(task), f"id {task.id}"}
+        keys = {*identities(task), f"id {task.id}"}
         if not seen.isdisjoint(keys):
             claims.dropped[f"{task.split}: repeated"] += 1
             continue

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rlft.errors import TaskError
-from rlft.gates.identity import prompt_key, question_of
+from rlft.gates.identity import identities, prompt_key, question_of
 from rlft.tasks.splits import CLAIM_ORDER
 from rlft.types import SPLITS, Split, Task
 
@@ -20,7 +20,7 @@ class Claims:
     validation, train and off_distribution, and dropped from the others.
     """
 
-    owners: dict[str, Split] = field(default_factory=dict)  # by `prompt_key` and `question_of`
+    owners: dict[str, Split] = field(default_factory=dict)  # by `identities`, `prompt_key` and `question_of`
     ids: set[str] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
 
@@ -29,7 +29,7 @@ class Claims:
 
         Within a split a task is a duplicate if its id has been seen.
         """
-        keys = (prompt_key(task.prompt), question_of(task))
+        keys = identities(task)
         others = [owner for key in keys if (owner := self.owners.get(key, task.split)) != task.split]
         if others:
             self.dropped[f"{task.split}: also in {others[0]}"] += 1
@@ -37,7 +37,7 @@ class Claims:
         if task.id in self.ids:
             self.dropped[f"{task.split}: repeated"] += 1
             return False
-        for key in keys:
+        for key in (*keys, prompt_key(task.prompt), question_of(task)):
             self.owners[key] = task.split
         self.ids.add(task.id)
         return True
@@ -55,7 +55,7 @@ def check_apart(tasks: Iterable[Task]) -> None:
     """
     owners: dict[str, Task] = {}
     for task in tasks:
-        for key in (prompt_key(task.prompt), question_of(task)):
+        for key in identities(task):
             other = owners.setdefault(key, task)
             if other.split != task.split:
                 raise TaskError(
