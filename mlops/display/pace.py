@@ -73,8 +73,8 @@ class Stage:
         seconds = None if window is None else window[1].at - window[0].at
         per_second = None if window is None or not seconds else (window[1].done - window[0].done) / seconds
         left = self._left(last, per_second)
-        # With an estimate that is over (0 s) nobody knows how long it takes, and the time spent is shown.
-        facts = [_counted(last), _remaining(left, now) if left else spent]
+        # What is left of less than a second is over, or nobody knows how long it takes: the time spent is shown.
+        facts = [_counted(last), _remaining(left, now) if left and left >= 1 else spent]
         if window and per_second and not last.is_done:
             if last.what != "s":
                 facts.append(f"{_rate(per_second)} {last.what.split()[0]}/s")
@@ -128,7 +128,7 @@ def _counted(last: _Sample) -> str:
 
 
 def _remaining(left: float, now: datetime | None) -> str:
-    until = "" if now is None else f" until about {now + timedelta(seconds=left):%H:%M}"
+    until = "" if now is None or left < 60 else f" until about {now + timedelta(seconds=left):%H:%M}"
     return f"{duration(left)} left{until}"
 
 

@@ -79,7 +79,14 @@ class Best:
         self.candidates.append(found)
         where = f"{form}, round {rounds}" if rounds else form
         reached = "without a score" if found.validation is None else f"{found.validation:.3f}"
-        logger.info("%s, learning rate %g, step %d: %s %s", where, learning_rate, found.steps, metric, reached)
+        logger.info(
+            "control validated (%s, learning rate %g, step %d): %s %s",
+            where,
+            learning_rate,
+            found.steps,
+            metric,
+            reached,
+        )
         self._reports.append((found, report))
         if self.leading() is found:
             self._weights, self.chosen, self.losses = _copy(self._policy), found, tuple(losses)
