@@ -42,7 +42,7 @@ class Maths(BaseEnv):
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
         """Return 1 in `correct` for the gold answer and 1 in `format` for any one declared answer, else 0.
 
-        Raises ValueError if the task's answer cannot be read.
+        Raises ValueError for a task's answer that boxes nothing, or two expressions.
         """
         gold, answer = _gold(ground_truth), _declared(completion)
         if answer is None:
@@ -100,6 +100,7 @@ def _is_gold(answer: str, gold: str) -> bool:
         return True
     if len(answer) > LONGEST_ANSWER:
         return False
+    answer = answer.partition(r"\approx")[0]
     (name, asked), (other_name, said) = _name_and_value(gold), _name_and_value(answer)
     wanted, found = _number(asked), _number(said)
     if wanted is None or (name and other_name and name != other_name):

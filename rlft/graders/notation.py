@@ -25,8 +25,14 @@ _SAME_SIGNS = (  # in this order: a thin space within a number goes before all o
     (re.compile(r"\{([:,])\}"), r"\1"),
     (re.compile(r"\\var(?=(?:epsilon|theta|kappa|rho|sigma|phi)(?![A-Za-z]))"), r"\\"),
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r"\\([lg]eq?)slant(?![A-Za-z])"), r"\\\1"),
+    (re.compile("[⁰¹²³⁴-⁹]+"), lambda digits: f"^{{{unicodedata.normalize('NFKC', digits[0])}}}"),
+    (re.compile(r"\\(overline|bar|dot)\s*([0-9])"), r"\\\1{\2}"),
+    (re.compile(r"(?<![A-Za-z\\])(ln|log|sin|cos|tan)(?=\s*(?:[({\\0-9_^]|[a-z](?![a-z])))"), r"\\\1"),
+    (re.compile(r"\\(?:boldsymbol|bm|underline|(?:text)?color\s*\{[a-z]+\})(?![A-Za-z])\s*(?:\{([^{}]*)\})?"), r"\1"),
     (re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)|math(?:rm|bf|it|sf)|mbox)(?![A-Za-z])"), r"\\text"),
     (re.compile(r"\\(?:[lr]?vert|mid)(?![A-Za-z])"), "|"),
+    (re.compile(r"\\\{\s*[A-Za-z]\s*[|:]([^=|,:]*)\\\}"), r"\1"),  # all x for which an inequality holds
     (re.compile(r"\\langle(?![A-Za-z])"), "("),
     (re.compile(r"\\rangle(?![A-Za-z])"), ")"),
     (re.compile(r"\\varnothing(?![A-Za-z])|\\\{\s*\\\}"), r"\\emptyset "),
@@ -38,14 +44,14 @@ _UNIT = re.compile(r"(?<=[^\s{,;])\s*\\text\s*\{([A-Za-z./ ]{1,40})\}(?:\^[23]|\
 _WRAPPED = re.compile(r"\\text\s*\{([^{}\\]*)\}")
 _NAME = re.compile(
     r"""
-    (?: \\text\{[^{}]*\} | \\?[A-Za-z]+ (?:\ +[A-Z]+)?
+    (?P<name> \\text\{[^{}]*\} | \\?[A-Za-z]+ (?:\ +[A-Z]+)?
       | [A-Za-z] (?:_[0-9A-Za-z] | _\{[0-9A-Za-z]+\} | \^\{-1\})? \(?[A-Za-z0-9,\ ]*\)? )
     \s* (?: = | \\in(?![A-Za-z]) ) (?P<value>[^=<>]+)
     """,
     re.VERBOSE,
 )
 _BRACKETED = re.compile(r"\((-?[0-9./]+)\)")
-_LETTERS = re.compile(r"[A-Za-z][A-Za-z .,'&/-]*")
+_LETTERS = re.compile(r"[A-Za-z](?:[A-Za-z .,'&/-]| [0-9]+)*")
 _CHOICE = re.compile(r"\(\s*([A-Za-z])\s*\)")
 _BASED = re.compile(r"(?P<digits>[0-9A-Fa-f]*[0-9][0-9A-Fa-f]*)_(?:\{(?P<group>[0-9]+)\}|(?P<one>[0-9]))")
 _CLOCK_OR_RATIO = re.compile(r"[0-9]+(?:\s*:\s*[0-9]+)+(?:\s*[ap]\.?m\.?)?", re.IGNORECASE)
@@ -86,7 +92,7 @@ def named_value(plain: str) -> tuple[str, str] | None:
     """
     for parts in (_OR.split(plain), [plain]):
         found = [match for part in parts if (match := _NAME.fullmatch(part))]
-        names = {re.sub(r"\s", "", match.string[: match.start("value")]) for match in found}
+        names = {re.sub(r"\s", "", match["name"]) for match in found}
         if len(found) == len(parts) and len(names) == 1:
             return names.pop(), ", ".join(match["value"].strip() for match in found)
     return None
@@ -136,4 +142,4 @@ def recurring_decimal(plain: str) -> Fraction | None:
 
 def _is_word(bare: str) -> bool:
     """Return whether plain letters are a word and no product: `Monday`, not `xyz` or `AB`."""
-    return len(bare) > 3 and re.fullmatch(r"[A-Z][a-z]+(?: [A-Z]?[a-z]+)*", bare) is not None
+    return len(bare) > 3 and re.fullmatch(r"[A-Z][a-z]+(?: [A-Z]?[a-z]+| [0-9]+)*", bare) is not None

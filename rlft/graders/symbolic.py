@@ -6,7 +6,9 @@ they are parsed, and only expressions that agree in kind and in value at random 
 
 from __future__ import annotations
 
+import logging
 import random
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -17,6 +19,7 @@ from rlft.graders.latex import LONGEST_ANSWER
 from rlft.graders.notation import capital_names, named_value, plain_latex, same_words, without_unit, words_of
 from rlft.graders.sympy_parsing import parse_latex, uniform, without_warnings
 
+_tell = lru_cache(logging.getLogger(__name__).warning)  # once of each gold
 _POINTS = 3  # random points at which expressions with letters are compared
 _DIGITS = 2 * LONGEST_ANSWER  # of the values that are compared; an answer has no room to fit half of them
 _ROUNDED = 1e-3  # relative difference that may be rounding where a decimal has not been made exact (`uniform`)
@@ -31,8 +34,8 @@ def same_answer(gold: str, answer: str) -> bool:
     Words, choices, ratios and times are compared letter by letter, and capital letters side by side keep their order.
     Beyond being equal, an answer must be of the gold's kind (a set is no number, `x = 1 or 2` is not 2; `x = 2` is),
     have no functions that the gold has not (`\arcsin(1/2)` is not `\pi/6`; `\cos` may stand for `\sin`), no decimals
-    for an irrational number, and few operations more than the gold. Raises `ValueError` for a gold answer that cannot
-    be read; what sympy makes nothing of is not the gold answer.
+    for an irrational number, and few operations more than the gold. What cannot be read, and what sympy makes nothing
+    of, is not the gold answer; if the gold cannot be read, the log says so.
     """
     if len(answer) > LONGEST_ANSWER:
         return False
@@ -43,8 +46,8 @@ def same_answer(gold: str, answer: str) -> bool:
     gold, answer = map(without_unit, _without_names(gold, answer))
     wanted, found = parse_latex(gold), parse_latex(answer)
     if wanted is None:
-        raise ValueError(f"the task's answer {gold!r} cannot be read as one LaTeX expression")
-    if found is None or capital_names(answer) != capital_names(gold):
+        _tell(f"the task's answer {gold!r} cannot be read as one LaTeX expression: only the same text is right")
+    if wanted is None or found is None or capital_names(answer) != capital_names(gold):
         return False
     points = random.Random(f"{gold}\n{answer}")  # not to be foreseen by the answer, and the same in every run
     try:
@@ -111,7 +114,12 @@ def _is_finished(found: Any, wanted: Any) -> bool:
 
 
 def _operations(expression: Any) -> int:
-    """Return the number of operations; e is a number here, though sympy counts it as an exponential."""
+    """Return the number of operations; e is a number here, though sympy counts it as an exponential.
+
+    A set or relation counts as one beside its parts: sympy would go through the elements of an infinite set.
+    """
+    if not isinstance(expression, sympy.Expr):
+        return bool(expression.args) + sum(map(_operations, expression.args))
     return sympy.count_ops(expression) - sum(each is sympy.E for each in sympy.preorder_traversal(expression))
 
 

@@ -117,9 +117,14 @@ def test_layout_does_not_make_two_numbers_one():
     assert parts(r"\boxed{1 2}", "12") == FORMAT
 
 
-def test_a_gold_that_is_no_expression_is_an_error():
-    with pytest.raises(ValueError, match="cannot be read"):
-        parts(r"\boxed{x}", "see the figure!")
+@pytest.mark.parametrize("gold", ["see the figure!", r"\overline{AB}", "2023^{2024}", r"\gcd(a,b)", r"a\equiv3\pmod7"])
+def test_of_a_gold_that_is_not_read_the_log_tells_once_and_other_answers_are_wrong(gold, caplog):
+    for text in (r"\boxed{77}", r"\boxed{x+78}"):
+        assert parts(text, gold) == FORMAT
+    assert [repr(gold) in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_a_gold_that_is_not_one_expression_is_an_error():
     with pytest.raises(ValueError, match="is not one expression"):
         parts(r"\boxed{x}", r"\boxed{1} \boxed{2}")
 

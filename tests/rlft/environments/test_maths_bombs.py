@@ -107,6 +107,18 @@ def test_what_has_the_form_of_its_gold_and_no_end_is_wrong_at_once(gold, answer)
     assert_quick(answer, gold)
 
 
+@pytest.mark.parametrize(
+    "gold", ["x+1", r"\sqrt{2}", r"\{1,2\}", "[0,1]", "x>3", r"\mathbb{R}", r"n\in\mathbb{N}", "(1,2,3)"]
+)
+@pytest.mark.parametrize(
+    "answer",
+    [r"\mathbb{Z}", r"x\in\mathbb{Q}", r"\mathbb{Z}\setminus\{0\}", r"\{0\}\cup\mathbb{N}", r"(\mathbb{Z},1,2)"],
+)
+def test_a_set_without_end_is_wrong_at_once(gold, answer):
+    assert_quick(answer, gold)
+    assert_quick("77", answer)
+
+
 def test_a_number_cannot_be_fitted_to_its_gold():
     # c such that (sqrt(3) - c)^999 is sqrt(2) to 35 digits.
     mp = mpmath.mp.clone()

@@ -29,6 +29,7 @@ SAME = [
     ("x=1,2", r"x=2 \text{ or } x=1"),
     (r"x=1 \text{ or } x=2", "x=1, x=2"),
     (r"x<2 \text{ or } x>3", r"(-\infty,2)\cup(3,\infty)"),
+    (r"\mathbb{N}\cup\{0\}", r"\{0\}\cup\mathbb{N}"),
     (r"3:30\text{ pm}", r"\text{3:30 PM}"),
 ]
 
@@ -60,15 +61,15 @@ def test_equal_answers(gold, answer):
         ("x=1,2", r"x=1 \text{ or } y=2"),
         (r"x<2 \text{ or } x>3", r"x \le 2 \text{ or } x>3"),
         (r"(2,3)", r"x>2 \text{ or } x<3"),
+        (r"\{5\}", r"\{1+1+1+1+1\}"),
     ],
 )
 def test_different_or_unfinished_answers(gold, answer):
     assert not same_answer(gold, answer)
 
 
-def test_a_gold_that_cannot_be_read_is_an_error():
-    with pytest.raises(ValueError, match="cannot be read as one LaTeX expression"):
-        same_answer(r"\int x dx", "x")
+def test_a_gold_that_cannot_be_read_has_no_equal():
+    assert not same_answer(r"\int x dx", "x")
 
 
 @pytest.mark.timeout(60)
