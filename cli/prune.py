@@ -14,7 +14,6 @@ from cli.removing import removable_runs, remove
 from mlops.display.terminal import console
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
-from mlops.removal.note import unfinished_removal
 from mlops.removal.plan import chosen_runs
 from rlft.errors import RlftError
 
@@ -35,20 +34,17 @@ def prune(
     verbose: Verbose = False,
 ) -> None:
     """Remove old runs from ZenML, MLflow and the disk. With both options a run goes that is old by both.
-    Without either, a removal that was cut short is ended.
 
     Registered versions stay, what other runs use, runs that go on, and runs whose version has an alias.
     """
     with guarded(verbose, None):
         home = find_home()
         check_entries(home)
-        is_ruled = keep_last is not None or older_than is not None
-        if not is_ruled and unfinished_removal(home) is None:
+        if keep_last is None and older_than is None:
             fix = "give --keep-last 10 or --older-than 30d, and --dry-run first"
             raise RlftError("it is not said what is old", where="rlft prune", fix=fix)
         age = None if older_than is None else read_age(older_than)
-        there = removable_runs(home)
-        asked = chosen_runs(there, keep_last=keep_last, older_than=age) if is_ruled else []
+        asked = chosen_runs(removable_runs(home), keep_last=keep_last, older_than=age)
         remove(home, asked, console, resumable_too=failed, dry_run=dry_run, yes=yes, as_json=as_json)
 
 

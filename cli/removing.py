@@ -20,7 +20,6 @@ from mlops.runs.registered import note_versions
 from rlft.errors import RlftError
 
 if TYPE_CHECKING:
-    from mlops.removal.note import Note
     from mlops.removal.plan import Plan
 
 
@@ -36,38 +35,35 @@ def remove(
 ) -> None:
     """Remove runs after a question on the terminal, or say what would be removed. `as_json` says it to a program.
 
-    A removal that was cut short is ended without a question: it was asked for before. Raises RlftError where nobody can
-    be asked.
+    Raises RlftError where nobody can be asked.
     """
-    from mlops.removal.note import unfinished_removal
     from mlops.removal.plan import make_plan
     from mlops.removal.removing import remove_runs
+    from mlops.stacks.stack import connect
 
+    connect(home, None)
     plan = make_plan(home, asked, resumable_too=resumable_too)
-    left = unfinished_removal(home)
     if not as_json:
-        _show(plan, left, home, console)
-    if dry_run or (not plan.runs and left is None):
+        _show(plan, home, console)
+    if dry_run or not plan.runs:
         if as_json:
             console.write_json(_to_json(plan, removed=False))
-        elif dry_run and (plan.runs or left is not None):
+        elif plan.runs:
             said = f"{_count(plan.runs)} would be removed, which frees {megabytes(plan.bytes)}"
             console.print(f"{said}; nothing has been changed")
         return
-    if plan.runs and not yes:
-        _ask(plan, partial(_show, plan, left, home, errors) if as_json else None)
+    if not yes:
+        _ask(plan, partial(_show, plan, home, errors) if as_json else None)
     done = remove_runs(home, plan)
     if as_json:
         console.write_json(_to_json(done, removed=True))
         return
     for run, reason in done.kept[len(plan.kept) :]:
         console.print(f"{run.name} stays: {reason}")
-    if left is not None:
-        console.print(f"the removal of {left.name} has ended")
     console.print(f"{_count(done.runs)} removed, {megabytes(done.bytes)} freed")
 
 
-def _show(plan: Plan, left: Note | None, home: Home, console: Terminal) -> None:
+def _show(plan: Plan, home: Home, console: Terminal) -> None:
     """Print what stays and why, and what goes."""
     for run, reason in plan.kept:
         console.print(f"{run.name} stays: {reason}")
@@ -78,10 +74,7 @@ def _show(plan: Plan, left: Note | None, home: Home, console: Terminal) -> None:
         console.print(
             f"{run.name}, {run.began.astimezone():%Y-%m-%d %H:%M}, {run.status}, {duration(run.seconds)}{registered}"
         )
-    if left is not None:
-        name = f"the removal of {left.name}" if left.name else "a removal that had removed nothing yet"
-        console.print(f"{name} was cut short, and is ended by this command")
-    if not plan.runs and left is None:
+    if not plan.runs:
         console.print("nothing to remove")
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 from mlops.doctor.finding import Finding
 from mlops.doctor.killed import check_runs
 from mlops.home.entries import find_odd
-from mlops.home.folder import REMOVING, Home
+from mlops.home.folder import Home
 from mlops.home.settings import check_place
-from rlft.errors import RlftError, StorageError
+from rlft.errors import StorageError
 
 
 def check_home(home: Home) -> Iterator[Finding]:
@@ -23,7 +22,6 @@ def check_home(home: Home) -> Iterator[Finding]:
     yield from check_runs(home)
     yield from _missed(home)
     yield from _checkpoints(home)
-    yield from _removal(home)
 
 
 def _moved(home: Home) -> Iterator[Finding]:
@@ -48,27 +46,6 @@ def _checkpoints(home: Home) -> Iterator[Finding]:
         what = f"{len({file.parent for file in files})} supervised stages were cut off or go on: {size:.1f} GiB in "
         fix = "`rlft resume` goes on with them; what is two weeks old is removed by the next one"
         yield Finding("ok", f"{what}{home.checkpoints}", fix)
-
-
-def _removal(home: Home) -> Iterator[Finding]:
-    """Say that a removal of runs was cut short; one that had removed nothing yet is undone."""
-    if not (home.root / REMOVING).is_file():
-        return
-    from mlops.removal.note import UnreadableNoteError
-    from mlops.removal.removing import put_back
-
-    try:
-        is_undone = put_back(home)
-    except UnreadableNoteError as error:
-        yield Finding("broken", f"{error.where}: {error.what}", error.fix)
-        return
-    except (RlftError, sqlite3.Error):  # it goes on, or cannot be undone
-        is_undone = False
-    if is_undone:
-        yield Finding("ok", "a removal was cut short that had removed nothing: the cache gives those results again")
-    else:
-        fix = "`rlft prune` ends it and removes nothing else"
-        yield Finding("warning", "a removal of runs was cut short: their files may lie here still", fix)
 
 
 def _size(file: Path) -> int:

@@ -1,7 +1,4 @@
-"""How old runs go.
+"""How old runs go: `plan` says what would go and why something stays, `removing` carries it out.
 
-- `plan`: what would go, and why something stays
-- `removing`: carrying it out, so that a kill in the middle leaves nothing half removed
-- `rows`: the rows of ZenML's and MLflow's databases
-- `note`: what is still to be done, for whoever comes after a kill
+Both ask ZenML and MLflow by their clients, which `mlops.stacks.stack.connect` must have connected.
 """

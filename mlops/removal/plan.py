@@ -5,40 +5,35 @@ A result that a run took from the cache belongs to all runs that use it, and goe
 
 from __future__ import annotations
 
+import json
 import os
-import sqlite3
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
-from uuid import UUID
 
-from mlops.home.databases import MLFLOW, ZENML, opened
+from mlops.home.databases import ZENML
 from mlops.home.folder import Home
 from mlops.runs.listed import ListedRun
-from rlft.errors import StorageError
 
-# Results of steps of these attempts that no step of another attempt has made or read.
-_OWN_ARTIFACTS = """
-SELECT DISTINCT id, uri FROM artifact_version WHERE id IN (
-  SELECT artifact_id FROM step_run_output_artifact AS used JOIN step_run ON step_run.id = used.step_id
-  WHERE step_run.pipeline_run_id IN (SELECT key FROM going))
-AND id NOT IN (
-  SELECT artifact_id FROM step_run_output_artifact AS used JOIN step_run ON step_run.id = used.step_id
-  WHERE step_run.pipeline_run_id NOT IN (SELECT key FROM going))
-AND id NOT IN (
-  SELECT artifact_id FROM step_run_input_artifact AS used JOIN step_run ON step_run.id = used.step_id
-  WHERE step_run.pipeline_run_id NOT IN (SELECT key FROM going))
-"""
 _MOVE = "remove the alias first, on the page of the model in MLflow (`rlft ui`), or let a newer version take it"
-_STORES = "zenml/local_stores"
-_LOGS = """
-SELECT uri FROM logs WHERE pipeline_run_id IN (SELECT key FROM going)
-OR step_run_id IN (SELECT id FROM step_run WHERE pipeline_run_id IN (SELECT key FROM going))
-"""
+PAGE = 1000  # of what ZenML lists
+_RUNS_AT_ONCE = 100  # in a question to SQLite, which joins at most 500 selections
+_OF_AN_ATTEMPT = (
+    ".json",
+    ".missed.json",
+    ".process.json",
+    ".artifacts.json",
+    ".calls",
+    ".evaluation.json",
+    ".replay.json",
+)
 
 
 @dataclass(slots=True)
@@ -46,7 +41,8 @@ class Plan:
     """What is to be removed: runs, paths of files and folders in the home, and the bytes that this frees.
 
     `kept` are the runs that were asked for and stay, each with the reason; `elsewhere` are places outside the home, of
-    which nothing is removed.
+    which nothing is removed. `artifacts` are the places of ZenML's artifacts that these runs alone have, by id, and
+    `mlflow_runs` and `models` those of MLflow's runs and logged models of which no registered version is made.
     """
 
     runs: list[ListedRun]
@@ -54,6 +50,9 @@ class Plan:
     paths: list[Path] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     bytes: int = 0
+    artifacts: dict[Any, str] = field(default_factory=dict)
+    mlflow_runs: dict[str, str] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
 
 
 def chosen_runs(runs: Sequence[ListedRun], *, keep_last: int | None, older_than: timedelta | None) -> list[ListedRun]:
@@ -78,73 +77,73 @@ def why_kept(run: ListedRun, *, resumable_too: bool) -> str | None:
 
 
 def make_plan(home: Home, asked: Iterable[ListedRun], *, resumable_too: bool) -> Plan:
-    """Plan the removal of these runs. Raises StorageError if ZenML's database cannot be read."""
+    """Plan the removal of these runs."""
     plan = Plan([])
     for run in asked:
         if reason := why_kept(run, resumable_too=resumable_too):
             plan.kept.append((run, reason))
         else:
             plan.runs.append(run)
-    if not plan.runs:
-        return plan
-    try:
-        with opened(ZENML.file(home)) as database:
-            own_artifacts(database, keys_of(plan.runs))
-            uris = places(home, database)
-        uris += _mlflow_folders(home, plan.runs)
-    except sqlite3.Error as cause:
-        raise StorageError(
-            f"what runs share cannot be known, as a database cannot be read: {cause}",
-            where=str(home.root),
-            fix="`rlft doctor` says what to do",
-        ) from cause
-    plan.paths, plan.elsewhere = within(home, uris)
-    plan.paths += [file for run in plan.runs for file in own_files(home, run)]
-    plan.bytes = freed_bytes(plan.paths)
+    if plan.runs:
+        plan.artifacts = _own_artifacts(plan.runs)
+        _note_mlflow(home, plan)
+        places = (place for found in (plan.artifacts, plan.models, plan.mlflow_runs) for place in found.values())
+        plan.paths, plan.elsewhere = within(home, places)
+        plan.paths += [file for run in plan.runs for file in own_files(home, run)]
+        plan.bytes = freed_bytes(plan.paths)
     return plan
 
 
-def keys_of(runs: Iterable[ListedRun]) -> list[str]:
-    """Return the ids of all attempts at runs, as ZenML's database has them."""
-    return [attempt.key for run in runs for attempt in run.attempts]
+def _own_artifacts(runs: Sequence[ListedRun]) -> dict[Any, str]:
+    """Return the places of what no step of another run has made or read, by ZenML's ids of these artifacts.
 
-
-def own_artifacts(database: sqlite3.Connection, keys: Sequence[str]) -> list[str]:
-    """Return the ids of the artifacts that go with these attempts, which stand in the table `going` from then on."""
-    database.execute("CREATE TEMP TABLE IF NOT EXISTS going (key TEXT PRIMARY KEY)")
-    database.execute("DELETE FROM going")
-    database.executemany("INSERT INTO going VALUES (?)", [(key,) for key in keys])
-    return [artifact for artifact, _ in database.execute(_OWN_ARTIFACTS)]
-
-
-def places(home: Home, database: sqlite3.Connection) -> list[str]:
-    """Return where ZenML keeps what goes with the attempts in `going`: artifacts, logs, and what kills have left."""
-    artifacts = [uri for _, uri in database.execute(_OWN_ARTIFACTS)]
-    return artifacts + [uri for (uri,) in database.execute(_LOGS)] + _left_by_kills(home, database)
-
-
-def _left_by_kills(home: Home, database: sqlite3.Connection) -> list[str]:
-    """Return folders that steps of the attempts in `going` had begun to write when their process was killed.
-
-    An output lies in `STORE/step/output/id of the step's run/…`. What is complete is an artifact, which others may use.
+    What a removal that was cut short has left, which is of no run, is among them.
     """
-    steps = database.execute("SELECT id FROM step_run WHERE pipeline_run_id IN (SELECT key FROM going)")
-    ids = {str(UUID(key)) for (key,) in steps}
-    named = {uri for (uri,) in database.execute("SELECT uri FROM artifact_version")}
-    outputs = (home.root / _STORES).glob("*/*/*")
-    begun = [folder / name for folder in outputs if folder.is_dir() for name in os.listdir(folder) if name in ids]
-    return [str(part) for folder in begun for part in folder.iterdir() if str(part) not in named]
+    from zenml.client import Client
+    from zenml.utils.pagination_utils import depaginate
+
+    client, own = Client(), dict[Any, str]()
+    going = {attempt.id for run in runs for attempt in run.attempts}
+    found = partial(depaginate, client.list_artifact_versions, size=PAGE)
+    before = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%d %H:%M:%S")  # a run may be making one now
+    own |= {each.id: each.uri for each in found(only_unused=True, created=f"lt:{before}")}
+    for attempt in going:
+        own |= {each.id: each.uri for each in found(pipeline_run=attempt)}
+    all_runs = depaginate(client.list_pipeline_runs, size=PAGE)
+    others = [str(run.id) for run in all_runs if str(run.id) not in going]
+    ids = f"oneof:{json.dumps([each.hex for each in own])}"
+    for start in range(0, len(others), _RUNS_AT_ONCE):
+        for shared in found(id=ids, pipeline_run=others[start : start + _RUNS_AT_ONCE]):
+            own.pop(shared.id, None)
+    return own
 
 
-_OF_AN_ATTEMPT = (
-    ".json",
-    ".missed.json",
-    ".process.json",
-    ".artifacts.json",
-    ".calls",
-    ".evaluation.json",
-    ".replay.json",
-)
+def _note_mlflow(home: Home, plan: Plan) -> None:
+    """Note in a plan what goes in MLflow: runs and logged models of which no registered version is made."""
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    client = MlflowClient(home.tracking_uri)
+    registered = _registered_places(client)
+    for run_id in dict.fromkeys(one for run in plan.runs for one in run.mlflow_runs):
+        with suppress(MlflowException):  # somebody has removed it in MLflow
+            info = client.get_run(run_id).info
+            for model in client.search_logged_models([info.experiment_id], f"source_run_id='{run_id}'"):
+                plan.models[model.model_id] = model.artifact_location.removesuffix("/artifacts")
+            plan.mlflow_runs[run_id] = (info.artifact_uri or "").removesuffix("/artifacts")
+    for found in (plan.models, plan.mlflow_runs):
+        for named in [one for one in found if any(one in place for place in registered)]:
+            del found[named]
+
+
+def _registered_places(client: Any) -> list[str]:
+    """Return where files of the registry's versions lie; an id of a run or a logged model that they are of is in it."""
+    found, token = [], None
+    while token != "":
+        page = client.search_model_versions(max_results=PAGE, page_token=token)
+        found += [f"{each.source} {client.get_model_version_download_uri(each.name, each.version)}" for each in page]
+        token = page.token or ""
+    return found
 
 
 def own_files(home: Home, run: ListedRun) -> list[Path]:
@@ -153,47 +152,6 @@ def own_files(home: Home, run: ListedRun) -> list[Path]:
     files = [home.root / "runs" / f"{one}{end}" for one in ids for end in _OF_AN_ATTEMPT]
     files += [file for one in ids for file in (home.root / "runs").glob(f"{one}-*.missed.json")]  # of an evaluation
     return [file for file in files if file.is_file()] + list(filter(Path.is_dir, [home.root / "runs" / run.name]))
-
-
-def _mlflow_folders(home: Home, runs: Iterable[ListedRun]) -> list[str]:
-    """Return the places of artifacts of MLflow runs, and of logged models that no registered version is made of."""
-    ids = [one for run in runs for one in run.mlflow_runs]
-    if not MLFLOW.file(home).is_file():
-        return []
-    with opened(MLFLOW.file(home)) as database:
-        there = [*unregistered_runs(database, ids), *unregistered_models(database, ids)]
-    return [uri.removesuffix("/artifacts") for _, uri in there if uri]
-
-
-def registered_places(home: Home) -> list[Path]:
-    """Return where files of versions in the registry lie, as far as these are paths on this machine."""
-    if not MLFLOW.file(home).is_file():
-        return []
-    with opened(MLFLOW.file(home)) as database:
-        uris = database.execute("SELECT source FROM model_versions UNION SELECT storage_location FROM model_versions")
-        return [path for (uri,) in uris if uri and (path := _local(uri)) is not None and path.is_absolute()]
-
-
-def unregistered_runs(database: sqlite3.Connection, ids: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (id, place) of those of these MLflow runs in whose artifacts no version of the registry lies."""
-    return database.execute(
-        f"SELECT run_uuid, artifact_uri FROM runs WHERE run_uuid IN ({', '.join('?' * len(ids))}) "
-        f"AND NOT EXISTS (SELECT 1 FROM model_versions WHERE {_NAMED_BY_A_VERSION.format('runs.run_uuid')})",
-        ids,
-    ).fetchall()
-
-
-_NAMED_BY_A_VERSION = "instr(coalesce(storage_location, ''), {0}) OR instr(coalesce(source, ''), {0})"
-
-
-def unregistered_models(database: sqlite3.Connection, mlflow_runs: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (id, place) of the logged models of MLflow runs of which no version of the registry is made."""
-    marks = ", ".join("?" * len(mlflow_runs))
-    return database.execute(
-        f"SELECT model_id, artifact_location FROM logged_models AS model WHERE source_run_id IN ({marks}) "
-        f"AND NOT EXISTS (SELECT 1 FROM model_versions WHERE {_NAMED_BY_A_VERSION.format('model.model_id')})",
-        mlflow_runs,
-    ).fetchall()
 
 
 def within(home: Home, uris: Iterable[str]) -> tuple[list[Path], list[str]]:

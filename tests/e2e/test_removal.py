@@ -14,15 +14,12 @@ from mlflow import MlflowClient
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home as Folder
 from mlops.home.processes import claimed
-from mlops.removal import removing as removal
-from mlops.removal.plan import make_plan
-from mlops.removal.removing import remove_runs
 from mlops.runs.listed import find_listed
 from mlops.runs.listing import list_runs
 from mlops.stored.rollouts import load_round, open_run
 from tests.e2e.conftest import TINY, Home
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 MANY = ["--set", "training.tasks_per_round=24"]  # so that most tokens are those of the rounds
 EVERY = [*MANY, "--set", "evaluation.validate_every=1", "--set", "policy.keep.last=2"]
 ONCE = [*MANY, "--set", "evaluation.validate_every=3", "--set", "policy.keep.last=1"]
@@ -77,32 +74,24 @@ def copied(shared, tmp_path) -> Folder:
 def assert_whole(home: Folder) -> None:
     """Whatever a database names is there, and whatever is there is named."""
     with closing(sqlite3.connect(home.root / ZENML.path)) as database:
-        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
         named = {Path(uri) for (uri,) in database.execute("SELECT uri FROM artifact_version")}
-        lost = database.execute(
-            "SELECT count(*) FROM run_metadata_resource WHERE resource_type = 'artifact_version' "
-            "AND resource_id NOT IN (SELECT id FROM artifact_version)"
-        ).fetchone()[0]
-    assert lost == 0
+        steps = {str(UUID(key)) for (key,) in database.execute("SELECT id FROM step_run")}
     assert [place for place in named if not place.is_dir()] == []
     [store] = [place for place in (home.root / "zenml/local_stores").iterdir() if place.name != "default_zen_store"]
     assert {place for place in store.glob("*/*/*/*") if any(place.rglob("*.*"))} == named
-    with closing(sqlite3.connect(home.root / ZENML.path)) as database:
-        steps = {str(UUID(key)) for (key,) in database.execute("SELECT id FROM step_run")}
     owners = {place.parent.name for place in store.glob("*/*/*/*")}
     assert owners - steps == {place.parent.name for place in named} - steps  # nothing that a kill left half written
-    with closing(sqlite3.connect(home.root / "mlflow.db")) as database:
-        runs = {run for (run,) in database.execute("SELECT run_uuid FROM runs")}
-        for table, column in (("metrics", "run_uuid"), ("params", "run_uuid"), ("tags", "run_uuid")):
-            assert {run for (run,) in database.execute(f"SELECT {column} FROM {table}")} <= runs
-        sources = database.execute("SELECT value FROM trace_request_metadata WHERE key = 'mlflow.sourceRun'")
-        assert {run for (run,) in sources} <= runs
-        versions = database.execute("SELECT storage_location FROM model_versions").fetchall()
+    client = MlflowClient(home.tracking_uri)
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    runs = {run.info.run_id for run in client.search_runs(experiments)}
+    traces = client.search_traces(locations=experiments, include_spans=False, max_results=500)
+    assert {trace.info.trace_metadata["mlflow.sourceRun"] for trace in traces} <= runs
+    versions = client.search_model_versions()
     assert len(versions) == 2
-    for (place,) in versions:
-        assert (Path(place.removeprefix("file://")) / "artifacts/policy/model/model.safetensors").is_file()
+    for version in versions:
+        place = Path(client.get_model_version_download_uri(version.name, version.version).removeprefix("file://"))
+        assert (place / "artifacts/policy/model/model.safetensors").is_file()
     assert {place.name for place in (home.root / "mlflow-artifacts").iterdir()} == runs | {"models"}
-    assert not (home.root / "removing.json").exists()
 
 
 def test_the_list_says_what_became_of_each_run(shared):
@@ -130,92 +119,67 @@ def test_what_has_an_alias_or_can_be_resumed_stays(shared):
     assert (refused.code, "give --yes" in refused.output) == (2, True)
 
 
-@pytest.mark.parametrize("cut_at", [None, "remove_from_zenml", "remove_from_mlflow", "_remove_path"])
-def test_a_removal_that_is_cut_short_anywhere_is_ended_by_the_next(copied, monkeypatch, cut_at):
-    def cut(*_):
-        raise KeyboardInterrupt
-
-    plan = make_plan(copied, [listed(copied, "first")], resumable_too=False)
-    assert [run.name for run in plan.runs] == ["first"]
-    kept = policies(copied)
-    if cut_at is not None:
-        with monkeypatch.context() as patched:
-            patched.setattr(removal, cut_at, cut)
-            with pytest.raises(KeyboardInterrupt):
-                remove_runs(copied, plan, settle=0)
-        assert (copied.root / "removing.json").is_file()
-        plan = make_plan(copied, [], resumable_too=False)  # as `rlft prune` alone would
-    remove_runs(copied, plan, settle=0)
+@pytest.mark.parametrize(
+    "kill_at",
+    [
+        "-",
+        "mlops.removal.removing:_remove_traces:1",
+        "mlops.removal.removing:_remove_from_zenml:1",
+        "os:unlink:8",
+    ],
+)
+def test_a_removal_that_is_killed_anywhere_is_ended_by_the_same_command(copied, tmp_path, kill_at):
+    home, kept = Home(tmp_path), policies(copied)
+    done = home.rlft("delete", "first", "--yes", kill_at=kill_at)
+    assert done.code == (0 if kill_at == "-" else -9), done.output
+    if kill_at != "-":
+        assert home.rlft("delete", "first", "--yes").code == 0
     assert_whole(copied)
     assert {run.name for run in list_runs(copied).runs} == {"second", "third"}
     assert policies(copied) == kept  # all of them are used by the others, through the cache
     assert load_round(open_run(copied, "second", None), "0").rewards is not None
-    with closing(sqlite3.connect(copied.root / ZENML.path)) as database:
-        heirs = database.execute(
-            "SELECT count(*) FROM step_run WHERE name = 'train_grpo_r000' AND status = 'completed'"
-        ).fetchone()
-    assert heirs == (1,)  # so that a later run still finds the round in the cache
-
-
-@pytest.mark.parametrize(
-    "kill_at",
-    [
-        "mlops.removal.note:Note.write:1",
-        "mlops.removal.removing:remove_from_mlflow:1",
-        "os:unlink:8",
-    ],
-)
-def test_rlft_delete_that_is_killed_anywhere_is_ended_by_the_next_prune(copied, tmp_path, kill_at):
-    home = Home(tmp_path)
-    killed = home.rlft("delete", "first", "--yes", kill_at=kill_at)
-    assert killed.code == -9, killed.output
-    again = home.rlft("delete", "first", "--yes")  # the same command, as a user would; the run may be gone by now
-    assert again.code == 0 or "first" in again.output
-    ended = home.rlft("prune", "--keep-last", "1000", "--yes")
-    assert ended.code == 0, ended.output
-    assert_whole(copied)
-    assert {run.name for run in list_runs(copied).runs} == {"second", "third"}
     assert home.rlft("doctor", "--verify").code == 0
 
 
-def test_a_run_that_another_process_goes_on_with_stays(copied):
-    plan = make_plan(copied, [listed(copied, "first")], resumable_too=False)
+def test_a_run_that_another_process_goes_on_with_stays(copied, tmp_path):
     before = sorted(copied.root.rglob("*.parquet"))
     with claimed(copied, "first", None):  # as `rlft resume first` does
-        [(run, reason)] = remove_runs(copied, plan, settle=0).kept
-    assert (run.name, reason) == ("first", f"process {os.getpid()} has begun first or goes on with it")
+        said = Home(tmp_path).rlft("delete", "first", "--yes").output
+    assert f"first stays: process {os.getpid()} has begun first or goes on with it" in said
     assert sorted(copied.root.rglob("*.parquet")) == before
 
 
-def test_what_a_run_takes_from_the_cache_during_the_removal_stays(copied, monkeypatch):
-    [file] = [file for file in policies(copied) if "train_grpo_r000" in str(file)]
-    with closing(sqlite3.connect(copied.root / ZENML.path)) as database:
-        (artifact,) = database.execute(
-            "SELECT id FROM artifact_version WHERE uri = ?", (str(file.parents[2]),)
-        ).fetchone()
-        database.execute(
-            "DELETE FROM step_run_output_artifact WHERE artifact_id = ? AND step_id NOT IN "
-            "(SELECT id FROM step_run WHERE status = 'completed')",
-            (artifact,),
-        )
-        database.execute("DELETE FROM step_run_input_artifact WHERE artifact_id = ?", (artifact,))
-        (step,) = database.execute(
-            "SELECT step_run.id FROM step_run JOIN pipeline_run ON pipeline_run.id = "
-            "pipeline_run_id WHERE pipeline_run.name = 'third' LIMIT 1"
-        ).fetchone()
-        database.commit()
-    plan = make_plan(copied, [listed(copied, "first")], resumable_too=False)
-    assert file.parents[2] in plan.paths
+TAKES = """
+import json, sqlite3, sys
+from uuid import UUID
+from mlops.home.databases import ZENML
+from mlops.home.folder import find_home
+from mlops.removal import plan, removing
+from mlops.runs.listing import list_runs
 
-    def take(_):
-        with closing(sqlite3.connect(copied.root / ZENML.path)) as database:
-            database.execute("INSERT INTO step_run_output_artifact VALUES ('policy', ?, ?)", (step, artifact))
-            database.commit()
+home, going = find_home(), [run for run in list_runs(find_home()).runs if run.name == "second"]
+planned = plan.make_plan(home, going, resumable_too=True)
+artifact = next(key for key, place in planned.artifacts.items() if "/decide_promotion/" in place)
+[third] = client.list_pipeline_runs(name="third")
+step = client.list_run_steps(pipeline_run_id=third.id, size=1)[0]
 
-    monkeypatch.setattr(removal.time, "sleep", take)
-    remove_runs(copied, plan)
-    assert file.is_file()
-    assert [run.name for run in list_runs(copied).runs] == ["third", "second"]
+def take(seconds):  # as a run does that has just taken a result from the cache
+    with sqlite3.connect(ZENML.file(home)) as database:
+        row = (artifact.hex, step.id.hex)
+        database.execute("INSERT INTO step_run_output_artifact VALUES ('policy', ?, ?)", row[::-1])
+
+removing.time.sleep = take
+removing.remove_runs(home, planned)
+print(json.dumps([planned.artifacts[artifact], len(planned.artifacts)]))
+"""
+
+
+def test_what_a_run_takes_from_the_cache_during_the_removal_stays(copied, tmp_path):
+    MlflowClient(copied.tracking_uri).delete_registered_model_alias("tiny", "challenger")
+    place, count = Home(tmp_path).query(TAKES)
+    assert count > 1
+    assert any(Path(place).rglob("*.json"))
+    assert {run.name for run in list_runs(copied).runs} == {"first", "third"}
 
 
 def test_a_run_goes_on_whose_rounds_came_from_one_that_was_removed(copied, tmp_path):

@@ -10,11 +10,10 @@ import pytest
 from cli.prune import read_age
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home
-from mlops.removal.note import Note, unfinished_removal
 from mlops.removal.plan import chosen_runs, freed_bytes, why_kept, within
 from mlops.runs.listed import Attempt, ListedRun, find_listed
 from mlops.summary.summary import Summary
-from rlft.errors import RlftError, StorageError
+from rlft.errors import RlftError
 
 
 def run(name, days=0.0, status="improved", summary=None, **more):
@@ -117,13 +116,3 @@ def test_bytes_are_counted_by_file_and_not_by_name(tmp_path):
     assert freed_bytes([tmp_path / "a", tmp_path / "b"]) == 110
     assert freed_bytes([tmp_path / "a", tmp_path / "b", tmp_path / "kept"]) == 1110
     assert freed_bytes([tmp_path / "a/own"]) == 10
-
-
-def test_the_note_of_a_removal_comes_back_as_it_was(tmp_path):
-    home = Home(tmp_path)
-    assert unfinished_removal(home) is None
-    Note(["k"], "name", ["m"], ["a/b"]).write(home)
-    assert unfinished_removal(home) == Note(["k"], "name", ["m"], ["a/b"])
-    (tmp_path / "removing.json").write_text("{")
-    with pytest.raises(StorageError, match="cannot be read"):
-        unfinished_removal(home)
