@@ -10,7 +10,6 @@ import typer
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import console, errors
-from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from rlft.errors import RlftError
 from rlft.gates.looks import CHOOSING
@@ -48,7 +47,6 @@ def compare(
             what = _TOO_FEW[len(runs)] if len(runs) < 2 else f"{len(runs)} runs are given"
             raise RlftError(what, where="RUN", fix=f"name two to {_MOST_RUNS} runs; `rlft runs` lists them")
         home = find_home()
-        check_entries(home)
         from cli.compared import show_comparison
         from mlops.stored.contrast import stored_runs
         from mlops.stored.contrasted import make_comparison

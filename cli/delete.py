@@ -10,7 +10,6 @@ from cli.guard import guarded
 from cli.options import DryRun, ResultAsJson, Verbose, Yes
 from cli.removing import find_one, removable_runs, remove
 from mlops.display.terminal import console
-from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 
 
@@ -27,7 +26,6 @@ def delete(
     """
     with guarded(verbose, None):
         home = find_home()
-        check_entries(home)
         there = removable_runs(home)
         asked = {run.name: run for run in (find_one(there, name) for name in runs)}
         remove(home, list(asked.values()), console, resumable_too=True, dry_run=dry_run, yes=yes, as_json=as_json)

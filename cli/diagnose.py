@@ -11,7 +11,6 @@ import typer
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import console, styled
-from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.summary.headline import in_words
 
@@ -33,7 +32,6 @@ def diagnose(
     """
     with guarded(verbose, None):
         home = find_home()
-        check_entries(home)
         from mlops.stored.diagnosis import stored_change, stored_history
         from mlops.stored.rollouts import open_run
         from rlft.diagnosis import diagnose as find

@@ -13,7 +13,6 @@ from cli.guard import guarded
 from cli.options import Overrides, Verbose
 from cli.start import check_start
 from mlops.display.terminal import console, errors
-from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from rlft.config import Config
 from rlft.config.file import load_config
@@ -51,7 +50,6 @@ def estimate(
     """
     with guarded(verbose, None):
         home = find_home()
-        check_entries(home)
         schedule = _schedule_of(config)
         settings = _settings_of(config, schedule, overrides or [])
         check_start(settings, home, stack=None)

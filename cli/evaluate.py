@@ -13,7 +13,6 @@ import typer
 from cli.guard import guarded
 from cli.options import Overrides, Stack, Summary, SummaryAsJson, Verbose
 from cli.start import check_kept, say_start
-from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from rlft.errors import ConfigError
 
@@ -68,7 +67,6 @@ def evaluate(
         if cache_endpoint:
             settings = settings.model_copy(update={"cache_endpoint": True})
         say_start(settings.name)
-        check_entries(home)
         check_kept(home)
         from mlops.stacks.stack import connect
 

@@ -134,10 +134,9 @@ def _tell_unexpected(error: BaseException, home: Home, resume: str | None) -> No
     from rlft.contract.faults import described
 
     trace = keep_trace(error)
-    told = explained(home, error)
-    for each in told:
-        errors.print(styled("error", "red"), hide(str(each)))
-    if not told:
+    if told := explained(home, error):
+        errors.print(styled("error", "red"), hide(str(told)))
+    else:
         errors.print(styled("unexpected error", "red"), described(error))
     goes_on = f"; `{resume}` goes on from there" if resume else ""
     errors.print(f"  the whole trace is in {trace}{goes_on}")

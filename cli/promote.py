@@ -15,7 +15,6 @@ from cli.result import run_id_of
 from cli.resume import claim_early
 from cli.start import check_kept, say_start
 from mlops.display.terminal import console, errors, styled
-from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
 from mlops.summary.file import read_summary
@@ -45,7 +44,6 @@ def promote(
     """
     with guarded(verbose, summary) as begun, ExitStack() as held:
         home = find_home()
-        check_entries(home)
         check_kept(home)
         held_name = claim_early(home, run, stack, held)
         say_start(held_name or run)

@@ -12,7 +12,6 @@ from cli.guard import guarded
 from cli.options import DryRun, ResultAsJson, Verbose, Yes
 from cli.removing import removable_runs, remove
 from mlops.display.terminal import console
-from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.removal.plan import chosen_runs
 from rlft.errors import RlftError
@@ -39,7 +38,6 @@ def prune(
     """
     with guarded(verbose, None):
         home = find_home()
-        check_entries(home)
         if keep_last is None and older_than is None:
             fix = "give --keep-last 10 or --older-than 30d, and --dry-run first"
             raise RlftError("it is not said what is old", where="rlft prune", fix=fix)

@@ -41,7 +41,8 @@ def remove(
     from mlops.removal.removing import remove_runs
     from mlops.stacks.stack import connect
 
-    connect(home, None)
+    if asked:
+        connect(home, None)
     plan = make_plan(home, asked, resumable_too=resumable_too)
     if not as_json:
         _show(plan, home, console)

@@ -16,7 +16,6 @@ from cli.result import show_ui, shown
 from cli.resume import claim_early
 from cli.start import check_kept, say_start
 from mlops.display.terminal import console, styled
-from mlops.home.entries import check_entries
 from mlops.home.folder import Home
 from mlops.ids import resumed_name
 from mlops.runs.labels import Labels, make_labels, refuse_taken
@@ -37,7 +36,6 @@ def open_home(home: Home, run: str, stack: str | None, held: ExitStack) -> str:
 
     Returns where MLflow is, as a pipeline is given it. Raises RlftError if the home has no such run, or if it goes on.
     """
-    check_entries(home)
     check_kept(home)
     claim_early(home, run, stack, held)
     say_start(f"the replay of {run}")

@@ -11,7 +11,6 @@ import typer
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import console
-from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
 from rlft.files import why_not_writable
@@ -30,7 +29,6 @@ def report(
         if to is not None:
             _check_target(to)  # before anything is looked up
         home = find_home()
-        check_entries(home)
         from mlops.stored.report import make_report
         from mlops.stored.rollouts import open_run
         from rlft.files import write_file

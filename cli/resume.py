@@ -15,7 +15,6 @@ from cli.lost_weights import with_weights
 from cli.options import Stack, Summary, SummaryAsJson, Verbose
 from cli.result import finish, run_id_of
 from cli.start import check_kept, say_start
-from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
 from mlops.runs.listed import find_listed
@@ -46,7 +45,6 @@ def resume(
     """
     with guarded(verbose, summary) as begun, ExitStack() as held:
         home = find_home()
-        check_entries(home)
         check_kept(home)
         say_start((held_name := claim_early(home, run, stack, held)) or run)
         from mlops.stacks.stack import connect

@@ -28,7 +28,6 @@ from cli.result import finish, run_id_of
 from cli.start import check_start, say_start, tell_dead
 from cli.sweep import run_sweep
 from cli.variation import Sweep
-from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
 from mlops.runs.commits import users_commits
@@ -63,7 +62,6 @@ def run(
             given = Sweep(config, sweep, overrides or [], stack, no_cache, name, note, tags or [], verbose, as_json)
             run_sweep(given, summary)
         home = find_home()
-        check_entries(home)
         settings = load_config(config, overrides)
         say_start(settings.name)
         check_start(settings, home, stack=stack)

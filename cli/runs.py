@@ -13,7 +13,6 @@ from rich.table import Table
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import Terminal, console, errors, styled
-from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.runs.listed import ListedRun
 from mlops.runs.listing import Listing, list_runs, to_json
@@ -36,7 +35,6 @@ def runs(
     """List the runs in .rlft/: when they began, what became of them, what they gained and cost, and their versions."""
     with guarded(verbose, None):
         home = find_home()
-        check_entries(home)
         listing = list_runs(home) if stack is None else _on_stack(home, stack, limit)
         for problem in (*listing.problems, *listing.damaged):
             errors.print(styled("warning", "yellow"), problem)

@@ -9,10 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from mlops.home.databases import ZENML
-from mlops.home.faults import find_faults
 from mlops.home.folder import Home
-from mlops.home.settings import settings_file
 from mlops.stacks.away import server_error
 from rlft.errors import MemoryShortError, RlftError, StackError, StorageError
 from rlft.shortage import SAID, shortage_of
@@ -67,13 +64,10 @@ def _library(error: BaseException | None) -> str:
 def _is_gone(home: Home) -> bool:
     """Return whether the home is no longer there, although this process has used it.
 
-    A home that has lost only the database of ZenML is damaged: `mlops.home.faults` has the way on. One that was deleted
-    may have folders of artifacts again, as ZenML makes those that it writes to, but not the settings of its start.
+    ZenML makes folders of artifacts that it writes to again.
     """
     used = Path(os.environ.get("ZENML_LOCAL_STORES_PATH", "")).is_relative_to(home.root)
-    if not used or ZENML.file(home).exists():
-        return False
-    return not settings_file(home).exists() or not find_faults(home, [ZENML])
+    return used and not home.note.exists()
 
 
 def _full_place(home: Home) -> str:

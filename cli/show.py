@@ -14,7 +14,6 @@ from rich.table import Table
 from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
 from mlops.display.terminal import console, styled
-from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 
 _WIDE = 120  # columns of a terminal in which the list has room for more than the result
@@ -62,7 +61,6 @@ def show(
     """
     with guarded(verbose, None):
         home = find_home()
-        check_entries(home)
         from mlops.stored.rollouts import load_round, open_run
 
         scored = load_round(open_run(home, run, stack), round)

@@ -15,7 +15,6 @@ from cli.result import drawn
 from cli.start import check_start, say_start
 from cli.variation import INTERRUPTED, Sweep, run_variation, texts_of
 from mlops.display.terminal import console, errors
-from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.runs.labels import make_labels, refuse_taken
 from mlops.runs.naming import default_name, hold_free, run_called
@@ -37,7 +36,6 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
     of the first run that did not end with 0. A signal ends the run that goes on, and with it the sweep.
     """
     home = find_home()
-    check_entries(home)
     varied = variations(sweep.sweeps)
     settings = _checked(home, sweep, varied)
     own, names = _names(sweep, settings.name, varied)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from rlft.errors import RlftError
 
@@ -31,7 +30,6 @@ class Reviewed:
 def open_run(run: str, stack: str | None) -> Reviewed:
     """Find a run by its id or name. Raises RlftError for one that is not there, or that MLflow does not know."""
     home = find_home()
-    check_entries(home)
     from mlops.stacks.stack import connect
 
     address = connect(home, stack)

@@ -1,8 +1,7 @@
-"""The two databases of a home, ZenML's and MLflow's: whether they are whole, found out without importing either."""
+"""The two databases of a home, ZenML's and MLflow's."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -10,10 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlops.home.folder import Home
-
-_ENDED = {"completed", "failed", "cached", "stopped"}  # ZenML's states of a run that does not go on
-_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_SECONDS = 1.0  # to wait for a database that another process has locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +57,3 @@ def opened(file: Path, mode: str = "ro", seconds: float = 30.0) -> Iterator[sqli
     with closing(sqlite3.connect(address, uri=True, timeout=seconds, isolation_level=None)) as database:
         database.execute("PRAGMA foreign_keys = ON")  # as ZenML does: what belongs to a row goes with it
         yield database
-
-
-def complaint(file: Path) -> str | None:
-    """Return what is wrong with a database; `None` if nothing is found, or if it cannot be read for other reasons.
-
-    Every page is read, a megabyte in about two milliseconds.
-    """
-    if not file.stat().st_size:
-        return "it is empty"
-    # Where that is allowed what a killed process began to write is taken back.
-    mode = "rw" if os.access(file, os.W_OK) and os.access(file.parent, os.W_OK) else "ro"
-    try:
-        with opened(file, mode, _SECONDS) as database:
-            [said] = database.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.Error as cause:
-        return str(cause) if cause.sqlite_errorcode & 0xFF in _DAMAGE else None
-    return None if said == "ok" else str(said).replace("*** in database main ***\n", "")
-
-
-def all_runs_ended(home: Home) -> bool:
-    """Return whether ZenML's database says of every run that it has ended; `False` also if it cannot be read quickly.
-
-    ZenML itself takes seconds to import; whoever must know more asks it.
-    """
-    try:
-        with opened(ZENML.file(home), seconds=_SECONDS) as database:
-            found = {status for (status,) in database.execute("SELECT DISTINCT status FROM pipeline_run")}
-    except sqlite3.Error:
-        return False
-    return found <= _ENDED

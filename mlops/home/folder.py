@@ -14,8 +14,7 @@ from rlft.errors import StorageError
 from rlft.files import PARTIAL, make_private
 
 logger = logging.getLogger(__name__)
-LOCK, REMOVING = "stores.lock", "removing.json"
-MAKING = "making-"  # what the names of folders begin with in which databases are made; a process id follows
+LOCK, NOTE, REMOVING = "stores.lock", "home.json", "removing.lock"
 SCHEDULES, LOGS = "schedules", "logs"  # the folder of schedules, and in it that of what their processes print
 RESULTS = (SCHEDULES, "results")  # where scheduled runs leave their summaries
 _NAME, _GITIGNORE, _VARIABLE = ".rlft", ".gitignore", "RLFT_HOME"
@@ -24,9 +23,8 @@ _DEMO = {"demo.json", "demo.json.partial"}  # what `make demo` puts into a home
 # All that rlft and the databases' own journals put there.
 _CONTENTS = {
     _GITIGNORE, LOCK, "aliases.lock", "backups", "before-move", "checkpoints", "damaged", "judges", "logs",
-    "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", REMOVING,
-    f"{REMOVING}.lock", f"{REMOVING}.partial", "runs", SCHEDULES, "scratch", "serve-engine", "unfinished.json",
-    "unfinished.json.partial", "zenml",
+    "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", NOTE, REMOVING,
+    "removing.json", "removing.json.lock", "runs", SCHEDULES, "scratch", "serve-engine", "zenml",
 }  # fmt: skip
 
 
@@ -40,6 +38,11 @@ class Home:
     def tracking_uri(self) -> str:
         """The address of the MLflow database in this folder."""
         return f"sqlite:///{self.root / 'mlflow.db'}"
+
+    @property
+    def note(self) -> Path:
+        """The file that says that the databases are made, in which place, and in which format."""
+        return self.root / NOTE
 
     @property
     def mlflow_artifacts(self) -> Path:
@@ -105,24 +108,20 @@ class Home:
         """Return whether nothing but rlft uses the folder."""
         if self.root.name == _NAME or not self.root.exists():
             return True
-        return all(
-            entry.name in _CONTENTS | _DEMO or is_making(entry) or _HALF.fullmatch(entry.name)
-            for entry in self.root.iterdir()
-        )
-
-
-def is_making(entry: Path) -> bool:
-    """Return whether this is a folder in which databases are made, and not one of the user's (`making-of`)."""
-    return bool(re.fullmatch(rf"{MAKING}[0-9]+", entry.name)) and entry.is_dir() and not entry.is_symlink()
+        return all(entry.name in _CONTENTS | _DEMO or _HALF.fullmatch(entry.name) for entry in self.root.iterdir())
 
 
 def find_home() -> Home:
     """Return the home: the environment variable `RLFT_HOME`, else `.rlft` in the working directory.
 
-    Raises StorageError where that cannot be told, as the working directory was removed.
+    Raises StorageError where that cannot be told, as the working directory was removed, or if it is no folder.
     """
     try:
-        return Home(Path(os.environ.get(_VARIABLE) or _NAME).resolve())
+        root = Path(os.environ.get(_VARIABLE) or _NAME).resolve()
+        if root.exists() and not (root.is_dir() and os.access(root, os.R_OK | os.X_OK)):
+            fix = "make it a folder that you can read, or set RLFT_HOME to another one"
+            raise StorageError("this is no folder that can be read", where=str(root), fix=fix)
+        return Home(root)
     except FileNotFoundError as cause:
         fix = "go to another one, or set RLFT_HOME to an absolute path"
         raise StorageError("the working directory was removed", where="RLFT_HOME", fix=fix) from cause

@@ -60,7 +60,7 @@ def removal_lock(home: Home) -> AbstractContextManager[None]:
         what = f"{holder} removes runs of this home"
         return StorageError(what, where=str(home.root), fix="wait until it has ended")
 
-    return locked(home.root / f"{REMOVING}.lock", seconds=0, refused=refused)
+    return locked(home.root / REMOVING, seconds=0, refused=refused)
 
 
 def _taken(lock: IO[str], seconds: float) -> bool:
@@ -95,15 +95,3 @@ def _holder(lock: IO[str]) -> str:
     text = lock.read().strip()
     # One that has ended may have left the lock to its children.
     return f"process {text}" if text.isdecimal() and psutil.pid_exists(int(text)) else "another process"
-
-
-def holders_of(file: Path) -> list[int]:
-    """Return the ids of other processes that hold a lock of SQLite on a file; none where the kernel does not tell."""
-    try:
-        inode = str(file.stat().st_ino)
-        lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    except OSError:
-        return []
-    # `1: POSIX ADVISORY WRITE 1234 08:01:5678 0 EOF`; a lock that is waited for has `->` behind the number.
-    found = {int(line[4]) for line in lines if line[1] == "POSIX" and line[5].split(":")[-1] == inode}
-    return sorted(found - {os.getpid()})

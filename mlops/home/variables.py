@@ -36,7 +36,9 @@ def use_own_setup(home: Home) -> None:
     home.make()
     try:
         (home.root / "zenml").mkdir(exist_ok=True)
-        _opt_out(home.root / "zenml" / "config.yaml")
+        settings = home.root / "zenml" / "config.yaml"
+        if not settings.exists():  # for ZenML's own commands
+            write_file(settings, "analytics_opt_in: false\n")
         os.environ["ZENML_CONFIG_PATH"] = str(_settings_of_process(home))
     except OSError as cause:
         raise StorageError(
@@ -53,19 +55,10 @@ def use_own_setup(home: Home) -> None:
         os.environ.pop(name, None)
 
 
-def _opt_out(config: Path) -> None:
-    """Turn telemetry off in settings that an earlier version of rlft made, so that ZenML's own commands send none."""
-    if config.is_file() and os.access(config.parent, os.W_OK):
-        text = config.read_text(encoding="utf-8")
-        if (off := text.replace("analytics_opt_in: true", "analytics_opt_in: false")) != text:
-            write_file(config, off)
-
-
 def _settings_of_process(home: Home) -> Path:
-    """Return a folder with a copy of ZenML's settings, which ZenML writes again whenever it starts.
+    """Return a folder for ZenML's settings, which it writes whenever it starts, neither at once nor under a lock.
 
-    It does so neither at once nor under a lock: of two processes with the same file one may read nothing, and a kill at
-    that moment would leave nothing. The folder goes with the process, or after a kill with a later one.
+    All that they need is in the environment. The folder goes with the process, or after a kill with a later one.
     """
     parent = home.root / "scratch"
     if os.access(home.root, os.W_OK):
@@ -73,11 +66,9 @@ def _settings_of_process(home: Home) -> Path:
     else:  # an archive
         parent = Path(tempfile.gettempdir())
     remove_left_behind("zenml", parent)
-    copy = Path(tempfile.mkdtemp(prefix=folder_prefix("zenml"), dir=parent))
-    atexit.register(shutil.rmtree, copy, ignore_errors=True)
-    if (own := home.root / "zenml" / "config.yaml").is_file():
-        shutil.copyfile(own, copy / "config.yaml")
-    return copy
+    folder = Path(tempfile.mkdtemp(prefix=folder_prefix("zenml"), dir=parent))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def quieten(verbose: bool) -> None:

@@ -125,7 +125,7 @@ def _remove_from_zenml(home: Home, plan: Plan, settle: float) -> None:
             _remove_path(home, str(seal))
         client.delete_artifact_version(artifact.id)
     # What a step had begun to write when its process was killed lies in STORE/STEP/OUTPUT/ID OF THE STEP'S RUN.
-    for folder in (home.root / "zenml/local_stores").glob("*/*/*"):
+    for folder in (home.root / "zenml/local_stores").glob("*/*/*/*"):
         if folder.name in steps and not client.list_artifact_versions(uri=f"startswith:{folder}/", size=1):
             _remove_path(home, str(folder))
 

@@ -13,7 +13,6 @@ from cli.app import app
 @pytest.mark.parametrize("split", ["gate", "test"])
 def test_whoever_looks_at_the_gate_is_told_to_choose_by_validation(monkeypatch, split):
     monkeypatch.setattr("cli.compare.find_home", lambda: None)
-    monkeypatch.setattr("cli.compare.check_entries", lambda home: None)
     monkeypatch.setattr("mlops.stored.rollouts.open_run", lambda home, run, stack: None)
     monkeypatch.setattr("mlops.stored.contrast.stored_runs", lambda runs, split: {})
     monkeypatch.setattr("mlops.stored.contrasted.make_comparison", lambda runs, split, tasks: {"split": split})

@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 from cli import app as cli
 from cli.removing import remove
 from mlops.display import terminal
-from mlops.home.databases import DATABASES, MLFLOW, ZENML
+from mlops.home.databases import DATABASES
 from mlops.home.folder import Home
 from mlops.home.locks import removal_lock
 from mlops.removal import removing as removal
 from mlops.removal.plan import Plan
 from mlops.runs.listed import Attempt, ListedRun
 from rlft.errors import StorageError
-from tests.mlops.home.making import make_databases
+from tests.mlops.home.making import finish
 
 
 @pytest.fixture
@@ -35,14 +35,15 @@ def rlft(tmp_path, monkeypatch):
 @pytest.mark.parametrize("database", DATABASES, ids=lambda database: database.name)
 @pytest.mark.parametrize("command", [("delete", "first", "--yes"), ("prune", "--keep-last", "0", "--yes")])
 def test_a_home_with_a_damaged_database_is_left_as_it_is(rlft, tmp_path, database, command):
-    home = Home(tmp_path / ".rlft")
-    make_databases(home, DATABASES)
+    finish(home := Home(tmp_path / ".rlft"))
+    (home.root / "zenml/local_stores/1-2-3-4-5").mkdir()
+    (home.root / "mlflow-artifacts/1").mkdir(parents=True)
     file = database.file(home)
     file.write_bytes(bytes(6) + file.read_bytes()[6:])
-    before = {one.file(home): one.file(home).read_bytes() for one in (ZENML, MLFLOW)}
+    before = {one.file(home): one.file(home).read_bytes() for one in DATABASES}
     done = rlft(*command)
     assert done.exit_code == 1
-    assert f"error {file}: this database is damaged: file is not a database" in done.output
+    assert f"{file} is damaged" in done.output
     assert {file: file.read_bytes() for file in before} == before
 
 

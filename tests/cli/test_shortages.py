@@ -9,10 +9,7 @@ from urllib3.exceptions import MaxRetryError
 
 from cli import shortages
 from cli.shortages import shortage_error
-from mlops.home.databases import ZENML
-from mlops.home.faults import explained
 from mlops.home.folder import Home
-from mlops.home.settings import settings_file
 
 RESUME = "rlft resume a"
 
@@ -21,8 +18,8 @@ RESUME = "rlft resume a"
 def home(tmp_path, monkeypatch):
     """A home whose ZenML this process uses."""
     home = Home(tmp_path / ".rlft")
-    (home.root / ZENML.path).parent.mkdir(parents=True)
-    (home.root / ZENML.path).touch()
+    home.root.mkdir()
+    home.note.touch()
     monkeypatch.setenv("ZENML_LOCAL_STORES_PATH", str(home.root / "zenml"))
     return home
 
@@ -54,28 +51,13 @@ def test_temporary_files_without_a_place(home, monkeypatch):
 
 
 def test_a_home_that_was_deleted(home, monkeypatch):
-    (home.root / ZENML.path).unlink()
+    home.note.unlink()
+    (home.root / "zenml" / "local_stores" / "0a1b-2c-3d-4e-5f").mkdir(parents=True)  # ZenML has written again
     error = shortage_error(KeyError("whatever it led to"), home, RESUME)
     assert error.what == "the folder of the runs was deleted or moved while the run went on"
     assert shortage_error(KeyError("no run had begun"), home, None) is None
     monkeypatch.setenv("ZENML_LOCAL_STORES_PATH", "/elsewhere")  # the user's own ZenML: on a stack
     assert shortage_error(KeyError("another"), home, RESUME) is None
-
-
-def test_artifacts_that_are_written_after_a_home_was_deleted_do_not_make_it_one_again(home):
-    (home.root / ZENML.path).unlink()
-    (home.root / "zenml" / "local_stores" / "0a1b-2c-3d-4e-5f").mkdir()
-    error = shortage_error(OSError("attempt to write a readonly database"), home, RESUME)
-    assert error.what == "the folder of the runs was deleted or moved while the run went on"
-
-
-def test_a_home_that_has_lost_only_its_database_is_left_to_the_faults(home):
-    (home.root / ZENML.path).unlink()
-    (home.root / "zenml" / "local_stores" / "0a1b-2c-3d-4e-5f").mkdir()  # artifacts of a run
-    settings_file(home).write_text("as the start has made them")
-    lost = ValueError("no such table: step_run")
-    assert shortage_error(lost, home, RESUME) is None
-    assert [error.where for error in explained(home, lost)] == [str(ZENML.file(home))]
 
 
 def test_what_is_no_shortage_is_left_to_others(home):

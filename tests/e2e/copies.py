@@ -14,7 +14,6 @@ from types import SimpleNamespace
 
 from mlops.home.databases import DATABASES
 from mlops.home.folder import Home, find_home
-from mlops.home.settings import settings_file
 
 _PATHS = (
     ("artifact_version", "uri"),
@@ -40,9 +39,8 @@ def copy_home(was: Path, root: Path) -> None:
                         for old, new in ((was.as_uri(), root.as_uri()), (was, root)):
                             changed = f"UPDATE {table} SET {column} = replace({column}, ?, ?)"
                             opened.execute(changed, (f"{old}/", f"{new}/"))
-    settings = settings_file(Home(root))
-    if settings.is_file():
-        settings.write_text(settings.read_text().replace(f"{was}/", f"{root}/"))
+    if (note := Home(root).note).is_file():
+        note.write_text(note.read_text().replace(f'"{was}"', f'"{root}"'))
 
 
 def leave_home_out() -> None:

@@ -61,9 +61,7 @@ def test_a_wide_home_of_before_is_narrowed(tmp_path):
         assert mode(root) == 0o700
 
 
-@pytest.mark.parametrize(
-    "inside", ["stores.lock", "unfinished.json", "unfinished.json.partial", "demo.json", "demo.json.partial"]
-)
+@pytest.mark.parametrize("inside", ["stores.lock", "home.json", "removing.lock", "demo.json", "demo.json.partial"])
 def test_every_file_that_rlft_puts_there_is_known(tmp_path, inside):
     (tmp_path / "zenml").mkdir()
     (tmp_path / inside).touch()
@@ -103,14 +101,6 @@ def test_a_folder_that_holds_more_than_runs_is_left_as_it_is_and_said(tmp_path, 
     assert "can be read by others, and holds more than runs" in caplog.text
 
 
-@pytest.mark.parametrize(("name", "is_own"), [("making-12", True), ("making-of", False)])
-def test_a_folder_in_which_databases_are_made_is_known_by_its_whole_name(tmp_path, name, is_own):
-    (tmp_path / name).mkdir()
-    tmp_path.chmod(0o755)
-    Home(tmp_path).make()
-    assert mode(tmp_path) == (0o700 if is_own else 0o755)
-
-
 def test_someone_elses_folder_is_not_changed_and_said(tmp_path, monkeypatch, caplog):
     root = tmp_path / ".rlft"
     root.mkdir(mode=0o755)
@@ -148,21 +138,29 @@ def test_a_run_of_its_own_makes_its_home(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("is_archive", [False, True])
-def test_the_settings_are_copied_since_zenml_writes_them(tmp_path, monkeypatch, is_archive):
+def test_each_process_has_a_folder_of_its_own_for_what_zenml_writes(tmp_path, monkeypatch, is_archive):
     monkeypatch.setattr(os, "environ", dict(os.environ))
     root = tmp_path / ".rlft"
     (root / "zenml").mkdir(parents=True)
-    (root / "zenml" / "config.yaml").write_text("version: 1")
     if is_archive:
         monkeypatch.setattr(os, "access", lambda path, mode: root not in (path, *path.parents))  # root may write anyway
     use_own_setup(Home(root))
     first = Path(os.environ["ZENML_CONFIG_PATH"])
     assert (root in first.parents) is not is_archive
-    assert (first / "config.yaml").read_text() == "version: 1"
     assert mode(first) == 0o700
     assert os.environ["ZENML_LOCAL_STORES_PATH"] == str(root / "zenml" / "local_stores")
     use_own_setup(Home(root))
     assert os.environ["ZENML_CONFIG_PATH"] != str(first)
+
+
+@pytest.mark.parametrize("make", ["mkfifo", "write"])
+def test_what_is_no_folder_is_refused(tmp_path, monkeypatch, make):
+    place = tmp_path / "home"
+    os.mkfifo(place) if make == "mkfifo" else place.write_text("")
+    monkeypatch.setenv("RLFT_HOME", str(place))
+    with pytest.raises(StorageError) as error:
+        find_home()
+    assert error.value.where == str(place)
 
 
 def test_a_home_whose_path_is_no_path_in_an_address_is_refused_before_anything_is_made(tmp_path):
