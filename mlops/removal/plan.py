@@ -21,19 +21,12 @@ from urllib.parse import unquote, urlsplit
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home
 from mlops.runs.listed import ListedRun
+from mlops.runs.store import RunStore
 
 _MOVE = "remove the alias first, on the page of the model in MLflow (`rlft ui`), or let a newer version take it"
 PAGE = 1000  # of what ZenML lists
 _RUNS_AT_ONCE = 100  # in a question to SQLite, which joins at most 500 selections
-_OF_AN_ATTEMPT = (
-    ".json",
-    ".missed.json",
-    ".process.json",
-    ".artifacts.json",
-    ".calls",
-    ".evaluation.json",
-    ".replay.json",
-)
+_OF_AN_ATTEMPT = (".json", ".missed.json", ".process.json", ".calls", ".evaluation.json", ".replay.json")
 
 
 @dataclass(slots=True)
@@ -85,7 +78,7 @@ def make_plan(home: Home, asked: Iterable[ListedRun], *, resumable_too: bool) ->
         else:
             plan.runs.append(run)
     if plan.runs:
-        plan.artifacts = _own_artifacts(plan.runs)
+        plan.artifacts = _own_artifacts(home, plan.runs)
         _note_mlflow(home, plan)
         places = (place for found in (plan.artifacts, plan.models, plan.mlflow_runs) for place in found.values())
         plan.paths, plan.elsewhere = within(home, places)
@@ -94,10 +87,10 @@ def make_plan(home: Home, asked: Iterable[ListedRun], *, resumable_too: bool) ->
     return plan
 
 
-def _own_artifacts(runs: Sequence[ListedRun]) -> dict[Any, str]:
+def _own_artifacts(home: Home, runs: Sequence[ListedRun]) -> dict[Any, str]:
     """Return the places of what no step of another run has made or read, by ZenML's ids of these artifacts.
 
-    What a removal that was cut short has left, which is of no run, is among them.
+    What a removal that was cut short has left of them, which is of no run in ZenML, is among them.
     """
     from zenml.client import Client
     from zenml.utils.pagination_utils import depaginate
@@ -105,8 +98,9 @@ def _own_artifacts(runs: Sequence[ListedRun]) -> dict[Any, str]:
     client, own = Client(), dict[Any, str]()
     going = {attempt.id for run in runs for attempt in run.attempts}
     found = partial(depaginate, client.list_artifact_versions, size=PAGE)
-    before = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%d %H:%M:%S")  # a run may be making one now
-    own |= {each.id: each.uri for each in found(only_unused=True, created=f"lt:{before}")}
+    noted = [stored for run in runs if (stored := RunStore(home).called(run.name))]
+    places = {str(home.root / each["place"]) for stored in noted for _, each in stored.artifacts()}
+    own |= {each.id: each.uri for each in found(only_unused=True) if each.uri in places}
     for attempt in going:
         own |= {each.id: each.uri for each in found(pipeline_run=attempt)}
     all_runs = depaginate(client.list_pipeline_runs, size=PAGE)
@@ -147,7 +141,7 @@ def _registered_places(client: Any) -> list[str]:
 
 
 def own_files(home: Home, run: ListedRun) -> list[Path]:
-    """Return the files that a run has left in the home beside its databases and artifacts."""
+    """Return the files that a run has left in the home beside its databases and artifacts, its folder last."""
     ids = [attempt.id for attempt in run.attempts]
     files = [home.root / "runs" / f"{one}{end}" for one in ids for end in _OF_AN_ATTEMPT]
     files += [file for one in ids for file in (home.root / "runs").glob(f"{one}-*.missed.json")]  # of an evaluation

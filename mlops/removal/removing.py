@@ -1,7 +1,7 @@
 """Removes runs from a home: from MLflow, from ZenML, and their files.
 
-All of it can be done twice, and what lies on the disk goes before the row that names it: the next removal ends one that
-was cut short.
+All of it can be done twice, and a run's folder goes last: until then it is listed, and the same command ends a removal
+that was cut short.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def remove_runs(home: Home, plan: Plan, *, settle: float = SETTLE_SECONDS) -> Pl
                 _remove_from_mlflow(home, again)
                 _remove_from_zenml(home, again, settle)
                 for file in (file for run in again.runs for file in own_files(home, run)):
-                    file.unlink(missing_ok=True)
+                    _remove_path(home, str(file))
             return again
     except OSError as cause:
         fix = "mend this, then give the same command again"
