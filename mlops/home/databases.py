@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,15 +42,3 @@ MLFLOW = Database(
     "their weights lie beside it in mlflow-artifacts/, policies and rollouts in zenml/, summaries in runs/",
 )
 DATABASES = (ZENML, MLFLOW)
-
-
-@contextmanager
-def opened(file: Path, mode: str = "ro", seconds: float = 30.0) -> Iterator[sqlite3.Connection]:
-    """Open a database, which is never made by that, and wait so many seconds for whoever has locked it.
-
-    Nothing is begun or committed by itself. Raises sqlite3.Error.
-    """
-    address = f"{file.as_uri()}?mode={mode}"  # escaped: a path may hold # or %
-    with closing(sqlite3.connect(address, uri=True, timeout=seconds, isolation_level=None)) as database:
-        database.execute("PRAGMA foreign_keys = ON")  # as ZenML does: what belongs to a row goes with it
-        yield database
