@@ -25,8 +25,8 @@ from mlops.runs.heartbeat import SILENT_SECONDS, silent_seconds
 from mlops.runs.labels import labels_of
 from mlops.runs.last_sign import last_sign
 from mlops.runs.lineage import close_model_version
-from mlops.runs.noting import note_artifacts
 from mlops.runs.listing import list_runs, sweeps_of
+from mlops.runs.noting import note_artifacts
 from mlops.runs.readable import check_readable
 from mlops.runs.store import RunStore
 from mlops.runs.unknown import unknown_run
