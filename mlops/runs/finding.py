@@ -30,7 +30,7 @@ from mlops.runs.noting import note_artifacts
 from mlops.runs.readable import check_readable
 from mlops.runs.store import RunStore
 from mlops.runs.unknown import unknown_run
-from mlops.summary.file import end_summary
+from mlops.summary.file import end_summary, read_summary
 from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME
 from rlft.errors import RlftError
@@ -96,8 +96,11 @@ def is_alive(home: Home, run: PipelineRunResponse) -> bool:
     """Return whether the process of the run still exists, or may be starting.
 
     That of a run which another home has begun on a stack cannot be seen from here: it counts as alive until ZenML has
-    had no sign of life for `SILENT_SECONDS`.
+    had no sign of life for `SILENT_SECONDS`. One that a signal has ended is gone, whether or not ZenML could be told.
     """
+    summary = read_summary(home, str(run.id))
+    if summary is not None and summary.status == "interrupted":
+        return False
     if read_note(home, str(run.id)) is None and is_on_stack(run):
         return silent_seconds(run) < SILENT_SECONDS
     return goes_on(home, str(run.id), run.created.replace(tzinfo=UTC))

@@ -12,6 +12,8 @@ import pytest
 from mlops.home.folder import Home
 from mlops.home.processes import note_process
 from mlops.runs import finding, heartbeat
+from mlops.summary.file import keep_summary
+from mlops.summary.summary import Summary
 
 SKEW = 1000.0  # seconds by which the clock of the server is ahead of this machine's
 
@@ -141,3 +143,5 @@ def test_a_run_of_another_home_is_alive_until_it_is_silent(zenml, tmp_path):
     assert not finding.is_alive(home, run("home"))  # of a home the note of the process counts, and there is none
     note_process(home, "run", "run")
     assert finding.is_alive(home, run())  # its own process is seen, whatever ZenML knows
+    keep_summary(home, Summary(status="interrupted", pipeline_run_id=str(run().id)))
+    assert not finding.is_alive(home, run())
