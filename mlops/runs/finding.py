@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from zenml.client import Client
@@ -27,7 +28,7 @@ from mlops.runs.last_sign import last_sign
 from mlops.runs.lineage import close_model_version
 from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.noting import note_artifacts
-from mlops.runs.readable import check_readable
+from mlops.runs.settings import stored_config
 from mlops.runs.store import RunStore
 from mlops.runs.unknown import unknown_run
 from mlops.summary.file import end_summary, read_summary
@@ -221,3 +222,11 @@ def successful_steps(run: PipelineRunResponse) -> set[str]:
     """Return the ids of all steps of an attempt that have succeeded."""
     steps = Client().list_run_steps(pipeline_run_id=run.id, size=10_000)
     return {step.name for step in steps if step.status.is_successful}
+
+
+def check_readable(home: Home, attempts: Iterable[PipelineRunResponse]) -> None:
+    """Raise FormatVersionError or ConfigError if another rlft has made one of the attempts, which is not read here."""
+    for attempt in attempts:
+        if content := (attempt.config.parameters or {}).get("config"):
+            stored_config(content, attempt.name)
+        read_summary(home, str(attempt.id))

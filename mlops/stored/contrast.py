@@ -9,7 +9,6 @@ from typing import Any
 from mlops.ids import EVALUATION, RESCORE, RETRAIN, REWARDS, ROLLOUTS
 from mlops.runs.settings import stored_settings
 from mlops.stored.contrast_sampling import ways_of_sampling, weights_of
-from mlops.stored.contrast_start import start_report
 from mlops.stored.rollouts import Run, stored_tasks
 from rlft.contrasts import Asked
 from rlft.errors import RlftError
@@ -182,3 +181,25 @@ def prompts_of(run: StoredRun, tasks: Collection[str]) -> dict[str, str]:
     found = stored_tasks(run.found)
     by_id = found.by_id() if found is not None else {}
     return {task: str(by_id[task].prompt[-1].get("content") or "") for task in tasks if task in by_id}
+
+
+_STARTS = ("warm_start", "base")  # evaluations of what training started from; without a warm start the base model's
+
+
+def start_report(run: Run, replay: Mapping[str, Any], split: Split) -> EvaluationReport | None:
+    """Return the evaluation of the policy that training started from; `None` if it was not evaluated on the split.
+
+    `replay` is what a replay is made of. A retraining has started where the run has that it is made of, if it began
+    with round 0; policies between rounds are evaluated on `validation` alone. Raises DamagedError.
+    """
+    if replay.get("kind") == RETRAIN:
+        if replay.get("from_round") != 0:
+            return None
+        try:
+            run = run.sibling(str(replay.get("of")))
+        except RlftError:  # it was deleted
+            return None
+    for name in _STARTS:
+        if (evaluation := run.output(EVALUATION, name)) is not None:
+            return evaluation.splits.get(split)
+    return None

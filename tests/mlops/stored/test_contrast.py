@@ -8,7 +8,7 @@ import pytest
 
 from mlops.home.folder import Home
 from mlops.runs.store import RunStore
-from mlops.stored.contrast_start import start_report
+from mlops.stored.contrast import start_report
 from mlops.summary.file import keep_summary
 from mlops.summary.replays import RescoreSummary, keep_replay
 from mlops.summary.summary import Summary
