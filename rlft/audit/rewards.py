@@ -41,6 +41,7 @@ from rlft.progress import Progress, silent
 from rlft.rewards.cases import failed_cases
 from rlft.rewards.rubric import full_total
 from rlft.specification.billing import billed
+from rlft.thinking import part
 from rlft.types import Reward, Task
 from rlft.workers.settings import Workers
 
@@ -91,6 +92,12 @@ def audit_reward(
     sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
     picked = [tasks[index] for index in sorted(sample)]
     golds = ask_golds(tasks, environment, findings, seconds=timeout_seconds)
+    bare = [task for task in tasks if task.answer is None or task.id not in golds]
+    if picked and 0 < len(bare) < len(tasks):
+        said = f"{len(bare)} of {len(tasks)} tasks have no answer or no gold, for example {bare[0].id}"
+        findings.note(Problem("tasks", said))
+        if {task.id for task in bare}.isdisjoint(task.id for task in picked):
+            picked[-1] = bare[0]  # so that it is seen whether such a task can be scored
     settings = {"weights": weights, "full": full, "timeout_seconds": timeout_seconds, "workers": workers}
     stage = Stage(environment, harness, settings, findings, progress)
     own = ask_attacks(picked, environment, KINDS, findings, seconds=timeout_seconds)
@@ -128,6 +135,10 @@ def _judged(
     say_what_failed(failed, findings)
     if is_whole:
         set_aside_right_ones(scores, known, tasks, golds, stage)
+        low = [task for task in picked if "gold" in (of := scores.get(task.id, {})) and not of["gold"].solved]
+        if thought := [task.id for task in low if isinstance(task.answer, str) and part(task.answer).thinking]:
+            said = f"right answers hold thoughts on {len(thought)} tasks, for example {thought[0]}; attempts have none"
+            findings.fail(Problem("tasks", said, "leave thoughts (<think>...</think>) out of the answers"))
         judge(scores, findings, max_ratio, _highest(given, stage))
         warn_of_half(scores, findings, stage.weights)
         warn_of_constants(scores, findings, stage.weights)

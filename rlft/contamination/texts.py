@@ -83,7 +83,7 @@ def normal(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """Return the words and numbers of a normal text, each letter of a script without spaces as one."""
-    return _WORD.findall(apart(text))
+    return _WORD.findall(apart(text, korean=False))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -92,7 +92,7 @@ def weight(word: str) -> float:
 
     A letter of Chinese or Japanese is half a word, one of Thai, Lao, Khmer or Burmese a quarter.
     """
-    if apart(word) != word:
+    if apart(word, korean=False) != word:
         return 0.5 if unicodedata.east_asian_width(word[0]) in "WF" else 0.25
     return float(_LETTERS.fullmatch(word) is not None)
 

@@ -8,6 +8,8 @@ from typing import Literal
 
 from dateutil import parser
 
+from rlft.nfkc import nfkc
+
 Order = Literal["day_first", "month_first"]
 LONGEST_DATE = 64
 """The most characters of a date; longer texts are not read."""
@@ -19,6 +21,7 @@ _YEAR_FIRST = re.compile(
     re.IGNORECASE,
 )
 _BEGINS_SO = re.compile(r"[0-9]{4}[-/.]?[0-9]")
+_EAST_ASIAN = re.compile(r"([0-9]{4}) ?[年년] ?([0-9]{1,2}) ?[月월] ?([0-9]{1,2}) ?[日日号號일]")
 _MARKS = re.compile(r"(?<=[0-9])(?:st|nd|rd|th)\b", re.IGNORECASE)
 
 
@@ -26,13 +29,15 @@ def read_date(text: str, order: Order | None = None) -> date | None:
     """Return the day that a text names and nothing else, or `None`.
 
     Read are dates with the year first ("2014-03-04", "2014/3/4", "20140304"; then always comes the month, ISO 8601),
-    dates with the month in words ("3 March 2014", "March 3rd, 2014", with a day of the week), and dates in numbers. A
+    with 年月日 or 년월일, with the month in English ("3 March 2014", "March 3rd, 2014", with a day of the week), and in
+    numbers. A
     time of day may follow, and is not looked at. Where day and month could be exchanged (03/04/2014), `order` decides,
     and without one the text names no day. Year, month and day must all be there.
     """
-    text = text.strip().removesuffix(".")
+    text = text.strip().removesuffix(".").removesuffix("\u3002")
     if not text or len(text) > LONGEST_DATE:
         return None
+    text = _EAST_ASIAN.sub(r"\1-\2-\3", nfkc(text))
     if year_first := _YEAR_FIRST.fullmatch(text):
         return _day(year_first)
     if _BEGINS_SO.match(text):

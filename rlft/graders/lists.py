@@ -16,7 +16,7 @@ Compared = Literal["exact", "precision", "recall", "f1", "jaccard"]
 MOST_ITEMS = 10_000
 """The most items of a list; a longer one is not read."""
 
-_ITEMS = re.compile(r"[,;\n]")
+_ITEMS = re.compile("[,;\n\u3001\uff0c\uff1b\uff64\u060c\u061b]")  # and those of Chinese, Japanese and Arabic
 _BULLET, _NUMBER = re.compile(r"[-*•]\s+"), re.compile(r"(?:[-*•]|[0-9]{1,4}[.)])\s+")
 
 

@@ -28,6 +28,7 @@ _LATEX = (
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,!;: ]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
+    (re.compile(r"\\boxed\{([^{}]*)\}"), r" \1 "),
     (re.compile(r"\\[()\[\]]|\$\$"), " "),
 )
 _NUMBER = re.compile(
@@ -40,6 +41,7 @@ _NUMBER = re.compile(
     """,
     re.VERBOSE,
 )
+_ORDINAL = re.compile(r"(?:st|nd|rd|th)s?\b", re.IGNORECASE)
 _ENDS = ("", "th", "ths")
 _TEENS = " ".join(f"{ten}teen{end}" for ten in ("thir", "four", "fif", "six", "seven", "eigh", "nine") for end in _ENDS)
 _TENS = " ".join(
@@ -54,7 +56,7 @@ _NUMBER_WORDS = (
     "fourths fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths eleventh elevenths "
     "twelfth twelfths hundredth hundredths thousandth thousandths millionth millionths billionth billionths halved "
     "doubles doubled tripled quadrupled twice thrice squared cubed factorial plus minus times x over or and not less "
-    "fewer pi π "
+    "fewer pi π tn trn tril doz "
     # of other languages: numbers first, then what multiplies
     "null ein eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hundert halbe drittel viertel fünftel "
     "achtel zehntel und oder deux trois quatre cinq sept huit neuf dix onze douze vingt trente quarante cinquante "
@@ -63,7 +65,7 @@ _NUMBER_WORDS = (
     "millón millones mila milione milioni miliardo miliardi milhão milhões bilhão bilhões duizend miljoen miljard "
     "tusen miljon miljoner miljarder tys mld milion miliony milionów тыс тысяча тысячи тысяч млн миллион миллиона "
     "миллионов млрд миллиард миллиарда миллиардов milyon milyar ribu juta miliar nghìn triệu tỷ ألف آلاف مليون "
-    "ملايين مليار"
+    "dutzend douzaine douzaines docena docenas ملايين مليار"
 )
 _NOT_A_UNIT = frozenset(_NUMBER_WORDS.split())  # words after a number that change its value
 _COMPOUND = re.compile(r".*(?:zig|ßig|zehn|hundert|tausend)|[十百万萬亿億兆만천백억]+.*|千(?![克米瓦卡]).*")
@@ -80,13 +82,16 @@ def parse_number(text: str) -> Fraction | None:
     currencies are not compared with anything.
 
     Not read are several numbers ("3, 4", "1 or 2", "3-4", "5 + 6", "18 dollars and 20 cents"), commas in the wrong
-    place ("1,00"), number words and multipliers ("18 thousand", "5M", "5 mil", "18 less"), powers of ten ("1e3"), and
-    anything longer than `LONGEST_NUMBER`: nothing here takes longer than the text is long.
+    place ("1,00"), number words and multipliers ("18 thousand", "5M", "5 mil", "18 less"), ordinals ("42nd"), powers of
+    ten ("1e3"), what may mean another number ("18!", and "(42)", which is -42 in accounts), and anything longer than
+    `LONGEST_NUMBER`: nothing here takes longer than the text is long.
     """
     if len(text) > LONGEST_NUMBER:
         return None
     match = _NUMBER.fullmatch(tidy(text))
     if match is None or not is_unit(match["after"]) or (match["sign"] and match["late_sign"]):
+        return None
+    if match["under"] is None and _ORDINAL.match(match["after"]):
         return None
     magnitude = _magnitude(match)
     if magnitude is None:
@@ -112,9 +117,9 @@ def tidy(text: str) -> str:
         text = pattern.sub(replacement, text)
     for sign, written in _VULGAR.items():
         text = text.replace(sign, f" {written}")
-    text = _SPACES.sub(" ", text).strip(" *`")
-    text = re.sub(r"^([+-]?[$€£¥]?) ", r"\1", text)
-    return text.removesuffix(".").removesuffix("\u3002").rstrip(" *`")
+    text = _SPACES.sub(" ", text).strip(" *`").removesuffix(".").removesuffix("\u3002").rstrip(" *`")
+    text = re.sub(r"^\$([^$]+)\$$", r"\1", text).strip()  # LaTeX's
+    return re.sub(r"^([+-]?[$€£¥]?) ", r"\1", text)
 
 
 def _magnitude(match: re.Match[str]) -> Fraction | None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from rlft.graders.plain import normal, plain, seen, spelt_out, unhyphenated
+from rlft.nfkc import nfkc
 from rlft.scripts import apart
 from rlft.specification.attempt import Attempt
 from rlft.specification.reading import empty_gold, gold_of
 from rlft.specification.templates import value_of
+
+_NUMBER = re.compile(  # with its sign; neither a date such as 5.3.2024 or 5/3/2024 nor a list such as 1,3,5 is one
+    r"(?<![\d.,/])(?:(?<!\w)[-\u2212\u2013])?(?:\d{1,3}/\d{1,3}|(?:\d{1,3}(?:,\d{3})+|\d+|(?<!\w)(?=\.\d))(?:\.\d+)?)"
+    r"(?!\d|[.,/]\d)"
+)
+# Apostrophes, and half-width kana.
+_SAME = dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'") | {each: nfkc(chr(each)) for each in range(0xFF66, 0xFFA0)}
 
 
 class Wanting(Protocol):
@@ -37,9 +46,13 @@ def found_in(wanted: Sequence[str], text: str, wanting: Wanting, *, as_seen: boo
     """Return those of the wanted texts that stand in a text, or, `as_seen`, that a person reads there."""
 
     def within(form: Callable[[str], str]) -> list[str]:
-        known = {"ignore_case": wanting.ignore_case, "ignore_space": True}
-        whole = normal(apart(form(text)), **known)
-        return [each for each in wanted if _stands(normal(apart(form(each)), **known), whole, wanting.whole_words)]
+        def compared(text: str) -> str:
+            known = {"ignore_case": wanting.ignore_case, "ignore_space": True}
+            return normal(apart(form(text).translate(_SAME)), **known)
+
+        whole = compared(text)
+        cut = {at for match in _NUMBER.finditer(whole) for at in range(match.start() + 1, match.end())}
+        return [each for each in wanted if _stands(compared(each), whole, cut if wanting.whole_words else None)]
 
     there = set(within(str))
     if as_seen:
@@ -84,13 +97,19 @@ def readings(text: str, wanted: str, *, as_seen: bool, fold: bool = False) -> li
     return list(dict.fromkeys(pairs))
 
 
-def _stands(wanted: str, text: str, whole_words: bool) -> bool:
-    """Return whether a text holds another one, which is not empty; with `whole_words` not within a word."""
+def _stands(wanted: str, text: str, numbers: Collection[int] | None) -> bool:
+    """Return whether a text holds another one, which is not empty.
+
+    Given the places inside its `numbers`, no part of a word or of a number counts.
+    """
     place = text.find(wanted) if wanted else -1
     while place >= 0:
-        before, after = text[max(place - 1, 0) : place], text[place + len(wanted) : place + len(wanted) + 1]
-        inside = (before.isalnum() and wanted[0].isalnum()) or (after.isalnum() and wanted[-1].isalnum())
-        if not whole_words or not inside:
+        end = place + len(wanted)
+        before, after = text[max(place - 1, 0) : place], text[end : end + 1]
+        if numbers is None:
+            return True
+        begins_inside = wanted[0].isalnum() and (before.isalnum() or place in numbers)
+        if not begins_inside and not (wanted[-1].isalnum() and (after.isalnum() or end in numbers)):
             return True
         place = text.find(wanted, place + 1)
     return False

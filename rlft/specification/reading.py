@@ -120,9 +120,11 @@ def _declared(text: str, read: Read) -> str:
     if read.pattern is not None:
         found, what = find_all(read.pattern, text, seconds=1.0, most=2), f"the pattern {read.pattern!r:.60}"
     else:
-        words = str(read.after).rstrip(" :.=-")  # emphasis may end before the colon or behind it
-        label = rf"{re.escape(words)}[*_]*{re.escape(str(read.after)[len(words) :])}"
-        lines = (re.fullmatch(rf"[\s*_#>-]*{label}[*_]*(.*)", line, re.IGNORECASE) for line in text.splitlines())
+        words = str(read.after).rstrip(" :\uff1a.=-")  # emphasis may end before the colon or behind it
+        ends = re.sub("[:\uff1a]", "[:\uff1a]", re.escape(str(read.after)[len(words) :].strip()))
+        label = re.escape(words) + r"[*_`]*+\s*+" * bool(words) + ends
+        line = rf"(?:[\s*_#>`-]|[0-9]{{1,3}}[.)](?=\s))*{label}[*_]*(.*)"
+        lines = (re.fullmatch(line, each, re.IGNORECASE) for each in text.splitlines())
         found, what = [match[1] for match in lines if match], f"{read.after!r}"
     if not found:
         raise Unread(f"{what} is there nowhere")

@@ -24,7 +24,8 @@ _CASE = Field(default=True, description="Whether letters in upper and lower case
 _SPACE = Field(default=True, description="Whether surplus white space counts for nothing.")
 _WHOLE = Field(
     default=True,
-    description="Whether only whole words count: `art` is not in `party`. That goes for penalties, too: with false "
+    description="Whether only whole words and numbers count: `art` is not in `party`, nor `3` in `3.14`, `-3`, `1/3` "
+    "or `3,000`. In Korean and scripts without spaces each letter is a word. That goes for penalties, too: with false "
     "`sorrys` costs what `sorry` does.",
 )
 _TEXTS = Field(min_length=1, description="Templates; one that is a list stands for its items.")

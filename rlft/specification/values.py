@@ -101,7 +101,7 @@ class Number(Grader):
 
 
 class Day(Grader):
-    """The date is the right one, in whichever notation."""
+    """The date is the right one, in numbers, with 年月日 or 년월일, or with the month in English."""
 
     libraries = ("python-dateutil",)
 
@@ -148,7 +148,8 @@ class Items(Grader):
         default=None,
         min_length=1,
         max_length=20,
-        description="What stands between items in a text. null means a comma, a semicolon or the end of a line.",
+        description="What stands between items in a text. null means a comma or semicolon of any script, 、 too, or "
+        "the end of a line.",
     )
     ignore_case: bool = Field(default=True, description="Whether letters in upper and lower case are the same.")
     pairs: Annotated[list[str], Field(min_length=2, max_length=2)] | None = Field(

@@ -51,6 +51,24 @@ def audit(pay, tasks=TASKS, *, gold=True, **settings) -> AuditReport:
     return audit_reward(tasks, Pays(pay, gold), **{"weights": {}, "full": None, "timeout_seconds": 2.0, **settings})
 
 
+def test_right_answers_with_thoughts_are_told_as_such():
+    tasks = [dataclasses.replace(task, answer=f"<think>twice</think>{task.answer}") for task in TASKS]
+    report = audit(exact, tasks)
+    assert (report.passed, report.attacks["gold"].mean) == (False, 0.0)
+    assert report.findings[0].startswith("right answers hold thoughts on 6 tasks, for example t1; ")
+    ends = audit(lambda text, gold, prompt: float(gold.endswith(f">{text}")), tasks)  # this one reads past them
+    assert not any("thoughts" in finding for finding in ends.findings)
+
+
+def test_all_tasks_without_an_answer_are_counted_and_one_of_them_is_tried():
+    # Of 60 tasks 2 have no answer; of 5 that are tried one is such a task, and its error fails the audit.
+    tasks = [make_task(f"n{n}", f"What is {n}+{n}?", None if n in (7, 31) else str(2 * n)) for n in range(60)]
+    report = audit(lambda text, gold, prompt: float(text == gold.strip()), tasks, max_tasks=5)
+    assert (report.passed, report.num_tasks) == (False, 5)
+    assert report.findings[0] == "2 of 60 tasks have no answer or no gold, for example n7"
+    assert any("could not be scored on 1 task, for example n7" in finding for finding in report.findings)
+
+
 def test_an_exact_reward_passes_with_no_findings():
     report = audit(exact)
     assert (report.passed, report.compares) == (True, True)

@@ -35,6 +35,7 @@ def test_normal_form(text, normal):
         ("no", ["no way"], 0.0, 0.0),
         ("", ["Denver"], 0.0, 0.0),
         ("\u5317\u4eac\u5e02\u3002", ["\u5317\u4eac"], 0.0, 4 / 5),  # signs are words: two of three, two of two
+        ("\uc11c\uc6b8\uc740", ["\uc11c\uc6b8"], 0.0, 4 / 5),  # Korean by letters, as in KorQuAD
         ("", ["A"], 0.0, 0.0),
     ],
 )

@@ -13,7 +13,19 @@ DAY = date(2014, 3, 3)
 
 @pytest.mark.parametrize(
     "text",
-    ["2014-03-03", "3 March 2014", "March 3rd, 2014", "Mon, 3 Mar 2014 10:00", "20140303", "3/3/2014.", " 3.3.2014"],
+    [
+        "2014-03-03",
+        "3 March 2014",
+        "March 3rd, 2014",
+        "Mon, 3 Mar 2014 10:00",
+        "20140303",
+        "3/3/2014.",
+        " 3.3.2014",
+        "2014年3月3日",
+        "2014년 3월 3일",
+        "２０１４年３月３日。",
+        "2014年03月03號",
+    ],
 )
 def test_one_day_in_many_notations(text):
     assert read_date(text) == DAY
@@ -33,6 +45,8 @@ def test_one_day_in_many_notations(text):
         "9" * 14,
         "1e400",
         "3 March 2014 " * 9,
+        "2014年13月3日",
+        "3. März 2014",
     ],
 )
 def test_what_is_not_one_whole_day_is_none(text):

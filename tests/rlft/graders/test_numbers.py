@@ -18,6 +18,8 @@ READ = {
     "1 000": "1000", "12\u202f345\u2009678.5": "12345678.5", "$1 000": "1000", "42\u3002": "42", "\\(42\\)": "42",
     "$$42$$.": "42", "\\[42\\]": "42", "\\textbf{42}": "42", "18 m^2": "18", "18 m2": "18", "18 m/s^2": "18",
     "18 cm^{3}": "18", "5 \u5343\u514b": "5", "5 \u5143": "5",
+    "\\boxed{42}": "42", "$\\boxed{42}$": "42", "\\boxed{1{,}000}": "1000", "-\\boxed{\\frac{1}{2}}": "-1/2",
+    "$42$ kg": "42", "18 st": "18", "18 pairs": "18", "18 more": "18", "1/4th": "1/4", "2/5ths": "2/5",
     "18 seconds": "18", "18 pairs of shoes": "18", "18 double-decker buses": "18", "18 square feet": "18",
 }  # fmt: skip
 
@@ -32,6 +34,8 @@ NOT_READ = [
     "5 mil", "5 bil", "5 mn", "5 grand", "18 less", "18 fewer", "18 sixteenths", "3 seventeenth", "7 twentieths",
     "18 zwanzig",
     "18 fünfundzwanzig", "3 viertel", "18 vingt", "18 veinte", "5 millones", "5 mille", "5 млн", "5 тысяч", "5 مليون",
+    "5 tn", "5 trn", "5tn", "42nd", "18th", "1st", "3rd floor", "2nds", "3 doz", "3 Dutzend", "3 docenas",
+    "\\boxed{4}\\boxed{2}", "(42)",
     "5万", "5 億円", "5千", "5만", "18 e2", "18 x2",
 ]  # fmt: skip
 

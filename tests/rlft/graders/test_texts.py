@@ -36,6 +36,7 @@ def test_sizes(measured, number):
         ),  # Japanese: 2 signs and a word, 1 sign, 3, 1 sign, OK
         ("\u0e01\u0e47\u0e01\u0e34\u0e19", 3),  # Thai: two letters with a mark each, and one
         ("\u0e9e\u0eb2\u0eaa\u0eb2", 4),  # Lao
+        ("\uc218\ub3c4\ub294 \uc11c\uc6b8\uc785\ub2c8\ub2e4", 2),  # Korean has spaces
         ("\u1797\u17b6\u179f\u17b6", 2),  # Khmer: two letters with a vowel sign each
         ("\u1019\u102c\u1018\u102c", 2),  # Burmese: the same
         ("\ud55c\uad6d\uc5b4 a - b", 4),  # Korean has spaces
