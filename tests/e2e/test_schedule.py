@@ -1,4 +1,4 @@
-"""A schedule for real: two runs, and a scheduler that is killed with what looks after one of them."""
+"""A schedule for real: due twice, and a scheduler that is killed with what looks after its run."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ SECONDS = 600  # less than a minute on a machine of its own; others take several
 
 
 def small_config() -> str:
-    """The tiny config with one round and without what is compared."""
+    """The tiny config, which counts as solved after its baseline."""
     content = yaml.safe_load(TINY.read_text().replace("3e-3", "3.0e-3").replace("1e-3", "1.0e-3"))
-    content["training"] |= {"rounds": 1, "tasks_per_round": 4}
-    content["evaluation"] |= {"forgetting": False, "validate_every": 1}
+    content["baseline"]["already_solved"] = 0.001
     del content["tasks"]["off_distribution"], content["tasks"]["off_distribution_count"]
     return yaml.safe_dump(content | {"controls": []})
 
@@ -51,11 +50,12 @@ def wait_for(fact) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_two_runs_of_a_schedule_that_is_due_every_minute(make_home):
+def test_a_schedule_that_is_due_every_minute_has_one_run_for_its_reason(make_home):
     place = make_home("schedule")
     home = Home(place.folder / ".rlft")
     (place.folder / "small.yaml").write_text(small_config())
-    written = {"name": "often", "config": "small.yaml", "cron": "* * * * *", "overlap": "queue"}
+    reasons = {"changed": {"files": ["small.yaml"]}}  # and the first due time is one by itself
+    written = {"name": "often", "config": "small.yaml", "cron": "* * * * *", "overlap": "queue", "when": reasons}
     (place.folder / "often.yaml").write_text(yaml.safe_dump(written))
     assert place.rlft("schedule", "apply", "often.yaml").code == 0
     # Due at once, as if something had looked two minutes ago for the last time.
@@ -81,21 +81,20 @@ def test_two_runs_of_a_schedule_that_is_due_every_minute(make_home):
     assert not history(home, "often")
     second = started()
     try:
-        wait_for(lambda: len(history(home, "often")) >= 1 and state_of(home, "often").running)
+        wait_for(lambda: len(history(home, "often")) >= 2)
     finally:
-        second.send_signal(signal.SIGTERM)  # which ends no run
+        second.send_signal(signal.SIGTERM)
         assert second.wait() == 143
-    assert place.rlft("schedule", "pause", "often").code == 0  # or there would be a third
     wait_for(lambda: not is_running(home, "often"))
-    found = history(home, "often")[::-1]
-    assert [(each.state, each.codes, each.due.second) for each in found] == [
-        ("finished", [], 0),  # nothing was there to see its exit code
-        ("finished", [0], 0),
-    ]
-    listed = json.loads(place.module("cli", "runs", "--json").stdout)
-    assert sorted(run["name"] for run in listed) == sorted(each.run for each in found)
+    first_due, second_due = history(home, "often")[:-3:-1]
+    # Nothing was there to see the exit code of the run, which its summary has.
+    assert (first_due.state, first_due.codes, first_due.status) == ("finished", [], "already_solved")
+    assert (second_due.state, second_due.run) == ("no_reason", None)
+    assert first_due.due < second_due.due
+    [run] = json.loads(place.module("cli", "runs", "--json").stdout)
+    assert run["name"] == first_due.run
     [schedule] = json.loads(place.module("cli", "schedule", "list", "--json").stdout)
-    assert (schedule["name"], schedule["state"], schedule["last"]["run"]) == ("often", "paused", found[-1].run)
+    assert (schedule["name"], schedule["state"], schedule["last_run"]["run"]) == ("often", "active", run["name"])
 
 
 class Evaluating(Watch):
