@@ -196,7 +196,7 @@ def test_zenml_itself_finds_telemetry_switched_off(named):
     config = home.folder / ".rlft" / "zenml" / "config.yaml"
     assert "analytics_opt_in: false" in config.read_text()
     config.write_text(config.read_text().replace("analytics_opt_in: false", "analytics_opt_in: true"))
-    assert home.rlft("show", "first", "99").code == 2  # what the files lack is asked of ZenML
+    assert home.rlft("resume", "first").code == 2  # it has finished, which ZenML is asked
     assert "analytics_opt_in: false" in config.read_text()
 
 
