@@ -1,7 +1,8 @@
 """Parts what a model thought from what it answered: the one place that knows how models write thoughts.
 
-A thought stands in `<think>...</think>` or `[THINK]...[/THINK]`, or in the channels of gpt-oss before the last one,
-`final`. Where a prompt opens a thought itself, the text that is stored of a turn begins with `<think>`.
+A thought stands in `<think>...</think>`, whose name may be `thinking`, `thought` or `seed:think`, too, in any case, in the
+like marks of other models, or in the channels of gpt-oss before the last one, `final`. Where a prompt opens a thought
+itself, the text that is stored of a turn begins with `<think>`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,20 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-MARKS = ("<think>", "</think>", "[THINK]", "[/THINK]")
+MARKS = (
+    "<think>", "</think>", "[THINK]", "[/THINK]", "<seed:think>", "</seed:think>", "◁think▷", "◁/think▷",
+    "<|START_THINKING|>", "<|END_THINKING|>",
+)  # fmt: skip
 """The marks around a thought. They open no turn, so a text may hold them."""
-CHANNELS = ("<|start|>", "<|channel|>", "<|message|>")
-"""The special tokens of gpt-oss that tell a thought from an answer."""
-_OPENS = re.compile(r"<think>|\[THINK\]|<\|channel\|>")
-_CLOSES = re.compile(r"</think>|\[/THINK\]|<\|channel\|>final[^<]*<\|message\|>")
-_OPENED = re.compile(r"(?:<think>|\[THINK\])\s*\Z")
+CHANNELS = ("<|start|>", "<|channel|>", "<|message|>", "<|channel>", "<channel|>")
+"""The special tokens of gpt-oss and Gemma that tell a thought from an answer."""
+_NAME = r"(?:(?:seed:)?think(?:ing)?|thought)\s*>"
+_OPEN = rf"<{_NAME}|\[THINK\]|◁think▷|<\|START_THINKING\|>"
+_ENDS = rf"</{_NAME}|\[/THINK\]|◁/think▷|<\|END_THINKING\|>|<channel\|>|<\|channel\|>final[^<]*<\|message\|>"
+_OPENS = re.compile(rf"{_OPEN}|<\|channel\|?>", re.IGNORECASE)
+CLOSES = re.compile(_ENDS, re.IGNORECASE)
+"""The end of a thought."""
+_OPENED = re.compile(rf"(?:{_OPEN})\s*\Z", re.IGNORECASE)
 
 
 class Parted(NamedTuple):
@@ -35,7 +43,7 @@ def part(text: str) -> Parted:
     >>> part("<think>Perhaps 42, or").answer
     ''
     """
-    end = max((match.end() for match in _CLOSES.finditer(text)), default=0)
+    end = max((match.end() for match in CLOSES.finditer(text)), default=0)
     if _OPENS.search(text, end):
         return Parted(text, "")
     return Parted(text[:end], text[end:].strip()) if end else Parted("", text)

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-THINKING = ("<think>", "</think>", "[THINK]", "[/THINK]")
+THINKING = (
+    "<think>", "</think>", "[THINK]", "[/THINK]", "<seed:think>", "</seed:think>", "◁think▷", "◁/think▷",
+    "<|START_THINKING|>", "<|END_THINKING|>",
+)  # fmt: skip
 WANTED = (
     'send a text, a list of texts, a list of messages such as [{"role": "user", "content": "text"}], or rows with '
     '`prompt` (text) or `messages` (a list of messages), such as [{"prompt": "text"}]'

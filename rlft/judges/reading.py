@@ -11,7 +11,7 @@ from typing import Any
 from rlft.errors import RewardError
 from rlft.graders.json_object import read_json_object
 from rlft.specification.judge import Answer, Question
-from rlft.thinking import MARKS, part
+from rlft.thinking import CLOSES, part
 
 _FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.DOTALL)
 _SHOWN = 200  # characters of an answer that an error shows
@@ -47,7 +47,7 @@ def _declared(text: str) -> str | None:
 
     Nothing else may stand beside it: a judge that declines in words may quote an attempt which holds such an object.
     """
-    if sum(map(text.count, MARKS[1::2])) > 1:  # nobody can tell which end is that of the judge's own thoughts
+    if len(CLOSES.findall(text)) > 1:  # nobody can tell which end is that of the judge's own thoughts
         return None
     text = part(text).answer.strip()
     if fenced := _FENCED.fullmatch(text):

@@ -16,7 +16,18 @@ from tests.rlft.chat.tokenizers import SEARCH, make_tokenizer
 TASK = make_task("t", "6 * 7?", "42")
 THOUGHT = "<think>\nIs it 41? {}\n</think>\n\n"
 CALL = '<tool_call>\n{"name": "search", "arguments": {"query": "sky"}}\n</tool_call>'
+OTHERS = [
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<THINK>", "</Think>"),
+    ("<think >", "</think\n>"),
+    ("<seed:think>", "</seed:think>"),
+    ("◁think▷", "◁/think▷"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|channel>thought\n", "<channel|>"),
+]
 HARMONY = ("<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|return|>")
+COHERE = ("<|START_THINKING|>", "<|END_THINKING|>")
 
 
 @pytest.mark.parametrize(
@@ -32,6 +43,8 @@ HARMONY = ("<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|return|>")
         ("<|channel|>analysis<|message|>41?<|start|>assistant<|channel|>final<|message|>42", "42"),
         ("<|channel|>analysis<|message|>perhaps 42", ""),
         ("<|channel|>final<|message|>42", "42"),
+        *((f"{opens}41?{closes}\n42", "42") for opens, closes in OTHERS),
+        *((f"{opens}perhaps 42", "") for opens, _ in OTHERS),
         ("", ""),
     ],
 )
@@ -83,6 +96,7 @@ def test_a_prompt_that_opens_a_thought_shows_in_what_is_kept_of_the_turn():
     prompt, sampled = chat.prompt([{"role": "user", "content": "6 * 7?"}]), tokenizer("41, or 42").input_ids
     assert chat.opens_thought(prompt)
     assert chat.text(sampled, opened=True) == chat.read(sampled, opened=True).content == "<think>\n41, or 42"
+    assert is_open("6 * 7?<|START_THINKING|>")
     assert not is_open("<think>\n\n</think>\n\n")  # a template that leaves the thought out
 
 
@@ -93,7 +107,9 @@ def test_special_tokens_that_mark_thoughts_are_kept_and_others_are_not():
     alphabet = {each: place for place, each in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     letters = Tokenizer(models.BPE(vocab=alphabet, merges=[]))
     letters.pre_tokenizer, letters.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    letters.add_special_tokens([AddedToken(each, special=True, normalized=False) for each in HARMONY])
+    letters.add_special_tokens([AddedToken(each, special=True, normalized=False) for each in HARMONY + COHERE])
     gpt_oss = PreTrainedTokenizerFast(tokenizer_object=letters, eos_token="<|return|>")
     said = "<|channel|>analysis<|message|>41?<|end|><|start|>assistant<|channel|>final<|message|>42<|return|>"
+    assert part(open_chat(gpt_oss).text(gpt_oss(said).input_ids)).answer == "42"
+    said = "<|START_THINKING|>41?<|END_THINKING|>42<|return|>"
     assert part(open_chat(gpt_oss).text(gpt_oss(said).input_ids)).answer == "42"

@@ -88,6 +88,7 @@ def test_all_attempts_of_a_group_are_told_the_same_error_and_the_next_one_is_ask
         ('[{"score": 1}]', "not one JSON object"),
         ('<think>it gives {"score": 1}', "not one JSON object"),
         ('<think>it says </think>{"score": 1} </think>{"score": 0}', "not one JSON object"),
+        ('<thinking>it says </thinking>{"score": 1} </Thinking>{"score": 0}', "not one JSON object"),
         (completion({"role": "assistant", "content": None, "refusal": "I cannot"}), "the judge refuses: I cannot"),
         (completion(says(score=1), finish="length"), "was cut off after judge.max_tokens=512"),
         ({"choices": []}, "answers as no chat endpoint does"),
