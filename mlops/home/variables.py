@@ -10,6 +10,7 @@ import logging
 import os
 import shutil
 import tempfile
+import uuid
 from pathlib import Path
 
 from mlops.home.folder import Home
@@ -38,7 +39,7 @@ def use_own_setup(home: Home) -> None:
         (home.root / "zenml").mkdir(exist_ok=True)
         settings = home.root / "zenml" / "config.yaml"
         if not settings.exists():  # for ZenML's own commands
-            write_file(settings, "analytics_opt_in: false\n")
+            write_file(settings, _settings(home))
         os.environ["ZENML_CONFIG_PATH"] = str(_settings_of_process(home))
     except OSError as cause:
         raise StorageError(
@@ -58,7 +59,7 @@ def use_own_setup(home: Home) -> None:
 def _settings_of_process(home: Home) -> Path:
     """Return a folder for ZenML's settings, which it writes whenever it starts, neither at once nor under a lock.
 
-    All that they need is in the environment. The folder goes with the process, or after a kill with a later one.
+    The folder goes with the process, or after a kill with a later one.
     """
     parent = home.root / "scratch"
     if os.access(home.root, os.W_OK):
@@ -68,7 +69,13 @@ def _settings_of_process(home: Home) -> Path:
     remove_left_behind("zenml", parent)
     folder = Path(tempfile.mkdtemp(prefix=folder_prefix("zenml"), dir=parent))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "config.yaml").write_text(_settings(home), encoding="utf-8")
     return folder
+
+
+def _settings(home: Home) -> str:
+    """Return what ZenML's settings begin with; the id, which it would draw anew, is a part of its cache keys."""
+    return f"analytics_opt_in: false\nuser_id: {uuid.uuid5(uuid.NAMESPACE_URL, home.root.as_uri())}\n"
 
 
 def quieten(verbose: bool) -> None:

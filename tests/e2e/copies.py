@@ -53,7 +53,7 @@ def leave_home_out() -> None:
     def generate(step, input_artifacts, artifact_store, project_id):
         place, home = Path(artifact_store.path), find_home().root
         path = place.relative_to(home).as_posix() if place.is_relative_to(home) else artifact_store.path
-        store = SimpleNamespace(id=artifact_store.id, path=path, custom_cache_key=artifact_store.custom_cache_key)
+        store = SimpleNamespace(id=artifact_store.id, path=path, custom_cache_key=None)
         return original(step, input_artifacts, store, project_id)
 
     cache_utils.generate_cache_key = generate

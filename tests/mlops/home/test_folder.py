@@ -148,9 +148,13 @@ def test_each_process_has_a_folder_of_its_own_for_what_zenml_writes(tmp_path, mo
     first = Path(os.environ["ZENML_CONFIG_PATH"])
     assert (root in first.parents) is not is_archive
     assert mode(first) == 0o700
+    settings = (first / "config.yaml").read_text()
     assert os.environ["ZENML_LOCAL_STORES_PATH"] == str(root / "zenml" / "local_stores")
     use_own_setup(Home(root))
     assert os.environ["ZENML_CONFIG_PATH"] != str(first)
+    assert (
+        Path(os.environ["ZENML_CONFIG_PATH"]) / "config.yaml"
+    ).read_text() == settings  # the cache has the same keys
 
 
 @pytest.mark.parametrize("make", ["mkfifo", "write"])
