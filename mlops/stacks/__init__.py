@@ -1,6 +1,6 @@
 """ZenML's stacks: `file` reads one that a user describes, `in_the_clear` refuses secrets in it, `stack` makes and
 finds them, `team` asks whether what a shared one needs is there, and `away` tells from an error that ZenML's server has
-failed. `readers` keeps ZenML from reading artifacts with classes that are none of rlft's.
+failed.
 
 `image` is how the image of a stack's pods is made, of the `requirements` of a run. `archive` is which files the pods
 get, and `lacking` what a run `needs` and they will not have, by what its code `imports`; `variables` says that of

@@ -12,7 +12,6 @@ from mlops.home.folder import Home
 from mlops.home.stores import make_stores
 from mlops.home.variables import use_own_setup
 from mlops.stacks.archive import archive_users_files
-from mlops.stacks.readers import read_with_own_alone
 from mlops.tracking.address import NO_AUTHENTICATION, use_credentials
 from rlft.config.addresses import refuse_metadata
 from rlft.errors import StackError
@@ -35,7 +34,6 @@ def connect(home: Home, stack: str | None) -> str:
 
     # ZenML finds steps below this folder, whatever the working directory is.
     source_utils.set_custom_source_root(str(PROJECT))
-    read_with_own_alone()
     if stack is None:
         make_stores(home)
         uri = home.tracking_uri
