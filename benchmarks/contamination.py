@@ -22,6 +22,7 @@ SHOP = (
     "def total(shop, prices):\n    found = (shop.first + shop.second) * prices.value\n"
     "    for item in shop.items:\n        found += item.value * (item.count + item.more)\n    return found"
 )
+OWN = "with answers of their own"
 COPIES: dict[str, tuple[str, str]] = {  # {what was changed: (a train task, the evaluation task)}
     "nothing": (DUCKS, DUCKS),
     "nothing, in a short prompt": ("What is 5!", "What is 5!"),
@@ -43,6 +44,15 @@ COPIES: dict[str, tuple[str, str]] = {  # {what was changed: (a train task, the 
     "another last sentence": (DUCKS, DUCKS.replace("How much does she make?", "How many eggs are sold?")),
 }  # fmt: skip
 DISTINCT: dict[str, tuple[str, str]] = {  # {what differs: two tasks}
+    f"case, in FEN, {OWN}": ("Who is ahead? 4k3/4Q3/4K3 w", "Who is ahead? 4k3/4q3/4K3 w"),
+    "case, in FEN, with one answer": ("How many kings? 4k3/4Q3/4K3 w", "How many kings? 4k3/4q3/4K3 w"),
+    f"indentation, {OWN}": (
+        "for i in range(3):\n    x += i\n    print(x)", "for i in range(3):\n    x += i\nprint(x)"),
+    f"a pattern, {OWN}": (r"Does ^\d+$ match 12?", r"Does ^\D+$ match 12?"),
+    f"an accent, {OWN}": ("Translate: a\u00f1o", "Translate: ano"),
+    f"the letter of an option, {OWN}": (
+        "Which letter stands before Saturn?\nA) Mars\nB) Saturn\nC) Venus",
+        "Which letter stands before Saturn?\nA) Saturn\nB) Mars\nC) Venus"),
     "dots of a pattern": ("a..c. +e -b:", "a.c.. +e -b:"),
     "signs of arithmetic": ("What is 3 + 4?", "What is 3 * 4?"),
     "`5!` within another question": ("5!", "What is 5! divided by 5?"),
@@ -74,18 +84,22 @@ DISTINCT: dict[str, tuple[str, str]] = {  # {what differs: two tasks}
         "\u0e40\u0e21\u0e37\u0e2d\u0e07\u0e2b\u0e25\u0e27\u0e07\u0e02\u0e2d\u0e07\u0e25\u0e32\u0e27\u0e04\u0e37\u0e2d\u0e2d\u0e30\u0e44\u0e23"),
 }  # fmt: skip
 
+FAILS = {"case, in FEN, with one answer", f"the letter of an option, {OWN}"}
+"""What the rules get wrong, to be seen in the table."""
 
-def kind(train: str, evaluated: str) -> str:
-    """Return what an evaluation task with one prompt is called beside a train task with the other."""
-    found = find_contamination({"test": [make_task("it", evaluated, split="test")]}, [make_task("other", train)]).found
+
+def kind(what: str) -> str:
+    """Return what the evaluation task of a pair is called beside the train task."""
+    train, evaluated = (COPIES | DISTINCT)[what]
+    it, other = make_task("it", evaluated, "3" if OWN in what else "2", split="test"), make_task("other", train, "2")
+    found = find_contamination({"test": [it]}, [other]).found
     return found["it"].kind if "it" in found else "clean"
 
 
 def table() -> str:
     """Return the table of all pairs, in Markdown."""
-    rows = [("copy", what, kind(*pair)) for what, pair in COPIES.items()]
-    rows += [("distinct", what, kind(*pair)) for what, pair in DISTINCT.items()]
-    lines = [f"| {truth} | {what} | {found} |" for truth, what, found in rows]
+    rows = [("copy" if what in COPIES else "distinct", what) for what in COPIES | DISTINCT]
+    lines = [f"| {truth} | {what} | {kind(what)}{' (wrong)' * (what in FAILS)} |" for truth, what in rows]
     return "\n".join(["| It is | What was changed, or differs | Found |", "|---|---|---|", *lines])
 
 

@@ -88,11 +88,13 @@ def find_contamination(
         for run, _ in _runs_of_13(text, common):
             if run in wanted:
                 seen.setdefault(run, text)
-    prompts = {text.prompt: text for text in reversed(others) if text.prompt}  # the first of equal ones stays
-    questions = {text.question: text for text in reversed(others)}
+    known = dict[tuple[str, str], Text]()
+    for text in reversed(others):  # the first of equal ones stays
+        known |= dict.fromkeys([(text.exact, ""), (text.prompt, text.answer), (text.question, text.answer)], text)
     found = dict[str, Overlap]()
     for id, text in asked.items():
-        if same := prompts.get(text.prompt) or questions.get(text.question):
+        keys = [(said, answer) for said in (text.exact, text.prompt, text.question) for answer in (text.answer, "")]
+        if same := next((known[key] for key in keys if key[0] and key in known), None):
             found[id] = Overlap("exact", same.source, same.id, text.prompt[:_SHOWN])
         elif run := next((run for run in looked_for[id] if run in seen), None):
             shared = " ".join(looked_for[id][run])

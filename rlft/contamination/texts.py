@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 import regex
 
-from rlft.gates.identity import question_key, question_of
+from rlft.gates.identity import digest, question_key, question_of
 from rlft.lookalikes import as_seen
 from rlft.nfkc import as_written
 from rlft.scripts import apart
@@ -37,8 +37,9 @@ class Text:
 
     `parts` are the words of each message but those of role `system`, which the harness writes, and `signs` counts what
     stands between them. `prompt` is the whole prompt as `normal` gives it, and `question` a hash of what is asked,
-    whatever template it stands in (`rlft.gates.identity`). Texts of one `group` count once where it is asked how many
-    texts have something in common.
+    whatever template it stands in (`rlft.gates.identity`): either makes a copy if the `answer` is the same, too, which
+    is empty where it does not tell: of demonstrations, and where options may have moved. `exact`, a hash of the prompt
+    to the letter, makes one alone. Texts of one `group` count once where it is asked how many have something in common.
     """
 
     id: str
@@ -48,11 +49,15 @@ class Text:
     signs: int
     prompt: str
     question: str
+    exact: str = ""
+    answer: str = ""
 
 
 def text_of_task(task: Task, source: Source = "train") -> Text:
-    """Return what is compared of a task: its prompt, not its answer."""
-    return _text(task.id, source, task.group, _told(task.prompt), (), question_of(task))
+    """Return what is compared of a task: its prompt, and its answer where two prompts differ a little."""
+    answer = "" if len(_OPTION.findall(task.text.casefold())) > 2 else str(task.answer)
+    text = _text(task.id, source, task.group, _told(task.prompt), (), question_of(task))
+    return replace(text, exact=digest(task.prompt), answer=answer)
 
 
 def text_of_demonstration(id: str, prompt: Sequence[Message], turns: Sequence[Message]) -> Text:

@@ -54,8 +54,8 @@ def identities(task: Task) -> tuple[str, str, str]:
     That is if they have the same prompt, or the same answer to what is the same prompt or question but for Unicode
     form, case and white space. With answers of their own such tasks are two: in FEN the case of a letter is its colour.
     """
-    keys = prompt_key(task.prompt), question_of(task)
-    return digest(task.prompt), *(digest([key, str(task.answer)]) for key in keys)
+    answer = str(task.answer)
+    return digest(task.prompt), digest([prompt_key(task.prompt), answer]), digest([question_of(task), answer])
 
 
 def task_hash(task: Task) -> str:

@@ -103,13 +103,13 @@ def split_column_decides(rows: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def check_groups(tasks: Iterable[Task], where: str) -> None:
-    """Raise `TaskError` if a group is in two splits.
+    """Raise `TaskError` if a group of the setting `group` is in two splits.
 
     A `split` column, an off-distribution source or a generator can put it there; dealing cannot.
     """
     seen: dict[str, Split] = {}
     for task in tasks:
-        if seen.setdefault(task.group, task.split) != task.split:
+        if task.group != task.question_key and seen.setdefault(task.group, task.split) != task.split:
             raise TaskError(
                 f"group {task.group!r} stands in {seen[task.group]} and in {task.split}",
                 where=where,

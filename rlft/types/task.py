@@ -53,7 +53,8 @@ class Task:
     split: Split
     """`train`, `validation`, `gate`, `test` or `off_distribution`."""
     group: str
-    """The column that `tasks.group` names, else `question_key`. Tasks of one group are never in different splits."""
+    """The column that `tasks.group` names, else `question_key`. Tasks of a group that the column names are never in
+    different splits."""
     question_key: str = ""
     """16 hexadecimal digits of what the row asks: the prompt's column, or the fields that its template names, in one
     Unicode form, without case and white space. By it a task is known again when template or answer have changed. Empty

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from rlft.contamination import Overlap, find_contamination
@@ -31,7 +32,8 @@ def leave_out_known(
     What overlaps is defined in docs/guide/contamination.md. `claims` holds the questions of `others`.
     """
     splits: dict[str, Split] = {task.id: task.split for task in others}
-    found = find_contamination({"use": tasks}, others, demonstrations).found
+    bare = [[replace(task, answer=None) for task in each] for each in (tasks, others)]  # people write answers otherwise
+    found = find_contamination({"use": bare[0]}, bare[1], demonstrations).found
     kept = list[Task]()
     for task in tasks:
         owners: list[Split] = [claims.owners[key] for key in _keys(task) if key in claims.owners]

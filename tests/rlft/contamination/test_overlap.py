@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.contamination import COPIES, DISTINCT, kind, table
+from benchmarks.contamination import COPIES, DISTINCT, FAILS, kind, table
 from rlft.contamination import overlap
 from rlft.contamination.overlap import COMMON_RUN, ContaminationReport, Overlap, find_contamination, most_groups
 from rlft.contamination.texts import text_of_demonstration
@@ -36,12 +36,12 @@ def found_in(prompt: str, *others: str) -> Overlap | None:
 
 @pytest.mark.parametrize("name", COPIES)
 def test_copies_are_found(name):
-    assert kind(*COPIES[name]) != "clean"
+    assert (kind(name) == "clean") is (name in FAILS)
 
 
 @pytest.mark.parametrize("name", DISTINCT)
 def test_distinct_tasks_are_not_accused(name):
-    assert kind(*DISTINCT[name]) == "clean"
+    assert (kind(name) != "clean") is (name in FAILS)
 
 
 def test_the_guide_has_the_table():
@@ -90,6 +90,25 @@ def test_the_same_question_in_another_template_is_exact():
     assert find_contamination({"test": [asked]}, [train]).found["it"].kind == "exact"
     assert found_in("", "") is not None  # the same question, which is none
     assert found_in("??", "!!") is None
+
+
+def test_what_differs_by_case_or_space_is_a_copy_if_the_answer_is_the_same():
+    train = [make_task("other", "Is it upper case?\nA b", "no"), make_task("same", "Peru?", "Lima")]
+    asked = {
+        "folded, other answer": make_task("1", "Is it upper case? A B", "yes"),
+        "folded, same answer": make_task("2", "is it upper case? a b", "no"),
+        "same, other answer": make_task("3", "Peru?", "the city of Lima"),
+        "in another case": make_task("4", "peru?", "Lima"),
+    }
+    found = find_contamination({"test": list(asked.values())}, train).found
+    assert {what for what, task in asked.items() if task.id in found} == asked.keys() - {"folded, other answer"}
+    # a demonstration tells no answer, so that what is folded counts
+    assert (
+        "1"
+        in find_contamination(
+            {"test": list(asked.values())}, [], [text_of_demonstration("row", [user("Is it upper case? a b")], [])]
+        ).found
+    )
 
 
 def test_demonstrations_are_searched_in_all_that_they_hold():

@@ -174,6 +174,26 @@ def test_a_split_column_with_other_names_alone_is_refused(names: tuple[str, str]
     assert "other rows" not in raised.value.what
 
 
+@pytest.mark.parametrize("split", [{"split": True}, {}])
+def test_rows_that_differ_by_case_or_space_are_all_kept_if_their_answers_differ(tmp_path: Path, split: dict[str, bool]):
+    # In FEN upper case is white: 3 pieces of 2 colours are 8 questions for each of 60 places, with 0 to 3 as answers.
+    pieces = [f"{a}{place}{b}1{c}" for place in range(60) for a in "pP" for b in "kK" for c in "qQ"]
+    rows: Rows = [{"prompt": f"White pieces? {each}", "answer": sum(map(str.isupper, each))} for each in pieces]
+    if split:
+        rows = [{**row, "split": SPLITS[row["answer"]]} for row in rows]
+    tasks = ingest(write(tmp_path / "fen.jsonl", rows))
+    assert len(tasks.tasks) == 480
+    assert tasks.notes["tasks"]["duplicates_dropped"] == {}
+    # One of them again in other letters: with the same answer it is a copy, in another split it is dropped.
+    again = {"prompt": "white PIECES? p0k1q", "answer": "0", "split": "test"}
+    if split:
+        tasks = ingest(write(tmp_path / "fen.jsonl", [*rows, again]))
+        assert tasks.notes["tasks"]["duplicates_dropped"] == {"train: also in test": 1}
+        again["prompt"], again["answer"] = rows[0]["prompt"], "none"  # the same to the letter
+        tasks = ingest(write(tmp_path / "fen.jsonl", [*rows, again]))
+        assert tasks.notes["tasks"]["duplicates_dropped"] == {"train: also in test": 1}
+
+
 @pytest.mark.parametrize("odd", [None, "Train", "val", ["test"]])
 def test_a_row_whose_split_is_none_of_ours_is_a_bad_row(odd: Any, tmp_path: Path):
     rows = [{**row, "split": SPLITS[number % 4]} for number, row in enumerate(sums(20))]
