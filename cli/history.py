@@ -69,7 +69,7 @@ def show_history(console: Terminal, found: History, options: str, *, full: bool)
         console.print(
             f"version {version} has passed its gate and waits: `rlft approve {ends}`, or `rlft reject {ends}`"
         )
-    if not full and any(past.why and past.why != (past.reason,) for past in found.past):
+    if not full and any(past.why and past.why != [past.reason] for past in found.past):
         console.print("--full shows what each decision has found")
     now = f"version {found.champion} is champion" if found.champion else "there is no champion"
     console.print(f"{found.name}: {now}")

@@ -13,7 +13,7 @@ import pwd
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, ValidationError
 
@@ -201,9 +201,6 @@ def _user_of(tracking_uri: str) -> str | None:
     if answer is None or answer.status_code != 200:
         return None
     try:
-        found: Any = answer.json()
-    except ValueError:
+        return answer.json()["user"]["username"] or None
+    except (ValueError, KeyError, TypeError):
         return None  # a page of another kind of server
-    user = found.get("user") if isinstance(found, dict) else None
-    name = user.get("username") if isinstance(user, dict) else None
-    return name if isinstance(name, str) and name else None

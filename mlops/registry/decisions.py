@@ -7,11 +7,9 @@ writer is killed, the alias names the old version or the new one.
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from shlex import quote
 
 from mlflow.entities.model_registry import ModelVersion
@@ -34,7 +32,7 @@ from mlops.registry.changes import (
 )
 from mlops.registry.client import RegistryClient
 from mlops.registry.gates import noted_look
-from mlops.registry.logged_model import check_version
+from mlops.registry.logged_model import damage_of
 from mlops.registry.names import (
     ABSENT,
     APPROVAL_TAG,
@@ -51,7 +49,7 @@ from mlops.registry.names import (
     VERDICT_TAG,
     WITHHELD_TAG,
 )
-from rlft.errors import DamagedError, RefusedError
+from rlft.errors import RefusedError
 
 logger = logging.getLogger(__name__)
 _FIRST = "approve another version, or remove the alias champion in MLflow to have no champion"
@@ -259,17 +257,10 @@ def _again(version: ModelVersion) -> str:
 
 def _what_moved(client: RegistryClient, version: ModelVersion, champion: str | None) -> list[str]:
     """Return sentences about what has changed since a version was decided about; none if nothing has."""
-    found = [_of_files(client, version), _of_champion(client, version, champion), _of_look(client, version)]
+    damage = damage_of(client, version)
+    files = f"its files are not those that were evaluated: {damage.what}; {damage.fix}" if damage else None
+    found = [files, _of_champion(client, version, champion), _of_look(client, version)]
     return [sentence for sentence in found if sentence is not None]
-
-
-def _of_files(client: RegistryClient, version: ModelVersion) -> str | None:
-    with tempfile.TemporaryDirectory() as temporary:
-        try:
-            check_version(client, version, Path(temporary))
-        except DamagedError as damage:
-            return f"its files are not those that were evaluated: {damage.what}; {damage.fix}"
-    return None
 
 
 def _of_champion(client: RegistryClient, version: ModelVersion, champion: str | None) -> str | None:
@@ -327,11 +318,8 @@ def _check_files(client: RegistryClient, name: str, version: str, fix: str) -> N
         if cause.error_code not in ABSENT:
             raise
         raise RefusedError("this version was deleted from the registry", where=where, fix=fix) from cause
-    with tempfile.TemporaryDirectory() as temporary:
-        try:
-            check_version(client, found, Path(temporary))
-        except DamagedError as damage:
-            raise RefusedError(damage.what, where=where, fix=f"{damage.fix}; or {fix}") from damage
+    if damage := damage_of(client, found):
+        raise RefusedError(damage.what, where=where, fix=f"{damage.fix}; or {fix}") from damage
 
 
 def _others(ledger: Ledger, *without: str) -> str:

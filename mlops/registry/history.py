@@ -31,13 +31,13 @@ class Past:
     how: str
     by: str | None
     verified: bool
-    why: tuple[str, ...]
+    why: list[str]
     reason: str
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `rlft history --json` prints it."""
         times = {name: time and time.isoformat() for name, time in (("since", self.since), ("until", self.until))}
-        return asdict(self) | times | {"why": list(self.why)}
+        return asdict(self) | times
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class NotPromoted:
     """
 
     version: str
-    why: tuple[str, ...]
-    again: tuple[str, ...] = ()
+    why: list[str]
+    again: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +62,18 @@ class History:
 
     name: str
     champion: str | None
-    past: tuple[Past, ...]
-    waiting: tuple[str, ...] = ()
-    not_promoted: tuple[NotPromoted, ...] = ()
+    past: list[Past]
+    waiting: list[str]
+    not_promoted: list[NotPromoted]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `rlft history --json` prints it."""
-        past = [each.as_json() for each in self.past]
         return {
             "name": self.name,
             "champion": self.champion,
-            "waiting": list(self.waiting),
-            "not_promoted": [
-                {"version": each.version, "why": list(each.why), "again": list(each.again)}
-                for each in self.not_promoted
-            ],
-            "history": past,
+            "waiting": self.waiting,
+            "not_promoted": [asdict(each) for each in self.not_promoted],
+            "history": [each.as_json() for each in self.past],
         }
 
 
@@ -85,28 +81,28 @@ def read_history(client: RegistryClient, name: str) -> History:
     """Return the history of a registered model. Raises what MLflow raises."""
     ledger = read_ledger(client, name)
     tags = {str(each.version): each.tags for each in client.all_versions(f"name = '{name}'")}
-    past = tuple(_past(move, end, tags) for move, end in zip_longest(ledger.moves, ledger.moves[1:]))
-    return History(name, ledger.champion, past, tuple(waiting(client, ledger)), _not_promoted(ledger, tags))
+    past = [_past(move, end, tags) for move, end in zip_longest(ledger.moves, ledger.moves[1:])]
+    return History(name, ledger.champion, past, waiting(client, ledger), _not_promoted(ledger, tags))
 
 
-def _not_promoted(ledger: Ledger, tags: Mapping[str, Mapping[str, str]]) -> tuple[NotPromoted, ...]:
+def _not_promoted(ledger: Ledger, tags: Mapping[str, Mapping[str, str]]) -> list[NotPromoted]:
     """Return the versions that were not promoted; one that another client has made champion is in the history."""
     without = {number: why_not_promoted(own) for number, own in tags.items()}
     numbers = sorted(without.keys() - ledger.ever, key=int, reverse=True)
-    return tuple(
-        NotPromoted(number, tuple(why), tuple(why_not_again(tags[number])))
+    return [
+        NotPromoted(number, why, why_not_again(tags[number]))
         for number in numbers
         if (why := without[number]) is not None
-    )
+    ]
 
 
 def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -> Past:
     change = move.change
     until = end.change.at if end and end.change else None
     if change is None:
-        return Past(move.to, None, until, "moved outside rlft", None, False, (), "")
-    gate = tuple(tags.get(change.to, {}).get(REASONS_TAG, "").splitlines()) if change.kind != "rollback" else ()
-    said = tuple(line for line in change.why if line not in gate)  # an earlier rlft noted both
+        return Past(move.to, None, until, "moved outside rlft", None, False, [], "")
+    gate = tags.get(change.to, {}).get(REASONS_TAG, "").splitlines() if change.kind != "rollback" else []
+    said = [line for line in change.why if line not in gate]  # an earlier rlft noted both
     who = change.who
     return Past(
         version=change.to,
@@ -115,6 +111,6 @@ def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -
         how=_HOW[change.kind],
         by=who.name if who else None,
         verified=bool(who and who.verified),
-        why=(*said, *gate),
+        why=[*said, *gate],
         reason=" ".join(said),
     )

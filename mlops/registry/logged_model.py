@@ -263,14 +263,14 @@ def check_version(client: MlflowClient, version: ModelVersion, destination: Path
     return Path(folder)
 
 
-def is_whole(client: MlflowClient, version: ModelVersion) -> bool:
-    """Return whether the files of a version are those that were registered."""
+def damage_of(client: MlflowClient, version: ModelVersion) -> DamagedError | None:
+    """Return why the files of a version are not those that were registered; `None` if they are."""
     with tempfile.TemporaryDirectory() as temporary:
         try:
             check_version(client, version, Path(temporary))
-        except DamagedError:
-            return False
-    return True
+        except DamagedError as damage:
+            return damage
+    return None
 
 
 def damaged_versions(tracking_uri: str) -> Iterator[DamagedError | FormatVersionError]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from mlflow.entities.model_registry import ModelVersion
@@ -19,7 +19,7 @@ from mlflow.exceptions import MlflowException
 from mlops.registry.changes import approval_of, failed_of_all, failing
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import note_better, set_aliases
-from mlops.registry.logged_model import ServedFiles, check_weights, is_whole, log_model, replace_files
+from mlops.registry.logged_model import ServedFiles, check_weights, damage_of, log_model, replace_files
 from mlops.registry.names import (
     AGAIN_TAG,
     APPROVAL_TAG,
@@ -100,7 +100,7 @@ def _mend_files(client: RegistryClient, run_id: str, version: ModelVersion, file
     """Store the files of a version anew if they are damaged."""
     name, number = version.name, version.version
     logger.info("%s: version %s has these weights of this run already", name, number)
-    if not is_whole(client, version):
+    if damage_of(client, version):
         logger.warning("%s: the files of version %s are damaged, and are stored anew", name, number)
         files_hash = replace_files(client, run_id, version.tags[MODEL_TAG], files)
         client.set_model_version_tag(name, number, FILES_TAG, files_hash)
@@ -117,11 +117,7 @@ def _registered(client: RegistryClient, name: str, number: str) -> RegisteredVer
 
 def open_name(tracking_uri: str, name: str) -> None:
     """Make the registered model that versions will be added to, unless it is there. Raises what MLflow raises."""
-    client = RegistryClient(tracking_uri)
-    with suppress(MlflowException):  # the usual case, in which nothing is written
-        client.get_registered_model(name)
-        return
-    _make_name(client, name)
+    _make_name(RegistryClient(tracking_uri), name)
 
 
 def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dict[str, str]:

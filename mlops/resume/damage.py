@@ -19,7 +19,7 @@ from zenml.models import ArtifactVersionResponse, PipelineRunResponse, StepRunRe
 from mlops.home.folder import Home
 from mlops.ids import MADE_AGAIN
 from mlops.registry.client import RegistryClient
-from mlops.registry.logged_model import is_whole
+from mlops.registry.logged_model import damage_of
 from mlops.registry.names import REGISTRATION, RUN_NAME_TAG
 from mlops.runs.finding import finished_steps, name_of
 from mlops.stored.retention import lacks_weights, weights_removed
@@ -49,7 +49,7 @@ def lost_registration(run: PipelineRunResponse, tracking_uri: str, name: str) ->
         for version in client.search_model_versions(f"name = '{name}'")
         if version.tags.get(RUN_NAME_TAG) == name_of(run)
     ]
-    return set() if all(is_whole(client, version) for version in own) else {REGISTRATION}
+    return {REGISTRATION} if any(damage_of(client, version) for version in own) else set()
 
 
 def steps_to_keep(run: PipelineRunResponse, damaged: Collection[str]) -> set[str]:

@@ -58,15 +58,15 @@ def registry(tmp_path):
 def test_a_version_waits_and_is_approved(registry):
     tags = registry.client.get_model_version("small", "2").tags
     assert (tags["rlft.approval"], tags["rlft.promote"], registry.champion()) == ("pending", "true", "1")
-    assert read_history(registry.client, "small").waiting == ("2",)
+    assert read_history(registry.client, "small").waiting == ["2"]
     assert registry.approve() == "1"
     assert registry.champion() == "2"
     tags = registry.client.get_model_version("small", "2").tags
     assert tags["rlft.approval"] == "approved"
     last = read_history(registry.client, "small").past[-1]
     assert (last.version, last.how, last.by, last.verified) == ("2", "approved", "ann", True)
-    assert (last.why, last.reason) == (("it is polite", "passes: base"), "it is polite")
-    assert read_history(registry.client, "small").waiting == ()
+    assert (last.why, last.reason) == (["it is polite", "passes: base"], "it is polite")
+    assert read_history(registry.client, "small").waiting == []
     with pytest.raises(RefusedError, match="approved already by ann") as refused:
         registry.approve()
     assert refused.value.fix == "`rlft rollback small --reason TEXT` takes it back"
@@ -172,7 +172,7 @@ def test_an_approval_that_is_killed_at_any_write_is_ended_by_the_next_one(regist
     has_happened = at > 2 or (at == 2 and after)
     assert registry.champion() == ("2" if has_happened else "1")
     assert registry.told() == [("1", "promoted")] + [("2", "approved")] * has_happened
-    assert read_history(registry.client, "small").waiting == (() if has_happened else ("2",))
+    assert read_history(registry.client, "small").waiting == ([] if has_happened else ["2"])
     if has_happened:
         with pytest.raises(RefusedError, match="approved already"):
             registry.reject()
@@ -205,7 +205,7 @@ def test_a_rejection_that_is_killed_has_been_made_or_not(registry, at, after):
         registry.reject(client=CountedClient(registry.client.tracking_uri, at, after=after))
     was_made = at == 2 or after
     assert registry.state() == ("rejected" if was_made else "pending")
-    assert read_history(registry.client, "small").waiting == (() if was_made else ("2",))
+    assert read_history(registry.client, "small").waiting == ([] if was_made else ["2"])
     if not was_made:
         registry.reject()
     with pytest.raises(RefusedError, match="rejected"):

@@ -87,7 +87,7 @@ def test_a_rollback_that_is_killed_at_any_write(address, without_files, at, afte
     if not has_happened:
         roll_back(client, name, None, "it is rude", ANN)
     past = read_history(client, name).past[-1]
-    assert (past.version, past.why, past.by, past.verified) == ("1", ("it is rude",), "ann", False)
+    assert (past.version, past.why, past.by, past.verified) == ("1", ["it is rude"], "ann", False)
     promote(client, name, 2)  # a resume of the run that made it, which undoes no rollback
     promote(client, name, 1)
     assert spells(client, name) == [*PROMOTED, ("1", "rolled back")]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from mlops.home.folder import Home
+from mlops.home.locks import aliases_lock
 from mlops.registry.changes import Person
 from mlops.registry.decisions import roll_back
 from mlops.registry.history import read_history
-from rlft.errors import RefusedError
+from rlft.errors import RefusedError, StorageError
 from tests.mlops.registry.small_policy import SmallRegistry
 
 ANN = Person(name="ann", verified=True)
@@ -38,7 +42,7 @@ def test_one_rollback_after_another_goes_ever_further_back_and_can_be_undone(reg
     assert [each.version for each in past] == ["1", "2", "3", "2", "1", "3", "5"]
     assert [each.how for each in past[3:]] == ["rolled back", "rolled back", "rolled back", "promoted"]
     assert {(each.by, each.verified) for each in past if each.how == "rolled back"} == {("ann", True)}
-    assert past[0].why == ("passes: base",)
+    assert past[0].why == ["passes: base"]
     assert past[0].by
     assert "@" in past[0].by
     assert not past[0].verified
@@ -79,3 +83,10 @@ def test_a_champion_whose_files_are_not_whole_does_not_come_back(registry, harm)
     assert "champions were the versions 1" in refused.value.fix
     assert registry.champion() == "3"
     assert back(registry, "1") == "1"
+
+
+def test_who_waits_for_the_lock_in_vain_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("mlops.home.locks._ALIASES_SECONDS", 0.0)
+    waiting = pytest.raises(StorageError, match=f"process {os.getpid()} ")
+    with aliases_lock(Home(tmp_path)), waiting, aliases_lock(Home(tmp_path)):
+        pass

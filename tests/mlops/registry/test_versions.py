@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen
 
 from mlops.registry import logged_model, served_policy
 from mlops.registry.client import RegistryClient
-from mlops.registry.logged_model import ServedFiles, damaged_versions, is_whole
+from mlops.registry.logged_model import ServedFiles, damage_of, damaged_versions
 from mlops.registry.named import current_champion, download_version
 from mlops.registry.versions import register_policy_version
 from mlops.tracking.answers import answering
@@ -364,7 +364,7 @@ def test_a_version_without_a_description_is_what_earlier_versions_are(store, ful
         if name != "optimizer.safetensors":
             digest.update(f"{name} {hashlib.sha256((full / name).read_bytes()).hexdigest()}\n".encode())
     assert tags["rlft.files_hash"] == digest.hexdigest()
-    assert is_whole(store[0], store[0].get_model_version("earlier", registered.version))
+    assert damage_of(store[0], store[0].get_model_version("earlier", registered.version)) is None
 
 
 def test_no_file_is_stored_that_the_hash_does_not_cover(store, full):
