@@ -1,6 +1,6 @@
 """Parts what a model thought from what it answered: the one place that knows how models write thoughts.
 
-A thought stands in `<think>...</think>`, whose name may be `thinking`, `thought` or `seed:think`, too, in any case, in the
+A thought stands in `<think>...</think>`, whose name may be `thinking`, `thought` or `seed:think` in any case, in the
 like marks of other models, or in the channels of gpt-oss before the last one, `final`. Where a prompt opens a thought
 itself, the text that is stored of a turn begins with `<think>`.
 """

@@ -146,7 +146,7 @@ def hash_files(folder: Path) -> str:
         for file in (folder / part, *(folder / part).rglob("*"))
         if file.is_file()
     ):
-        digest.update(f"{name} {file_hash(folder / name)}\n".encode())
+        digest.update(name.encode("unicode_escape") + f" {file_hash(folder / name)}\n".encode())  # one line each
     return digest.hexdigest()
 
 

@@ -179,7 +179,9 @@ def hash_files(folder: Path) -> str:
     digest = hashlib.sha256()
     for name in sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()):
         with (folder / name).open("rb") as file:
-            digest.update(f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+            digest.update(
+                name.encode("unicode_escape") + f" {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode()
+            )
     return digest.hexdigest()
 
 

@@ -35,7 +35,7 @@ from mlops.tracking.spans import trace_id
 
 _CHAT = "/v1/chat/completions"
 ENVIRONMENT_TAG = "rlft.environment"
-_LARGEST, _LARGEST_TOGETHER = 16 << 20, 128 << 20  # bytes of a body, and of all those whose requests are not over
+_LARGEST, _LARGEST_TOGETHER = 2 << 20, 128 << 20  # bytes of a body, and of all those whose requests are not over
 _BODY_SECONDS = 60.0  # for a whole body to come
 _CONNECT_SECONDS = 10.0  # an answer itself may take as long as it takes
 
@@ -139,7 +139,8 @@ class Proxy:
                 asked["model"] = served.model
                 if path == _CHAT:
                     asked = with_context(asked, context, reads_calls=served.reads_calls)
-                content, asked = json.dumps(asked).encode(), None  # which takes many times the bytes of its text
+                # Half a letter stays an escape; and what is read takes many times the bytes of its text.
+                content, asked = json.dumps(asked, ensure_ascii=False).encode(errors="backslashreplace"), None
             start = time.time_ns()
             try:
                 answer = await self._send(served, request, content)

@@ -201,9 +201,8 @@ def shown() -> list[tuple[Path, str]]:
 def is_shown(path: Path) -> bool:
     """Return whether a program in the sandbox could read what lies at a path of this machine."""
     real = Path(os.path.realpath(path))
-    return not re.search("python[^/]*/[^/]*-packages(/|$)", str(real)) and any(
-        real.is_relative_to(place.resolve()) for place, _ in shown()
-    )
+    inside = [str(real.relative_to(each)) for place, _ in shown() if real.is_relative_to(each := place.resolve())]
+    return bool(inside) and not any(re.match("python[^/]*/[^/]*-packages(/|$)", path) for path in inside)
 
 
 def _inside_prefix() -> str:

@@ -355,6 +355,22 @@ def test_a_damaged_version_is_neither_served_nor_found_whole_and_is_replaced(sto
     mlflow.pyfunc.load_model(client.get_model_version_download_uri("damaged", "1"))
 
 
+def test_a_file_whose_name_holds_the_line_of_another_has_another_hash(tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "a").write_text("one")
+    (model / "b").write_text("two")
+    hashes = [logged_model.hash_files(tmp_path), served_policy.hash_files(tmp_path)]
+    line = f"a {hashlib.sha256(b'one').hexdigest()}\nmodel"  # model/a HASH, then model/b HASH: in one name
+    (model / "a").unlink()
+    (model / line).mkdir()
+    (model / "b").rename(model / line / "b")
+    for before, after in zip(
+        hashes, [logged_model.hash_files(tmp_path), served_policy.hash_files(tmp_path)], strict=True
+    ):
+        assert before != after
+
+
 def test_a_version_without_a_description_is_what_earlier_versions_are(store, full, tmp_path):
     registered = register(store, "earlier", full, KEEP)
     tags = store[0].get_model_version("earlier", registered.version).tags

@@ -328,6 +328,20 @@ def test_a_body_that_is_too_large_is_refused(engine, client, monkeypatch):
     assert engine.bodies == []
 
 
+def test_other_letters_take_no_more_bytes_on_the_way_to_the_engine_and_half_a_letter_goes_through():
+    sent = []
+    with ChatServer(lambda body, number: sent.append(body) or "yes") as engine:
+        with proxied(Serving(backend(engine), "vllm", False)) as url:
+            for content in ("\U0001f600" * 1000, "\ud800"):
+                json_body = json.dumps(BODY | {"messages": [{"role": "user", "content": content}]})
+                assert httpx.post(
+                    url + ASKED, content=json_body, headers={"content-type": "application/json"}
+                ).is_success
+        lengths = [int({k.lower(): v for k, v in each.items()}["content-length"]) for each in engine.headers]
+    assert [body["messages"][-1]["content"] for body in sent] == ["\U0001f600" * 1000, "\ud800"]
+    assert lengths[0] < 5000  # four bytes for each, not the twelve of two escapes
+
+
 HEAD = f"POST {ASKED} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n"
 
 

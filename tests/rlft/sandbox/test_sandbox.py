@@ -43,7 +43,13 @@ def test_a_program_sees_what_python_needs_of_this_machine_and_no_packages(sandbo
 def test_a_path_that_a_program_could_read_is_known(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
     (tmp_path / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
-    for path in ("/usr/lib/tasks", tmp_path / "lib" / "tasks.jsonl", tmp_path / "lib" / "python3.11" / "a"):
+    # Only the packages of the Python that is shown are hidden, not those of one that a program brings along.
+    for path in (
+        "/usr/lib/tasks",
+        "/usr/lib/sdk/python/lib/python3.12/site-packages/a",
+        tmp_path / "lib" / "tasks.jsonl",
+        tmp_path / "lib" / "python3.11" / "a",
+    ):
         assert is_shown(Path(path))
     for path in ("/usr/src/app", tmp_path / "app", tmp_path / "lib" / "python3.11" / "site-packages" / "a"):
         assert not is_shown(Path(path))
