@@ -14,6 +14,7 @@ _PIECE = re.compile(r"[A-Za-z0-9]+")
 _PLAIN = re.compile(r"(?:[A-Z]{1,20}|[A-Z]?[a-z]{1,20}(?:[A-Z][a-z]{1,20})*)?[0-9]{0,4}(?:[a-z]{3,20})?")
 _PLACEHOLDER = re.compile(
     r"\W*|<[^<>]*>|\[[A-Za-z_]+\]|none|null|true|false|unused|empty|dummy|placeholder|n/?a|x{3,}|\$\w+"
+    r"|vllm|ollama|lm-studio|local|test"
     r"|(?:sk-)?not?[-_ ](?:api[-_ ]?)?(?:key|token|auth|needed|required|used|set)(?:[-_ ](?:needed|required))?"
     r"|(?:your|insert|enter|put)[-_ ][a-z_ -]{1,60}|[a-z_-]{1,60}[-_]here|\(.*\)[*+?]?",
     re.IGNORECASE,
@@ -44,8 +45,6 @@ def names_a_secret(name: str, text: str) -> bool:
         return False
     if words[-1] in _STRONG or (words[-1] in _WEAK and _OF_SECRETS & set(words[:-1])):
         return not {"hidden", "magic"} & set(words) or looks_random(text)  # the password of a task
-    if words == ["token"] and not text.isdigit():  # as libraries name an access token; a tokenizer's have other signs
-        return bool(re.fullmatch(r"[\w.~+/=-]+", text))
     return bool(_WEAK & set(words)) and not _OF_TASKS & set(words) and looks_random(text)
 
 

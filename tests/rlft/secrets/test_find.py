@@ -1,5 +1,7 @@
 """What looks like a secret and what does not, and how it is hidden."""
 
+import base64
+
 import pytest
 
 from rlft.secrets import find_secrets, hide_secrets, redact
@@ -80,6 +82,17 @@ SECRETS = [
             "sntrys_",
             "glsa_",
             "dp.pt.",
+            "fw_",
+            "pa-",
+            "sk_",
+            "fc-",
+            "ak-",
+            "as-",
+            "rpa_",
+            "sb_secret_",
+            "ATBB",
+            "phx_",
+            "ABSK",
         )
     ),
     *({name: "PLANTED7Xq7a9"} for name in ("auth", "X-Auth", "jwt", "pat", "oauth", "session_id", "hmac", "bearer")),
@@ -107,6 +120,11 @@ SECRETS = [
     {"anything": "curl -u me:PLANTED https://example.invalid"},
     {"headers": [{"k": "X-API-Key", "v": "PLANTED"}]},
     {"anything": "https://api.telegram.org/bot1234567:PLANTED-0123456789abcdefXq7-xyz/send"},
+    {"anything": "abc8Q~PLANTED7Xq7a9PLANTED7Xq7a9PLANTED7"},
+    *(
+        {"anything": base64.b64encode(secret.encode()).decode()}
+        for secret in (PEM, "sk-proj-PLANTED0a1b2c3d4", "ghp_PLANTED0a1b2c3d4", "AKIAPLANTEDPLANTED01:PLANTED7Xq7")
+    ),
     {"anything": "https://discord.com/api/webhooks/123/PLANTED"},
     {"anything": [{"deep": ("x", {"deeper": "say glpat-PLANTED0a1b2c3d4 to it"})}]},
 ]
@@ -169,6 +187,12 @@ HONEST = [
     {"prompt": "len(tokens), tokens=16, tokens=all, (tokens)"},
     {"auth_url": "https://auth.example.com/v2/token", "session_name": "Qwen3-0.6B-run-12"},
     {"model": "hf-internal-testing/tiny-random-gpt2", "path": "/data/sk-learn/word2vec-models-2024/a.bin"},
+    {"tokens": ["A", "B"], "token": "answer"},
+    *({"api_key": text} for text in ("vllm", "ollama", "lm-studio", "local", "test")),
+    {"run": "api_org_2024Q3_results_v2"},
+    *({"text": "aGVsbG8gd29ybGQgaGVsbG8gd29ybGQ" + "a" * more} for more in range(4)),
+    {"text": base64.b64encode(b"The quick brown fox jumps over the lazy dog").decode()},
+    {"model": "as-is-model-2-large-v3", "name": "pa-2024-results-run-12", "path": "sk_learn_models_run12_final"},
     {"id": "123e4567-e89b-12d3-a456-426614174000"},
 ]  # fmt: skip
 
