@@ -17,9 +17,9 @@ from rlft.training.reading import Reading, shortest
 # After each update the KL is estimated on this share of its tokens, which is cheap and enough to see that nothing has
 # happened.
 _CHECKED_SHARE = 1 / 16
-# So few tokens may show a fraction of the true KL: from this share of `max_kl` on all tokens are measured (docs/LOG.md,
-# "which KL tells an update that teaches from one that destroys").
-_SUSPECT = 1 / 10
+# So few tokens may show a twentieth of the true KL (0.031 of 0.642): from so many nats on, or a tenth of
+# `max_kl` where that is less, all tokens are measured (docs/LOG.md, "the default of `max_kl` ended runs that learn").
+_SUSPECT = 0.02
 _LOWER_RATE = "lower training.learning_rate, or let it rise over training.warmup_updates"
 _TOO_FAR = "another policy sampled these rollouts, which is too far away by now to learn from them"
 
@@ -70,7 +70,7 @@ class Limits:
         that did not change. So if it is suspicious, all tokens are measured.
         """
         kl = self._distance(groups, _CHECKED_SHARE)
-        if kl is None or kl <= _SUSPECT * self.max_kl:  # which NaN is not
+        if kl is None or kl <= min(_SUSPECT, self.max_kl / 10):  # which NaN is not
             return kl
         return self._distance(groups, 1.0)
 

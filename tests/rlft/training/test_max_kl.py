@@ -1,7 +1,7 @@
 """The default of `max_kl` on the policy of `sums.yaml`: it lets its rounds pass and undoes the one that destroyed it.
 
-KL of all tokens of an update (docs/LOG.md): in twelve rounds of it at most 0.04 nats, without its warm-up 0.07;
-0.31 and 0.44 in the two updates of the round that destroyed the policy (rate 8e-4, no warm-up).
+KL of all tokens of an update (docs/LOG.md): in twelve rounds of it at most 0.04 nats, without its warm-up 0.07; 0.64 to
+0.72 in the first update of the round that destroyed the policy (rate 8e-4, no warm-up), seeds 0 to 2.
 """
 
 from contextlib import nullcontext
@@ -74,10 +74,10 @@ def test_rounds_of_the_sums_pass(warm, overrides):
     assert report.updates == 4
 
 
-@pytest.mark.parametrize("of_few", [0.07, 7.0, float("nan")])
+@pytest.mark.parametrize("of_few", [0.031, 7.0, float("nan")])
 @pytest.mark.parametrize(("of_all", "stops"), [(0.5, False), (0.7, True), (float("nan"), True)])
 def test_what_counts_is_the_kl_of_all_rollouts(monkeypatch, of_few, of_all, stops):
-    # a sixteenth of the tokens may say 7, as one rare token can, or 0.07 of a policy that fell apart
+    # a sixteenth of the tokens may say 7, as one rare token can, or 0.031 of the 0.642 that destroyed a policy
     seen = []
 
     def distance(self, update, share):
