@@ -86,9 +86,10 @@ def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str, 
         shown = shown[: (limit + 1) // 2] + shown[len(rows) - limit // 2 :]
     is_wide = console.width >= _WIDE
     columns = ["solved", "turns", "tool calls", "stop", "split", "rollout"] if is_wide else []
-    table = Table("", "prompt", "answer", "right answer", "reward", *columns, "error", box=None)
+    failed = any(row["error"] for row in shown)
+    table = Table("", "prompt", "answer", "right answer", "reward", *columns, *["error"] * failed, box=None)
     for row in shown:
-        table.add_row(*_cells(row, is_wide=is_wide), styled(row["error"] or "", "red"))
+        table.add_row(*_cells(row, is_wide=is_wide), *[styled(row["error"] or "", "red")] * failed)
     console.print(table)
     more = f", of which the {len(shown)} best and worst are listed (--limit 0 lists all)" if is_cut else ""
     kinds = " | ".join(Kind)

@@ -190,7 +190,7 @@ def hostile_round() -> stored_rollouts.ScoredRound:
 
 @pytest.mark.parametrize("rollout", [[], ["0", "--full"]])
 def test_show_as_text_and_as_json(rlft, monkeypatch, rollout):
-    monkeypatch.setattr("mlops.stacks.stack.connect", lambda home, stack: None)
+    monkeypatch.setattr(stored_rollouts, "open_run", lambda home, run, stack: None)
     monkeypatch.setattr(stored_rollouts, "load_round", lambda run, round: hostile_round())
     shown = rlft("show", "run", "0", *rollout)
     assert shown.exit_code == 0, shown.output
