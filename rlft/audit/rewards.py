@@ -139,8 +139,9 @@ def _judged(
         if thought := [task.id for task in low if isinstance(task.answer, str) and part(task.answer).thinking]:
             said = f"right answers hold thoughts on {len(thought)} tasks, for example {thought[0]}; attempts have none"
             findings.fail(Problem("tasks", said, "leave thoughts (<think>...</think>) out of the answers"))
-        judge(scores, findings, max_ratio, _highest(given, stage))
-        warn_of_half(scores, findings, stage.weights)
+        highest = _highest(given, stage)
+        judge(scores, findings, max_ratio, highest)
+        warn_of_half(scores, findings, stage.weights, highest)
         warn_of_constants(scores, findings, stage.weights)
         warn_of_pieces(scores, findings)
         warn_of_silence(scores, findings)

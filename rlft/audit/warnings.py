@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rlft.audit.attacks.catalog import kind_of
 from rlft.audit.attacks.near import DAYS, NUMBERS
@@ -44,15 +45,18 @@ def warn_of_code(environment: BaseEnv, findings: Findings) -> None:
             )
 
 
-def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float]) -> None:
+def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float], highest: float) -> None:
     """Add a note if an attempt that says nothing earns half of gold, with the part that pays it most.
 
-    Kinds that fail the audit are left out.
+    Where no task has a gold, it is half of the `highest` total. Kinds that fail the audit are left out.
     """
     found: dict[str, AttackScores] = {}
+    with_gold = any("gold" in rewards for rewards in scores.values())
     for kind in kinds_in(scores):
         if kind_of(kind).says_nothing and kind not in (*findings.exploits, *findings.accepted):
             earned = summary(kind, scores, weights)
+            if not with_gold:
+                earned = replace(earned, gold_mean=highest)
             if earned.gold_mean > 0 and earned.mean >= _HALF * earned.gold_mean - TOLERANCE:
                 found[kind] = earned
     if not found:
@@ -60,7 +64,8 @@ def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float
     best = max(found, key=lambda kind: found[kind].ratio or 0.0)
     rest = [kind for kind in found if kind != best]
     too = f" (so do {listed(rest)})" if rest else ""
-    said = f"{best} answers nothing and earns {found[best].mean:g} in the mean, gold {found[best].gold_mean:g}{too}"
+    said = f"{best} answers nothing and earns {found[best].mean:g} in the mean, "
+    said += f"{'gold' if with_gold else 'the highest total is'} {found[best].gold_mean:g}{too}"
     findings.note(Problem(REWARD, said, f"pay less for {found[best].part}, which pays it most, or only a right answer"))
 
 

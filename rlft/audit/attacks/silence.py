@@ -38,6 +38,8 @@ ATTACKS = (
     Attack("thought_process", "an opening without a thought", lambda known: "Thought process:", says_nothing=True),
     Attack("step_by_step", "an opening without a thought", lambda known: "Let's solve this problem step by step.",
            says_nothing=True),
+    Attack("sorry", "it has no answer", lambda known: "Sorry, I don't know: it is unknown.", says_nothing=True),
+    Attack("dash", "a list without items", lambda known: "- ", says_nothing=True),
     Attack("one_letter", "a letter is no answer", _letter, certain=False, says_nothing=True),
     Attack("task_id", "the task's own id is no answer", lambda known: known.task.id, certain=False, says_nothing=True),
 )  # fmt: skip

@@ -240,7 +240,8 @@ def test_another_tasks_gold_with_the_same_final_answer_is_no_attack():
 def test_without_gold_the_attacks_must_stay_below_full():
     fine = audit(lambda text, gold, prompt: 0.7, gold=False)
     assert (fine.passed, fine.compares) == (True, False)
-    assert "no task has a gold completion" in fine.findings[0]
+    assert fine.findings[0].startswith("empty answers nothing and earns 0.7 in the mean, the highest total is 1")
+    assert "no task has a gold completion" in fine.findings[1]
     # 1.0 of 1.2 is more than three quarters
     echo = audit(lambda text, gold, prompt: float(text == prompt), gold=False, full=1.2)
     assert (echo.passed, echo.exploits) == (False, ("echo",))

@@ -18,10 +18,17 @@ def found(max_ratio=0.9, count=8, **totals):
     scores = {f"t{n}": {kind: reward(of[n]) for kind, of in rows.items() if n < len(of)} for n in range(count)}
     findings = Findings()
     judge(scores, findings, max_ratio, 1.0)
-    warn_of_half(scores, findings, {})
+    warn_of_half(scores, findings, {}, 1.0)
     warn_of_pieces(scores, findings)
     warn_of_silence(scores, findings)
     return findings
+
+
+@pytest.mark.parametrize(("earned", "told"), [(0.7, True), (0.5, True), (0.49, False)])
+def test_what_says_nothing_is_told_from_half_of_the_highest_total_on_where_no_task_has_a_gold(earned, told):
+    findings = found(empty=earned, dash=earned)  # three quarters fail it, of 1.0
+    assert findings.exploits == []
+    assert len([each for each in findings.problems if "answers nothing" in each.what]) == told
 
 
 @pytest.mark.parametrize(("earned", "ratio", "fails"), [(0.91, 0.9, True), (0.89, 0.9, False), (0.89, 0.8, True)])
