@@ -40,6 +40,18 @@ COPIES: dict[str, tuple[str, str]] = {  # {what was changed: (a train task, the 
     "options in another order": (PLANET, "Which planet has rings?\nA) Earth\nB) Mars\nC) Venus\nD) Saturn"),
     "options in another order, long": (
         f"{CELL}(A) wall (B) chloroplast (C) nucleus", f"{CELL}(A) nucleus (B) wall (C) chloroplast"),
+    "ten options in another order": (
+        "Pick:\n" + "\n".join(f"{letter}) o{n}" for n, letter in enumerate("ABCDEFGHIJ")),
+        "Pick:\n" + "\n".join(f"{letter}) o{9 - n}" for n, letter in enumerate("ABCDEFGHIJ"))),
+    "options 1, 2, 3 in another order": (
+        "Which planet has rings?\n1. Mars\n2. Saturn\n3. Venus",
+        "Which planet has rings?\n1. Saturn\n2. Mars\n3. Venus"),
+    "`<b>` around every fourth word": (
+        DUCKS, " ".join(f"<b>{word}</b>" if n % 4 == 3 else word for n, word in enumerate(DUCKS.split()))),
+    "`&nbsp;` for spaces": (DUCKS, DUCKS.replace(" ", "&nbsp;")),
+    "`<b>`, in a short prompt": ("What is 3 + 4?", "What is <b>3 + 4</b>?"),
+    "`*` around a word, in a short prompt": ("What is 3 + 4?", "*What* is 3 + 4?"),
+    "the last sign left out, in a short prompt": ("What is 3 + 4?", "What is 3 + 4"),
     "other numbers in the same story": (DUCKS, DUCKS.replace("16", "18").replace("three", "two")),
     "another last sentence": (DUCKS, DUCKS.replace("How much does she make?", "How many eggs are sold?")),
 }  # fmt: skip
@@ -84,7 +96,10 @@ DISTINCT: dict[str, tuple[str, str]] = {  # {what differs: two tasks}
         "\u0e40\u0e21\u0e37\u0e2d\u0e07\u0e2b\u0e25\u0e27\u0e07\u0e02\u0e2d\u0e07\u0e25\u0e32\u0e27\u0e04\u0e37\u0e2d\u0e2d\u0e30\u0e44\u0e23"),
 }  # fmt: skip
 
-FAILS = {"case, in FEN, with one answer", f"the letter of an option, {OWN}"}
+FAILS = {
+    "case, in FEN, with one answer", f"the letter of an option, {OWN}", "options 1, 2, 3 in another order",
+    "`<b>`, in a short prompt", "`*` around a word, in a short prompt", "the last sign left out, in a short prompt",
+}  # fmt: skip
 """What the rules get wrong, to be seen in the table."""
 
 

@@ -25,7 +25,8 @@ _SIGNS = str.maketrans("\u00d7\u2217\u22c5\u00f7\u2044\u2212\u2010\u2012\u2013\u
                        "***//----'''\"\"\"")  # fmt: skip
 _ACCENTS = re.compile(r"(?<=[a-z])[\u0300-\u036f]+")  # of Latin letters: elsewhere such marks are letters
 _BREAK, _BOLD = re.compile(r"<br ?/?>"), re.compile(r"(?<!\w)\*\*(?=\S)([^*]+)(?<=\S)\*\*(?!\w)")
-_OPTION = re.compile(r"(?:^|(?<=\s))\(?([a-h])[.):] (.*?)(?=\s\(?[a-h][.):] |\n|$)")
+_TAG = re.compile(r"</?[a-z][^<>]{0,200}>|&nbsp;")
+_OPTION = re.compile(r"(?:^|(?<=\s))\(?([a-j])[.):] (.*?)(?=\s\(?[a-j][.):] |\n|$)")
 _WORD = regex.compile(r"\p{N}+(?:[.,]\p{N}+)+|[\p{L}\p{M}\p{N}]+(?:'\p{L}+)*")
 _LETTERS = regex.compile(r"(?![acgtun]+\Z)[\p{L}\p{M}']{2,}")
 _SIGN = regex.compile(r"[\p{P}\p{S}]")
@@ -81,7 +82,7 @@ def normal(text: str) -> str:
     text = _BOLD.sub(r"\1", _BREAK.sub(" ", text))
     text = "\n".join(" ".join(line.split()) for line in text.splitlines())
     options = _OPTION.findall(text)
-    if len(options) > 2 and "".join(letter for letter, _ in options) == "abcdefgh"[: len(options)]:
+    if len(options) > 2 and "".join(letter for letter, _ in options) == "abcdefghij"[: len(options)]:
         text = " ".join([_OPTION.sub("", text), *sorted(said for _, said in options)])
     return " ".join(text.split())
 
@@ -109,6 +110,6 @@ def _told(messages: Sequence[Message]) -> list[str]:
 
 
 def _text(id: str, source: Source, group: str | None, asked: list[str], more: Sequence[str], question: str) -> Text:
-    prompt, every = " ".join(filter(None, asked)), [*asked, *more]
+    prompt, every = " ".join(filter(None, asked)), [_TAG.sub(" ", each) for each in (*asked, *more)]
     signs = sum(len(_SIGN.findall(each)) for each in every)
     return Text(id, source, prompt if group is None else group, tuple(map(words, every)), signs, prompt, question)
