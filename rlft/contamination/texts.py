@@ -56,7 +56,7 @@ class Text:
 
 def text_of_task(task: Task, source: Source = "train") -> Text:
     """Return what is compared of a task: its prompt, and its answer where two prompts differ a little."""
-    answer = "" if len(_OPTION.findall(task.text.casefold())) > 2 else str(task.answer)
+    answer = "" if len(_OPTION.findall(_BOLD.sub(r"\1", task.text.casefold()))) > 2 else str(task.answer)
     text = _text(task.id, source, task.group, _told(task.prompt), (), question_of(task))
     return replace(text, exact=digest(task.prompt), answer=answer)
 

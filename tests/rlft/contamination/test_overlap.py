@@ -102,6 +102,11 @@ def test_what_differs_by_case_or_space_is_a_copy_if_the_answer_is_the_same():
     }
     found = find_contamination({"test": list(asked.values())}, train).found
     assert {what for what, task in asked.items() if task.id in found} == asked.keys() - {"folded, other answer"}
+    # letters of options move with them, be they bold in the one or in the other
+    plain, bold = "Pick:\nA) x\nB) y\nC) z", "Pick:\n**A)** z\n**B)** x\n**C)** y"
+    for one, other in ((plain, bold), (bold, plain)):
+        given = {"test": [make_task("it", one, "A")]}
+        assert find_contamination(given, [make_task("o", other, "B")]).found["it"].kind == "exact"
     # a demonstration tells no answer, so that what is folded counts
     assert (
         "1"
