@@ -93,7 +93,6 @@ print(json.dumps([[m.step, m.value] for name in ("sft/loss",)
     for m in mlflow_client.get_metric_history(runs[0].info.run_id, name)]))
 """
     assert [step for step, _ in home.query(curve)] == list(range(1, 41))  # it is logged while it goes on
-    assert "1 supervised stages were cut off" in home.rlft("doctor").output.replace("\n", " ")
     second, steps = run("-", "resume", run_id)
     assert second.returncode == 0, second.stderr
     assert steps[:40] == [word for n in range(41, 61) for word in ("steps", str(n))]  # then those of the control
