@@ -62,14 +62,6 @@ def test_weights_that_change_before_they_are_registered_are_trained_again(finish
     assert f"`rlft resume next` makes it again ({best})" in said
     assert "Traceback" not in refused.output
     assert versions(home) == before
-    weights.unlink()
-    (weights.parents[1] / "optimizer.safetensors").unlink()
-    gone = home.rlft("run", str(TINY), "--name", "gone")
-    assert gone.code == 1, gone.output
-    assert f"{weights}: this file is gone" in " ".join(gone.summary["error"].split())
-    assert f"`rlft resume gone` makes it again ({best})" in gone.summary["error"]
-    assert "this file is gone" in home.rlft("doctor", "--verify").output
-
     again = home.rlft("resume", "next")
     assert again.code == 0, again.output
     expected = whole_home.steps(whole.summary["pipeline_run_id"])
@@ -148,7 +140,7 @@ def test_a_home_from_elsewhere_runs_no_code_when_it_is_read(finished, tmp_path):
     shown = home.rlft("show", finished[1].summary["pipeline_run_id"], "0")
     assert not ran.exists()
     assert shown.code == 1, shown.output
-    assert "its materializer is" in " ".join(shown.output.split())
+    assert "rollouts.parquet: this file is gone" in " ".join(shown.output.split())
 
 
 class Opened:
