@@ -128,7 +128,7 @@ class RoundsConfig(Section):
         default=False, description="Whether layers are computed twice to save memory, which takes longer."
     )
     max_kl: float = Field(
-        default=0.6,
+        default=0.55,
         gt=0,
         le=1e9,
         description="Largest KL of the policy after an update to the one that sampled, or with a lag to the one before "

@@ -51,7 +51,7 @@ def first_round(warm, overrides):
 def test_a_round_that_destroys_the_policy_is_undone(warm):
     report = first_round(warm, COLLAPSE)
     assert report.stopped is not None
-    assert "training.max_kl 0.6" in report.stopped
+    assert "training.max_kl 0.55" in report.stopped
     assert report.counts()["trained"] == 0
 
 
@@ -64,7 +64,7 @@ def test_a_lagged_round_is_undone_if_it_destroys_the_policy_and_else_passes(warm
     ]
     assert train_sampled(policy, ahead[0], bench.config, age=0).stopped is None
     report = train_sampled(policy, ahead[1], load_config(SUMS, COLLAPSE) if destroys else bench.config, age=1)
-    assert ("training.max_kl 0.6" in (report.stopped or "")) is destroys
+    assert ("training.max_kl 0.55" in (report.stopped or "")) is destroys
 
 
 @pytest.mark.parametrize("overrides", [[], ["training.warmup_updates=0"]])
