@@ -16,6 +16,7 @@ MAX_RATIO = 0.9
 WITHOUT_GOLD = 0.75
 """The share of the highest total from which what says nothing, or always the same, fails a reward without a gold."""
 _BY_CHANCE = 0.25  # an answer to another task may be right on a smaller share of tasks
+_MANY = 0.85  # of ten tasks, so that golds which are right on 60 % of the tasks stay below in 19 samples of 20
 _NUMBERS = ("other_gold", "most_common", "second_most_common", "made_answer", "farthest_gold", "wrong_sign",
             "number_begins", "number_ends", "number_inside")  # fmt: skip
 _MOST_SENTENCES = 5
@@ -81,14 +82,14 @@ def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float, hi
 
 
 def _pays_farther_numbers(scores: Scores) -> bool:
-    """Return whether golds of other tasks are paid on a quarter to three quarters of the tasks, and gold plus 1 is not.
+    """Return whether golds of other tasks are paid on a quarter of the tasks to 85 %, and gold plus 1 is not.
 
     So it is for "an even number above n", and not where a tolerance is too wide, or all that has the form is paid.
     """
     both = [rewards for rewards in scores.values() if {"gold", "other_gold", "number_one_more"} <= rewards.keys()]
     farther, nearer = (sum(each[kind].solved for each in both) for kind in ("other_gold", "number_one_more"))
     few = _BY_CHANCE * len(both)
-    return few <= farther <= len(both) - few and nearer < few
+    return few <= farther <= _MANY * len(both) and nearer < few
 
 
 def _most(kind: str, scores: Scores, tasks: Sequence[str], gold_mean: float, max_ratio: float) -> float:
