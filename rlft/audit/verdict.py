@@ -86,10 +86,13 @@ def _pays_farther_numbers(scores: Scores) -> bool:
 
     So it is for "an even number above n", and not where a tolerance is too wide, or all that has the form is paid.
     """
-    both = [rewards for rewards in scores.values() if {"gold", "other_gold", "number_one_more"} <= rewards.keys()]
-    farther, nearer = (sum(each[kind].solved for each in both) for kind in ("other_gold", "number_one_more"))
-    few = _BY_CHANCE * len(both)
-    return few <= farther <= _MANY * len(both) and nearer < few
+    rows = [rewards for rewards in scores.values() if "gold" in rewards]
+    farther, nearer = (
+        [float(each[kind].solved) for each in rows if kind in each] for kind in ("other_gold", "number_one_more")
+    )
+    if not farther or not nearer:
+        return False
+    return _BY_CHANCE <= fmean(farther) <= _MANY and fmean(nearer) < _BY_CHANCE
 
 
 def _most(kind: str, scores: Scores, tasks: Sequence[str], gold_mean: float, max_ratio: float) -> float:
