@@ -95,8 +95,8 @@ def test_an_adapter_says_how_it_is_served_and_that_its_base_is_here(rlft, tmp_pa
     [
         ("stories", "names no version of a registered model"),
         ("stories@best", "no version has this alias; there are: challenger, champion"),
-        ("stories/7", "there is no such version; the newest is 1"),
-        ("other@champion", "no model of this name is registered; there are: stories"),
+        ("stories/7", "there is no such version what to do: name one; the newest are: 1"),
+        ("other@champion", "no registered model is called 'other' what to do: name one; there are: stories"),
         ("stories/x", "'x' is no number of a version"),
     ],
 )
