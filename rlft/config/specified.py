@@ -50,9 +50,9 @@ def read_named_specifications(content: MutableMapping[str, Any], folder: Path) -
     files = dict[str, Path]()
     for path, reward in _rewards(content):
         if isinstance(reward.get("spec"), str):
-            files[f"{path}.spec"] = folder / reward["spec"]
-            content_read = read_specification(folder / reward["spec"], f"{path}.spec")
-            check_trusted_file(content_read, reward, folder / reward["spec"], path)
+            file = files[f"{path}.spec"] = folder / Path(reward["spec"]).expanduser()
+            content_read = read_specification(file, f"{path}.spec")
+            check_trusted_file(content_read, reward, file, path)
             reward["spec"] = content_read
     return files
 
