@@ -14,8 +14,8 @@ from pipelines.gate import ask_about
 from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
-from rlft.promotion import Decision, RegisteredVersion
-from steps.decide_promotion import Known, decide_promotion
+from rlft.promotion import Decision, Known, RegisteredVersion
+from steps.decide_promotion import decide_promotion
 from steps.register_policy import register_policy
 
 

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel
 from zenml import step
 
 from materializers.report import ReportMaterializer
@@ -10,25 +9,10 @@ from mlops.runtime import cache_policies
 from rlft.config import EvaluationConfig, PromotionConfig
 from rlft.controls.constant import ConstantAnswer
 from rlft.gates.looks import Look
-from rlft.promotion import Decision, Rules
+from rlft.promotion import Decision, Known, Rules
 from rlft.promotion import decide_promotion as decide
 from rlft.slices import slices_of
 from rlft.types import Evaluation, TaskSet
-
-
-class Known(BaseModel):
-    """What a decision takes into account beside the scores.
-
-    `look` and `spent` are those of a `rlft.gates.looks.Look`; `champion_knows` are ids of tasks that the champion was
-    trained on, `None` if these are not known, `audit` says whether the reward has passed its audit, if it had one, and
-    `monitor` names a monitor that was to stop the run.
-    """
-
-    look: int = 1
-    spent: float = 1.0
-    champion_knows: list[str] | None = None
-    audit: bool | None = None
-    monitor: str = ""
 
 
 @step(cache_policy=cache_policies.EVALUATION, output_materializers=ReportMaterializer)

@@ -8,7 +8,7 @@
 """
 
 from rlft.promotion.decide import decide_promotion
-from rlft.promotion.decision import Approval, Decision, RegisteredVersion
+from rlft.promotion.decision import Approval, Decision, Known, RegisteredVersion
 from rlft.promotion.rules import Rules
 
-__all__ = ["Approval", "Decision", "RegisteredVersion", "Rules", "decide_promotion"]
+__all__ = ["Approval", "Decision", "Known", "RegisteredVersion", "Rules", "decide_promotion"]

@@ -5,9 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pydantic import BaseModel
+
 from rlft.types import Interval, Report
 
 Approval = Literal["", "pending", "approved", "rejected"]
+
+
+class Known(BaseModel):
+    """What a decision takes into account beside the scores.
+
+    `look` and `spent` are those of a `rlft.gates.looks.Look`; `champion_knows` are ids of tasks that the champion was
+    trained on, `None` if these are not known, `audit` says whether the reward has passed its audit, if it had one, and
+    `monitor` names a monitor that was to stop the run.
+    """
+
+    look: int = 1
+    spent: float = 1.0
+    champion_knows: list[str] | None = None
+    audit: bool | None = None
+    monitor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ def names_a_secret(name: str, text: str) -> bool:
         return False
     if words[-1] in _STRONG or (words[-1] in _WEAK and _OF_SECRETS & set(words[:-1])):
         return not {"hidden", "magic"} & set(words) or looks_random(text)  # the password of a task
+    if words == ["token"] and re.search("[0-9]", text) and not text.isdigit():  # an access token; "answer" is a column
+        return bool(re.fullmatch(r"[\w.~+/=-]+", text))
     return bool(_WEAK & set(words)) and not _OF_TASKS & set(words) and looks_random(text)
 
 

@@ -139,7 +139,7 @@ print(json.dumps({{
     ends = [found["metrics"][f"0_result/gain{suffix}"] for suffix in ("", "_low", "_high")]
     assert ends == pytest.approx([change["mean"], change["ci_low"], change["ci_high"]], abs=1e-4)
     shown = {tag for tag in found["tags"] if not tag.startswith("mlflow.")}  # MLflow's page hides its own
-    assert len(shown) <= 5
+    assert len(shown) <= 6
     assert found["tags"]["mlflow.source.name"].startswith("rlft")
     assert len(found["tags"]["mlflow.source.git.commit"]) >= 7
 

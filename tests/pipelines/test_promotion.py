@@ -16,9 +16,8 @@ from pipelines.rounds_done import Rounds
 from pipelines.showing import unshown
 from rlft.errors import TrackerError
 from rlft.monitors import Alarm
-from rlft.promotion import Decision, RegisteredVersion
+from rlft.promotion import Decision, Known, RegisteredVersion
 from rlft.types import Interval
-from steps.decide_promotion import Known
 
 REPEATS = Alarm("repetition", "stop", 4, "It repeats.", "Bound it.")
 

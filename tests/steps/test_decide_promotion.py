@@ -3,8 +3,9 @@
 import dataclasses
 
 from rlft.config import EvaluationConfig, PromotionConfig
+from rlft.promotion import Known
 from rlft.types import Evaluation, EvaluationReport, TaskSet
-from steps.decide_promotion import Known, decide_promotion
+from steps.decide_promotion import decide_promotion
 from tests.factories import make_task
 
 NAMES = [f"t{n:03d}" for n in range(120)]

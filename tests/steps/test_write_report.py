@@ -11,7 +11,9 @@ SUMMARY = Summary(status="improved").model_dump(mode="json")
 
 def test_it_is_the_page_of_the_run(monkeypatch):
     monkeypatch.setattr(module, "find_home", lambda: "home")
-    monkeypatch.setattr(module, "make_report", lambda home, run, summary: f"<p>{home} {run} {summary.status}</p>")
+    monkeypatch.setattr(module, "find_run", lambda run: run)
+    monkeypatch.setattr(module, "SharedRun", lambda home, run: f"{home} {run}")
+    monkeypatch.setattr(module, "make_report", lambda run, summary: f"<p>{run} {summary.status}</p>")
     assert module.write_report.entrypoint("id", SUMMARY) == "<p>home id improved</p>"
 
 
@@ -20,6 +22,6 @@ def test_one_that_cannot_be_made_says_so(monkeypatch, caplog):
         raise StorageError("the store is away")
 
     monkeypatch.setattr(module, "find_home", lambda: "home")
-    monkeypatch.setattr(module, "make_report", fails)
+    monkeypatch.setattr(module, "find_run", fails)
     assert "could not be made" in module.write_report.entrypoint("id", SUMMARY)
     assert "the store is away" in caplog.text
