@@ -55,7 +55,7 @@ from mlops.stored.rollouts import stored_tasks
 from pipelines.stages import Stages
 
 earlier = SharedRun(find_home(), find_run("{run}"))
-config = stored_config(earlier.config.parameters["config"], "{run}")
+config = stored_config(earlier.config, "{run}")
 prints = Stages.of(config).fingerprints
 start = earlier.output(ROLLOUTS, "r000").rows[0].policy
 sought = Sought("tiny", prints.harness, prints.reward, config.reward.weights, config.reward.full, start)
@@ -152,7 +152,7 @@ def test_which_attempts_of_an_earlier_run_count(finished, tmp_path):
         ASK.format(run=name)
         + """
 changed = [dataclasses.replace(t, answer="0") if n % 2 else t for n, t in enumerate(tasks.tasks)]
-own = later(name=earlier.config.parameters["labels"]["name"])
+own = later(name=earlier.parameters["labels"]["name"])
 print(json.dumps({
     "all": ask(), "none asked for": ask(count=0), "other start": ask(start="another"),
     "changed tasks": ask(tasks=dataclasses.replace(tasks, tasks=tuple(changed))),

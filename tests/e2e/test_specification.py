@@ -30,7 +30,7 @@ from mlops.runs.store import RunStore
 from mlops.runs.settings import stored_config
 
 run = RunStore(find_home()).called("{name}")
-config = stored_config(run.config.parameters["config"], "{name}")
+config = stored_config(run.config, "{name}")
 rows = [[row.total, row.parts] for row in run.output(REWARDS, "r000")]
 print(json.dumps({{"environment": config.environment.name, "rows": rows}}))
 """
