@@ -64,7 +64,7 @@ tasks = stored_tasks(earlier)
 def later(hours=1, name="later", parent=""):
     labels = {{"name": name, "parent": parent}}
     return SimpleNamespace(
-        created=earlier.end_time + timedelta(hours=hours), original_run=None, name=name,
+        created=find_run("{run}").end_time + timedelta(hours=hours), original_run=None, name=name,
         config=SimpleNamespace(parameters={{"labels": labels}}))
 
 def ask(run=later(), tasks=tasks, count=3, **changes):
