@@ -6,7 +6,6 @@
 - `heartbeat`: signs of life of runs on a stack, for those who share it
 - `store`, `noting`: the folder of each run of a home; what is noted there of its artifacts while it goes on
 - `listing`, `listed`, `registered`: the runs of a home, read without ZenML; one of them; the versions that were seen
-- `last_sign`: until when the time of a run that was killed counts
 - `unknown`: what is said of a name that means none of them
 - `labels`, `commits`: its own name, note and tags; the commits of its code
 - `naming`: the name of a run that was given none

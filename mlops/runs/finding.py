@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from zenml.client import Client
@@ -24,7 +25,6 @@ from mlops.ids import (
 from mlops.registry.names import REGISTRATION
 from mlops.runs.heartbeat import SILENT_SECONDS, silent_seconds
 from mlops.runs.labels import labels_of
-from mlops.runs.last_sign import last_sign
 from mlops.runs.lineage import close_model_version
 from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.noting import note_artifacts
@@ -112,15 +112,16 @@ def is_on_stack(run: PipelineRunResponse) -> bool:
     return (run.config.parameters or {}).get("tracking_uri", HOME) != HOME
 
 
-def killed_runs(home: Home) -> list[PipelineRunResponse]:
-    """Return the runs that ZenML takes for running, and whose process is gone."""
-    running = [
-        run
-        for pipeline in (PIPELINE, *OTHERS)
-        for status in UNFINISHED
-        for run in Client().list_pipeline_runs(pipeline=pipeline, status=status, size=100)
-    ]
-    return [run for run in running if not is_alive(home, run)]
+def last_sign(home: Home, run_id: str, name: str) -> datetime | None:
+    """Return when something of an attempt at the run of this name was last written, in UTC; `None` if nothing is there.
+
+    It is asked before the run is marked as failed: that changes its files.
+    """
+    found, runs = list[datetime](), home.root / "runs"
+    for file in (*runs.glob(f"{run_id}.*"), *(runs / name).glob("*.json")):
+        with suppress(OSError):
+            found.append(datetime.fromtimestamp(file.stat().st_mtime, UTC))
+    return max(found, default=None)
 
 
 def mark_failed(home: Home, run: PipelineRunResponse) -> datetime | None:

@@ -20,7 +20,7 @@ from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import roll_back, set_aliases
 from mlops.registry.names import PROMOTE_TAG
 from mlops.removal.plan import own_files, why_kept
-from mlops.runs.last_sign import last_sign
+from mlops.runs.finding import last_sign
 from mlops.runs.listing import list_runs, sweeps_of, to_json
 from mlops.runs.registered import note_versions, noted_versions
 from mlops.runs.store import RunStore
