@@ -20,9 +20,10 @@ os.environ |= {"ZENML_CONFIG_PATH": _ZENML, "ZENML_ANALYTICS_OPT_IN": "false", "
 os.environ["XDG_CONFIG_HOME"] = _CONFIG
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `rlft` does: several workers share the cores
 
-# How long an example takes says nothing on a machine that does other work.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+# How long an example takes says nothing on a machine that does other work. The examples are those of the run before, so
+# that a test which fails does so because of a change.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.load_profile("steady")
 
 
 @pytest.fixture(autouse=True)

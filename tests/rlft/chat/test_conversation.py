@@ -14,6 +14,7 @@ from rlft.chat.rendering import QUESTION, SYSTEM, render
 from rlft.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 from rlft.policy.tokens import character_tokenizer, render_prompt
+from rlft.thinking import part
 from tests.rlft.chat import strategies
 from tests.rlft.chat.tokenizers import FAMILIES, SEARCH, TOKENS, make_tokenizer
 
@@ -277,7 +278,10 @@ def test_equal_prompts_are_rendered_once(monkeypatch):
 # What cannot be read
 
 unmarked = strategies.call.filter(
-    lambda call: not any(mark in json.dumps(call) for mark in (*strategies.MARKS, "</tool_call>"))
+    lambda call: (
+        not any(mark in json.dumps(call) for mark in (*strategies.MARKS, "</tool_call>"))
+        and not part(json.dumps(call)).thinking
+    )  # what was thought calls nothing
 )
 OPENING = {"hermes": "<tool_call>\n", "llama3": "<|python_tag|>", "mistral": "[TOOL_CALLS]"}
 

@@ -239,7 +239,9 @@ def test_fresh_rollouts_are_read_once_and_their_ratio_is_one(monkeypatch):
     read = tokens_read(policy.model)
     updater.step(groups)
     parts = [pack_tree(part, policy.device).token_ids.numel() for part in split_tree(flat(groups), 20)]
-    assert read == [*[(True, size) for size in parts], (False, check_tokens(groups))]
+    # The noise alone is a KL that is suspicious on a few tokens, so all are measured after the step.
+    without = [check_tokens(groups), *parts]
+    assert read == [*[(True, size) for size in parts], *[(False, size) for size in without]]
     assert len(parts) > 1
     assert all(seen)
     assert [updater.metrics()[f"clip_ratio/{name}_mean"] for name in ("low", "high", "region")] == [0, 0, 0]
@@ -296,7 +298,7 @@ def test_groups_that_teach_nothing_are_not_read():
     first, second = make_groups(policy)
     level = [(rollout, 0.5) for rollout, _ in second]  # all rewards equal
     read = tokens_read(policy.model)
-    report = run(policy, [first, level])
+    report = run(policy, [first, level], learning_rate=1e-6)
     # the prompt of 3 and, of completions of 1, 9, 4 and 4, all but the last tokens
     assert read[0] == (True, 3 + 0 + 8 + 3 + 3)
     assert read[1:] == [(False, check_tokens([first]))]
@@ -567,9 +569,9 @@ def test_metrics_are_those_of_plain_code_over_the_stored_rollouts(temperature, b
         )
     assert expected["clip_ratio/low_mean"] > 0
     assert expected["clip_ratio/high_mean"] > 0
-    # how far the update went, on the rollouts that it looks at: e^d - 1 - d with d = new - recorded
+    # how far the update went, on all rollouts as it went further than 0.02: e^d - 1 - d with d = new - recorded
     moved = []
-    for rollout, _ in flat(limits._some(groups, 1 / 16)):
+    for rollout, _ in flat(groups):
         mask = torch.from_numpy(rollout.loss_mask[rollout.prompt_length :])
         with torch.no_grad():
             new = alone(policy.model, rollout, temperature)[0]
