@@ -159,6 +159,7 @@ def add_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> An
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
+            _check_names(model, settings.target_modules)
             return get_peft_model(model, config)
         except ValueError as cause:
             layers = {name.split(".")[-2] for name, weight in model.named_parameters() if weight.ndim == 2}
@@ -167,6 +168,14 @@ def add_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> An
                 where="policy.lora.target_modules",
                 fix=f"use all-linear, or names of this model's layers: {', '.join(sorted(layers))}",
             ) from cause
+
+
+def _check_names(model: PreTrainedModel, names: str | list[str]) -> None:
+    """Raise ValueError if one of several names is no layer's: peft would leave it out without a word."""
+    paths = [f".{path}" for path, _ in model.named_modules()]
+    wrong = [name for name in names if not any(path.endswith(f".{name}") for path in paths)]
+    if isinstance(names, list) and wrong:
+        raise ValueError(f"it has no layer {', '.join(wrong)}")
 
 
 def hash_weights(folder: Path) -> str:

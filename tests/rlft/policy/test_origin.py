@@ -55,9 +55,10 @@ def test_one_layer_may_be_named_alone(tmp_path, names):
     assert all("q_proj" in name for name in trainable)
 
 
-def test_layers_that_are_not_there_are_answered_by_those_that_are(tmp_path):
+@pytest.mark.parametrize("names", [["c_attn"], ["q_proj", "c_attn"]])
+def test_layers_that_are_not_there_are_answered_by_those_that_are(tmp_path, names):
     settings = PolicyConfig(
-        model=str(save_base(tmp_path / "base")), device="cpu", lora=LoraSettings(target_modules=["c_attn"])
+        model=str(save_base(tmp_path / "base")), device="cpu", lora=LoraSettings(target_modules=names)
     )
     with pytest.raises(PolicyError) as caught:
         create_policy(settings, seed=0)
