@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlops.stored.diagnosis import make_history
+from mlops.runs.results import make_history
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
 from rlft.diagnosis import History, diagnose

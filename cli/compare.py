@@ -48,9 +48,8 @@ def compare(
             raise RlftError(what, where="RUN", fix=f"name two to {_MOST_RUNS} runs; `rlft runs` lists them")
         home = find_home()
         from cli.compared import show_comparison
-        from mlops.stored.contrast import stored_runs
-        from mlops.stored.contrasted import make_comparison
-        from mlops.stored.rollouts import open_run
+        from cli.contrasted import make_comparison, stored_runs
+        from mlops.runs.results import open_run
 
         if split is ComparedSplit.GATE:
             errors.print(CHOOSING)

@@ -26,7 +26,7 @@ _LONGEST_NAME = 24  # characters of a run's name; with a longer one among them a
 
 
 def show_comparison(console: Terminal, found: dict[str, Any]) -> None:
-    """Print a comparison as `mlops.stored.contrasted.make_comparison` returns it."""
+    """Print a comparison as `cli.contrasted.make_comparison` returns it."""
     names = _names(console, list(found["runs"]))
     _show_runs(console, found, names)
     for line in (*said_of_metrics(found, names), *said_of_starts(found, names)):

@@ -32,8 +32,7 @@ def diagnose(
     """
     with guarded(verbose, None):
         home = find_home()
-        from mlops.stored.diagnosis import stored_change, stored_history
-        from mlops.stored.rollouts import open_run
+        from mlops.runs.results import open_run, stored_change, stored_history
         from rlft.diagnosis import diagnose as find
 
         found = open_run(home, run, stack)

@@ -53,7 +53,7 @@ def estimate(
         schedule = _schedule_of(config)
         settings = _settings_of(config, schedule, overrides or [])
         check_start(settings, home, stack=None)
-        from mlops.stored.past_work import past_runs
+        from cli.past_work import past_runs
 
         runs = [] if probe else past_runs(home, settings)
         if not runs:

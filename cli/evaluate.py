@@ -83,8 +83,8 @@ def evaluate(
 
 def _check_names(home: Home, settings: SuiteConfig, models: list[ModelName], tracking_uri: str) -> None:
     """Raise RlftError for a scorer or a model that is not there, before a run is recorded that would fail with it."""
-    from mlops.stored.named_models import check_models
     from mlops.tracking.scorers import load_scorers
+    from pipelines.models import check_models
 
     if settings.scorers:
         load_scorers(settings.scorers)

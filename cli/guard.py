@@ -130,7 +130,7 @@ def _end(error: RlftError, summary: Path | None, started: float, resume: str | N
 
 def _tell_unexpected(error: BaseException, home: Home, resume: str | None) -> None:
     """Print an error that nobody has foreseen, or what it says of the home's databases, and where its trace is."""
-    from mlops.home.faults import explained
+    from mlops.home.databases import explained
     from rlft.contract.faults import described
 
     trace = keep_trace(error)

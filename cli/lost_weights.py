@@ -22,8 +22,8 @@ def with_weights(begin: Callable[[], Any], pipeline: Any, arguments: Mapping[str
     except WeightsRemovedError as removed:
         from zenml.client import Client
 
-        from mlops.resume.damage import steps_with_weights
-        from mlops.stored.retention import forget_removed
+        from mlops.runs.policies import forget_removed
+        from mlops.runs.resuming import steps_with_weights
 
         ended = Client().get_pipeline_run(name, allow_name_prefix_match=False)
         kept = steps_with_weights(ended)

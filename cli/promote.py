@@ -50,8 +50,8 @@ def promote(
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
-        from mlops.resume.damage import damages_of
         from mlops.runs.finding import find_run, name_of
+        from mlops.runs.resuming import damages_of
         from pipelines.promotion_plan import plan_promotion
         from pipelines.train import train
 

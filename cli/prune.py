@@ -13,7 +13,7 @@ from cli.options import DryRun, ResultAsJson, Verbose, Yes
 from cli.removing import removable_runs, remove
 from mlops.display.terminal import console
 from mlops.home.folder import find_home
-from mlops.removal.plan import chosen_runs
+from mlops.runs.removing import chosen_runs
 from rlft.errors import RlftError
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}

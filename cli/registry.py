@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlops.home.databases import MLFLOW
-from mlops.home.faults import check_home
+from mlops.home.databases import MLFLOW, check_home
 from mlops.home.folder import Home, find_home
-from mlops.home.locks import aliases_lock
-from mlops.runs.registered import note_versions
+from mlops.home.processes import aliases_lock
+from mlops.runs.listing import note_versions
 from mlops.stacks.stack import check_tracking_address, connect
 from mlops.tracking.reach import PATIENT_HTTP
 from rlft.errors import RlftError

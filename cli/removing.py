@@ -11,16 +11,13 @@ import typer
 
 from cli.runs import duration
 from mlops.display.terminal import Terminal, errors, styled
-from mlops.home.databases import MLFLOW
-from mlops.home.faults import check_home
+from mlops.home.databases import MLFLOW, check_home
 from mlops.home.folder import Home
-from mlops.runs.listed import ListedRun
-from mlops.runs.listing import list_runs
-from mlops.runs.registered import note_versions
+from mlops.runs.listing import ListedRun, list_runs, note_versions
 from rlft.errors import RlftError
 
 if TYPE_CHECKING:
-    from mlops.removal.plan import Plan
+    from mlops.runs.removing import Plan
 
 
 def remove(
@@ -37,8 +34,7 @@ def remove(
 
     Raises RlftError where nobody can be asked.
     """
-    from mlops.removal.plan import make_plan
-    from mlops.removal.removing import remove_runs
+    from mlops.runs.removing import make_plan, remove_runs
     from mlops.stacks.stack import connect
 
     if asked:
@@ -133,9 +129,7 @@ def removable_runs(home: Home) -> list[ListedRun]:
 
 def find_one(runs: list[ListedRun], asked: str) -> ListedRun:
     """Return the run that a name or id means. Raises RlftError if there is none or several."""
-    from mlops.runs.listed import find_listed
-    from mlops.runs.listing import sweeps_of
-    from mlops.runs.unknown import unknown_run
+    from mlops.runs.listing import find_listed, sweeps_of, unknown_run
 
     found = find_listed(runs, asked)
     if len(found) != 1:

@@ -18,8 +18,7 @@ from cli.start import check_kept, say_start
 from mlops.display.terminal import console, styled
 from mlops.home.folder import Home
 from mlops.ids import resumed_name
-from mlops.runs.labels import Labels, make_labels, refuse_taken
-from mlops.runs.naming import run_called
+from mlops.runs.labels import Labels, make_labels, refuse_taken, run_called
 from mlops.summary.replay_blocks import replay_blocks
 from mlops.summary.replays import read_replay, replay_file
 from mlops.summary.target import write_asked
@@ -27,7 +26,7 @@ from mlops.tracking.address import HOME
 from rlft.errors import StorageError
 
 if TYPE_CHECKING:
-    from mlops.stored.replayed import Source
+    from mlops.runs.replayed import Source
     from rlft.config import Config
 
 

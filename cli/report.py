@@ -29,8 +29,8 @@ def report(
         if to is not None:
             _check_target(to)  # before anything is looked up
         home = find_home()
-        from mlops.stored.report import make_report
-        from mlops.stored.rollouts import open_run
+        from mlops.runs.report import make_report
+        from mlops.runs.results import open_run
         from rlft.files import write_file
 
         found = open_run(home, run, stack)

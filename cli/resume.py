@@ -17,9 +17,7 @@ from cli.result import finish, run_id_of
 from cli.start import check_kept, say_start
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
-from mlops.runs.listed import find_listed
-from mlops.runs.listing import list_runs, sweeps_of
-from mlops.runs.unknown import unknown_run
+from mlops.runs.listing import find_listed, list_runs, sweeps_of, unknown_run
 from rlft.config import Config
 from rlft.errors import EnvironmentSetupError, NotReadyError, RlftError
 from rlft.readiness.distributed import check_cluster, check_machine
@@ -50,9 +48,8 @@ def resume(
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
-        from mlops.resume.changed_code import steps_of_same_code
-        from mlops.resume.damage import steps_to_keep
         from mlops.runs.finding import find_run, name_of, resumable_attempt
+        from mlops.runs.resuming import steps_of_same_code, steps_to_keep
         from mlops.runs.starting import resumed
         from pipelines.train import train
 
@@ -91,7 +88,7 @@ def find_damage(home: Home, run: Any, again: Any) -> set[str]:
 
     Raises RlftError for a run that has finished and is whole.
     """
-    from mlops.resume.damage import damages_of, lost_registration
+    from mlops.runs.resuming import damages_of, lost_registration
     from mlops.runs.starting import registry_name
     from mlops.tracking.address import tracking_address
     from mlops.tracking.answers import answering

@@ -31,8 +31,7 @@ from cli.variation import Sweep
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
 from mlops.runs.commits import users_commits
-from mlops.runs.labels import Labels, make_labels, refuse_taken
-from mlops.runs.naming import hold_free
+from mlops.runs.labels import Labels, hold_free, make_labels, refuse_taken
 from rlft.config import Config
 from rlft.config.file import load_config
 

@@ -14,8 +14,7 @@ from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import Terminal, console, errors, styled
 from mlops.home.folder import Home, find_home
-from mlops.runs.listed import ListedRun
-from mlops.runs.listing import Listing, list_runs, to_json
+from mlops.runs.listing import ListedRun, Listing, list_runs, to_json
 from rlft.visible import visible
 
 _COLOURS = {"improved": "green", "failed": "red", "killed": "red", "interrupted": "red", "running": "cyan"}
@@ -48,7 +47,7 @@ def _on_stack(home: Home, stack: str, limit: int) -> Listing:
     from mlops.stacks.stack import connect
 
     connect(home, stack)
-    from mlops.stored.stack_runs import list_stack_runs
+    from mlops.runs.shared import list_stack_runs
 
     return list_stack_runs(home, limit)
 

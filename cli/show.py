@@ -61,7 +61,7 @@ def show(
     """
     with guarded(verbose, None):
         home = find_home()
-        from mlops.stored.rollouts import load_round, open_run
+        from mlops.runs.results import load_round, open_run
 
         scored = load_round(open_run(home, run, stack), round)
         if rollout is None:

@@ -16,8 +16,7 @@ from cli.start import check_start, say_start
 from cli.variation import INTERRUPTED, Sweep, run_variation, texts_of
 from mlops.display.terminal import console, errors
 from mlops.home.folder import Home, find_home
-from mlops.runs.labels import make_labels, refuse_taken
-from mlops.runs.naming import default_name, hold_free, run_called
+from mlops.runs.labels import default_name, hold_free, make_labels, refuse_taken, run_called
 from mlops.runtime.signals import Signals
 from mlops.summary.target import write_asked
 from rlft.config import Config

@@ -19,8 +19,7 @@ import typer
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import Terminal, console, styled
-from mlops.home.databases import MLFLOW
-from mlops.home.faults import check_home
+from mlops.home.databases import MLFLOW, check_home
 from mlops.home.folder import Home, find_home
 from mlops.stacks.stack import connect
 from mlops.tracking.reach import check_reachable

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlops.clone import PROJECT
-from mlops.home.folder import Home
+from mlops.home.folder import PROJECT, Home
 from mlops.runs.listing import list_runs
 from mlops.runtime.signals import Signals
 from mlops.summary.summary import Summary

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlops.display.terminal import Terminal, styled
-from mlops.home.databases import MLFLOW, ZENML
-from mlops.home.faults import check_home
+from mlops.home.databases import MLFLOW, ZENML, check_home
 from mlops.home.folder import Home
 from mlops.registry.logged_model import damaged_versions
-from mlops.stored.verification import verify_artifacts
+from mlops.runs.store import verify_artifacts
 from rlft.errors import FormatVersionError, RlftError
 
 

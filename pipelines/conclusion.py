@@ -10,9 +10,9 @@ from zenml.models import PipelineRunResponse
 
 from mlops.record.run import Record
 from mlops.registry.named import NamedVersion, current_champion
-from mlops.resume.damage import has_step
+from mlops.runs.results import make_history
+from mlops.runs.resuming import has_step
 from mlops.runs.starting import registry_name
-from mlops.stored.diagnosis import make_history
 from mlops.summary.arms import (
     arm_metrics,
     cost_of,

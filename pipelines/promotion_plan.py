@@ -16,10 +16,10 @@ from mlops.home.folder import Home
 from mlops.ids import EVALUATION
 from mlops.registry.named import current_champion
 from mlops.runs.finding import finished_steps, name_of, resumable_attempt, steps_before_decision
+from mlops.runs.policies import stored_policy
+from mlops.runs.results import stored_tasks
+from mlops.runs.shared import SharedRun
 from mlops.runs.starting import Resumed, registry_name, resumed
-from mlops.stored.policies import stored_policy
-from mlops.stored.rollouts import stored_tasks
-from mlops.stored.shared import SharedRun
 from mlops.tracking.address import HOME, tracking_address
 from mlops.tracking.answers import answering
 from pipelines.gate import check_slices

@@ -9,10 +9,10 @@ from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunConte
 from zenml.models import PipelineRunResponse
 
 from mlops.display.bars import Display
-from mlops.resume.changed_code import HARNESS, REWARD, begun_with
 from mlops.runs.finding import attempts_of
+from mlops.runs.replayed import Source
+from mlops.runs.resuming import HARNESS, REWARD, begun_with
 from mlops.runtime.runtime import Lent, shared_runtime
-from mlops.stored.replayed import Source
 from mlops.summary.replays import ReplaySummary
 from mlops.tracking.run import Tracker
 from pipelines.judges import Note

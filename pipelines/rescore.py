@@ -12,11 +12,11 @@ from zenml import pipeline
 from mlops.home.folder import Home, find_home
 from mlops.ids import AUDIT, EVALUATION, REWARDS, ROLLOUTS, TRAINED, round_name, step_id
 from mlops.record.replay import open_replay
-from mlops.resume.changed_code import HARNESS
 from mlops.runs.labels import labels_of
+from mlops.runs.replayed import Source, StoredRound, find_source
+from mlops.runs.resuming import HARNESS
 from mlops.runtime.environment import open_environment
 from mlops.runtime.runtime import pipeline_environment, start_runtime, stop_runtime
-from mlops.stored.replayed import Source, StoredRound, find_source
 from mlops.summary.replays import RescoreSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker

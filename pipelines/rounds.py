@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mlops.stored.retention import Retention
+from mlops.runs.policies import Retention
 from mlops.tracking.run import Tracker
 from pipelines.attempts import show_attempts
 from pipelines.draws import Draws

@@ -18,8 +18,8 @@ from mlops.display.bars import Display
 from mlops.home.folder import find_home
 from mlops.record.run import Record, open_record
 from mlops.registry.noted_tasks import note_tasks
-from mlops.resume.damage import naming_damage
 from mlops.runs.labels import labels_of
+from mlops.runs.resuming import naming_damage
 from mlops.runs.settings import stored_config
 from mlops.runs.starting import registry_name
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from mlops.runs.results import make_history
 from mlops.runtime.runtime import pipeline_environment
-from mlops.stored.diagnosis import make_history
 from mlops.tracking.run import Tracker
 from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Scored, Stages

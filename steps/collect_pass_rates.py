@@ -6,7 +6,7 @@ from zenml import step
 from zenml.steps.step_context import get_step_context
 
 from materializers.report import ReportMaterializer
-from mlops.stored.pass_rates import Sought, kept_rates
+from mlops.runs.pass_rates import Sought, kept_rates
 from rlft.config import RewardConfig
 from rlft.curriculum.rates import KeptRates, PassRates
 from rlft.policy import PolicyFolder

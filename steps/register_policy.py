@@ -6,7 +6,7 @@ from zenml import step
 
 from materializers.report import ReportMaterializer
 from mlops.home.folder import find_home
-from mlops.home.locks import aliases_lock
+from mlops.home.processes import aliases_lock
 from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from mlops.runtime.runtime import current_runtime

@@ -9,8 +9,8 @@ from zenml.types import HTMLString
 from materializers.page import PageMaterializer
 from mlops.home.folder import find_home
 from mlops.runs.finding import find_run
-from mlops.stored.report import make_report
-from mlops.stored.shared import SharedRun
+from mlops.runs.report import make_report
+from mlops.runs.shared import SharedRun
 from mlops.summary.summary import Summary
 from rlft.secrets import hide
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.monitors.rewards import LENGTH, Case, make_tasks
-from mlops.stored.diagnosis import make_history
+from mlops.runs.results import make_history
 from rlft.audit.matching import Matcher, paid_attacks
 from rlft.config import Config, WarmStartConfig
 from rlft.contract.base import BaseEnv

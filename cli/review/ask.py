@@ -45,7 +45,7 @@ def ask(
             raise RlftError(f"{reviewed.name} has trained no round", where="RUN", fix="review a run that has")
         number = reviewed.rounds - 1 if round is None else round
         from mlops.review.asking import ask_people
-        from mlops.stored.rollouts import load_round
+        from mlops.runs.results import load_round
         from rlft.review.choosing import choose
 
         scored = load_round(reviewed.run, str(number))

@@ -38,7 +38,7 @@ def collect(
     with guarded(verbose, None):
         reviewed = open_run(run, stack)
         from mlops.review.said import collect as collected
-        from mlops.stored.rollouts import load_round
+        from mlops.runs.results import load_round
         from rlft.review.cases import cases
         from rlft.review.golds import golds
         from rlft.review.opinions import by_environment

@@ -10,7 +10,7 @@ from mlops.home.folder import find_home
 from rlft.errors import RlftError
 
 if TYPE_CHECKING:
-    from mlops.stored.rollouts import Run
+    from mlops.runs.results import Run
     from rlft.types import Task
 
 
@@ -35,7 +35,7 @@ def open_run(run: str, stack: str | None) -> Reviewed:
     address = connect(home, stack)
     from mlflow import MlflowClient
 
-    from mlops.stored import rollouts
+    from mlops.runs import results as rollouts
     from mlops.tracking.answers import answering
 
     found = rollouts.open_run(home, run, stack)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlops.doctor.finding import Finding
-from mlops.home import faults
+from mlops.home import databases as faults
 from mlops.home.folder import Home
 from mlops.home.processes import Note, dead_notes, forget_process
 from mlops.stacks.stack import connect

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from mlops.clone import PINS
 from mlops.doctor.finding import Finding
-from mlops.home.folder import Home
+from mlops.home.folder import PINS, Home
 from rlft.cores import cores_here
 from rlft.errors import EnvironmentSetupError
 from rlft.readiness.device import why_no_gpu

@@ -13,6 +13,13 @@ from pathlib import Path
 from rlft.errors import StorageError
 from rlft.files import PARTIAL, make_private
 
+PROJECT = Path(__file__).resolve().parents[2]
+"""The clone, or the folder that a wheel was installed into, which has no requirements."""
+
+PINS = PROJECT / "requirements" / "base.txt"
+"""The exact versions of all packages."""
+
+
 logger = logging.getLogger(__name__)
 LOCK, NOTE, REMOVING = "stores.lock", "home.json", "removing.lock"
 SCHEDULES, LOGS = "schedules", "logs"  # the folder of schedules, and in it that of what their processes print

@@ -11,9 +11,8 @@ from zenml import log_metadata
 
 from mlops.home.folder import find_home
 from mlops.home.processes import forget_process, note_process
-from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import typed_command
-from mlops.runs.noting import note_artifacts
+from mlops.runs.noting import note_artifacts, seen_on_stack
 from mlops.runs.store import RunStore
 from mlops.runtime.signals import signalled
 from mlops.summary.evaluations import EvaluationSummary, keep_evaluation

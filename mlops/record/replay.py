@@ -17,13 +17,12 @@ from mlops.home.processes import forget_process, note_process
 from mlops.ids import REPLAY_TAG
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.runs.finding import root_run
-from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import identity_facts, identity_tags, typed_command
 from mlops.runs.labels import Labels
-from mlops.runs.noting import note_artifacts
+from mlops.runs.noting import note_artifacts, seen_on_stack
+from mlops.runs.replayed import Source
 from mlops.runs.store import RunStore
 from mlops.runtime.signals import signalled
-from mlops.stored.replayed import Source
 from mlops.summary.replay_blocks import replay_blocks
 from mlops.summary.replays import ReplaySummary, keep_replay
 from mlops.tracking.evaluation_runs import KIND_TAG

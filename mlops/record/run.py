@@ -26,18 +26,16 @@ from mlops.registry.named import current_champion
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
 from mlops.runs.finding import attempts_of, later_attempt, root_run
-from mlops.runs.heartbeat import seen_on_stack
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
-from mlops.runs.lineage import close_model_version
-from mlops.runs.noting import note_artifacts
-from mlops.runs.registered import note_versions
+from mlops.runs.listing import note_versions
+from mlops.runs.noting import close_model_version, note_artifacts, seen_on_stack
+from mlops.runs.report import make_report
+from mlops.runs.shared import SharedRun
 from mlops.runs.starting import registry_name
 from mlops.runs.store import RunStore
 from mlops.runtime.signals import signalled
 from mlops.stacks.away import server_error, was_ended
-from mlops.stored.report import make_report
-from mlops.stored.shared import SharedRun
 from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary, read_summary
 from mlops.summary.result import GPU_HOURS, NOT_YET, cut_short, description, links_of, result_metrics
 from mlops.summary.sections import JudgeCost, Seconds

@@ -13,7 +13,7 @@ from mlflow.exceptions import MlflowException
 from mlops.home.folder import Home
 from mlops.ids import SWEEP_TAG
 from mlops.runs.identity import source_tags
-from mlops.runs.naming import short_overrides
+from mlops.runs.labels import short_overrides
 from mlops.runs.store import RunStore
 from mlops.summary.result import PREFIX
 from mlops.summary.summary import Summary

@@ -10,7 +10,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.genai.label_schemas import InputNumeric, InputText
 from mlflow.tracing.client import TracingClient
 
-from mlops.stored.rollouts import ScoredRound
+from mlops.runs.results import ScoredRound
 from mlops.tracking.answers import answering
 from mlops.tracking.spans import trace_id
 from mlops.tracking.traces import log_rollout_traces, trace_key

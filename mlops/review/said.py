@@ -10,7 +10,7 @@ from typing import Any
 from mlflow.tracing.client import TracingClient
 
 from mlops.review.asking import ANSWER, DESERVED, WHY, items_of, queues_of
-from mlops.stored.rollouts import ScoredRound
+from mlops.runs.results import ScoredRound
 from mlops.tracking.answers import answering
 from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG
 from mlops.use.traces import as_record

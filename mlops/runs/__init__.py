@@ -1,13 +1,18 @@
-"""A run: its name and note, its code and commits, how it is found, started and ended.
+"""A run: its name and note, its code, how it is found, started, resumed and removed, and what it has stored.
 
 - `starting`: what a run is started and resumed with
 - `settings`: its config, as it is stored with it
 - `finding`: finding, ending and choosing runs in ZenML
-- `heartbeat`: signs of life of runs on a stack, for those who share it
-- `store`, `noting`: the folder of each run of a home; what is noted there of its artifacts while it goes on
-- `listing`, `listed`, `registered`: the runs of a home, read without ZenML; one of them; the versions that were seen
-- `unknown`: what is said of a name that means none of them
-- `labels`, `commits`: its own name, note and tags; the commits of its code
-- `naming`: the name of a run that was given none
-- `identity`, `lineage`: what ran; what became of its model
+- `store`: the folder of each run of a home, and the hashes of its artifacts
+- `noting`: what a run notes while it goes on: artifacts, signs of life, and what became of its model
+- `listing`: the runs of a home, read without ZenML; what is said of a name that means none of them
+- `shared`: a run, and the runs of everybody, as ZenML's and MLflow's clients tell them
+- `results`, `report`: its tasks, rollouts, curves, settings and code; what is needed for the page about it
+- `policies`: its policies by name, and which weights are kept
+- `replayed`: what a rescoring or a retraining uses again
+- `pass_rates`: how often earlier runs of the same experiment have solved each task
+- `resuming`: whether its code has changed, which results are damaged, and what is made again then
+- `removing`: what goes with a run and why something stays; removing it
+- `labels`: its own name, note and tags; the name of one that was given none
+- `commits`, `identity`: the commits of its code; what ran
 """

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from mlops.clone import PROJECT
+from mlops.home.folder import PROJECT
 from rlft.config import Config
 from rlft.config.code import code_of
 

@@ -23,14 +23,11 @@ from mlops.ids import (
     name_of_first,
 )
 from mlops.registry.names import REGISTRATION
-from mlops.runs.heartbeat import SILENT_SECONDS, silent_seconds
 from mlops.runs.labels import labels_of
-from mlops.runs.lineage import close_model_version
-from mlops.runs.listing import list_runs, sweeps_of
-from mlops.runs.noting import note_artifacts
+from mlops.runs.listing import list_runs, sweeps_of, unknown_run
+from mlops.runs.noting import SILENT_SECONDS, close_model_version, note_artifacts, silent_seconds
 from mlops.runs.settings import stored_config
 from mlops.runs.store import RunStore
-from mlops.runs.unknown import unknown_run
 from mlops.summary.file import end_summary, read_summary
 from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME

@@ -1,29 +1,242 @@
 """Lists the runs of a home from their files, without ZenML, which takes seconds to import.
 
-A run is all attempts at it. What cannot be read is left out, and `Listing` says so.
+A run is all attempts at it. What cannot be read is left out, and `Listing` says so. The versions of the home's registry
+stand in `runs/versions.registry.json`, {name of a model: [its versions, the newest first]}, as rlft has last seen them:
+it is written at the end of a run and of every command that asks the registry of the home.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from shlex import join, quote
+from typing import Any, NamedTuple, TypeVar
 
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes, resume_command
 from mlops.ids import EVALUATE, PIPELINE, RESCORE, RETRAIN
-from mlops.runs.listed import Attempt, ListedRun
-from mlops.runs.registered import VERSIONS, noted_versions, with_versions
+from mlops.registry.changes import find_moves, read_changes, waits
+from mlops.registry.names import CHAMPION
 from mlops.runs.store import LocalRun, RunStore
-from mlops.runs.unknown import SweptRuns
 from mlops.summary.evaluations import evaluation_file, mlflow_ids, read_evaluation
 from mlops.summary.file import read_summary
 from mlops.summary.replays import read_replay, replay_file
 from mlops.summary.summary import Summary
-from rlft.errors import FormatVersionError
+from rlft.errors import FormatVersionError, RlftError
+from rlft.files import write_file
+
+_KINDS = {PIPELINE: "training", EVALUATE: "evaluation", RESCORE: RESCORE, RETRAIN: RETRAIN}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a run: its id as ZenML writes it, its name, its status and when it began and ended, in UTC."""
+
+    id: str
+    name: str
+    status: str
+    began: datetime
+    seconds: float
+    summary: Summary | None
+    pipeline: str = PIPELINE
+
+    @property
+    def key(self) -> str:
+        """The id as ZenML's database has it."""
+        return self.id.replace("-", "")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run with all attempts at it, newest first, and what it has cost and led to.
+
+    `status` is that of its summary, or `running`, `failed`, `killed` or `finished`; an evaluation or a replay that was
+    cut short is `interrupted`, as a run is that a signal has ended, and `again` is the command that goes on with it,
+    where it is known. `version` is the
+    registered one as (name, version). `aliases` are those of all its versions, and `named` says of each which version
+    it names. `marks` says what else the registry holds about its version: `was champion`, or `waits for approval`.
+    `sweep` is the name of the sweep that it is one of, empty without one. `by` is who began it, as ZenML's server knows
+    them; empty in a home, where that is its owner.
+    """
+
+    name: str
+    attempts: tuple[Attempt, ...]
+    status: str
+    tokens: int | None = None
+    gpu_hours: float | None = None
+    mlflow_runs: tuple[str, ...] = ()
+    version: tuple[str, str] | None = None
+    aliases: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    sweep: str = ""
+    again: str = ""
+    by: str = ""
+
+    @property
+    def began(self) -> datetime:
+        """When its first attempt began."""
+        return self.attempts[-1].began
+
+    @property
+    def seconds(self) -> float:
+        """Wall seconds of all attempts."""
+        return sum(attempt.seconds for attempt in self.attempts)
+
+    @property
+    def summary(self) -> Summary | None:
+        """The summary of the newest attempt that has left one."""
+        return next((attempt.summary for attempt in self.attempts if attempt.summary), None)
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether `rlft resume` would go on with it, and not fail again by the settings that it keeps."""
+        last = self.attempts[0].summary
+        is_hopeless = last is not None and last.needs_new_settings
+        return self.status in ("failed", "killed", "interrupted") and self.kind == "training" and not is_hopeless
+
+    @property
+    def kind(self) -> str:
+        """What it is: `training`, an `evaluation` of models, or a replay of another run, a `rescore` or `retrain`."""
+        return _KINDS[self.attempts[0].pipeline]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as `rlft runs --json` prints it."""
+        difference = self.summary.difference if self.summary else None
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "sweep": self.sweep or None,
+            "began": self.began.isoformat(),
+            "by": self.by or None,
+            "status": self.status,
+            "again": self.again or None,
+            "attempts": [attempt.id for attempt in self.attempts],
+            "difference": difference and difference.model_dump(),
+            "seconds": round(self.seconds, 1),
+            "gpu_hours": self.gpu_hours,
+            "sampled_tokens": self.tokens,
+            "version": self.version and {"name": self.version[0], "version": self.version[1]},
+            "aliases": list(self.aliases),
+            "marks": list(self.marks),
+        }
+
+
+def find_listed(runs: list[ListedRun], asked: str) -> list[ListedRun]:
+    """Return the runs that a name, an id of an attempt, or the beginning of either means; an exact name comes first."""
+    exact = [
+        run for run in runs if asked in (run.name, *(name for a in run.attempts for name in (a.id, a.key, a.name)))
+    ]
+    begins = [run for run in runs if any(n.startswith(asked) for a in run.attempts for n in (run.name, a.id, a.name))]
+    return exact or begins
+
+
+_NAMED = 5  # a message names at most so many
+_COMPARED = 20  # `rlft compare` takes at most so many
+
+
+class SweptRuns(NamedTuple):
+    """The names of the runs of a sweep, the oldest first, and of those that have a result."""
+
+    names: list[str]
+    scored: list[str]
+
+
+def unknown_run(
+    asked: str,
+    names: Sequence[str],
+    begin: Sequence[str] | None = None,
+    sweeps: Mapping[str, SweptRuns] | None = None,
+) -> RlftError:
+    """Return the error for what is asked for, which means no single one of the runs of these names, newest first.
+
+    `begin` are those that it is the beginning of, if that is known by more than their names. `sweeps` are known by
+    their names.
+    """
+    if sweeps and (swept := sweeps.get(asked)):
+        return _is_sweep(asked, swept)
+    begin = [name for name in names if name.startswith(asked)] if begin is None else begin
+    if len(begin) > 1:
+        return RlftError(f"{len(begin)} runs begin with {asked!r}", where="RUN", fix=f"name one: {_listed(begin)}")
+    near = begin or get_close_matches(asked, names, n=1)
+    fix = f"did you mean {quote(near[0])}?" if near else f"the newest runs are: {_listed(names) or 'none'}"
+    return RlftError(f"no run is called {asked!r}", where="RUN", fix=fix)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(quote, names[:_NAMED]))
+
+
+def _is_sweep(asked: str, swept: SweptRuns) -> RlftError:
+    count, first = len(swept.names), quote(swept.names[0])
+    what = f"{asked!r} is a sweep of {count} runs, and no run" if count > 1 else f"{asked!r} is a sweep, and no run"
+    fix = f"name one of its runs, such as {first}" if count > 1 else f"name its run, {first}"
+    if 2 <= len(swept.scored) <= _COMPARED:
+        fix += f". All side by side: rlft compare {join(swept.scored)}"
+    else:
+        fix += "; `rlft runs` lists them" if count > 1 else ""
+    return RlftError(what, where="RUN", fix=fix)
+
+
+VERSIONS = "versions.registry.json"
+
+
+def note_versions(home: Home) -> None:
+    """Write down which versions a home's registry has, with their aliases. Raises what MLflow raises, and OSError."""
+    from mlops.registry.client import RegistryClient
+
+    client = RegistryClient(home.tracking_uri)
+    found: dict[str, list[dict[str, Any]]] = {}
+    models = {model.name: client.get_registered_model(model.name) for model in client.search_registered_models()}
+    for version in client.all_versions():
+        model, number = models[version.name], str(version.version)
+        champion = str(model.aliases[CHAMPION]) if CHAMPION in model.aliases else None
+        moves = find_moves(read_changes(model.tags), champion)
+        marks = ["was champion"] if number != champion and any(move.to == number for move in moves) else []
+        marks += ["waits for approval"] if waits(version.tags, number, moves) else []
+        aliases = sorted(alias for alias, named in model.aliases.items() if str(named) == number)
+        known = {"version": number, "mlflow_run_id": version.run_id, "aliases": aliases, "marks": marks}
+        found.setdefault(version.name, []).append(known)
+    for versions in found.values():
+        versions.sort(key=lambda known: -int(known["version"]))
+    write_file(_file(home), json.dumps(found, indent=1))
+
+
+def noted_versions(home: Home) -> list[tuple[str, dict[str, Any]]]:
+    """Return the versions that were noted, each with the name of its model. Raises ValueError and OSError."""
+    try:
+        found = json.loads(_file(home).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return [(name, version) for name, versions in found.items() for version in versions]
+
+
+def with_versions(run: ListedRun, versions: list[tuple[str, dict[str, Any]]]) -> ListedRun:
+    """Add the newest version that a run has registered, and the aliases of all of them."""
+    own = [(name, known) for name, known in versions if known["mlflow_run_id"] in run.mlflow_runs]
+    if not own:
+        return run
+    name, newest = own[0]
+    named = sorted(
+        (alias, f"{name} {known['version']} is {alias}") for name, known in own for alias in known["aliases"]
+    )
+    return dataclasses.replace(
+        run,
+        version=(name, newest["version"]),
+        aliases=tuple(dict.fromkeys(alias for alias, _ in named)),
+        named=tuple(said for _, said in named),
+        marks=tuple(newest["marks"]),
+    )
+
+
+def _file(home: Home) -> Path:
+    return home.root / "runs" / VERSIONS
+
 
 _UNFINISHED = ("initializing", "running")
 _COMPLETED = "completed"  # ZenML's word

@@ -1,18 +1,33 @@
-"""Notes in the folder of a run which artifacts its steps have made, by ZenML's client, while the run goes on."""
+"""What a run notes through ZenML's client: the artifacts of its steps, that it goes on, what became of its model.
+
+The artifacts are noted in its folder while it goes on. Another home that shares a stack sees no process, and asks ZenML
+for the last sign of life. ZenML beats for steps in pods alone, and its server refuses a beat for a step that has ended,
+while the body of a pipeline may wait ten minutes for a judge between two steps. So the process of a run updates the run
+itself, and changes nothing: ZenML then notes the time. It does so every `BEAT_SECONDS`, which never fails the run.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
+from zenml import log_metadata
 from zenml.client import Client
-from zenml.enums import ExecutionStatus
-from zenml.models import ArtifactVersionResponse, StepRunResponse
+from zenml.enums import ExecutionStatus, ModelStages
+from zenml.metadata.metadata_types import MetadataType
+from zenml.models import ArtifactVersionResponse, PipelineRunResponse, PipelineRunUpdate, StepRunResponse
 
+from mlops.home.folder import Home
 from mlops.ids import ROLLOUTS
 from mlops.runs.store import LocalRun, RunStore
+from mlops.summary.summary import Summary
 from rlft.shortage import shortage_of
 
 logger = logging.getLogger(__name__)
@@ -83,3 +98,116 @@ def _place(run: LocalRun, uri: str) -> str:
 def _time(when: datetime | None) -> str | None:
     """ZenML's times are in UTC, some without a zone."""
     return when and when.replace(tzinfo=UTC).isoformat()
+
+
+BEAT_SECONDS = 20.0
+SILENT_SECONDS = 180.0  # after so long without a sign a run counts as killed: a server may be away for a while
+_ANSWER_SECONDS = 10.0
+
+
+def seen_on_stack(tracking_uri: str, home: Home, run_id: Any) -> AbstractContextManager[None]:
+    """Let ZenML note inside that a run goes on if it is on a stack, by its MLflow. One in `home` is seen there."""
+    return nullcontext() if tracking_uri == home.tracking_uri else _beating(run_id)
+
+
+@contextmanager
+def _beating(run_id: Any) -> Iterator[None]:
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(BEAT_SECONDS):
+            try:
+                _beat(run_id)
+            except Exception as cause:  # whatever a server that is away throws
+                logger.debug("no sign of life reached ZenML: %s", cause)
+
+    context = copy_context()  # ZenML keeps what the thread may ask for in context variables
+    thread = threading.Thread(target=lambda: context.run(beat), name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _beat(run_id: Any) -> None:
+    Client().zen_store.update_run(run_id, PipelineRunUpdate())
+
+
+def silent_seconds(run: Any) -> float:
+    """Return how long ago ZenML has last seen a run (its response), by the clock of ZenML's server."""
+    client = Client()
+    seen = client.get_pipeline_run(run.id, hydrate=False)
+    # A server tells whole seconds, so that a sign of this second would be of the future.
+    return max((_now(client.zen_store) - _aware(seen.updated)).total_seconds(), 0.0)
+
+
+def _now(store: Any) -> datetime:
+    """Return the time by the clock that the signs are noted by: the server's, as this machine's may be minutes off.
+
+    It is this machine's where ZenML has no server, or where something in between leaves the time out of an answer.
+    """
+    here = datetime.now(UTC)
+    if not store.url.startswith(("http://", "https://")):
+        return here
+    answer = store.session.get(f"{store.url.rstrip('/')}/health", timeout=_ANSWER_SECONDS)
+    return _aware(parsedate_to_datetime(answer.headers["Date"])) if "Date" in answer.headers else here
+
+
+def _aware(when: datetime) -> datetime:
+    """ZenML's times are in UTC, some without a zone."""
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+
+
+_STAGES = {
+    "promoted": ModelStages.PRODUCTION,
+    "pending": ModelStages.STAGING,
+    "rejected": ModelStages.STAGING,
+}
+
+
+def outcome_of(summary: Summary) -> str:
+    """Return what became of a run's model: `promoted`, `pending`, `rejected`, or, where none was registered, why.
+
+    `pending` is one that waits for a person's approval. Why none was registered is `failed`, `too_hard`,
+    `already_solved`, or `not_registered` if the registry could not be reached.
+    """
+    promotion, status = summary.promotion, summary.status
+    if promotion.version is not None:
+        if promotion.approval == "pending":
+            return "pending"
+        return "promoted" if promotion.promoted else "rejected"
+    return "not_registered" if status in ("improved", "not_improved") else status
+
+
+def close_model_version(run: PipelineRunResponse, summary: Summary) -> None:
+    """Record on the run's model version what became of it, and which version of MLflow's registry it is.
+
+    Its stage is `production` if promoted, `staging` if registered but not promoted, and `archived` if not registered.
+    Nothing is done for a run that was started without a model.
+    """
+    if run.model_version is None:
+        return
+    version = Client().get_model_version(run.model_version.model.id, run.model_version.id)
+    outcome = outcome_of(summary)
+    said = f"outcome={outcome}"
+    Client().update_model_version(
+        version.model.id,
+        version.id,
+        stage=_STAGES.get(outcome, ModelStages.ARCHIVED),
+        force=True,  # the version that had this stage becomes archived, instead of an error
+        add_tags=[said],
+        remove_tags=[tag.name for tag in version.tags if tag.name.startswith("outcome=") and tag.name != said],
+    )
+    log_metadata(metadata=_links(summary), model_version_id=version.id)
+
+
+def _links(summary: Summary) -> dict[str, MetadataType]:
+    promotion = summary.promotion
+    links: dict[str, MetadataType] = {"status": summary.status}
+    if summary.mlflow_run_id is not None:
+        links["mlflow_run_id"] = summary.mlflow_run_id
+    if promotion.version is not None:
+        links["mlflow_model"] = f"models:/{promotion.name}/{promotion.version}"
+        links["mlflow_alias"] = promotion.alias or ""
+    return links

@@ -27,8 +27,7 @@ from tenacity import (
     wait_exponential,
 )
 
-from mlops.clone import PROJECT
-from mlops.home.folder import Home
+from mlops.home.folder import PROJECT, Home
 from mlops.runtime.signals import Signals
 from mlops.schedules.notify import events_of, message, tell
 from mlops.schedules.store import (

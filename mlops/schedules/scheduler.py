@@ -20,8 +20,7 @@ from types import FrameType
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from mlops.clone import PROJECT
-from mlops.home.folder import LOGS, Home
+from mlops.home.folder import LOGS, PROJECT, Home
 from mlops.schedules.firing import rlft_command, rlft_environment
 from mlops.schedules.store import all_schedules, folder_of, last_look, state_of
 from rlft.errors import RlftError

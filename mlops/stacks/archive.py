@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlops.clone import PROJECT
+from mlops.home.folder import PROJECT
 from rlft.errors import StackError
 
 # git sets these for a hook, and they would lead every call to the hook's repository.

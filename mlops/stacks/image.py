@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mlops.clone import PINS
+from mlops.home.folder import PINS
 from mlops.home.variables import ALWAYS
 from mlops.stacks.lacking import lacking_files, lacking_packages
 from mlops.stacks.needs import Needs

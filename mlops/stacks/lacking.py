@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlops.clone import PROJECT
+from mlops.home.folder import PROJECT
 from mlops.stacks.archive import archived_files, is_archived
 from mlops.stacks.imports import imported_by, wrong_packages
 from mlops.stacks.needs import Needs

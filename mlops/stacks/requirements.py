@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from mlops.clone import PINS
+from mlops.home.folder import PINS
 from rlft.config import Config
 from rlft.errors import StackError
 

@@ -6,10 +6,8 @@ import os
 import re
 from typing import Any
 
-from mlops.clone import PROJECT
-from mlops.home.faults import check_home
-from mlops.home.folder import Home
-from mlops.home.stores import make_stores
+from mlops.home.databases import check_home, make_stores
+from mlops.home.folder import PROJECT, Home
 from mlops.home.variables import use_own_setup
 from mlops.stacks.archive import archive_users_files
 from mlops.tracking.address import NO_AUTHENTICATION, use_credentials

@@ -2,6 +2,6 @@
 
 from zenml.utils import source_utils
 
-from mlops.clone import PROJECT
+from mlops.home.folder import PROJECT
 
 source_utils.set_custom_source_root(str(PROJECT))

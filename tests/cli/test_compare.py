@@ -13,9 +13,9 @@ from cli.app import app
 @pytest.mark.parametrize("split", ["gate", "test"])
 def test_whoever_looks_at_the_gate_is_told_to_choose_by_validation(monkeypatch, split):
     monkeypatch.setattr("cli.compare.find_home", lambda: None)
-    monkeypatch.setattr("mlops.stored.rollouts.open_run", lambda home, run, stack: None)
-    monkeypatch.setattr("mlops.stored.contrast.stored_runs", lambda runs, split: {})
-    monkeypatch.setattr("mlops.stored.contrasted.make_comparison", lambda runs, split, tasks: {"split": split})
+    monkeypatch.setattr("mlops.runs.results.open_run", lambda home, run, stack: None)
+    monkeypatch.setattr("cli.contrasted.stored_runs", lambda runs, split: {})
+    monkeypatch.setattr("cli.contrasted.make_comparison", lambda runs, split, tasks: {"split": split})
     done = CliRunner().invoke(app, ["compare", "a", "b", "--split", split, "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"split": split}  # the warning is no part of what a program reads

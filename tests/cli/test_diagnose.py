@@ -33,10 +33,10 @@ RESOLVES = (
 def diagnosed(tmp_path, monkeypatch):
     def ask(validations, gain, *options, rounds=3):
         monkeypatch.setenv("RLFT_HOME", str(tmp_path / "home"))
-        monkeypatch.setattr("mlops.stored.rollouts.open_run", lambda home, run, stack: None)
+        monkeypatch.setattr("mlops.runs.results.open_run", lambda home, run, stack: None)
         run = history(*metrics(rounds, kl_update=1e-3, completions__mean_length=100.0), validations=validations)
-        monkeypatch.setattr("mlops.stored.diagnosis.stored_history", lambda name: run)
-        monkeypatch.setattr("mlops.stored.diagnosis.stored_change", lambda name: gain)
+        monkeypatch.setattr("mlops.runs.results.stored_history", lambda name: run)
+        monkeypatch.setattr("mlops.runs.results.stored_change", lambda name: gain)
         result = CliRunner().invoke(cli.app, ["diagnose", "mine", *options])
         assert result.exit_code == 0, result.output
         return result.stdout

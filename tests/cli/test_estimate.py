@@ -24,7 +24,7 @@ def ask(monkeypatch, tmp_path):
 
     def run(*words, runs=ONE, there=10**10, busy=1.0, file=file):
         monkeypatch.setattr("cli.estimate.check_start", lambda *_, **__: None)
-        monkeypatch.setattr("mlops.stored.past_work.past_runs", lambda *_: list(runs))
+        monkeypatch.setattr("cli.past_work.past_runs", lambda *_: list(runs))
         monkeypatch.setattr("rlft.readiness.policy.memory_bytes", lambda: there)
         monkeypatch.setattr("rlft.readiness.device.why_no_gpu", lambda: "there is none")
         monkeypatch.setattr("rlft.estimation.busy.busy_now", lambda: busy)

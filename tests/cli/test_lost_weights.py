@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from cli.lost_weights import with_weights
-from mlops.resume import damage
-from mlops.stored import retention
+from mlops.runs import policies as retention
+from mlops.runs import resuming as damage
 from rlft.errors import WeightsRemovedError
 
 

@@ -14,10 +14,10 @@ from cli.removing import remove
 from mlops.display import terminal
 from mlops.home.databases import DATABASES
 from mlops.home.folder import Home
-from mlops.home.locks import removal_lock
-from mlops.removal import removing as removal
-from mlops.removal.plan import Plan
-from mlops.runs.listed import Attempt, ListedRun
+from mlops.home.processes import removal_lock
+from mlops.runs import removing as removal
+from mlops.runs.listing import Attempt, ListedRun
+from mlops.runs.removing import Plan
 from rlft.errors import StorageError
 from tests.mlops.home.making import finish
 
@@ -65,7 +65,7 @@ def test_a_person_who_asks_for_json_sees_what_would_go_before_the_question(tmp_p
     began = datetime(2026, 3, 1, 12, tzinfo=UTC)
     run = ListedRun("first", (Attempt("1" * 32, "first", "completed", began, 61.0, None),), "completed")
     monkeypatch.setattr("mlops.stacks.stack.connect", lambda *_: "")
-    monkeypatch.setattr("mlops.removal.plan.make_plan", lambda *_, **__: Plan([run], bytes=2_000_000))
+    monkeypatch.setattr("mlops.runs.removing.make_plan", lambda *_, **__: Plan([run], bytes=2_000_000))
     monkeypatch.setattr(removal, "remove_runs", lambda home, plan: plan)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("typer.confirm", lambda *_, **__: True)

@@ -15,8 +15,7 @@ from cli import resume
 from cli.resume import begin_alone, check_place, claim_early, find_damage
 from mlops.home.folder import Home
 from mlops.home.processes import claimed
-from mlops.runs.listed import Attempt, ListedRun
-from mlops.runs.listing import Listing
+from mlops.runs.listing import Attempt, ListedRun, Listing
 from rlft.config.file import load_config
 from rlft.errors import DamagedError, NotReadyError, RlftError
 from rlft.readiness import distributed
@@ -46,8 +45,8 @@ def home(tmp_path, monkeypatch):
 )
 def test_of_a_finished_run_only_what_is_damaged_is_left_to_do(home, monkeypatch, status, damaged, lost, found):
     errors = {step: DamagedError("gone", where="f", run="a", step=step) for step in damaged}
-    monkeypatch.setattr("mlops.resume.damage.damages_of", lambda *_: errors)
-    monkeypatch.setattr("mlops.resume.damage.lost_registration", lambda *_: lost)
+    monkeypatch.setattr("mlops.runs.resuming.damages_of", lambda *_: errors)
+    monkeypatch.setattr("mlops.runs.resuming.lost_registration", lambda *_: lost)
     run = SimpleNamespace(name="a", status=SimpleNamespace(value=status))
     again = SimpleNamespace(inputs={"tracking_uri": "sqlite:///no.db"}, config=load_config(TINY, []))
     if found is None:

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli import show as show_cli
-from mlops.stored import rollouts as stored_rollouts
-from mlops.stored.rollouts import ScoredRound
+from mlops.runs import results as stored_rollouts
+from mlops.runs.results import ScoredRound
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_task
 

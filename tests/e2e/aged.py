@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from mlops.runs.heartbeat import SILENT_SECONDS
+from mlops.runs.noting import SILENT_SECONDS
 
 
 def age(database: Path) -> None:

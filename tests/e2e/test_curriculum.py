@@ -15,7 +15,7 @@ LOOK = """
 from mlops.ids import DRAW, PASS_RATES, REWARDS, ROLLOUTS, TRAIN_REPORT
 from mlops.home.folder import find_home
 from mlops.runs.finding import find_run
-from mlops.stored.shared import SharedRun
+from mlops.runs.shared import SharedRun
 from rlft.curriculum.rates import count_passes
 
 run = SharedRun(find_home(), find_run("by-rates"))
@@ -48,10 +48,10 @@ from types import SimpleNamespace
 from mlops.ids import REWARDS, ROLLOUTS
 from mlops.home.folder import find_home
 from mlops.runs.finding import find_run
-from mlops.stored.shared import SharedRun
+from mlops.runs.shared import SharedRun
 from mlops.runs.settings import stored_config
-from mlops.stored.pass_rates import Sought, kept_rates
-from mlops.stored.rollouts import stored_tasks
+from steps.collect_pass_rates import Sought, kept_rates
+from mlops.runs.results import stored_tasks
 from pipelines.stages import Stages
 
 earlier = SharedRun(find_home(), find_run("{run}"))
@@ -183,7 +183,7 @@ said = []
 class Kept(logging.Handler):
     def emit(self, record): said.append(record.getMessage())
 logging.disable(logging.NOTSET)
-told = logging.getLogger("mlops.stored.pass_rates")
+told = logging.getLogger("steps.collect_pass_rates")
 told.addHandler(Kept())
 told.setLevel(logging.WARNING)
 told.propagate = False  # what prints it would print it among the answers

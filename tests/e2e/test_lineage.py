@@ -116,8 +116,8 @@ def test_a_round_is_read_from_all_attempts_by_files_as_by_zenml(named):
     found = home.query("""
 from mlops.home.folder import find_home
 from mlops.runs.finding import find_run
-from mlops.stored.rollouts import load_round, open_run
-from mlops.stored.shared import SharedRun
+from mlops.runs.results import load_round, open_run
+from mlops.runs.shared import SharedRun
 def shown(scored):
     return [scored.name, [scored.record(rollout) for rollout in scored.rollouts]]
 names = [run.name for run in client.list_pipeline_runs(tags="equals:run=first")]

@@ -12,7 +12,7 @@ from tests.shipped import overrides
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow, pytest.mark.long]
 WATCHED_AGAIN = """
-from mlops.stored.diagnosis import stored_history
+from mlops.runs.results import stored_history
 from rlft.config import MonitorsConfig
 from rlft.monitors import watch
 

@@ -14,9 +14,8 @@ from mlflow import MlflowClient
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home as Folder
 from mlops.home.processes import claimed
-from mlops.runs.listed import find_listed
-from mlops.runs.listing import list_runs
-from mlops.stored.rollouts import load_round, open_run
+from mlops.runs.listing import find_listed, list_runs
+from mlops.runs.results import load_round, open_run
 from tests.e2e.conftest import TINY, Home
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -126,8 +125,8 @@ def test_what_has_an_alias_or_can_be_resumed_stays(shared):
     "kill_at",
     [
         "-",
-        "mlops.removal.removing:_remove_traces:1",
-        "mlops.removal.removing:_remove_from_zenml:1",
+        "mlops.runs.removing:_remove_traces:1",
+        "mlops.runs.removing:_remove_from_zenml:1",
         "os:unlink:8",
     ],
 )
@@ -157,11 +156,11 @@ import json, sqlite3, sys
 from uuid import UUID
 from mlops.home.databases import ZENML
 from mlops.home.folder import find_home
-from mlops.removal import plan, removing
+from mlops.runs import removing
 from mlops.runs.listing import list_runs
 
 home, going = find_home(), [run for run in list_runs(find_home()).runs if run.name == "second"]
-planned = plan.make_plan(home, going, resumable_too=True)
+planned = removing.make_plan(home, going, resumable_too=True)
 artifact = next(key for key, place in planned.artifacts.items() if "/decide_promotion/" in place)
 [third] = client.list_pipeline_runs(name="third")
 step = client.list_run_steps(pipeline_run_id=third.id, size=1)[0]

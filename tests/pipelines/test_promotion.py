@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlops.runs.lineage import outcome_of
+from mlops.runs.noting import outcome_of
 from mlops.summary.arms import promotion_section
 from mlops.summary.summary import Summary
 from pipelines import promotion

@@ -23,13 +23,13 @@ from cli import app as cli
 from cli import doctor
 from cli.guard import guarded
 from cli.result import show_summary
-from mlops.clone import PROJECT
 from mlops.display import bars as progress
 from mlops.display import terminal
 from mlops.display.terminal import Terminal, styled
 from mlops.doctor.finding import Finding
+from mlops.home.folder import PROJECT
+from mlops.runs import results as stored_rollouts
 from mlops.stacks import file as stack_file
-from mlops.stored import rollouts as stored_rollouts
 from mlops.summary.sections import Difference, Ledger, Promotion, Seconds
 from mlops.summary.summary import Summary
 from rlft.calls import make_call

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from mlops.clone import PROJECT
 from mlops.doctor import machine
 from mlops.doctor.machine import _device, _packages, _sandbox, _threads
+from mlops.home.folder import PROJECT
 from rlft.errors import EnvironmentSetupError
 from rlft.estimation.busy import said_of
 from rlft.sandbox import create

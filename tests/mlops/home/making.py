@@ -6,8 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 
-from mlops.home.databases import DATABASES
-from mlops.home.faults import FORMAT
+from mlops.home.databases import DATABASES, FORMAT
 from mlops.home.folder import Home
 
 

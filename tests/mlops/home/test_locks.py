@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from mlops.home import locks
-from mlops.home.locks import locked
+from mlops.home import processes as locks
+from mlops.home.processes import locked
 
 
 def taken(file, seconds=0.0):

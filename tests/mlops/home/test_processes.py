@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from mlops.clone import PROJECT
-from mlops.home.folder import Home
+from mlops.home.folder import PROJECT, Home
 from mlops.home.processes import claimed
 from rlft.errors import RlftError
 

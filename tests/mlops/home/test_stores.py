@@ -10,10 +10,8 @@ import pytest
 import typer
 
 from cli import guard
-from mlops.home.databases import DATABASES, MLFLOW, ZENML
-from mlops.home.faults import check_home
+from mlops.home.databases import DATABASES, MLFLOW, ZENML, check_home, make_stores
 from mlops.home.folder import _CONTENTS, Home
-from mlops.home.stores import make_stores
 from rlft.errors import StorageError
 from tests.e2e import conftest
 from tests.mlops.home.making import finish

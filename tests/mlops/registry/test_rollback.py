@@ -7,7 +7,7 @@ import os
 import pytest
 
 from mlops.home.folder import Home
-from mlops.home.locks import aliases_lock
+from mlops.home.processes import aliases_lock
 from mlops.registry.changes import Person
 from mlops.registry.decisions import roll_back
 from mlops.registry.history import read_history
@@ -86,7 +86,7 @@ def test_a_champion_whose_files_are_not_whole_does_not_come_back(registry, harm)
 
 
 def test_who_waits_for_the_lock_in_vain_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("mlops.home.locks._ALIASES_SECONDS", 0.0)
+    monkeypatch.setattr("mlops.home.processes._ALIASES_SECONDS", 0.0)
     waiting = pytest.raises(StorageError, match=f"process {os.getpid()} ")
     with aliases_lock(Home(tmp_path)), waiting, aliases_lock(Home(tmp_path)):
         pass

@@ -9,7 +9,7 @@ from mlflow.tracing.client import TracingClient
 
 from mlops.review.asking import ANSWER, DESERVED, REASON_TAG, WHY, ask_people, items_of, queues_of
 from mlops.review.said import collect
-from mlops.stored.rollouts import ScoredRound
+from mlops.runs.results import ScoredRound
 from rlft.errors import TrackerError
 from rlft.review.choosing import choose
 from rlft.review.opinions import by_environment

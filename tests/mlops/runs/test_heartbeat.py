@@ -11,7 +11,8 @@ import pytest
 
 from mlops.home.folder import Home
 from mlops.home.processes import note_process
-from mlops.runs import finding, heartbeat
+from mlops.runs import finding
+from mlops.runs import noting as heartbeat
 from mlops.summary.file import keep_summary
 from mlops.summary.summary import Summary
 
@@ -62,10 +63,8 @@ def run(tracking_uri: str = "http://team:5000"):
 
 @pytest.fixture
 def zenml(monkeypatch):
-    import zenml.client
-
     client = Client()
-    monkeypatch.setattr(zenml.client, "Client", client)
+    monkeypatch.setattr(heartbeat, "Client", client)
     return client
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from cli.variation import Sweep
 from mlops.runs.identity import identity_facts, identity_tags
-from mlops.runs.labels import Labels
-from mlops.runs.naming import default_name
+from mlops.runs.labels import Labels, default_name
 from rlft.config.file import load_config
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from tests.e2e.conftest import TINY

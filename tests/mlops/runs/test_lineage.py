@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlops.runs.lineage import outcome_of
+from mlops.runs.noting import outcome_of
 from mlops.summary.sections import Promotion
 from mlops.summary.summary import Summary
 

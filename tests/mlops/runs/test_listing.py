@@ -19,10 +19,9 @@ from mlops.registry.changes import Person
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import roll_back, set_aliases
 from mlops.registry.names import PROMOTE_TAG
-from mlops.removal.plan import own_files, why_kept
 from mlops.runs.finding import last_sign
-from mlops.runs.listing import list_runs, sweeps_of, to_json
-from mlops.runs.registered import note_versions, noted_versions
+from mlops.runs.listing import list_runs, note_versions, noted_versions, sweeps_of, to_json
+from mlops.runs.removing import own_files, why_kept
 from mlops.runs.store import RunStore
 from mlops.summary.file import keep_summary
 from mlops.summary.replays import RetrainSummary, keep_replay

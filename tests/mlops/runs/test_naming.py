@@ -9,19 +9,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mlops.clone import PROJECT
-from mlops.home.folder import Home
+from mlops.home.folder import PROJECT, Home
 from mlops.home.processes import NameHeldError, claimed
-from mlops.runs import naming
-from mlops.runs.listed import Attempt, ListedRun, find_listed
-from mlops.runs.naming import default_name, hold_free
+from mlops.runs import labels as naming
+from mlops.runs.labels import default_name, hold_free
+from mlops.runs.listing import Attempt, ListedRun, find_listed
 
 HOLDER = """
 import sys, time
 from contextlib import ExitStack
 from pathlib import Path
 from mlops.home.folder import Home
-from mlops.runs.naming import hold_free
+from mlops.runs.labels import hold_free
 with ExitStack() as held:
     print(*hold_free(Home(Path(sys.argv[1])), sys.argv[3:], None, held, begins=sys.argv[2] == "begins",
                      is_taken=lambda name: False), flush=True)

@@ -12,8 +12,8 @@ import pytest
 
 from mlops.home.folder import Home
 from mlops.ids import EVALUATION, REWARDS, ROLLOUTS, TASKS, TRAIN_REPORT
+from mlops.runs.results import load_round, open_run
 from mlops.runs.store import RunStore
-from mlops.stored.rollouts import load_round, open_run
 from rlft import storage
 from rlft.errors import DamagedError, FormatVersionError, RlftError
 from tests.factories import make_scored, make_task, make_task_set

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlops.runs.unknown import SweptRuns, unknown_run
+from mlops.runs.listing import SweptRuns, unknown_run
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from zenml.utils.code_utils import CodeArchive
 
-from mlops.clone import PROJECT
+from mlops.home.folder import PROJECT
 from mlops.stacks import archive
 from mlops.stacks.archive import archive_users_files, archived_files, is_archived
 from rlft.errors import StackError

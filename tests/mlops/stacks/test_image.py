@@ -7,8 +7,7 @@ import pytest
 from zenml.exceptions import StackValidationError
 
 from cli.replayed import options_for
-from mlops.clone import PINS
-from mlops.home.folder import Home
+from mlops.home.folder import PINS, Home
 from mlops.runs.labels import Labels
 from mlops.runs.starting import replay_options, run_options
 from mlops.schedules.cluster import cluster_options

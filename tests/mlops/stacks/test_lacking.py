@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlops.clone import PROJECT
+from mlops.home.folder import PROJECT
 from mlops.stacks.image import image_settings
 from mlops.stacks.lacking import files_of, lacking_files, lacking_packages
 from mlops.stacks.needs import Needs

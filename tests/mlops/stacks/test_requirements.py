@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from mlops.clone import PINS
+from mlops.home.folder import PINS
 from mlops.stacks.requirements import contradictions, image_requirements, read_requirements
 from rlft.config.file import load_config
 from rlft.errors import StackError

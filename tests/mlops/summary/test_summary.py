@@ -8,8 +8,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from cli.result import show_summary
-from mlops.clone import PROJECT
-from mlops.home.folder import Home
+from mlops.home.folder import PROJECT, Home
 from mlops.summary.arms import difference, part_differences, status_of
 from mlops.summary.file import end_summary, keep_summary, read_summary, summary_since, summary_text
 from mlops.summary.sections import Ledger

@@ -1,0 +1,489 @@
+"""Puts runs side by side, as JSON: settings, tasks, code, evaluations, and attempts at a task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from mlops.ids import EVALUATION, RESCORE, RETRAIN, REWARDS, ROLLOUTS, TRAINED
+from mlops.runs.results import Run, code_of_run, replay_of_run, settings_of_run, stored_tasks
+from rlft.comparison import Comparison, compare
+from rlft.config import Config
+from rlft.contrasts import (
+    Asked,
+    better_starts,
+    by_seed,
+    compare_pairs,
+    compare_settings,
+    differing,
+    match,
+    renamed,
+    same_setting,
+    solved_by_one,
+    why_none,
+)
+from rlft.contrasts.configs import flat
+from rlft.errors import RlftError
+from rlft.gates.identity import digest, task_hash
+from rlft.thinking import answer_of
+from rlft.types import EvaluationReport, Split
+
+# Not `evaluation.num_generations`: more attempts at a task make its mean surer, and leave what it is expected to be.
+_SETTINGS = (
+    "evaluation.temperature",
+    "evaluation.top_p",
+    "evaluation.top_k",
+    "evaluation.min_p",
+    "rollout.max_completion_length",
+    "rollout.vllm.max_model_len",
+    "policy.chat_template",
+    "policy.chat_template_kwargs",
+    "harness",
+)
+_ASIDE = ("harness.lockstep", "harness.isolation", "harness.processes", "harness.memory_mib")  # where the code runs
+
+
+def ways_of_sampling(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return {setting: value} of what a config says of how attempts at test tasks are sampled.
+
+    What an older run has not stored has its default: before there was the setting, there was no other value.
+    """
+    fields = Config.model_fields
+    defaults = {
+        name: fields[name].get_default(call_default_factory=True) for name in ("evaluation", "rollout", "harness")
+    }
+    known = flat({name: section.model_dump(mode="json") for name, section in defaults.items()})
+    known |= {"policy.chat_template": None, **flat(settings)}
+    chosen = {name for name in known if any(name == each or name.startswith(f"{each}.") for each in _SETTINGS)}
+    return {name: known[name] for name in sorted(chosen - set(_ASIDE))}
+
+
+def weights_of(report: EvaluationReport, settings: Mapping[str, Any]) -> str:
+    """Return what identifies the weights that were evaluated: their hash, and the model below, which an adapter has.
+
+    It is empty where the report does not name them by their hash.
+    """
+    if not re.fullmatch(r"[0-9a-f]{64}", report.policy):
+        return ""
+    base = settings.get("policy") or {}
+    return f"{report.policy} on {base.get('model')} {base.get('revision')}"
+
+
+REWARD_CODE, HARNESS_CODE = "fingerprint of reward", "fingerprint of harness"  # keys of `StoredRun.code`
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run that has evaluated its trained policy on a split, whose `report` this is.
+
+    `settings` is its config as a mapping, with what a replay is made of in `replay`, `code` has the commits and
+    fingerprints of what it ran, `asked` what each task of the split asks, by id, and `fingerprint` is that of all its
+    tasks. `found` is read for more. `model` is the name of the run that trained the model: another one if this is
+    about its attempts under another reward. `status` is that of its summary, and `start` the report of the policy that
+    training started from; `None` if there is none on the split. `sampling` are the settings by which the attempts of
+    the report were sampled, and `weights` identify those of the trained policy; empty where they are not known.
+    """
+
+    name: str
+    found: Run
+    settings: Mapping[str, Any]
+    code: Mapping[str, str]
+    asked: Mapping[str, Asked]
+    fingerprint: str
+    report: EvaluationReport
+    model: str
+    status: str = "unknown"
+    start: EvaluationReport | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    weights: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a run's trained policy made of a task: the `text` of its last message, and the total reward, if any."""
+
+    text: str
+    total: float | None
+
+
+def stored_runs(runs: Iterable[Run], split: Split) -> dict[str, StoredRun]:
+    """Return runs by their names, in this order. Raises RlftError for one that is given twice, or has no evaluation."""
+    found: dict[str, StoredRun] = {}
+    for each in runs:
+        if each.name in found:
+            raise RlftError(f"{each.name} is given twice", where="RUN", fix="name different runs")
+        found[each.name] = _stored_run(each, split)
+    return found
+
+
+def _stored_run(run: Run, split: Split) -> StoredRun:
+    evaluation = run.output(EVALUATION, TRAINED)
+    tasks = None if evaluation is None else stored_tasks(run)
+    if evaluation is None or tasks is None:
+        raise RlftError(
+            f"{run.name} has evaluated no trained policy",
+            where="RUN",
+            fix="`rlft runs` says how it ended; `rlft resume` goes on with one that was cut short",
+        )
+    if split not in evaluation.splits:
+        known = ", ".join(evaluation.splits)
+        raise RlftError(f"{run.name} has no evaluation on {split}", where="--split", fix=f"there are: {known}")
+    asked = {task.id: Asked(task_hash(task), digest(task.answer)) for task in tasks.split(split)}
+    replay, settings = replay_of_run(run), settings_of_run(run)
+    sampled = _settings_of_sampling(run, settings, replay)
+    return StoredRun(
+        run.name,
+        run,
+        {**settings, **({"replay": replay} if replay else {})},
+        code_of_run(run),
+        asked,
+        tasks.fingerprint,
+        evaluation.splits[split],
+        str(replay["of"]) if replay.get("kind") == RESCORE else run.name,
+        run.status(),
+        start_report(run, replay, split),
+        ways_of_sampling(sampled),
+        weights_of(evaluation.splits[split], sampled),
+    )
+
+
+def _settings_of_sampling(run: Run, settings: Mapping[str, Any], replay: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings by which the attempts of a run were sampled: of a rescoring those of the run it scores."""
+    if replay.get("kind") != RESCORE:
+        return settings
+    try:
+        return settings_of_run(run.sibling(str(replay.get("of"))))
+    except RlftError:  # it was deleted
+        return settings
+
+
+def is_scored_alike(one: StoredRun, other: StoredRun) -> bool:
+    """Return whether one reward has scored both: the same code, weights and total that counts as solved.
+
+    Where no fingerprint of the code is stored, the environment's name and arguments stand for it.
+    """
+    codes, sections = [], []
+    for run in (one, other):
+        codes.append(run.code.get(REWARD_CODE))
+        section = run.settings.get("reward") or {}
+        sections.append((section.get("weights") or {}, section.get("full")))
+    if None in codes:
+        codes = [run.settings.get("environment") for run in (one, other)]
+    return codes[0] == codes[1] and sections[0] == sections[1]
+
+
+def is_sampled_alike(one: StoredRun, other: StoredRun) -> bool:
+    """Return whether the attempts of both were sampled in one way: by the same settings, prompts and tools.
+
+    Prompts and tools are those of the harness's code. Where the environments' arguments differ its fingerprint tells
+    nothing, as it covers those that only the reward reads; then the rewards differ, too.
+    """
+    if one.sampling != other.sampling:
+        return False
+    codes = {run.code[HARNESS_CODE] for run in (one, other) if HARNESS_CODE in run.code}
+    return len(codes) < 2 or one.settings.get("environment") != other.settings.get("environment")
+
+
+def attempts_at(run: StoredRun, tasks: Collection[str]) -> dict[str, list[Attempt]]:
+    """Return the attempts of a run's trained policy at these tasks, by task; none where none are stored."""
+    rollouts, rewards = (run.found.output(stored, TRAINED) for stored in (ROLLOUTS, REWARDS))
+    totals = {reward.rollout_id: reward.total for reward in rewards or ()}
+    made: dict[str, list[Attempt]] = {task: [] for task in tasks}
+    for rollout in rollouts or ():
+        if rollout.task_id in made:
+            made[rollout.task_id].append(Attempt(answer_of(rollout.messages), totals.get(rollout.rollout_id)))
+    return made
+
+
+def prompts_of(run: StoredRun, tasks: Collection[str]) -> dict[str, str]:
+    """Return the last message of each task's prompt."""
+    found = stored_tasks(run.found)
+    by_id = found.by_id() if found is not None else {}
+    return {task: str(by_id[task].prompt[-1].get("content") or "") for task in tasks if task in by_id}
+
+
+_STARTS = ("warm_start", "base")  # evaluations of what training started from; without a warm start the base model's
+
+
+def start_report(run: Run, replay: Mapping[str, Any], split: Split) -> EvaluationReport | None:
+    """Return the evaluation of the policy that training started from; `None` if it was not evaluated on the split.
+
+    `replay` is what a replay is made of. A retraining has started where the run has that it is made of, if it began
+    with round 0; policies between rounds are evaluated on `validation` alone. Raises DamagedError.
+    """
+    if replay.get("kind") == RETRAIN:
+        if replay.get("from_round") != 0:
+            return None
+        try:
+            run = run.sibling(str(replay.get("of")))
+        except RlftError:  # it was deleted
+            return None
+    for name in _STARTS:
+        if (evaluation := run.output(EVALUATION, name)) is not None:
+            return evaluation.splits.get(split)
+    return None
+
+
+Reports = Mapping[str, EvaluationReport]
+_SAME_ATTEMPTS = "these are the same attempts of one model, scored by two rewards"
+_OTHER_REWARD = "different rewards scored them"
+_OTHER_SAMPLING = "their attempts were sampled in different ways"
+_SAME_WEIGHTS = "these are the same weights"
+
+
+def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> dict[str, Any]:
+    """Return all that is known of runs side by side, as JSON. Raises RlftError if they share no task.
+
+    Tasks have the ids that they have in the first run.
+    """
+    ids = match({name: run.asked for name, run in runs.items()})
+    kept = len(next(iter(ids.values())))
+    metric = _metric(runs)
+    if not kept:
+        what, fix = why_none({name: run.asked for name, run in runs.items()}, split)
+        raise RlftError(what, where="RUN", fix=fix)
+    reports = {name: renamed(run.report, ids[name]) for name, run in runs.items()}
+    unscored = [name for name, report in reports.items() if not report.per_task.get(metric)]
+    if unscored:
+        raise RlftError(f"{unscored[0]} has no score in {metric} on these tasks", where="RUN", fix="leave it out")
+    groups = same_setting({name: _trained_by(run) for name, run in runs.items()})
+    return {
+        "split": split,
+        "metric": metric,
+        "metrics": {name: _own_metric(run) for name, run in runs.items()},
+        "tasks": kept,
+        "left_out": {name: len(run.asked) - kept for name, run in runs.items()},
+        "runs": {name: _means(report) for name, report in reports.items()},
+        **of_training(runs, reports, ids, metric),
+        "settings": differing({name: run.settings for name, run in runs.items()}),
+        "code": differing({name: run.code for name, run in runs.items()}),
+        "data": differing({name: {"tasks": run.fingerprint} for name, run in runs.items()}),
+        "rewards": by_reward(runs),
+        "sampled": by_sampling(runs),
+        "sampling": differing({name: run.sampling for name, run in runs.items()}),
+        "same_weights": of_same_weights(runs),
+        "groups": groups,
+        "seeds": [len(by_seed(group, seeds_of(runs))) for group in groups],
+        "pairs": of_pairs(reports, metric, runs),
+        "of_settings": of_settings(groups, reports, metric, runs),
+        "solved_by_one": _tasks(runs, reports, ids, count),
+    }
+
+
+def _trained_by(run: StoredRun) -> dict[str, Any]:
+    """Return what the weights of a run depend on: its settings, and its tasks and code, which files may change."""
+    codes = [run.code.get(each) for each in (REWARD_CODE, HARNESS_CODE)]
+    return {**run.settings, "code": codes, "tasks fingerprint": run.fingerprint}
+
+
+def _own_metric(run: StoredRun) -> str:
+    """Return the metric by which a run chose its best round."""
+    return str((run.settings.get("evaluation") or {}).get("metric", "accuracy"))
+
+
+def _metric(runs: Mapping[str, StoredRun]) -> str:
+    """Return the metric of the first run, if all reports have it. All have `accuracy`."""
+    metric = _own_metric(next(iter(runs.values())))
+    return metric if all(metric in run.report.per_task for run in runs.values()) else "accuracy"
+
+
+def _means(report: EvaluationReport) -> dict[str, float]:
+    return {name: sum(scores.values()) / len(scores) for name, scores in report.per_task.items() if scores}
+
+
+def _tasks(
+    runs: Mapping[str, StoredRun], reports: Reports, ids: Mapping[str, Mapping[str, str]], count: int
+) -> list[dict[str, Any]]:
+    """Return for the first run and each other one the tasks that one solves more often, with the attempts of both.
+
+    `by_chance` is how many of the tasks that tell both apart two equal models would have each way: half. `solved` is
+    the share of the attempts that are, of which few may be shown.
+    """
+    first, *others = runs
+    chosen = {
+        (solver, other): solved_by_one(reports[solver], reports[other])
+        for second in others
+        for solver, other in ((second, first), (first, second))
+    }
+    wanted = {task for found in chosen.values() for task in found[:count]}
+    said = {name: _attempts(run, ids[name], wanted) for name, run in runs.items()} if wanted else {}
+    prompts = prompts_of(runs[first], wanted) if wanted else {}
+    return [
+        {
+            "solver": solver,
+            "other": other,
+            "count": len(found),
+            "by_chance": (len(found) + len(chosen[other, solver])) / 2,
+            "tasks": [
+                {
+                    "id": task,
+                    "prompt": prompts.get(task, ""),
+                    "solved": {name: reports[name].per_task["accuracy"][task] for name in (solver, other)},
+                    "attempts": {
+                        name: [{"text": each.text, "reward": each.total} for each in said[name][task]]
+                        for name in (solver, other)
+                    },
+                }
+                for task in found[:count]
+            ],
+        }
+        for (solver, other), found in chosen.items()
+    ]
+
+
+def _attempts(run: StoredRun, ids: Mapping[str, str], tasks: set[str]) -> dict[str, list[Attempt]]:
+    found = attempts_at(run, [ids[task] for task in tasks])
+    return {task: found[ids[task]] for task in tasks}
+
+
+def by_reward(runs: Mapping[str, StoredRun]) -> list[list[str]]:
+    """Return the runs in groups that one reward has scored, in their order."""
+    return _grouped(runs, is_scored_alike)
+
+
+def by_sampling(runs: Mapping[str, StoredRun]) -> list[list[str]]:
+    """Return the runs in groups whose attempts were sampled in one way, in their order."""
+    return _grouped(runs, is_sampled_alike)
+
+
+def of_same_weights(runs: Mapping[str, StoredRun]) -> list[list[str]]:
+    """Return the runs in groups of at least two whose trained models are the same weights, in their order."""
+    return [group for group in _grouped(runs, _has_same_weights) if len(group) > 1]
+
+
+def _has_same_weights(one: StoredRun, other: StoredRun) -> bool:
+    return bool(one.weights) and one.weights == other.weights
+
+
+def _grouped(runs: Mapping[str, StoredRun], are_alike: Callable[[StoredRun, StoredRun], bool]) -> list[list[str]]:
+    groups: list[list[str]] = []
+    for name, run in runs.items():
+        group = next((each for each in groups if are_alike(runs[each[0]], run)), None)
+        if group is None:
+            groups.append([name])
+        else:
+            group.append(name)
+    return groups
+
+
+def of_training(
+    runs: Mapping[str, StoredRun], reports: Reports, ids: Mapping[str, Mapping[str, str]], metric: str
+) -> dict[str, Any]:
+    """Return by run its status, the metric before and after its training, and the gain, and which had a better start.
+
+    `better_starts` are pairs of runs that one reward has scored, and whose attempts were sampled in one way
+    (`rlft.contrasts.better_starts`).
+    """
+    gains, starts = dict[str, Comparison](), dict[str, EvaluationReport]()
+    for name, run in runs.items():
+        start = None if run.start is None else renamed(run.start, ids[name])
+        if start is not None and start.per_task.get(metric):
+            found = compare(reports[name], start, metric)
+            if found is not None:
+                gains[name], starts[name] = found, start
+    return {
+        "training": {
+            name: {
+                "status": run.status,
+                "before": gains[name].before if name in gains else None,
+                "after": gains[name].after if name in gains else fmean(reports[name].per_task[metric].values()),
+                "gain": _interval(gains.get(name)),
+            }
+            for name, run in runs.items()
+        },
+        "better_starts": [
+            {"higher": higher, "lower": lower}
+            for higher, lower in better_starts(gains, starts, metric)
+            if _how_measured(runs[higher], runs[lower]) is None
+        ],
+    }
+
+
+def of_pairs(reports: Reports, metric: str, runs: Mapping[str, StoredRun]) -> list[dict[str, Any]]:
+    """Return the comparison of each two models. None is said to be better by scores of different kinds."""
+    made = []
+    for pair in compare_pairs(reports, metric):
+        obstacle = _obstacle(runs[pair.first], runs[pair.second])
+        one, two = reports[pair.first], reports[pair.second]
+        others = [name for name in one.per_task if name in two.per_task and name != metric]
+        rest = {name: compare(two, one, name) for name in others}
+        made.append(
+            {
+                "first": pair.first,
+                "second": pair.second,
+                "confidence": pair.confidence,
+                "difference": _interval(pair.found),
+                "stands": pair.stands and obstacle is None,
+                "obstacle": obstacle or pair.obstacle,
+                "other_metrics": {name: _interval(each) for name, each in rest.items() if each is not None},
+            }
+        )
+    return made
+
+
+def _obstacle(one: StoredRun, other: StoredRun) -> str | None:
+    """Return why the difference of two runs is not one of their models, whatever its size."""
+    if one.model == other.model:
+        return _SAME_ATTEMPTS
+    return _SAME_WEIGHTS if _has_same_weights(one, other) else _how_measured(one, other)
+
+
+def _how_measured(one: StoredRun, other: StoredRun) -> str | None:
+    """Return why scores of two runs are of different kinds; `None` if they are of one."""
+    if not is_scored_alike(one, other):
+        return _OTHER_REWARD
+    return None if is_sampled_alike(one, other) else _OTHER_SAMPLING
+
+
+def _interval(found: Comparison | None) -> dict[str, float] | None:
+    if found is None:
+        return None
+    ends = {"low": found.low_with_errors, "high": found.high_with_errors}
+    return {"mean": found.difference.mean, **ends, "tasks": found.difference.count}
+
+
+def seeds_of(runs: Mapping[str, StoredRun]) -> dict[str, Any]:
+    """Return the seed of each run; `None` where no config is stored."""
+    return {name: run.settings.get("seed") for name, run in runs.items()}
+
+
+def of_settings(
+    groups: Sequence[Sequence[str]], reports: Reports, metric: str, runs: Mapping[str, StoredRun]
+) -> list[dict[str, Any]]:
+    """Return the comparison of each two settings, which are groups of runs."""
+    made = []
+    for pair in compare_settings(groups, reports, metric, seeds_of(runs)):
+        obstacle = _obstacle_of_settings(*([runs[name] for name in groups[each]] for each in (pair.first, pair.second)))
+        seeds = pair.seeds.items() if obstacle is None else ()
+        made.append(
+            {
+                "first": pair.first,
+                "second": pair.second,
+                "difference": pair.difference,
+                "low": pair.low,
+                "high": pair.high,
+                "confidence": pair.confidence,
+                "over_seeds": None
+                if pair.over_seeds is None
+                else dict(zip(("low", "high"), pair.over_seeds, strict=True)),
+                "over_tasks": _interval(pair.over_tasks),
+                "stands": pair.stands and obstacle is None,
+                "obstacle": obstacle,
+                "least_over_tasks": pair.least,
+                "seeds_needed": [{"spread": spread, "runs": count} for spread, count in seeds],
+                "seeds_between": pair.seeds_between if obstacle is None else None,
+            }
+        )
+    return made
+
+
+def _obstacle_of_settings(ones: Sequence[StoredRun], others: Sequence[StoredRun]) -> str | None:
+    """Return why the difference of two settings, by their runs, is not one of what they train, whatever its size."""
+    weights = [sorted(run.weights for run in runs) for runs in (ones, others)]
+    if all(weights[0]) and weights[0] == weights[1]:
+        return "they have trained the same weights"
+    # Reward and sampling are part of the setting, so that they are those of all its runs.
+    return _how_measured(ones[0], others[0])

@@ -1,0 +1,282 @@
+"""Runs as ZenML's and MLflow's clients tell them, for those who share a stack, and for pipelines that go on.
+
+`SharedRun` answers what `mlops.runs.store.LocalRun` reads from files.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+from zenml.client import Client
+from zenml.models import PipelineRunResponse
+
+from mlops.home.folder import Home
+from mlops.home.processes import resume_command
+from mlops.ids import OTHERS, PIPELINE, Stored
+from mlops.registry.client import RegistryClient
+from mlops.runs.finding import UNFINISHED, attempts_of, find_run, is_alive, name_of, pipeline_of
+from mlops.runs.listing import Attempt, ListedRun, Listing, status_of
+from mlops.summary.file import SUMMARY_ARTIFACT, read_summary, summary_of_text
+from mlops.summary.replays import read_replay
+from mlops.summary.result import EARLIER_GPU_HOURS, GPU_HOURS
+from mlops.summary.summary import Summary
+from mlops.tracking.address import HOME, tracking_address
+from mlops.tracking.answers import answering
+from mlops.tracking.noted_code import noted_code
+from rlft.errors import DamagedError, FormatVersionError, TrackerError
+
+
+def stored_summary(home: Home, run: Any) -> Summary | None:
+    """Return what came of a run (ZenML's response), as the home or the run's MLflow has it; `None` if neither does.
+
+    Of a run on a stack another home may have the file: whoever shares the stack reads it from MLflow.
+    """
+    attempts = attempts_of(run)  # newest first; the one that is asked for may have been cut short and resumed
+    found = (read_summary(home, str(attempt.id)) for attempt in attempts)
+    own = next((summary for summary in found if summary is not None), None)
+    if own is not None and own.status != "running":
+        return own
+    noted = next((noted for attempt in attempts if (noted := mlflow_run_of(attempt))), None)
+    return (noted and summary_in_mlflow(*noted)) or own
+
+
+def mlflow_run_of(run: Any) -> tuple[str, str] | None:
+    """Return the address of a stack's MLflow and the id of a run's run in it; `None` for a run in a home."""
+    address = (run.config.parameters or {}).get("tracking_uri")
+    run_id = run.run_metadata.get("mlflow_run_id")
+    return (str(address), str(run_id)) if address and run_id and address != HOME else None
+
+
+def summary_in_mlflow(address: str, run_id: str) -> Summary | None:
+    """Return the summary among the artifacts of an MLflow run; `None` if there is none, or MLflow does not answer."""
+    client = MlflowClient(tracking_uri=tracking_address(address))
+    try:
+        with answering(address), tempfile.TemporaryDirectory() as folder:
+            file = Path(client.download_artifacts(run_id, SUMMARY_ARTIFACT, folder))
+            return summary_of_text(file.read_text(encoding="utf-8"), f"{SUMMARY_ARTIFACT} of the MLflow run {run_id}")
+    except (TrackerError, MlflowException, OSError):  # of a run that was killed there is none
+        return None
+
+
+@dataclass
+class SharedRun:
+    """A run of ZenML's; `found` is its response, of whichever attempt."""
+
+    home: Home
+    found: PipelineRunResponse
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return name_of(self.found)
+
+    @property
+    def id(self) -> str:
+        """ZenML's id of the attempt."""
+        return str(self.found.id)
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline that it is of."""
+        return pipeline_of(self.found)
+
+    @property
+    def began(self) -> datetime:
+        """When it was begun, in UTC."""
+        return self.found.created.replace(tzinfo=UTC)
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """What its pipeline was begun with, of the attempt that has settings; empty if none has."""
+        given = (attempt.config.parameters or {} for attempt in self._attempts)
+        return next((each for each in given if each.get("config")), {})
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Its settings, as `mlops.runs.settings` stores them; empty if it has none."""
+        return self.parameters.get("config") or {}
+
+    @cached_property
+    def _attempts(self) -> list[PipelineRunResponse]:
+        return [self.found, *(other for other in attempts_of(self.found) if other.id != self.found.id)]
+
+    def output(self, stored: Stored, name: str) -> Any:
+        """Return what a step stored at the call of this name; `None` if there is no such call or it has not ended.
+
+        What a replay has taken from the run that it is made of counts as its own. Raises DamagedError if the files are
+        gone, or are not what was stored.
+        """
+        artifact = self.artifact(stored, name)
+        if artifact is None:
+            return None
+        try:
+            return artifact.load()
+        except DamagedError as damage:
+            raise damage.of(self.name, stored.step_id(name)) from damage
+
+    def artifact(self, stored: Stored, name: str) -> Any:
+        """Return ZenML's artifact version of what `output` returns, which steps of other runs can be given."""
+        for attempt in self._attempts:
+            if (step := _step(attempt, stored.step_id(name))) and (made := step.outputs.get(stored.output)):
+                return made[0]
+            for reader in stored.readers(name):
+                if (step := _step(attempt, reader)) and (given := step.inputs.get(stored.output)):
+                    return given[0]
+        return None
+
+    def noted_of_step(self, stored: Stored, name: str, key: str) -> str:
+        """Return what a step of this call was given as `environment_fingerprint` or `reward_fingerprint`, if it was."""
+        steps = (_step(attempt, stored.step_id(name)) for attempt in self._attempts)
+        noted = (step.config.parameters.get(key) for step in steps if step)
+        return str(next(filter(None, noted), ""))
+
+    def step_ids(self, begin: str) -> list[str]:
+        """Return the ids of its steps that begin so, in the order in which they were run."""
+        steps = [
+            step
+            for attempt in self._attempts
+            for step in Client().list_run_steps(pipeline_run_id=attempt.id, name=f"startswith:{begin}", size=1000)
+        ]
+        return list(dict.fromkeys(step.name for step in sorted(steps, key=lambda step: step.created)))
+
+    def sibling(self, asked: str) -> SharedRun:
+        """Return another run. Raises RlftError if there is none of this name."""
+        return SharedRun(self.home, find_run(asked))
+
+    def summary(self) -> Summary | None:
+        """Return the summary of the newest attempt that has left one. Raises FormatVersionError."""
+        return stored_summary(self.home, self.found)
+
+    def status(self) -> str:
+        """Return the status in its summary, of a replay in that of the replay; `unknown` if it has none."""
+        if (summary := self.summary()) is not None:
+            return summary.status
+        replays = (read_replay(self.home, str(each.id)) for each in self._attempts)
+        return next((str(each.get("status") or "unknown") for each in replays if each is not None), "unknown")
+
+    def code(self) -> dict[str, Any]:
+        """Return what the newest attempt has noted of its code (`mlops.runs.identity.identity_facts`)."""
+        address, summary = self.parameters.get("tracking_uri"), self.summary()
+        return noted_code(tracking_address(address), summary.mlflow_run_id) if address and summary else {}
+
+
+def _step(attempt: PipelineRunResponse, step: str) -> Any:
+    for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=step, size=1):
+        return Client().get_run_step(found.id)
+    return None
+
+
+_PAGE, _THREADS = 100, 8
+
+
+def list_stack_runs(home: Home, limit: int) -> Listing:
+    """Return the newest `limit` runs (0: all) of the active stack, newest first.
+
+    Summaries come from the home or from MLflow; where that does not answer, the listing's problems say so.
+    """
+    groups: dict[str, list[Any]] = {}
+    for run in _runs_of_stack():
+        if (name := name_of(run)) not in groups and limit and len(groups) == limit:
+            break
+        groups.setdefault(name, []).append(run)
+    problems: list[str] = []
+    stack = str(Client().active_stack_model.name)
+    with ThreadPoolExecutor(_THREADS) as threads:  # most of the time is waiting for MLflow
+        found = list(threads.map(lambda name: _listed(home, name, groups[name], stack, problems), groups))
+    return Listing(found, problems)
+
+
+def _runs_of_stack() -> Iterator[Any]:
+    """Yield ZenML's responses of all attempts, the newest first."""
+    client = Client()
+    page = 1
+    while True:
+        found = client.list_pipeline_runs(
+            stack_id=client.active_stack_model.id, sort_by="desc:created", page=page, size=_PAGE, hydrate=True
+        )
+        yield from (run for run in found if pipeline_of(run) in (PIPELINE, *OTHERS))
+        if page >= found.total_pages:
+            return
+        page += 1
+
+
+def _listed(home: Home, name: str, runs: list[Any], stack: str, problems: list[str]) -> ListedRun:
+    noted = [mlflow_run_of(run) for run in runs]
+    attempts = tuple(_attempt(home, run, problems) for run in runs)
+    ids = tuple(dict.fromkeys(each[1] for each in noted if each))
+    alive = {str(run.id) for run in runs if run.status in UNFINISHED and is_alive(home, run)}
+    address = next((each[0] for each in noted if each), None)
+    version, aliases, hours = _registered(address, ids, problems) if address else (None, (), None)
+    status = status_of(attempts, alive)
+    is_resumed = status == "interrupted" and attempts[0].pipeline == PIPELINE
+    return ListedRun(
+        name,
+        attempts,
+        status,
+        again=resume_command(name, stack) if is_resumed else "",
+        gpu_hours=hours,
+        mlflow_runs=ids,
+        version=version,
+        aliases=aliases,
+        by=runs[-1].user.name if runs[-1].user else "",
+    )
+
+
+def _attempt(home: Home, run: Any, problems: list[str]) -> Attempt:
+    began = _utc(run.start_time or run.created)
+    seconds = (_utc(run.end_time) - began).total_seconds() if run.end_time else 0.0
+    summary = _summary(home, run, problems)
+    if summary and summary.seconds.total:
+        seconds = summary.seconds.total
+    return Attempt(str(run.id), run.name, run.status.value, began, seconds, summary, pipeline_of(run))
+
+
+def _summary(home: Home, run: Any, problems: list[str]) -> Summary | None:
+    if pipeline_of(run) != PIPELINE:
+        return None
+    try:
+        own = read_summary(home, str(run.id))
+        if own is not None and own.status != "running":
+            return own
+        noted = mlflow_run_of(run)
+        return summary_in_mlflow(*noted) if noted else own
+    except FormatVersionError as other:
+        problems.append(f"{other.where}: {other.what}. Its results are not shown: {other.fix}")
+        return None
+
+
+def _registered(
+    address: str, ids: tuple[str, ...], problems: list[str]
+) -> tuple[tuple[str, str] | None, tuple[str, ...], float | None]:
+    """Return the version that a run has registered, its aliases, and the hours of GPUs, as far as MLflow answers."""
+    try:
+        with answering(address):
+            client = RegistryClient(address)
+            told = [client.get_run(one).data.metrics for one in ids]
+            hours = [each.get(GPU_HOURS, each.get(EARLIER_GPU_HOURS)) for each in told]
+            found = [version for one in ids for version in client.search_model_versions(f"run_id = '{one}'")]
+            newest = max(found, key=lambda version: int(version.version), default=None)
+            aliases = client.get_registered_model(newest.name).aliases if newest else {}
+    except TrackerError as away:
+        if (said := f"{away}: versions and GPU hours are not known") not in problems:
+            problems.append(said)
+        return None, (), None
+    spent = [each for each in hours if each is not None]
+    version = (newest.name, str(newest.version)) if newest else None
+    named = {(newest.name, str(each.version)) for each in found} if newest else set()
+    own = tuple(sorted(alias for alias, of in aliases.items() if newest and (newest.name, str(of)) in named))
+    return version, own, sum(spent) if spent else None
+
+
+def _utc(when: datetime) -> datetime:
+    """ZenML's times are in UTC, some without a zone."""
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when

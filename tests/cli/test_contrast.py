@@ -1,0 +1,71 @@
+"""Where a run started, and how it ended."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cli.contrasted import start_report
+from mlops.home.folder import Home
+from mlops.runs.store import RunStore
+from mlops.summary.file import keep_summary
+from mlops.summary.replays import RescoreSummary, keep_replay
+from mlops.summary.summary import Summary
+from rlft.errors import RlftError
+from tests.mlops.made import make_run
+
+RUNS = {
+    "warm": {"evaluate_policy_base": "base", "evaluate_policy_warm_start": "warm start"},
+    "cold": {"evaluate_policy_base": "base of cold"},
+    "replay": {},
+}
+
+
+class Run:
+    """A run by its name, with the evaluations that `RUNS` has of it."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def output(self, stored, name):
+        found = RUNS[self.name].get(stored.step_id(name))
+        return found and SimpleNamespace(splits={"test": found})
+
+    def sibling(self, name):
+        if name not in RUNS:
+            raise RlftError("no run", where="RUN", fix="")
+        return Run(name)
+
+
+@pytest.mark.parametrize(
+    ("run", "replay", "expected"),
+    [
+        ("warm", {}, "warm start"),
+        ("cold", {}, "base of cold"),
+        ("cold", {"kind": "rescore", "of": "warm"}, "base of cold"),  # the attempts of its own, scored again
+        ("replay", {"kind": "retrain", "of": "warm", "from_round": 0}, "warm start"),
+        ("replay", {"kind": "retrain", "of": "warm", "from_round": 2}, None),
+        ("replay", {"kind": "retrain", "of": "deleted", "from_round": 0}, None),
+        ("replay", {}, None),
+    ],
+)
+def test_training_started_from_the_warm_start_else_from_the_base_model(run, replay, expected):
+    assert start_report(Run(run), replay, "test") == expected
+
+
+def test_a_split_on_which_the_start_was_not_evaluated_has_no_start():
+    assert start_report(Run("warm"), {}, "off_distribution") is None
+
+
+def test_the_newest_attempt_with_a_summary_says_how_a_run_ended(tmp_path):
+    store = RunStore(Home(tmp_path))
+    for run_id in ("old", "new"):
+        run = store.start(make_run(run_id, run_id), "sums")
+    assert run.status() == "unknown"
+    keep_replay(store.home, RescoreSummary("rescore", "r", "s", "i", status="finished", pipeline_run_id="new"))
+    assert run.status() == "finished"
+    keep_summary(store.home, Summary(status="failed", pipeline_run_id="old"))
+    assert run.status() == "failed"
+    keep_summary(store.home, Summary(status="not_improved", pipeline_run_id="new"))
+    assert run.status() == "not_improved"

@@ -1,0 +1,305 @@
+"""Runs side by side, from what is stored of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+
+from cli import contrasted
+from cli.compared import show_comparison
+from cli.contrasted import Attempt, StoredRun, is_sampled_alike, is_scored_alike, make_comparison
+from mlops.display.terminal import Terminal
+from rlft.contrasts import Asked
+from rlft.errors import RlftError
+from rlft.types import EvaluationReport
+
+
+def run(name, solved, *, seed=0, rate=1e-3, tasks=40, asked="same", fingerprint="f", ids="t", reward="r") -> StoredRun:
+    """A run that has solved the first `solved` of its tasks."""
+    ids = [f"{ids}{number:02d}" for number in range(tasks)]
+    scores = {task: float(number < solved) for number, task in enumerate(ids)}
+    report = EvaluationReport("test", name, 1, {}, {"accuracy": scores, "reward": scores})
+    settings = {"name": name, "seed": seed, "training": {"learning_rate": rate}}
+    code = {"fingerprint of reward": reward}
+    return StoredRun(
+        name,
+        None,
+        settings,
+        code,
+        {task: Asked(f"{asked} {task[-2:]}", "right") for task in ids},
+        fingerprint,
+        report,
+        name,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _stored(monkeypatch):
+    def said(run, tasks):
+        return {
+            task: [Attempt(f"{run.name} at {task} [red]\x1b[2J", run.report.per_task["reward"][task])] for task in tasks
+        }
+
+    monkeypatch.setattr(contrasted, "attempts_at", said)
+    monkeypatch.setattr(contrasted, "prompts_of", lambda run, tasks: {task: f"what is {task}?" for task in tasks})
+
+
+def shown(found) -> str:
+    console = Terminal(file=StringIO(), width=200)
+    show_comparison(console, found)
+    return console.file.getvalue()
+
+
+def compared(*runs, tasks=2):
+    return make_comparison({each.name: each for each in runs}, "test", tasks)
+
+
+def test_two_runs_of_one_seed_each_tell_of_models_and_not_of_settings():
+    found = compared(run("a", 10), run("b", 36, rate=1e-2))
+    (pair,) = found["pairs"]
+    assert pair["stands"]
+    assert pair["difference"]["mean"] == pytest.approx(26 / 40)
+    assert found["settings"] == {"name": {"a": "a", "b": "b"}, "training.learning_rate": {"a": 1e-3, "b": 1e-2}}
+    assert [(each["solver"], each["count"]) for each in found["solved_by_one"]] == [("b", 26), ("a", 0)]
+    assert [task["id"] for task in found["solved_by_one"][0]["tasks"]] == ["t10", "t11"]
+    said = shown(found)
+    assert "the model of b is better" in said
+    assert "\x1b" not in said
+    said = " ".join(said.split())
+    assert "as setting 1 had one seed and setting 2 had one seed. A difference of this size is found" in said
+    assert "if they spread by 0.2" in said
+    assert "three runs of one setting with other seeds tell: begin with these." in said
+    assert "b (1): b at t10 [red]\\x1b[2J" in said
+
+
+def test_settings_with_several_seeds_are_compared_over_them():
+    low = [run(f"a{seed}", 10 + seed, seed=seed) for seed in range(3)]
+    high = [run(f"b{seed}", 34 + seed, seed=seed, rate=1e-2) for seed in range(3)]
+    found = compared(*low, *high)
+    assert found["groups"] == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
+    (pair,) = found["of_settings"]
+    assert pair["stands"]
+    said = shown(found)
+    assert "setting 2: b0, b1, b2" in said
+    assert "over seeds and tasks (95 %): setting 2 is better" in said
+    assert "begin with these" not in said  # the spread is known
+    near = [run(f"c{seed}", 20 + 8 * seed, seed=seed, rate=1e-2) for seed in range(3)]
+    found = compared(*(run(f"a{seed}", 10 + 8 * seed, seed=seed) for seed in range(3)), *near)
+    least, most = found["of_settings"][0]["seeds_between"]
+    (needed,) = found["of_settings"][0]["seeds_needed"]
+    assert least < needed["runs"] < most
+    number = (
+        f"four times out of five with {needed['runs']} seeds of each, or {least} to {most}: so few seeds tell no more"
+    )
+    assert number in " ".join(shown(found).split())
+    mixed = shown(compared(run("a", 10), run("b", 12), run("c", 36, reward="other")))
+    assert "Tasks that b solves more often than a: 2" in mixed  # one reward scored these two
+    same = compared(*low)
+    assert "All runs have the same setting" in shown(same)
+    assert same["of_settings"] == []
+
+
+def test_only_tasks_that_ask_the_same_are_compared():
+    one, two = run("a", 10), run("b", 10, tasks=50, fingerprint="g")
+    two.asked["t00"] = Asked("another question", "right")
+    found = compared(one, two)
+    assert (found["tasks"], found["left_out"]) == (39, {"a": 1, "b": 11})
+    assert found["data"] == {"tasks": {"a": "f", "b": "g"}}
+    assert "left out: 1 of a, 11 of b" in shown(found)
+    with pytest.raises(RlftError, match="a and b share no question of test"):
+        compared(run("a", 1), run("b", 1, asked="else"))
+
+
+def test_the_same_attempts_by_two_rewards_are_no_two_models():
+    found = compared(run("a", 10), replace(run("b", 36), model="a"))
+    (pair,) = found["pairs"]
+    assert pair["difference"]["mean"] == pytest.approx(26 / 40)  # it would stand, if these were two models
+    assert (pair["stands"], "same attempts of one model" in pair["obstacle"]) == (False, True)
+
+
+def test_runs_of_an_old_and_a_new_reward_on_the_same_rows_are_compared_and_no_model_is_said_to_be_better():
+    found = compared(run("old", 10), run("new", 36, ids="u", reward="other"))
+    assert (found["tasks"], found["left_out"]) == (40, {"old": 0, "new": 0})
+    (pair,) = found["pairs"]
+    assert pair["difference"]["mean"] == pytest.approx(26 / 40)  # it would stand, if one reward had scored both
+    assert (pair["stands"], pair["obstacle"]) == (False, "different rewards scored them")
+    assert found["rewards"] == found["groups"] == [["old"], ["new"]]  # another reward is another setting
+    (pair,) = found["of_settings"]
+    assert (pair["stands"], pair["seeds_needed"]) == (False, [])
+    (task, _) = found["solved_by_one"][0]["tasks"]
+    assert task["id"] == "t10"
+    assert [each[0]["text"].split()[:3] for each in task["attempts"].values()] == [
+        ["new", "at", "u10"],
+        ["old", "at", "t10"],
+    ]
+    said = shown(found)
+    assert "Different rewards scored these runs: one old; another one new." in said
+    assert said.count("no evidence, as different rewards scored them") == 2
+    assert "better by it" in said
+    assert "Tasks that new solves more often than old, each by its own reward: 26" in said
+    assert "Different rewards" not in shown(compared(run("a", 1), run("b", 2)))
+
+
+def test_weights_make_another_reward_and_without_a_fingerprint_the_environment_does():
+    one = run("a", 1)
+    assert is_scored_alike(one, run("b", 2))
+    assert not is_scored_alike(one, replace(one, settings={"reward": {"weights": {"exact": 2.0}}}))
+    old = replace(one, code={}, settings={"environment": {"name": "old.py:Env"}})
+    assert is_scored_alike(old, old)
+    assert not is_scored_alike(old, replace(old, settings={"environment": {"name": "new.py:Env"}}))
+
+
+COLD, WARM = {"evaluation.temperature": 0.0}, {"evaluation.temperature": 1.0}
+
+
+def test_the_same_weights_measured_in_two_ways_are_not_better_than_themselves():
+    # Two seeds, each once at temperature 1 and once at 0: 10 and 11 of 40 tasks, and 36 and 37, by the same weights.
+    warm = [replace(run(f"w{seed}", 10 + seed, seed=seed, rate=1), sampling=WARM, weights=f"{seed}") for seed in (0, 1)]
+    cold = [replace(run(f"c{seed}", 36 + seed, seed=seed, rate=2), sampling=COLD, weights=f"{seed}") for seed in (0, 1)]
+    found = compared(*warm, *cold)
+    assert not any(pair["stands"] for pair in (*found["pairs"], *found["of_settings"]))
+    obstacles = {(pair["first"], pair["second"]): pair["obstacle"] for pair in found["pairs"]}
+    assert obstacles["w0", "c0"] == obstacles["w1", "c1"] == "these are the same weights"
+    assert obstacles["w0", "c1"] == "their attempts were sampled in different ways"
+    assert obstacles["w0", "w1"] is None
+    (pair,) = found["of_settings"]
+    assert (pair["obstacle"], pair["seeds_needed"]) == ("they have trained the same weights", [])
+    assert found["same_weights"] == [["w0", "c0"], ["w1", "c1"]]
+    assert found["sampled"] == [["w0", "w1"], ["c0", "c1"]]
+    said = shown(found)
+    ways = "(w0, w1; c0, c1): evaluation.temperature is 1.0 in w0, w1 and 0.0 in c0, c1."
+    assert f"sampled in different ways {ways}" in " ".join(said.split())
+    assert "rlft evaluate RUN:best RUN:best --suite CONFIG.yaml" in said
+    assert "w0, c0 have trained the same weights: none of these models is better than another." in said
+    assert "the model of" not in said
+    assert "Tasks that c0 solves more often than w0, each sampled in its own way: 26" in said
+    other = shown(compared(warm[0], cold[1]))
+    assert "have trained the same weights" not in other
+    assert "setting 2 minus setting 1: +0.675: no evidence, as their attempts were sampled in different ways" in other
+    alike = shown(compared(warm[0], replace(cold[1], sampling=WARM)))
+    assert "the model of c1 is better" in alike
+    assert "sampled" not in alike
+
+
+def test_a_better_start_is_told_of_attempts_that_were_sampled_alike():
+    found = compared(started(run("a", 30), 24), replace(started(run("b", 28), 8), sampling=WARM))
+    assert found["better_starts"] == []
+
+
+def test_other_code_of_prompts_and_tools_is_another_way_of_sampling():
+    def coded(name, code, arguments=None):
+        each = run(name, 10)
+        environment = {"name": "a.py:A", "kwargs": arguments or {}}
+        return replace(
+            each,
+            settings={**each.settings, "environment": environment},
+            code={**each.code, "fingerprint of harness": code},
+        )
+
+    one = coded("a", "1")
+    assert is_sampled_alike(one, coded("b", "1"))
+    assert not is_sampled_alike(one, coded("b", "2"))
+    assert is_sampled_alike(one, coded("b", "2", {"tolerance": 1}))  # the fingerprint covers what the reward reads
+    assert is_sampled_alike(one, run("b", 10))  # an older run, whose code is not known
+    found = compared(one, coded("b", "2"))
+    assert found["groups"] == [["a"], ["b"]]
+    assert "the code of their environment's prompts and tools is not the same." in shown(found)
+
+
+def started(run, solved, status="improved"):
+    """The run with what its training started from: a policy that solves the first `solved` tasks."""
+    scores = {task: float(number < solved) for number, task in enumerate(run.report.per_task["accuracy"])}
+    return replace(run, status=status, start=replace(run.report, per_task={"accuracy": scores}))
+
+
+def test_where_each_run_started_is_told_and_that_a_better_start_is_no_better_training():
+    # a: 24 to 30 of 40 tasks, gain 6/40; b: 8 to 28, gain 20/40 under other ids.
+    found = compared(started(run("a", 30), 24, "not_improved"), started(run("b", 28, ids="u"), 8), run("c", 3))
+    assert found["training"]["a"]["status"] == "not_improved"
+    assert (found["training"]["a"]["before"], found["training"]["a"]["after"]) == (0.6, 0.75)
+    gain = found["training"]["b"]["gain"]
+    assert (gain["mean"], gain["tasks"]) == (pytest.approx(0.5), 40)
+    assert 0 < gain["low"] < 0.5 < gain["high"]
+    assert found["training"]["c"] == {"status": "unknown", "before": None, "after": 0.075, "gain": None}
+    assert found["better_starts"] == [{"higher": "a", "lower": "b"}]
+    said = shown(found)
+    assert "a scores higher than b after training (0.750, 0.700) and gained less (+0.150, +0.500)" in said
+    assert "it had the better start (0.600, 0.200)." in said
+    assert f"b    improved      0.200   0.700  +0.500 [{gain['low']:+.3f}, {gain['high']:+.3f}]" in said
+    other = compared(started(run("a", 30), 24), started(run("b", 28, reward="other"), 8))
+    assert other["better_starts"] == []  # which of them scores higher, two rewards do not say
+
+
+def test_each_setting_is_said_to_have_its_own_number_of_seeds():
+    found = compared(run("a", 10), run("b0", 20, rate=1e-2), run("b1", 21, seed=1, rate=1e-2))
+    said = " ".join(shown(found).split())
+    assert "nobody can say which is better, as setting 1 had one seed and setting 2 had 2 seeds." in said
+    more = [run(f"b{seed}", 20 + seed, seed=seed, rate=1e-2) for seed in range(3)]
+    said = " ".join(shown(compared(run("a0", 5), run("a1", 6, seed=1), *more)).split())
+    few = "setting 1 had 2 seeds and setting 2 had 3 seeds: two seeds beside more are too few, and a third makes three."
+    assert few in said
+
+
+def test_other_tasks_under_the_same_settings_are_another_setting():
+    found = compared(
+        run("a", 10), run("b", 11, seed=1), run("c", 36, fingerprint="g"), run("d", 37, seed=1, fingerprint="g")
+    )
+    assert found["groups"] == [["a", "b"], ["c", "d"]]
+    said = " ".join(shown(found).split())
+    assert "All runs have the same setting" not in said
+    assert "setting 2: c, d" in said
+    assert "Data that differ" in said
+
+
+def test_how_many_tasks_chance_would_give_each_way_is_told():
+    # a solves tasks 0 to 9 and b 8 to 13: 8 alone and 4 alone. Of 12 tasks that tell them apart, chance gives 6 each.
+    one, two = run("a", 10), run("b", 0)
+    scores = {task: float(8 <= number < 14) for number, task in enumerate(two.report.per_task["accuracy"])}
+    found = compared(one, replace(two, report=replace(two.report, per_task={"accuracy": scores, "reward": scores})))
+    assert [(each["solver"], each["count"], each["by_chance"]) for each in found["solved_by_one"]] == [
+        ("b", 4, 6),
+        ("a", 8, 6),
+    ]
+    assert found["solved_by_one"][1]["tasks"][0]["solved"] == {"a": 1.0, "b": 0.0}
+    said = shown(found)
+    assert "Tasks that a solves more often than b: 8 (6 if both were equal)" in said
+    assert "solved attempts: a 100%, b 0%" in said
+
+
+def test_runs_that_chose_by_different_metrics_are_told_so():
+    by = {
+        name: replace(each, settings={**each.settings, "evaluation": {"metric": metric}})
+        for name, each, metric in (("a", run("a", 10), "accuracy"), ("b", run("b", 36), "reward"))
+    }
+    found = compared(*by.values())
+    assert (found["metric"], found["metrics"]) == ("accuracy", {"a": "accuracy", "b": "reward"})
+    said = " ".join(shown(found).split())
+    assert "chose their best rounds by different metrics: accuracy in a and reward in b." in said
+    assert "They are compared in accuracy: that of the first run that is named" in said
+    assert compared(by["b"], by["a"])["metric"] == "reward"
+    assert "by different metrics" not in shown(compared(run("a", 10), run("b", 36)))
+
+
+def test_reruns_of_a_seed_are_told_and_count_as_one():
+    again = [run("a", 10), run("a-again", 11), run("b", 36, rate=1e-2), run("b-again", 37, rate=1e-2)]
+    found = compared(*again)
+    assert (found["groups"], found["seeds"]) == ([["a", "a-again"], ["b", "b-again"]], [1, 1])
+    assert not found["of_settings"][0]["stands"]
+    said = " ".join(shown(found).split())
+    assert "setting 1: a, a-again (one seed; runs of one seed count as one)" in said
+    assert "nobody can say which is better, as setting 1 had one seed and setting 2 had one seed." in said
+
+
+def test_long_names_stand_once_in_a_list_and_letters_stand_for_them():
+    name = "a-run-whose-name-is-far-too-long"
+    found = compared(run(name, 10), run("short", 36, rate=1e-2, tasks=41))
+    said = shown(found)
+    assert said.startswith(f"A: {name}\nB: short\n40 tasks of test that all runs share; left out: 1 of B\n")
+    assert said.count(name) == 3  # in the list, and in the texts of its attempts at two tasks
+    assert "the model of B is better" in said
+    assert "setting 1: A" in said
+    assert "Tasks that B solves more often than A: 26" in said
+    assert "A: a" not in shown(compared(run("a", 10), run("b", 36)))
+    assert list(found["runs"]) == [name, "short"]

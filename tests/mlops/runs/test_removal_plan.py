@@ -1,0 +1,118 @@
+"""Which runs may go, which places are in the home, and how many bytes are freed. With real runs: tests/e2e."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cli.prune import read_age
+from mlops.home.databases import ZENML
+from mlops.home.folder import Home
+from mlops.runs.listing import Attempt, ListedRun, find_listed
+from mlops.runs.removing import chosen_runs, freed_bytes, why_kept, within
+from mlops.summary.summary import Summary
+from rlft.errors import RlftError
+
+
+def run(name, days=0.0, status="improved", summary=None, **more):
+    began = datetime.now(UTC) - timedelta(days=days)
+    return ListedRun(name, (Attempt(f"{name}-id", name, "completed", began, 1.0, summary),), status, **more)
+
+
+@pytest.mark.parametrize(
+    ("keep_last", "older_than", "gone"),
+    [
+        (2, None, ["c", "d"]),
+        (0, None, ["a", "b", "c", "d"]),
+        (9, None, []),
+        (None, timedelta(days=5), ["c", "d"]),
+        (None, timedelta(days=50), ["d"]),
+        (3, timedelta(days=5), ["d"]),  # old by both
+        (1, timedelta(days=5), ["c", "d"]),
+    ],
+)
+def test_what_is_old(keep_last, older_than, gone):
+    runs = [run("a", 1), run("b", 2), run("c", 10), run("d", 100)]
+    assert [each.name for each in chosen_runs(runs, keep_last=keep_last, older_than=older_than)] == gone
+
+
+@pytest.mark.parametrize(
+    ("listed", "resumable_too", "said"),
+    [
+        (run("a"), False, None),
+        (run("a", version=("tiny", "3")), False, None),  # the version stays, and the run goes
+        (run("a", status="running"), True, "it goes on"),
+        (
+            run("a", version=("tiny", "3"), named=("tiny 1 is champion",)),
+            True,
+            "tiny 1 is champion; remove the alias first, on the page of the model in MLflow (`rlft ui`), or let a "
+            "newer version take it",
+        ),
+        (run("a", status="failed"), False, "it can be resumed; name it in `rlft delete`, or give --failed"),
+        (run("a", status="killed"), False, "it can be resumed; name it in `rlft delete`, or give --failed"),
+        (run("a", status="failed"), True, None),
+        (run("a", status="failed", summary=Summary(status="failed", needs_new_settings=True)), False, None),
+    ],
+)
+def test_what_stays_and_why(listed, resumable_too, said):
+    assert why_kept(listed, resumable_too=resumable_too) == said
+
+
+def test_a_name_goes_before_a_beginning():
+    runs = [run("a-1"), run("a-12"), run("b")]
+    assert [each.name for each in find_listed(runs, "a-1")] == ["a-1"]
+    assert [each.name for each in find_listed(runs, "a-")] == ["a-1", "a-12"]
+    assert [each.name for each in find_listed(runs, "b-i")] == ["b"]  # by an id
+    assert find_listed(runs, "c") == []
+
+
+@pytest.mark.parametrize(("text", "hours"), [("12h", 12), ("30d", 720), ("8w", 1344), ("0d", 0)])
+def test_ages(text, hours):
+    assert read_age(text) == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("text", ["", "30", "d", "-3d", "1.5d", "30 days", "9999999d"])
+def test_what_is_no_age(text):
+    with pytest.raises(RlftError, match="is no age"):
+        read_age(text)
+
+
+def test_nothing_outside_the_home_is_a_part_of_it(tmp_path):
+    home = Home(tmp_path / "home")
+    inside = home.root / "zenml/local_stores/1/step/out"
+    outside = tmp_path / "elsewhere/out"
+    for folder in (inside, outside, (home.root / ZENML.path).parent):
+        folder.mkdir(parents=True)
+    (home.root / ZENML.path).touch()
+    link = home.root / "zenml/link"
+    link.symlink_to(outside.parent)
+    left = [
+        str(outside),
+        "s3://bucket/step/out",
+        f"{home.root}/zenml/../../elsewhere/out",
+        f"{link}/out",
+        str(link),
+        str(home.root),
+        str(home.root / "zenml"),  # no run owns a whole store
+        str(home.root / "zenml/local_stores"),
+        str((home.root / ZENML.path).parent),
+    ]
+    assert within(home, [str(inside), inside.as_uri(), *left]) == ([inside, inside], left)
+    assert within(home, [f"{inside}-gone"]) == ([], [])
+
+
+def test_bytes_are_counted_by_file_and_not_by_name(tmp_path):
+    for folder in ("a", "b", "kept"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "a/own").write_bytes(b"x" * 10)
+    (tmp_path / "a/two").write_bytes(b"x" * 100)
+    os.link(tmp_path / "a/two", tmp_path / "b/two")
+    (tmp_path / "a/shared").write_bytes(b"x" * 1000)
+    os.link(tmp_path / "a/shared", tmp_path / "kept/shared")
+    (tmp_path / "a/link").symlink_to("/dev/zero")
+    assert freed_bytes([tmp_path / "a"]) == 10  # `two` has its other name in b, `shared` in kept
+    assert freed_bytes([tmp_path / "a", tmp_path / "b"]) == 110
+    assert freed_bytes([tmp_path / "a", tmp_path / "b", tmp_path / "kept"]) == 1110
+    assert freed_bytes([tmp_path / "a/own"]) == 10
