@@ -15,6 +15,7 @@ from mlops.display import terminal
 from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from rlft.promotion import Decision
+from tests.mlflow_stores import new_store
 from tests.rlft.export.conftest import one_thread  # noqa: F401
 from tests.rlft.export.policies import stored, stories_policy
 
@@ -24,7 +25,7 @@ def folder(tmp_path_factory, shared_data):
     """A working directory whose home has a champion: the small real model with an adapter."""
     folder = tmp_path_factory.mktemp("work")
     (folder / ".rlft").mkdir()
-    client = MlflowClient(f"sqlite:///{folder}/.rlft/mlflow.db")
+    client = MlflowClient(new_store(folder / ".rlft"))
     experiment = client.create_experiment("stories", artifact_location=f"file:{folder}/.rlft/mlflow-artifacts")
     policy = stored(stories_policy(shared_data / "model_stories260k" / "hf"), folder / "policy")
     run = client.create_run(experiment).info.run_id

@@ -11,6 +11,7 @@ from cli import app as cli
 from mlops.display import terminal
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import decided_with
+from tests.mlflow_stores import new_store
 from tests.mlops.registry.small_policy import SmallRegistry
 
 
@@ -125,7 +126,7 @@ def test_a_home_without_a_registry(home):
 
 
 def test_a_model_without_a_champion(home):
-    client = RegistryClient(f"sqlite:///{home}/mlflow.db")
+    client = RegistryClient(new_store(home))
     client.create_registered_model("empty")
     assert rlft("history", "empty").output.splitlines()[-1] == "empty: there is no champion"
     assert rlft("rollback", "empty", "--reason", "r").exit_code == 6

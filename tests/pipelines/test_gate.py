@@ -16,6 +16,7 @@ from rlft.config import Config, PromotionConfig
 from rlft.errors import FixedSettingError
 from rlft.types import TaskSet
 from tests.factories import make_task
+from tests.mlflow_stores import new_store
 
 CONFIG = Config.model_validate(
     {
@@ -38,12 +39,13 @@ def dealt(gate: set[int]) -> TaskSet:
 def begin(tmp_path_factory):
     """Opens the MLflow run of a pipeline run, which notes its tasks once it has asked what moved."""
     folder = tmp_path_factory.mktemp("moving")
+    store = new_store(folder)
 
     def run(tasks: TaskSet):
         root = f"root{len(list(folder.glob('run*')))}"
         (folder / f"run-{root}").touch()
         tracker = Tracker.open(
-            f"sqlite:///{folder}/mlflow.db",
+            store,
             "moving",
             root,
             f"moving-{root}",
@@ -92,7 +94,7 @@ def test_a_store_that_does_not_answer_is_no_reason_to_stop(tmp_path):
 
 def tracker_at(tmp_path, folder="home"):
     (tmp_path / folder).mkdir()
-    store = f"sqlite:///{tmp_path / folder}/mlflow.db"
+    store = new_store(tmp_path / folder)
     return Tracker.open(store, "moving", "root", "run", missed_path=tmp_path / folder / "missed.json")
 
 

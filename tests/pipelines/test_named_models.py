@@ -13,12 +13,13 @@ from pipelines import models as named_models
 from pipelines.models import check_models, naming_model
 from rlft.errors import DamagedError, PolicyError, RlftError
 from rlft.suites.models import parse_model
+from tests.mlflow_stores import new_store
 
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory):
     """A registry in which `mirror` has a version 1, the champion, and `plain` has none."""
-    uri = f"sqlite:///{tmp_path_factory.mktemp('registry')}/mlflow.db"
+    uri = new_store(tmp_path_factory.mktemp("registry"))
     client = MlflowClient(uri, uri)
     for name in ("mirror", "plain"):
         client.create_registered_model(name)

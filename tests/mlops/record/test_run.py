@@ -26,12 +26,13 @@ from mlops.summary.file import read_summary
 from mlops.summary.summary import Summary
 from rlft.errors import ConfigError, FixedSettingError, ResumedElsewhereError, StorageError
 from tests.e2e.conftest import free_port
+from tests.mlflow_stores import new_store
 
 OPEN: Any = SimpleNamespace(run_id="a run of MLflow's", experiment="sums")
 
 
 def test_the_model_is_there_before_there_is_a_version_and_is_opened_once_more(tmp_path):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_store(tmp_path)
     for _ in range(2):
         _open_registry(uri, "sums", OPEN, own_store=True)
     assert [model.name for model in MlflowClient(uri).search_registered_models()] == ["sums"]
@@ -90,7 +91,7 @@ def test_a_server_that_is_away_is_warned_of_and_one_that_refuses_ends_the_run(mo
 
 
 def test_a_champion_that_does_not_exist_any_more_ends_the_run(tmp_path):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_store(tmp_path)
     _open_registry(uri, "sums", OPEN, own_store=True)
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database, database:
         database.execute("INSERT INTO registered_model_aliases (alias, version, name) VALUES ('champion', 7, 'sums')")
@@ -102,7 +103,7 @@ def test_a_champion_that_does_not_exist_any_more_ends_the_run(tmp_path):
 
 @pytest.mark.parametrize("own_store", [True, False])
 def test_an_experiment_that_was_deleted_ends_the_run_with_the_command_that_restores_it(tmp_path, own_store):
-    client = MlflowClient(uri := f"sqlite:///{tmp_path}/mlflow.db")
+    client = MlflowClient(uri := new_store(tmp_path))
     client.delete_experiment(found := client.create_experiment("sums"))
     not_opened: Any = SimpleNamespace(run_id=None, experiment="sums")
     with pytest.raises(StorageError, match="the experiment 'sums' is deleted, so nothing is trained") as error:

@@ -5,6 +5,7 @@ from mlflow import MlflowClient
 
 from mlops.record.sweep_curves import log_mean_curves, mean_curve
 from mlops.tracking.run import Tracker
+from tests.mlflow_stores import new_store
 from tests.mlops.record.test_sweep import run
 
 NAME = "eval/validation/accuracy"
@@ -24,7 +25,7 @@ def test_the_mean_is_of_the_steps_that_all_runs_have():
 
 
 def test_the_run_of_a_sweep_gets_the_mean_curve_of_each_setting(tmp_path):
-    address = f"sqlite:///{tmp_path}/mlflow.db"
+    address = new_store(tmp_path)
     client = MlflowClient(address)
     experiment = client.create_experiment("e")
     runs = []

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import json
-import shutil
-import tempfile
-from functools import cache
 from pathlib import Path
 
 import torch
@@ -17,6 +13,7 @@ from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from rlft.policy.origin import hash_weights
 from rlft.promotion import Decision, RegisteredVersion
+from tests.mlflow_stores import new_store
 
 
 def write_small_policy(folder: Path, seed: int) -> Path:
@@ -31,23 +28,12 @@ def write_small_policy(folder: Path, seed: int) -> Path:
     return folder
 
 
-@cache
-def _empty_store() -> Path:
-    """A database of MLflow with nothing in it, which takes seconds to make."""
-    folder = Path(tempfile.mkdtemp(prefix="rlft-tests-store-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    RegistryClient(f"sqlite:///{folder}/mlflow.db").search_registered_models()
-    return folder / "mlflow.db"
-
-
 class SmallRegistry:
     """A registry in a folder with versions of small policies of one name."""
 
     def __init__(self, folder: Path, name: str = "small", address: str | None = None) -> None:
         self.folder, self.name = folder, name
-        if address is None:
-            shutil.copyfile(_empty_store(), folder / "mlflow.db")
-        self.client = RegistryClient(address or f"sqlite:///{folder}/mlflow.db")
+        self.client = RegistryClient(address or new_store(folder))
         location = None if address else f"file:{folder}/mlflow-artifacts"
         self.experiment = self.client.create_experiment(name, artifact_location=location)
 

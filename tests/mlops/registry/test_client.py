@@ -5,6 +5,7 @@ from mlflow import MlflowClient
 
 from mlops.registry.client import RegistryClient
 from mlops.registry.names import AGAIN_TAG, HASH_TAG, MODEL_TAG, PASSED_TAG, PROMOTE_TAG, REASONS_TAG, SCORE_TAG
+from tests.mlflow_stores import new_store
 
 SCORE = f"{SCORE_TAG}accuracy"
 
@@ -12,7 +13,8 @@ SCORE = f"{SCORE_TAG}accuracy"
 @pytest.fixture
 def both(tmp_path) -> tuple[RegistryClient, MlflowClient]:
     """Our client and MLflow's own, over a registry with a version that an earlier rlft wrote and one of now."""
-    ours, theirs = (kind(f"sqlite:///{tmp_path}/mlflow.db") for kind in (RegistryClient, MlflowClient))
+    address = new_store(tmp_path)
+    ours, theirs = RegistryClient(address), MlflowClient(address)
     ours.create_registered_model("m")
     theirs.create_model_version("m", source="x", tags={HASH_TAG: "old", PROMOTE_TAG: "true", SCORE: "0.5"})
     ours.create_model_version("m", source="x", tags={HASH_TAG: "new", PROMOTE_TAG: "true", SCORE: "0.75"})

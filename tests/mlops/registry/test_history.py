@@ -12,6 +12,7 @@ from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import roll_back, set_aliases
 from mlops.registry.history import read_history
 from rlft.errors import RefusedError
+from tests.mlflow_stores import new_store
 from tests.mlops.registry.written import CountedClient, Killed, add_version
 
 ANN = Person(name="ann")
@@ -20,7 +21,7 @@ ANN = Person(name="ann")
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     """One MLflow, which is made once."""
-    return f"sqlite:///{tmp_path_factory.mktemp('history')}/mlflow.db"
+    return new_store(tmp_path_factory.mktemp("history"))
 
 
 @pytest.fixture

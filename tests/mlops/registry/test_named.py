@@ -4,12 +4,13 @@ from mlflow import MlflowClient
 from mlops.registry.named import NamedVersion, find_version, split_version
 from mlops.registry.names import HASH_TAG, MODEL_TAG
 from rlft.errors import RlftError
+from tests.mlflow_stores import new_store
 
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory):
     """A registry with versions 1 and 2 of `demo`, of which rlft has made the first alone."""
-    uri = f"sqlite:///{tmp_path_factory.mktemp('registry')}/mlflow.db"
+    uri = new_store(tmp_path_factory.mktemp("registry"))
     client = MlflowClient(uri, uri)
     client.create_registered_model("demo")
     client.create_model_version("demo", "somewhere", tags={HASH_TAG: "abc", MODEL_TAG: "m-1"})

@@ -12,6 +12,7 @@ from mlflow import MlflowClient
 from mlops.registry.noted_tasks import HASHES, last_noted, note_tasks, trained_on
 from rlft.gates.identity import task_hash
 from rlft.types import TaskSet
+from tests.mlflow_stores import new_store
 from tests.rlft.gates.test_identity import tasks
 
 NUMBERED = tasks(range(6))
@@ -20,7 +21,7 @@ DEALT = TaskSet((*NUMBERED[:4], *(dataclasses.replace(task, split="gate") for ta
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory) -> MlflowClient:
-    return MlflowClient(f"sqlite:///{tmp_path_factory.mktemp('noted')}/mlflow.db")
+    return MlflowClient(new_store(tmp_path_factory.mktemp("noted")))
 
 
 def begin(client, experiment, name, *, noting=None):

@@ -23,6 +23,7 @@ from mlops.registry.versions import register_policy_version
 from rlft.policy.tokens import character_tokenizer
 from rlft.promotion import Decision
 from tests.e2e.conftest import free_port
+from tests.mlflow_stores import new_store
 from tests.mlops.registry.test_versions import greedy, qwen, write_policy
 
 TEMPLATE = (
@@ -45,7 +46,7 @@ def version(tmp_path_factory):
     """The folder of a registered version whose environment has a system prompt and a tool."""
     folder = tmp_path_factory.mktemp("http")
     policy = write_policy(folder / "policy", qwen(letters(), 0), letters())
-    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+    client = MlflowClient(tracking_uri=new_store(folder))
     experiment = client.create_experiment("http", artifact_location=f"file:{folder}/artifacts")
     register_policy_version(
         client.tracking_uri,

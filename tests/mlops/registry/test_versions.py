@@ -36,6 +36,7 @@ from rlft.policy.create import create_policy
 from rlft.policy.tokens import character_tokenizer, render_prompt
 from rlft.promotion import Decision
 from tests.factories import save_base
+from tests.mlflow_stores import new_store
 
 RULES = {"improvement": "fails", "suites": "passes"}
 PROMOTE, KEEP = Decision(True, ("passes: base",)), Decision(False, ("fails: base", "no champion"), rules=RULES)
@@ -86,7 +87,7 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mlflow")
-    client = RegistryClient(f"sqlite:///{folder}/mlflow.db")
+    client = RegistryClient(new_store(folder))
     return client, client.create_experiment("registry", artifact_location=f"file:{folder}/artifacts")
 
 
@@ -337,7 +338,7 @@ def overwrite_end(file):
 
 @pytest.mark.parametrize("harm", [overwrite_end, Path.unlink, edit_config, edit_context, add_file])
 def test_a_damaged_version_is_neither_served_nor_found_whole_and_is_replaced(store, full, harm, tmp_path):
-    client = RegistryClient(f"sqlite:///{tmp_path}/mlflow.db")
+    client = RegistryClient(new_store(tmp_path))
     store = client, client.create_experiment("registry", artifact_location=f"file:{tmp_path}/artifacts")
     run_id = client.create_run(store[1]).info.run_id
     given = {"tags": {"zenml.run_name": "my run"}, "description": {"context.json": "{}", "README.md": "# A policy"}}
@@ -443,7 +444,7 @@ def test_the_settings_of_an_adapter_count(adapter, tmp_path):
 
 
 def version_of(policy, tmp_path):
-    client = RegistryClient(f"sqlite:///{tmp_path}/mlflow.db")
+    client = RegistryClient(new_store(tmp_path))
     store = client, client.create_experiment("registry", artifact_location=f"file:{tmp_path}/artifacts")
     return store, register(store, "m", policy)
 

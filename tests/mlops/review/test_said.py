@@ -14,6 +14,7 @@ from rlft.errors import TrackerError
 from rlft.review.choosing import choose
 from rlft.review.opinions import by_environment
 from rlft.types import Reward, Rewards, Rollouts
+from tests.mlflow_stores import new_store
 from tests.rlft.attempts import answered, make_task
 
 TASK = make_task("peru", "The capital of Peru?", "Limma")
@@ -33,7 +34,7 @@ SCORED = ScoredRound("r000", ROLLOUTS, REWARDS, {})
 def store(tmp_path_factory) -> MlflowClient:
     """One database for all tests of this file: making one takes seconds."""
     folder = tmp_path_factory.mktemp("reviewed")
-    return MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+    return MlflowClient(tracking_uri=new_store(folder))
 
 
 @pytest.fixture

@@ -17,10 +17,11 @@ from mlops.runs.shared import _listed, _registered
 from mlops.summary.file import keep_summary
 from mlops.summary.result import result_metrics
 from mlops.summary.summary import Summary
+from tests.mlflow_stores import new_store
 
 
 def test_the_gpu_hours_of_a_run_are_those_of_its_attempts_also_as_an_earlier_rlft_has_written_them(tmp_path):
-    client = MlflowClient(uri := f"sqlite:///{tmp_path}/mlflow.db")
+    client = MlflowClient(uri := new_store(tmp_path))
     experiment = client.create_experiment("sums", artifact_location=(tmp_path / "artifacts").as_uri())
     now, before, nothing = (client.create_run(experiment).info.run_id for _ in range(3))
     summary = Summary(status="improved")

@@ -17,6 +17,7 @@ from rlft.policy import Policy, save_policy
 from rlft.policy.create import create_policy
 from rlft.policy.tokens import character_tokenizer
 from rlft.promotion import Decision
+from tests.mlflow_stores import new_store
 from tests.rlft.engines.vllm_policies import make_vllm_policy
 
 NAME = "small"
@@ -64,7 +65,7 @@ class Registered:
 
     def __init__(self, folder: Path, address: str | None = None) -> None:
         self.folder = folder
-        self.client = MlflowClient(address or f"sqlite:///{folder}/mlflow.db")
+        self.client = MlflowClient(address or new_store(folder))
         location = None if address else f"file:{folder}/mlflow-artifacts"
         self.experiment = self.client.create_experiment(NAME, artifact_location=location)
         self.base = write_base(folder / "base")

@@ -17,6 +17,7 @@ from mlops.serving.version import ServedVersion
 from rlft.errors import TrackerError
 from rlft.privacy import LONGEST
 from tests.e2e.conftest import free_port
+from tests.mlflow_stores import new_store
 
 VERSION = ServedVersion("small", "3", "champion", "abc", "m-1", Path("none/served"))
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz123456"
@@ -34,7 +35,7 @@ def exchange(content="Hi", answer="Hello", status=200, version=VERSION, key=None
 
 @pytest.fixture
 def uri(tmp_path):
-    return f"sqlite:///{tmp_path}/mlflow.db"
+    return new_store(tmp_path)
 
 
 def written(uri, *exchanges, **settings):

@@ -3,10 +3,11 @@
 from mlflow.tracking import MlflowClient
 
 from mlops.tracking.noted_code import noted_code
+from tests.mlflow_stores import new_store
 
 
 def test_the_newest_attempt_counts(tmp_path):
-    address = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    address = new_store(tmp_path)
     client = MlflowClient(tracking_uri=address)
     experiment = client.create_experiment("mine", artifact_location=(tmp_path / "files").as_uri())
     run = client.create_run(experiment).info.run_id

@@ -18,6 +18,7 @@ from mlops.tracking.run import DESCRIPTION, Tracker, end_killed
 from mlops.tracking.values import flatten, legal_name, redact
 from rlft.secrets import hide_secrets
 from rlft.types import Task, TaskSet
+from tests.mlflow_stores import new_store
 
 DOWN = "http://someone:hunter2@127.0.0.1:9"  # port 9 (discard): nothing listens there
 
@@ -26,7 +27,7 @@ DOWN = "http://someone:hunter2@127.0.0.1:9"  # port 9 (discard): nothing listens
 def store(tmp_path_factory):
     """One database for all tests of this file: making one takes seconds."""
     folder = tmp_path_factory.mktemp("mlflow")
-    return f"sqlite:///{folder}/mlflow.db", f"file:{folder}/artifacts"
+    return new_store(folder), f"file:{folder}/artifacts"
 
 
 @pytest.fixture

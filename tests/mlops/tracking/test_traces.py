@@ -11,6 +11,7 @@ from mlops.tracking.traces import choose_rollouts, log_rollout_traces, prompt_co
 from rlft.calls import make_call
 from rlft.outcome import Failure
 from rlft.types import Rewards, Rollouts, Task, TaskSet
+from tests.mlflow_stores import new_store
 from tests.rlft.test_evaluation import reward, rollout
 
 PROMPT = ({"role": "user", "content": "What is 2 + 3?"},)
@@ -32,7 +33,7 @@ def attempt(sample, error=None):
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mlflow")
-    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+    client = MlflowClient(tracking_uri=new_store(folder))
     experiment = client.create_experiment("traces", artifact_location=f"file:{folder}/artifacts")
     return client, experiment
 

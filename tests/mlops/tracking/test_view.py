@@ -3,10 +3,11 @@
 from mlflow import MlflowClient
 
 from mlops.tracking.view import VIEW, VIEW_TAG, newest_view
+from tests.mlflow_stores import new_store
 
 
 def test_the_view_is_that_of_the_newest_run_of_training(tmp_path):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = new_store(tmp_path)
     client = MlflowClient(uri)
     old, new, bare = (
         client.create_experiment(name, artifact_location=str(tmp_path), tags=tags)

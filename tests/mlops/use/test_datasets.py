@@ -10,6 +10,7 @@ from mlflow.genai.datasets import create_dataset
 
 from mlops.use.datasets import find_records
 from rlft.errors import TaskError
+from tests.mlflow_stores import new_store
 
 ROWS = [
     {"inputs": {"question": "1 + 1?"}, "expectations": {"expected_response": "2"}, "tags": {"kind": "sum"}},
@@ -19,7 +20,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    address, before = f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db", mlflow.get_tracking_uri()
+    address, before = new_store(tmp_path_factory.mktemp("mlflow")), mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(address)
     try:
         experiment = mlflow.create_experiment("small")

@@ -12,6 +12,7 @@ from rlft.config import UseConfig
 from rlft.contamination.texts import text_of_demonstration
 from rlft.errors import TrackerError
 from tests.e2e.conftest import free_port
+from tests.mlflow_stores import new_store
 
 SETTINGS = UseConfig(source="mlflow_traces", experiment="small-served")
 SHOWN = text_of_demonstration("demonstration 1", [{"role": "user", "content": "Why?"}], [])
@@ -19,7 +20,7 @@ SHOWN = text_of_demonstration("demonstration 1", [{"role": "user", "content": "W
 
 @pytest.fixture
 def address(tmp_path, monkeypatch):
-    address = f"sqlite:///{tmp_path}/mlflow.db"
+    address = new_store(tmp_path)
     MlflowClient(address).create_experiment("small-served")
     monkeypatch.setattr(fetch, "tracking_address", lambda uri: uri)  # which asks ZenML for the active stack
     return address

@@ -17,6 +17,7 @@ from mlops.serving.version import ServedVersion
 from mlops.use.traces import find_traces, trace_filter
 from rlft.errors import TaskError
 from rlft.tasks.use import Said
+from tests.mlflow_stores import new_store
 
 VERSION = ServedVersion("small", "3", "champion", "abc", None, Path("none/served"))
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -34,7 +35,7 @@ def exchange(number, *, minute=0, status=200, **tags):
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     """An MLflow with four conversations, a minute apart: the second has failed, the third is odd."""
-    address = f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
+    address = new_store(tmp_path_factory.mktemp("mlflow"))
     logged = Conversations(address, "small", mask=())
     logged.start()
     for number, more in enumerate([{"kind": "even"}, {"status": 500}, {"kind": "odd"}, {"kind": "it's"}]):
