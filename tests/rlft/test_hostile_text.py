@@ -57,18 +57,13 @@ LEAST_SECONDS = 0.016  # for SIZE characters; what is quicker has little to grow
 # Each makes about so many characters.
 SHAPES: dict[str, Callable[[int], str]] = {
     "letters": lambda n: "a" * n,
-    "different words": lambda n: " ".join(map(str, range(n // 6))),
     "sentences": lambda n: "".join(f"He saw {_word(i)} and her. " for i in range(n // 20)),
     "spaces and a letter": lambda n: " " * n + "x",
-    "digits": lambda n: "1" * n,
     "a sum": lambda n: "1+" * (n // 2) + "1",
     "braces": lambda n: "{" * n,
-    "brackets": lambda n: "[" * n,
-    "nested objects": lambda n: '{"a":' * (n // 5),
     "a full box": lambda n: "\\boxed{x" + " " * n + "y}",
     "blocks in a list": lambda n: "  ```\n  x\n  ```\n" * (n // 16),
     "hermes calls, open": lambda n: "<tool_call>{" * (n // 12),
-    "sources": lambda n: "Answer: x\nSources: " + "a," * (n // 2),
     "different marks on one letter": lambda n: "a" + "\u0301\u0327" * (n // 2),
     "a mixture": lambda n: '{"a\\": [1, <think> ```\n $x$ \u202e}' * (n // 32),
 }
@@ -237,9 +232,9 @@ def test_the_measure_finds_what_is_quadratic():
     assert any(growth(quadratic, lambda n: "a" * n) > MOST_GROWTH for _ in range(3))
 
 
-@pytest.mark.parametrize("shape", ["brackets", "braces", "nested objects"])
-def test_what_is_nested_too_deep_is_no_answer(shape):
-    text = SHAPES[shape](SIZE)
+@pytest.mark.parametrize("piece", ["[", "{", '{"a":'])
+def test_what_is_nested_too_deep_is_no_answer(piece):
+    text = piece * (SIZE // len(piece))
     assert read_json_object(text + "}") is None
     for form in FORMATS.values():
         parsed = form.parse(f"{form.marks[0]}{text}")

@@ -57,8 +57,9 @@ def score(task: Task, *texts: str) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("generator", [name for name in GENERATORS if name not in NOT_HERE])
-def test_gold_is_full_silence_is_nothing_junk_is_no_error(generator):
+def test_gold_is_full_silence_is_nothing_junk_is_no_error_and_no_answer_is_run_as_code(generator, tmp_path):
     tasks = tasks_of(generator)
+    no_answer_runs(tasks[0], tmp_path / "ran")
     assert len(tasks) == 2
     golds = [ReasoningGym().gold_completion(task) for task in tasks]
     assert (None in golds) == (generator in WITHOUT_GOLD)
@@ -141,10 +142,13 @@ def test_every_board_and_a_list_of_the_answer_still_reach_the_verifier():
     assert [row.parts["score"] for row in score(task, *boards, lists)] == [1.0] * len(boards) + [0.5]
 
 
-@pytest.mark.parametrize("generator", [name for name in GENERATORS if name not in NOT_HERE])
+@pytest.mark.parametrize("generator", sorted(EVALUATE_LITERALS | EVALUATE_EXPRESSIONS))
 def test_no_answer_is_run_as_code(generator, tmp_path):
-    (task,) = tasks_of(generator, 1)
-    path = tmp_path / "ran"
+    no_answer_runs(tasks_of(generator, 1)[0], tmp_path / "ran")
+
+
+def no_answer_runs(task: Task, path: Path) -> None:
+    """Answers that would make a file are wrong, and there is none."""
     rows = score(task, *(code.format(path=str(path)) for code in CODE))
     assert not path.exists()
     assert not any(row.solved for row in rows)

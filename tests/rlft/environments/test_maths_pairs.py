@@ -24,6 +24,6 @@ def test_a_mathematician_says_no(gold, answer, why):
     assert correct(gold, answer) == 0.0, why
 
 
-@pytest.mark.parametrize(("gold", "answer", "why"), [*RIGHT.values(), *WRONG.values()], ids=[*RIGHT, *WRONG])
-def test_every_gold_is_its_own_answer(gold, answer, why):
-    assert correct(gold, gold) == 1.0
+def test_every_gold_is_its_own_answer():
+    golds = sorted({gold for gold, *_ in [*RIGHT.values(), *WRONG.values()]})
+    assert [gold for gold in golds if correct(gold, gold) != 1.0] == []
