@@ -4,8 +4,8 @@
 - `run`, `resume`, `runs`, `show`, `report`, `diagnose`, `compare`, `delete`, `prune`: the commands about runs, by name
 - `rescore`, `retrain`, `replayed`: using stored attempts again, and what these two commands share
 - `promote`, `approve`, `reject`, `rollback`, `history`, `export`, `serve`: those about versions of a model
-- `evaluate`, `estimate`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`: all others
-- `schedule`, `reward`, `review`: the commands about schedules, written rewards and people's reviews, a folder each
+- `evaluate`, `estimate`, `audit`, `environments`, `ui`, `stack`, `doctor`: all others
+- `schedule`, `reward`, `review`: the commands about schedules, written rewards (a folder) and people's reviews
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `lost_weights`: goes on with a run whose cached rounds have lost weights that it needs

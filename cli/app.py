@@ -28,14 +28,13 @@ from cli.report import report
 from cli.rescore import rescore
 from cli.resume import resume
 from cli.retrain import retrain
-from cli.review.app import app as review
+from cli.review import app as review
 from cli.reward.app import app as reward
 from cli.rollback import rollback
 from cli.run import run
 from cli.runs import runs
 from cli.schedule import app as schedule
-from cli.serve import serve
-from cli.serve_engine import serve_engine
+from cli.serve import serve, serve_engine
 from cli.show import show
 from cli.stack import stack
 from cli.ui import ui

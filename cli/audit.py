@@ -8,8 +8,8 @@ import typer
 
 from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, Verbose
-from mlops.display.terminal import console, styled
 from rlft.config.file import load_config
+from rlft.terminal import console, styled
 
 
 def audit(
@@ -29,8 +29,8 @@ def audit(
         # Before the imports below, which take seconds: a name of another form is refused at once.
         for named in (settings.environment.members() or {"": settings.environment}).values():
             check_syntax(named.name, "environment.name", "Class")
-        from mlops.display.bars import Display
         from rlft.audit.by_settings import audit_by, way_out
+        from rlft.bars import Display
         from rlft.contract.loading import load_environment
         from rlft.judges.servers import judging
         from rlft.tasks import ingest_tasks

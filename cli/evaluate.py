@@ -93,8 +93,8 @@ def _check_names(home: Home, settings: SuiteConfig, models: list[ModelName], tra
 
 def _checked_images(settings: SuiteConfig, models: list[ModelName], key: str | None) -> Mapping[str, Any]:
     """Return the settings of the pipeline's image. Raises NotReadyError for what the stack's pods will not have."""
+    from mlops.stacks.archive import needs_of_suite
     from mlops.stacks.image import check_pods, image_settings
-    from mlops.stacks.needs import needs_of_suite
 
     needs = needs_of_suite(settings, models, key)
     check_pods(needs)

@@ -9,11 +9,11 @@ from typing import Any
 
 from cli.evaluation_tables import metrics_table, slice_tables
 from cli.result import show_ui
-from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
 from mlops.summary.evaluations import evaluation_file, read_evaluation
 from mlops.summary.target import write_asked
 from rlft.errors import StorageError
+from rlft.terminal import Terminal, console, styled
 
 
 def finish_evaluation(home: Home, run_id: str, target: Path | None, stack: str | None = None, *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from mlops.display.terminal import Terminal, styled
+from rlft.terminal import Terminal, styled
 
 _SHOWN = ("accuracy", "reward", "pass_at_k", "maj_at_k")
 

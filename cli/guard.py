@@ -19,7 +19,6 @@ import typer
 from rich.logging import RichHandler
 
 from cli.shortages import shortage_error
-from mlops.display.terminal import errors, styled, visible_logs
 from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import own_note, with_command
 from mlops.home.variables import quieten
@@ -29,6 +28,7 @@ from mlops.summary.target import held_target, write_summary
 from rlft.errors import RlftError, StorageError
 from rlft.files import OWN_PACKAGES
 from rlft.secrets import hide
+from rlft.terminal import errors, styled, visible_logs
 from rlft.visible import visible
 
 INTERRUPTED: Final = "interrupted"
@@ -181,9 +181,9 @@ def _way_on(home: Home, begun: Begun) -> str | None:
 
 
 def _show_logs(verbose: bool) -> None:
-    """Show rlft's own logs, short or full. They are not passed on to the root logger, whose handlers are ZenML's."""
+    """Show rlft's own logs, short or full, and warnings: not by the root logger, whose handlers are ZenML's."""
     handler = RichHandler(console=errors, show_path=False, show_time=verbose, show_level=verbose)
-    for name in OWN_PACKAGES:
+    for name in (*OWN_PACKAGES, "py.warnings"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.DEBUG if verbose else logging.INFO)

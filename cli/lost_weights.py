@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mlops.display.terminal import errors
 from mlops.ids import name_of_first, resumed_name
 from rlft.errors import WeightsRemovedError
+from rlft.terminal import errors
 
 
 def with_weights(begin: Callable[[], Any], pipeline: Any, arguments: Mapping[str, Any], name: str) -> Any:

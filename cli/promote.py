@@ -14,7 +14,6 @@ from cli.options import Overrides, Stack, Summary, Verbose
 from cli.result import run_id_of
 from cli.resume import claim_early
 from cli.start import check_kept, say_start
-from mlops.display.terminal import console, errors, styled
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
 from mlops.summary.file import read_summary
@@ -23,6 +22,7 @@ from mlops.summary.summary import NOT_PROMOTED, NOT_REGISTERED
 from mlops.summary.summary import Summary as RunSummary
 from mlops.summary.target import write_summary
 from rlft.errors import StorageError
+from rlft.terminal import console, errors, styled
 
 if TYPE_CHECKING:
     from pipelines.promotion_plan import Plan

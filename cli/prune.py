@@ -11,10 +11,10 @@ import typer
 from cli.guard import guarded
 from cli.options import DryRun, ResultAsJson, Verbose, Yes
 from cli.removing import removable_runs, remove
-from mlops.display.terminal import console
 from mlops.home.folder import find_home
 from mlops.runs.removing import chosen_runs
 from rlft.errors import RlftError
+from rlft.terminal import console
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 

@@ -9,7 +9,7 @@ import typer
 from cli.guard import guarded
 from cli.options import Verbose
 from cli.registry import AsJson, Name, RegistryStack, TrackingUri, Version, reason_of, registry
-from mlops.display.terminal import console
+from rlft.terminal import console
 
 
 def reject(

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cli.runs import duration
-from mlops.display.terminal import Terminal, errors, styled
 from mlops.home.databases import MLFLOW, check_home
 from mlops.home.folder import Home
 from mlops.runs.listing import ListedRun, list_runs, note_versions
 from rlft.errors import RlftError
+from rlft.terminal import Terminal, errors, styled
 
 if TYPE_CHECKING:
     from mlops.runs.removing import Plan

@@ -15,7 +15,6 @@ from rich.panel import Panel
 from cli.result import show_ui, shown
 from cli.resume import claim_early
 from cli.start import check_kept, say_start
-from mlops.display.terminal import console, styled
 from mlops.home.folder import Home
 from mlops.ids import resumed_name
 from mlops.runs.labels import Labels, make_labels, refuse_taken, run_called
@@ -24,6 +23,7 @@ from mlops.summary.replays import read_replay, replay_file
 from mlops.summary.target import write_asked
 from mlops.tracking.address import HOME
 from rlft.errors import StorageError
+from rlft.terminal import console, styled
 
 if TYPE_CHECKING:
     from mlops.runs.replayed import Source

@@ -10,10 +10,10 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Verbose
-from mlops.display.terminal import console
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
 from rlft.files import why_not_writable
+from rlft.terminal import console
 
 
 def report(

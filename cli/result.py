@@ -13,7 +13,6 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table as RichTable
 
-from mlops.display.terminal import Terminal, console, errors, styled
 from mlops.home.folder import Home
 from mlops.summary.blocks import blocks
 from mlops.summary.file import read_summary, summary_since, summary_text
@@ -21,6 +20,7 @@ from mlops.summary.summary import Status, Summary
 from mlops.summary.target import write_summary
 from rlft.blocks import Block, Bullets, Caution, Headline, Table
 from rlft.errors import StorageError, TrackerError
+from rlft.terminal import Terminal, console, errors, styled
 
 COLOURS: Mapping[Status, str] = {"improved": "green", "failed": "red"}  # of headlines; the others are yellow
 

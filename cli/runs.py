@@ -12,9 +12,9 @@ from rich.table import Table
 
 from cli.guard import guarded
 from cli.options import Verbose
-from mlops.display.terminal import Terminal, console, errors, styled
 from mlops.home.folder import Home, find_home
 from mlops.runs.listing import ListedRun, Listing, list_runs, to_json
+from rlft.terminal import Terminal, console, errors, styled
 from rlft.visible import visible
 
 _COLOURS = {"improved": "green", "failed": "red", "killed": "red", "interrupted": "red", "running": "cyan"}

@@ -15,9 +15,9 @@ from rich.table import Table
 
 from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
-from mlops.display.terminal import console, errors, styled
 from mlops.home.folder import Home, find_home
 from rlft.errors import RlftError
+from rlft.terminal import console, errors, styled
 
 if TYPE_CHECKING:
     from mlops.schedules.store import Firing, Stored

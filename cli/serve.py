@@ -1,8 +1,10 @@
-"""`rlft serve`: a registered version over HTTP."""
+"""`rlft serve`: a registered version over HTTP. `rlft serve-engine`: a vLLM server that runs sample from."""
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,16 +12,17 @@ import typer
 
 from cli.export import NamedVersion
 from cli.guard import guarded
-from cli.options import Verbose
+from cli.options import ConfigPath, Overrides, Verbose
 from cli.registry import RegistryStack, TrackingUri, registry
 from cli.ui import check_free, is_loopback
-from mlops.display.terminal import console, styled
+from mlops.home.folder import find_home
+from rlft.config.file import load_config
 from rlft.errors import RlftError
 from rlft.privacy import PERSONAL, Personal
+from rlft.terminal import console, styled
 
 if TYPE_CHECKING:
-    from mlops.serving.backend import Backend
-    from mlops.serving.engines import Engine
+    from mlops.serving.engines import Backend, Engine
 
 
 _OPEN = "Whoever reaches this machine there can ask the model: nobody is asked who they are."
@@ -100,6 +103,31 @@ def serve(
             kept = (log_conversations, log_share or 1.0, masked)
             settings = Settings(address, found, alias, chosen, listener, follow, *kept, every)
             raise typer.Exit(serve(settings, lambda backend: _say(url, backend, engine)))
+
+
+def serve_engine(
+    context: typer.Context,
+    config: ConfigPath,
+    overrides: Overrides = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. One that is not loopback needs a config with policy.lora.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 8000,
+    verbose: Verbose = False,
+) -> None:
+    """Start a vLLM server for `rollout.engine: vllm_server`; further options are passed on to `vllm serve`."""
+    with guarded(verbose, None):
+        settings = load_config(config, overrides)
+        from rlft.engines.serving import serve_command
+
+        home = find_home()
+        home.make()
+        folder = home.root / "serve-engine" / settings.name
+        command, variables = serve_command(settings, folder, host=host, port=port, extra=context.args)
+        name = f"[{host}]" if ":" in host else host
+        console.print(f"http://{name}:{port} (Ctrl-C ends it)")
+        sys.stdout.flush()  # exec discards what is still in Python's buffer
+        os.execve(command[0], command, {**os.environ, **variables})
 
 
 def _check(engine: EngineName, *, merge: bool, extra: list[str]) -> None:

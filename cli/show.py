@@ -13,8 +13,8 @@ from rich.table import Table
 
 from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
-from mlops.display.terminal import console, styled
 from mlops.home.folder import find_home
+from rlft.terminal import console, styled
 
 _WIDE = 120  # columns of a terminal in which the list has room for more than the result
 _BEGINNING = 30  # characters of a prompt or an answer in the list, and half as many in a narrow terminal

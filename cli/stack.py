@@ -11,16 +11,14 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Verbose
-from mlops.display.terminal import console
+from rlft.terminal import console
 
 
 def stack(
     file: Annotated[Path, typer.Argument(help="A YAML file such as configs/stacks/local.yaml.")],
-    manifests: Annotated[
+    pod: Annotated[
         Path | None,
-        typer.Option(
-            help="Register nothing, and write into this folder what a stack in Kubernetes asks of its cluster."
-        ),
+        typer.Option(dir_okay=False, help="Register nothing, and write into this file the pod of a run in Kubernetes."),
     ] = None,
     verbose: Verbose = False,
 ) -> None:
@@ -29,20 +27,15 @@ def stack(
         from mlops.stacks.file import apply_stack_file, read_stack_file, validate_components
 
         described = read_stack_file(file)
-        if manifests is None:
+        if pod is None:
             name = apply_stack_file(described)
             console.print(f"Stack {name} is registered: rlft run CONFIG --stack {shlex.quote(name)}")
             return
         from mlops.stacks.image import IMAGE
-        from mlops.stacks.manifests import write_manifests
-        from rlft.errors import StackError
+        from mlops.stacks.kubernetes import write_pod
 
-        if manifests.exists() and not manifests.is_dir():
-            raise StackError("this is a file", where=str(manifests), fix="name a folder, which is made if need be")
         validate_components(described)
-        for written in write_manifests(described, manifests, os.environ.get(IMAGE, "IMAGE")):
-            console.print(f"wrote {written}")
-        if IMAGE not in os.environ:
-            console.print(
-                f"{IMAGE} is not set: put the name of your image where these files say IMAGE, before they are applied"
-            )
+        write_pod(described, pod, os.environ.get(IMAGE, "IMAGE"))
+        console.print(
+            f"`kubectl apply --dry-run=server --filename {shlex.quote(str(pod))}` says if the cluster takes it"
+        )

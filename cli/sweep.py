@@ -14,7 +14,6 @@ import typer
 from cli.result import drawn
 from cli.start import check_start, say_start
 from cli.variation import INTERRUPTED, Sweep, run_variation, texts_of
-from mlops.display.terminal import console, errors
 from mlops.home.folder import Home, find_home
 from mlops.runs.labels import default_name, hold_free, make_labels, refuse_taken, run_called
 from mlops.runtime.signals import Signals
@@ -23,6 +22,7 @@ from rlft.config import Config
 from rlft.config.file import holds_secret, load_config
 from rlft.errors import ConfigError
 from rlft.sweep import Changes, short_names, variations
+from rlft.terminal import console, errors
 
 if TYPE_CHECKING:
     from mlops.record.sweep import SweptRun

@@ -18,12 +18,12 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Verbose
-from mlops.display.terminal import Terminal, console, styled
 from mlops.home.databases import MLFLOW, check_home
 from mlops.home.folder import Home, find_home
 from mlops.stacks.stack import connect
 from mlops.tracking.reach import check_reachable
 from rlft.errors import RlftError, TrackerError
+from rlft.terminal import Terminal, console, styled
 
 HOST, PORT = "127.0.0.1", 5000
 # MLflow's server starts five processes for evaluation jobs, which rlft never gives it; they take 2 GB.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mlops.display.terminal import Terminal, styled
 from mlops.home.databases import MLFLOW, ZENML, check_home
 from mlops.home.folder import Home
 from mlops.registry.logged_model import damaged_versions
 from mlops.runs.store import verify_artifacts
 from rlft.errors import FormatVersionError, RlftError
+from rlft.terminal import Terminal, styled
 
 
 def verify_stored(home: Home) -> dict[str, Any]:

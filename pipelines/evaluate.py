@@ -10,7 +10,6 @@ from typing import Any
 from zenml import pipeline
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 
-from mlops.display.bars import Display
 from mlops.record.evaluation import open_evaluation
 from mlops.runtime.runtime import Lent, shared_runtime, start_runtime, stop_runtime
 from mlops.summary.evaluations import EvaluationSummary, measures_as_json, pairs_as_json
@@ -24,6 +23,7 @@ from pipelines.reporting import end_report, report_evaluation
 from pipelines.scenarios import Evaluated, check_slices, evaluate_scenarios, ingest_suite
 from pipelines.showing import watched
 from pipelines.suite_caveats import forgetting_as_json, suite_contamination, suite_forgetting
+from rlft.bars import Display
 from rlft.config import SuiteConfig
 from rlft.errors import EngineError
 from rlft.suites.differences import compare_models

@@ -8,7 +8,6 @@ from typing import Any
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 from zenml.models import PipelineRunResponse
 
-from mlops.display.bars import Display
 from mlops.runs.finding import attempts_of
 from mlops.runs.replayed import Source
 from mlops.runs.resuming import HARNESS, REWARD, begun_with
@@ -16,6 +15,7 @@ from mlops.runtime.runtime import Lent, shared_runtime
 from mlops.summary.replays import ReplaySummary
 from mlops.tracking.run import Tracker
 from pipelines.judges import Note
+from rlft.bars import Display
 from rlft.comparison import compare
 from rlft.distributed.demand import Demand
 from rlft.fingerprints.identity import EnvironmentFingerprints

@@ -14,7 +14,6 @@ from zenml import pipeline
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 from zenml.models import PipelineRunResponse
 
-from mlops.display.bars import Display
 from mlops.home.folder import find_home
 from mlops.record.run import Record, open_record
 from mlops.registry.noted_tasks import note_tasks
@@ -35,6 +34,7 @@ from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from pipelines.watching import Watch, check_honest
 from rlft.audit.by_settings import way_out
+from rlft.bars import Display
 from rlft.budget import Account
 from rlft.config import Config
 from rlft.distributed.demand import Demand, gpus_used

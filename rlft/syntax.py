@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 _TRIES = 5
 
@@ -27,24 +24,9 @@ def parse(text: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST:
     something too changes that number, and `ast.parse` raises SystemError for a text that is fine
     (https://github.com/python/cpython/issues/106905). The garbage is gone at the next try.
     """
-    return _again(ast.parse, text, mode=mode)
-
-
-@contextmanager
-def parsed_again() -> Iterator[None]:
-    """Have `ast.parse` itself try again, for libraries that parse in several threads inside the context."""
-    plain = ast.parse
-    ast.parse = partial(_again, plain)  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        ast.parse = plain
-
-
-def _again(parsing: Callable[..., ast.AST], *given: Any, **named: Any) -> ast.AST:
     for _ in range(_TRIES - 1):
         try:
-            return parsing(*given, **named)
+            return ast.parse(text, mode=mode)
         except SystemError:
             continue
-    return parsing(*given, **named)
+    return ast.parse(text, mode=mode)

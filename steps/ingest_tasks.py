@@ -6,7 +6,7 @@ from zenml import step
 
 from materializers.tables import TaskSetMaterializer
 from mlops.runtime.runtime import current_runtime
-from mlops.use.fetch import fetch_use
+from mlops.serving.use import fetch_use
 from rlft.config import TasksConfig, WarmStartConfig
 from rlft.sft.overlap import shown_texts
 from rlft.tasks import ingest_tasks as ingest

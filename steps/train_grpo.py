@@ -48,6 +48,7 @@ def train_grpo(
     del loss_fingerprint  # of the loss's code, part of the cache key
     tag_round("policy", "train_report")
     runtime = current_runtime()
+    runtime.policies.note_training()
     needs_copy = training.beta > 0 and not holds_reference(policy.metadata, reference.metadata)
     job = Job(
         policy,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlops.home.variables import ALWAYS
-from mlops.stacks.requirements import image_requirements
+from mlops.stacks.image import image_requirements
 from rlft.config.file import load_config
 from tests.e2e.conftest import ROOT, TINY
 

@@ -106,5 +106,8 @@ def test_a_file_that_lies_elsewhere_is_not_taken_for_a_place_of_tests(run_tests,
     file = tmp_path_factory.mktemp("elsewhere") / "done.json"
     assert run_tests("-p", "tests.parts", f"--done={file}")[0] == 0
     code, lines = run_tests("-p", "tests.parts", f"--done={file}")  # the file is there now
-    assert (code, any("2 skipped, 1 deselected in" in line for line in lines)) == (0, True)  # what had passed is not run again
+    assert (code, any("2 skipped, 1 deselected in" in line for line in lines)) == (
+        0,
+        True,
+    )  # what had passed is not run again
     assert run_tests("-p", "tests.parts", "--done", str(file))[0] == 4

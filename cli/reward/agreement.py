@@ -14,9 +14,9 @@ from rich.table import Table
 from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
 from cli.reward.opened import open_reward, specification_in
-from mlops.display.terminal import console, styled
 from rlft.config.file import load_config
 from rlft.errors import RewardError
+from rlft.terminal import console, styled
 
 _MOST_PROBLEMS = 3  # that are told in full
 

@@ -9,9 +9,9 @@ from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
 from cli.reward.opened import find_task, open_reward, specification_in, tasks_of
 from cli.reward.tried import try_attempt
-from mlops.display.terminal import console
 from rlft.config.file import load_config
 from rlft.errors import RlftError
+from rlft.terminal import console
 
 if TYPE_CHECKING:
     from cli.reward.tried import Tried

@@ -12,9 +12,9 @@ from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
 from cli.reward.opened import find_task, judged_reward, specification_in, tasks_of
 from cli.reward.tried import try_attempt
-from mlops.display.terminal import console
 from rlft.config.file import load_config
 from rlft.errors import RlftError
+from rlft.terminal import console
 
 _LONGEST_NAME, _LARGEST_FILE = 1000, 16 << 20  # characters, bytes
 _SUFFIXES = (".json", ".jsonl", ".txt", ".md")

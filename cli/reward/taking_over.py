@@ -10,10 +10,10 @@ import typer
 
 from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
-from mlops.display.terminal import console, errors
 from rlft.config.yaml_text import write_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
+from rlft.terminal import console, errors
 
 _JUDGE = "judge: {endpoint: ADDRESS, model: NAME}; without it the specification cannot be used."
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from cli.reward.opened import specification_in
-from mlops.display.terminal import console, styled
 from rlft.errors import RlftError
 from rlft.secrets import hide
+from rlft.terminal import console, styled
 
 if TYPE_CHECKING:
     from rlft.config import Config

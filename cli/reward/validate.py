@@ -9,8 +9,8 @@ import typer
 from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
 from cli.reward.opened import judged_reward, specification_in, tasks_of
-from mlops.display.terminal import console, styled
 from rlft.config.file import load_config
+from rlft.terminal import console, styled
 
 if TYPE_CHECKING:
     from rlft.rewards.cases import CaseResult

@@ -1,4 +1,4 @@
-"""Loads the environment of a config, with the sandbox of the active stack if it asks for that; its code as hashes."""
+"""Loads the environment of a config, and its code as hashes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ from rlft.training.chosen_loss import loss_fingerprint
 
 
 def open_environment(settings: EnvironmentConfig) -> BaseEnv:
-    """Load an environment; `sandbox: stack` among its arguments becomes the sandbox of the active stack.
-
-    Raises EnvironmentSetupError.
-    """
+    """Load an environment, or several as one. Raises EnvironmentSetupError."""
     if members := settings.members():
         return Several({name: open_environment(member) for name, member in members.items()})
-    kwargs = settings.kwargs
-    if kwargs.get("sandbox") == "stack":
-        from mlops.stacks.sandbox import stack_sandbox
-
-        kwargs = {**kwargs, "sandbox": stack_sandbox()}
-    return load_environment(settings.name, kwargs)
+    return load_environment(settings.name, settings.kwargs)
 
 
 def code_of_run(config: Config) -> dict[str, str]:

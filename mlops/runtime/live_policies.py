@@ -25,7 +25,7 @@ class Beside:
     `progress` takes the reports of the training. If it is `here`, in this process, it changes a `twin` of the policy
     that is sampled from, and `reference` is the artifact of the policy that it reads for a KL. Until `may_train` is set
     it waits then, and what it needs is loaded before that: nothing may be loaded while it computes or a policy samples,
-    as libraries then change torch's settings for all threads.
+    as libraries then change torch's settings for all threads. `has_begun` is set once its step is running.
     """
 
     progress: Progress
@@ -33,6 +33,7 @@ class Beside:
     here: bool = True
     twin: Policy | None = None
     may_train: threading.Event = field(default_factory=threading.Event)
+    has_begun: threading.Event = field(default_factory=threading.Event)
 
 
 class LivePolicies:
@@ -85,6 +86,11 @@ class LivePolicies:
     def training_progress(self) -> Progress | None:
         """What takes the reports of a training that goes on beside sampling; `None` if none does."""
         return None if (beside := self._beside) is None else beside.progress
+
+    def note_training(self) -> None:
+        """Note that the step that trains is running, if it does beside sampling."""
+        if (beside := self._beside) is not None:
+            beside.has_begun.set()
 
     def let_train(self, live: Policy, device: str) -> None:
         """If a round is to be trained beside the sampling from `live`, give it what it needs, and let it begin.

@@ -79,7 +79,7 @@ def _use(home: Home, stored: Stored, config: Config) -> Use | None:
     if config.tasks.use is None or not (address := _address(home, stored)):
         return None
     from mlops.runs.starting import registry_name
-    from mlops.use.fetch import fetch_use
+    from mlops.serving.use import fetch_use
     from rlft.sft.overlap import shown_texts
 
     return fetch_use(

@@ -1,33 +1,99 @@
-"""Conversations as MLflow traces: written beside the answers, by a thread that no request waits for."""
+"""Conversations as MLflow traces, without secrets and personal data: written beside the answers, by a thread that no
+request waits for."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import logging
 import queue
 import random
+import re
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Span, TraceInfo, TraceLocation
+from mlflow.entities import Span, TraceInfo, TraceLocation, TraceState
 from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
-from mlops.serving.exchange import Exchange
-from mlops.serving.traces import traces_of
+from mlops.registry.served_input import conversations
+from mlops.serving.version import ServedVersion
 from mlops.tracking.experiments import active_experiment
 from mlops.tracking.reach import REFUSALS, check_reachable
-from mlops.tracking.values import reason_of
-from rlft.privacy import PERSONAL, Masker, Personal
+from mlops.tracking.spans import chat_span, trace_id
+from mlops.tracking.traces import PREVIEW
+from mlops.tracking.values import reason_of, redact
+from rlft.privacy import LONGEST, PERSONAL, Masker, Personal
+from rlft.secrets import hide_secrets
+from rlft.visible import visible
 
 logger = logging.getLogger(__name__)
 _WAITING, _WAITING_BYTES = 1000, 32 << 20  # conversations that wait to be written, at most; later ones are dropped
 _ENDS_WITHIN = 2.0  # seconds for what still waits when the server ends
 _PAUSE = 30.0  # seconds for which a store that failed is left alone
+INVOCATIONS = "/invocations"
+LONGEST_REQUEST, LONGEST_ANSWER = 1 << 18, 1 << 20  # bytes: a longer request is not logged, an answer is cut
+TAG_HEADER = "rlft-tag"
+_MOST_TAGS = 10
+_TAG = re.compile(r"([A-Za-z][\w.-]{0,49})=([^,\x00-\x1f]{1,250})", re.ASCII)
+_RESERVED = ("rlft.", "mlflow.")
+Messages = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its answer.
+
+    `asked` is the body that the engine got, and `answer` what it sent, up to `LONGEST_ANSWER`: as bytes, so that their
+    size is known while they wait. Times are nanoseconds since the epoch. `key` is the 16 bytes of the trace's id,
+    `tags` are those that the client gave.
+    """
+
+    version: ServedVersion
+    path: str
+    asked: bytes
+    status: int
+    content_type: str
+    answer: bytes
+    start: int
+    end: int
+    key: bytes
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the answer is an error."""
+        return self.status >= 400
+
+    @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+        return len(self.asked) + len(self.answer)
+
+
+def read_tags(headers: Iterable[str]) -> dict[str, str]:
+    """Return the tags of a request by its headers `rlft-tag: NAME=VALUE`, which may hold several with commas between.
+
+    Raises ValueError, a sentence, for one that is no tag, or that rlft or MLflow sets itself.
+    """
+    tags = dict[str, str]()
+    for each in (part.strip() for header in headers for part in header.split(",")):
+        found = _TAG.fullmatch(each)
+        if found is None or each.lower().startswith(_RESERVED):
+            raise ValueError(
+                f"the header {TAG_HEADER} holds {each!r:.80}, which is no tag; write NAME=VALUE, with a name of "
+                f"letters, digits, _, . and - that does not begin with {' or '.join(_RESERVED)}"
+            )
+        tags[found[1]] = found[2].strip()
+    if len(tags) > _MOST_TAGS:
+        raise ValueError(f"the header {TAG_HEADER} holds {len(tags)} tags; at most {_MOST_TAGS} are taken")
+    return tags
 
 
 @dataclass
@@ -135,3 +201,181 @@ def experiment_id(tracking_uri: str, name: str) -> str:
     found = active_experiment(client, name)
     assert found is not None
     return found.experiment_id
+
+
+def traces_of(exchange: Exchange, masker: Masker, tracking_uri: str) -> list[tuple[Span, TraceInfo]]:
+    """Return the span and the description of each conversation; the experiment is for who writes them to name.
+
+    Raises ValueError for a conversation of more than `LONGEST` characters. What a client has sent may raise anything
+    else, too.
+    """
+
+    def hidden(content: Any) -> Any:
+        # Text by text: signs of JSON beside a secret would hide it, and a secret taken out of JSON may spoil it.
+        text = json.dumps(content, ensure_ascii=False)
+        if len(text) > LONGEST:
+            raise ValueError(f"it is longer than {LONGEST:,} characters")
+        plain = json.loads(text.encode(errors="replace"))  # half of a surrogate pair, which no store takes, becomes ?
+        return _each_text(hide_secrets(plain), lambda own: masker.text(redact(own, tracking_uri)))
+
+    tags = hidden(dict(exchange.tags))
+    made = list[tuple[Span, TraceInfo]]()
+    for key, *said in conversations_of(exchange):
+        asked, answered = hidden(said)
+        error = (_preview(answered) or "it failed") if exchange.failed else None
+        shown = [] if exchange.failed else answered
+        span = chat_span(key, "answer", (exchange.start, exchange.end), asked, shown, error)
+        made.append((span, _info(key, exchange, asked, answered, tags)))
+    return made
+
+
+def _each_text(content: Any, change: Callable[[str], str]) -> Any:
+    match content:
+        case str():
+            return change(content)
+        case dict():
+            return {change(key): _each_text(value, change) for key, value in content.items()}
+        case list():
+            return [_each_text(value, change) for value in content]
+        case _:
+            return content
+
+
+def _info(
+    key: bytes,
+    exchange: Exchange,
+    asked: Sequence[Mapping[str, Any]],
+    answered: Sequence[Mapping[str, Any]],
+    given: Mapping[str, str],
+) -> TraceInfo:
+    version = exchange.version
+    tags = {"rlft.model": version.name, "rlft.version": version.number, "rlft.weights_hash": version.weights_hash}
+    return TraceInfo(
+        trace_id=trace_id(key),
+        trace_location=TraceLocation.from_experiment_id("0"),
+        request_time=exchange.start // 1_000_000,
+        execution_duration=(exchange.end - exchange.start) // 1_000_000,
+        state=TraceState.ERROR if exchange.failed else TraceState.OK,
+        request_preview=_preview(asked),
+        response_preview=_preview(answered),
+        trace_metadata={"mlflow.trace_schema.version": "3"}
+        | ({"mlflow.modelId": version.model_id} if version.model_id else {}),
+        tags={
+            **given,
+            "mlflow.traceName": exchange.path,
+            "mlflow.trace.spansLocation": "TRACKING_STORE",  # as in `mlops.tracking.traces`
+            **tags,
+            **({"rlft.alias": version.alias} if version.alias else {}),
+        },
+    )
+
+
+def _preview(messages: Sequence[Mapping[str, Any]]) -> str:
+    content = messages[-1].get("content") if messages else ""
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return visible(text[:PREVIEW])[:PREVIEW]
+
+
+def conversations_of(exchange: Exchange) -> list[tuple[bytes, Messages, Messages]]:
+    """Return (key of the trace, what was asked, what was answered) of each conversation.
+
+    A chat, or a prompt of the completions route, is one. A request to `/invocations` may hold several, each with one
+    answer: the first has the exchange's own key. One that cannot be taken apart is one conversation, as it was sent.
+    """
+    body = _read(exchange.asked)
+    if exchange.path == INVOCATIONS and not exchange.failed:
+        asked, answered = _invoked(body), _predicted(exchange.answer)
+        if asked and len(asked) == len(answered):
+            pairs = zip(asked, answered, strict=True)
+            return [(_key(exchange.key, n), each, [_assistant(text)]) for n, (each, text) in enumerate(pairs)]
+    return [(exchange.key, _asked(body), answered_messages(exchange.content_type, exchange.answer))]
+
+
+def _read(body: bytes) -> Any:
+    """Return a body of JSON; as text if it is none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return body.decode("utf-8", errors="replace")
+
+
+def _asked(body: Any) -> Messages:
+    """Return the messages of a request, or its prompt as one; what has neither is one message, as it was sent."""
+    given = body if isinstance(body, dict) else {}
+    messages, prompt = given.get("messages"), given.get("prompt")
+    if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
+        return messages
+    text = next((each for each in (prompt, body) if isinstance(each, str)), None)
+    return [{"role": "user", "content": json.dumps(body, ensure_ascii=False) if text is None else text}]
+
+
+def _invoked(asked: Any) -> list[Messages]:
+    """Return the conversations of a request in one of the forms of MLflow's server; none if it has another form."""
+    if not isinstance(asked, dict):
+        return []
+    given = next((asked[name] for name in ("inputs", "instances", "dataframe_records") if name in asked), None)
+    try:
+        return conversations(given)
+    except (ValueError, TypeError, KeyError):
+        return []
+
+
+def _predicted(answer: bytes) -> Sequence[str]:
+    try:
+        predictions = json.loads(answer)["predictions"]
+    except (ValueError, TypeError, KeyError):
+        return []
+    return predictions if isinstance(predictions, list) and all(isinstance(p, str) for p in predictions) else []
+
+
+def _assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def _key(key: bytes, number: int) -> bytes:
+    return hashlib.sha256(key + number.to_bytes(4, "big")).digest()[:16] if number else key
+
+
+def answered_messages(content_type: str, body: bytes) -> list[dict[str, Any]]:
+    """Return the messages of an answer of the chat or completions route; the choices one after another.
+
+    Never raises: of what cannot be read the text is returned as it is.
+    """
+    text = body.decode("utf-8", errors="replace")
+    try:
+        if "event-stream" in content_type:
+            return _joined(text)
+        choices = json.loads(text)["choices"]
+        return [choice.get("message") or {"role": "assistant", "content": choice["text"]} for choice in choices]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return [{"role": "assistant", "content": text}]
+
+
+def _joined(stream: str) -> list[dict[str, Any]]:
+    """Join the deltas of a stream of server-sent events, by choice; calls of tools are joined by their index."""
+    found: dict[int, dict[str, Any]] = {}
+    for line in stream.splitlines():
+        data = line.removeprefix("data:").strip()
+        if not line.startswith("data:") or data == "[DONE]":
+            continue
+        for choice in json.loads(data).get("choices") or []:
+            message = found.setdefault(choice.get("index") or 0, {"role": "assistant", "content": ""})
+            delta = choice.get("delta") or {"content": choice.get("text")}
+            message["content"] += delta.get("content") or ""
+            for call in delta.get("tool_calls") or []:
+                _add_call(message, call)
+    return [_finished(message) for _, message in sorted(found.items())]
+
+
+def _add_call(message: dict[str, Any], delta: dict[str, Any]) -> None:
+    calls = message.setdefault("tool_calls", {})
+    call = calls.setdefault(delta.get("index") or 0, {"type": "function", "function": {"name": "", "arguments": ""}})
+    if delta.get("id"):
+        call["id"] = delta["id"]
+    for part in ("name", "arguments"):
+        call["function"][part] += (delta.get("function") or {}).get(part) or ""
+
+
+def _finished(message: dict[str, Any]) -> dict[str, Any]:
+    calls = message.pop("tool_calls", None)
+    return message if calls is None else {**message, "tool_calls": [call for _, call in sorted(calls.items())]}

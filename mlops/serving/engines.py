@@ -1,7 +1,8 @@
-"""Starts an engine for a version, or gives the version to one that runs already."""
+"""An engine that has a version: starts one, or gives the version to one that runs already."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -9,22 +10,55 @@ import secrets
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from mlops.registry.named import NamedVersion
-from mlops.serving.asked import tool_parser
-from mlops.serving.backend import Backend
 from mlops.serving.version import ServedVersion, prepare
 from rlft.engines.child import Child, free_port
 from rlft.errors import EngineError
 
 logger = logging.getLogger(__name__)
+_LOOKS_EVERY = 0.2  # seconds between looks whether a version has answered its last request
 _LOAD_SECONDS = 120.0  # for an adapter
+# How vLLM calls the reader of the tool calls that rlft's formats write.
+PARSERS = {"hermes": "hermes", "llama3": "llama3_json", "mistral": "mistral"}
+
+
+@dataclass(eq=False)
+class Backend:
+    """A version at an engine of this machine.
+
+    `address` is the engine's, `model` its own name of the version, and `key` what it asks of a request. `reads_calls`
+    says whether it makes tool calls of what the model writes. `release` frees what the version takes: the program, or
+    the adapter in a program that goes on with another version.
+    """
+
+    version: ServedVersion
+    child: Child
+    address: str
+    model: str
+    key: str | None
+    reads_calls: bool
+    release: Callable[[], None]
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
+    in_flight: int = 0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of a request to the engine."""
+        return {"authorization": f"Bearer {self.key}"} if self.key else {}
+
+    async def released(self) -> None:
+        """Wait until the last request is answered, and free the version."""
+        while self.in_flight:
+            await asyncio.sleep(_LOOKS_EVERY)
+        await asyncio.to_thread(self.release)
 
 
 @dataclass
@@ -56,19 +90,9 @@ class Vllm:
         )
         child = Child("vLLM", command, {**variables, "VLLM_API_KEY": key}, version.folder.parent / "vllm.log")
         self.children.append(child)
-        address = f"http://127.0.0.1:{port}"
-
-        def release() -> None:
-            child.stop()
-            discard(version)
-
-        try:
-            child.wait_until_healthy(f"{address}/health", self.within, stop)
-        except BaseException:
-            release()
-            raise
         reads = any(option.startswith("--tool-call-parser") for option in extra)
-        return Backend(version, child, address, model, key, reads, release)
+        made = Backend(version, child, f"http://127.0.0.1:{port}", model, key, reads, lambda: _end(child, version))
+        return _healthy(made, "/health", self.within, stop)
 
     def beside(self, running: Backend, found: NamedVersion, alias: str | None, stop: threading.Event) -> Backend:
         """Load another version while one is served: into the same vLLM where both are adapters on one base and fit.
@@ -123,18 +147,8 @@ class MlflowServer:
         variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         child = Child("MLflow's server", command, variables, version.folder.parent / "mlflow.log")
         self.children.append(child)
-        address = f"http://127.0.0.1:{port}"
-
-        def release() -> None:
-            child.stop()
-            discard(version)
-
-        try:
-            child.wait_until_healthy(f"{address}/ping", self.within, stop)
-        except BaseException:
-            release()
-            raise
-        return Backend(version, child, address, model, None, False, release)
+        made = Backend(version, child, f"http://127.0.0.1:{port}", model, None, False, lambda: _end(child, version))
+        return _healthy(made, "/ping", self.within, stop)
 
     def beside(self, running: Backend, found: NamedVersion, alias: str | None, stop: threading.Event) -> Backend:
         """Start another server for another version; the one that runs goes on. Raises as `start` does."""
@@ -143,6 +157,30 @@ class MlflowServer:
 
 
 Engine = Vllm | MlflowServer
+
+
+def tool_parser(context: Mapping[str, Any]) -> str | None:
+    """Return vLLM's name of the reader for a version's calls; `None` if it has none, or the version calls no tools.
+
+    One that was trained in several environments calls tools if any of them has some.
+    """
+    calls = any(each.get("tools") for each in (context, *(context.get("members") or {}).values()))
+    return PARSERS.get(str(context.get("tool_format"))) if calls else None
+
+
+def _healthy(made: Backend, path: str, within: float, stop: threading.Event) -> Backend:
+    """Return an engine once it answers; one that does not in time is ended."""
+    try:
+        made.child.wait_until_healthy(made.address + path, within, stop)
+    except BaseException:
+        made.release()
+        raise
+    return made
+
+
+def _end(child: Child, version: ServedVersion) -> None:
+    child.stop()
+    discard(version)
 
 
 def discard(version: ServedVersion) -> None:

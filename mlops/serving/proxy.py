@@ -4,11 +4,14 @@ version has given them."""
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 import anyio
 import httpx
@@ -18,19 +21,16 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from mlops.serving.asked import ENVIRONMENT_HEADER, context_of, with_context
-from mlops.serving.backend import Backend
-from mlops.serving.exchange import (
+from mlops.serving.conversations import (
     INVOCATIONS,
     LONGEST_ANSWER,
     LONGEST_REQUEST,
     TAG_HEADER,
-    TRACE_HEADER,
+    Conversations,
     Exchange,
     read_tags,
 )
-from mlops.serving.headers import Serving, passed_on, version_headers
-from mlops.serving.origin import refusal
+from mlops.serving.engines import Backend
 from mlops.tracking.spans import trace_id
 
 _CHAT = "/v1/chat/completions"
@@ -38,18 +38,50 @@ ENVIRONMENT_TAG = "rlft.environment"
 _LARGEST, _LARGEST_TOGETHER = 2 << 20, 128 << 20  # bytes of a body, and of all those whose requests are not over
 _BODY_SECONDS = 60.0  # for a whole body to come
 _CONNECT_SECONDS = 10.0  # an answer itself may take as long as it takes
+ENVIRONMENT_HEADER, TRACE_HEADER = "rlft-environment", "rlft-trace"
+_CONVERSATIONS = frozenset({_CHAT, "/v1/completions", INVOCATIONS})
+_OF_SYSTEM = ("system", "developer")
+# Of a message between two programs alone (RFC 9110, 7.6.1), or set anew by who sends it.
+_OF_THE_CONNECTION = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
+     "upgrade", "content-length", "date", "server"}
+)  # fmt: skip
+# What a page may send to any host without being allowed to; nothing at all is such a type, too.
+_OF_ANY_PAGE = frozenset({"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
 
 
-class Log(Protocol):
-    """Takes conversations: those that it has chosen before they are answered."""
+@dataclass
+class Serving:
+    """What is served now: `current`, and `newer`, the version that the alias names meanwhile, if it is another one.
 
-    def choose(self) -> bytes | None:
-        """Return the key of the next conversation's trace; `None` if it is not to be logged."""
-        ...
+    `asked` is when the registry has answered last, `problem` why it does not. `follows` says whether the server goes on
+    to the version that the alias names.
+    """
 
-    def add(self, exchange: Exchange) -> None:
-        """Take a conversation."""
-        ...
+    current: Backend
+    engine: str
+    follows: bool
+    newer: str | None = None
+    asked: datetime | None = None
+    problem: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the answer of `/rlft/version`."""
+        version = self.current.version
+        return {
+            "name": version.name,
+            "version": version.number,
+            "alias": version.alias,
+            "weights_sha256": version.weights_hash,
+            "environments": list(version.context.get("members") or {}),
+            "engine": self.engine,
+            "since": self.current.since.isoformat(timespec="seconds"),
+            "is_old": self.newer is not None,
+            "newer": self.newer,
+            "follows": self.follows,
+            "registry_answered": self.asked.isoformat(timespec="seconds") if self.asked else None,
+            "registry_problem": self.problem,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +99,9 @@ class Proxy:
     pages of other hosts in a browser of this machine must not ask anything.
     """
 
-    def __init__(self, serving: Serving, paths: frozenset[str], log: Log | None = None, *, local: bool = True) -> None:
+    def __init__(
+        self, serving: Serving, paths: frozenset[str], log: Conversations | None = None, *, local: bool = True
+    ) -> None:
         self.serving, self._paths, self._log, self._local = serving, paths, log, local
         self._held = 0  # bytes of bodies
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
@@ -212,17 +246,6 @@ class Proxy:
         return JSONResponse({"error": error}, status, self._headers(served))
 
 
-_CONVERSATIONS = frozenset({_CHAT, "/v1/completions", INVOCATIONS})
-
-
-def _context(served: Backend, path: str, request: Request) -> Mapping[str, Any]:
-    """Return what stands before what is asked. Raises ValueError for an environment that cannot be asked for here."""
-    named = request.headers.get(ENVIRONMENT_HEADER)
-    if named is not None and path != _CHAT:
-        raise ValueError(f"the header {ENVIRONMENT_HEADER} is for {_CHAT} alone: nothing is added to what is sent here")
-    return context_of(served.version.context, named)
-
-
 class _PassedOn(StreamingResponse):
     """An answer of the engine. However it ends, the engine is told, and `over` is called."""
 
@@ -241,9 +264,99 @@ class _PassedOn(StreamingResponse):
                 await self._answer.aclose()
 
 
+def context_of(context: Mapping[str, Any], environment: str | None) -> Mapping[str, Any]:
+    """Return the context of the environment that a request names, or the version's own if it names none.
+
+    Raises ValueError, a sentence, for a name that the version does not know.
+    """
+    if environment is None:
+        return context
+    members = _members(context)
+    if environment not in members:
+        there = f"there are {', '.join(members)}" if members else "this version has the context of one environment"
+        raise ValueError(f"the header {ENVIRONMENT_HEADER} names {environment!r:.80}, which is not known; {there}")
+    return members[environment]
+
+
+def with_context(body: Mapping[str, Any], context: Mapping[str, Any], *, reads_calls: bool) -> dict[str, Any]:
+    """Return a chat request with the version's system prompt and tools, each where the request has none of its own.
+
+    `"tools": []` in a request means none. `reads_calls` says whether the engine reads calls: where it does not, the
+    tools stand in the prompt alone, and calls in the text of the answer.
+    """
+    asked = dict(body)
+    messages = body.get("messages")
+    prompt = context.get("system_prompt")
+    if prompt and isinstance(messages, list) and not any(_is_system(message) for message in messages):
+        asked["messages"] = [{"role": "system", "content": prompt}, *messages]
+    tools = context.get("tools")
+    if tools and body.get("tools") is None:
+        asked["tools"] = list(tools)
+        if not reads_calls and body.get("tool_choice") is None:
+            asked["tool_choice"] = "none"
+    if asked.get("tools") == []:  # vLLM refuses an empty list
+        del asked["tools"]
+    return asked
+
+
+def refusal(method: str, headers: Mapping[str, str], *, local: bool) -> tuple[int, str] | None:
+    """Return the status and the sentence with which a request is refused; `None` if it is not.
+
+    `local` says that the server listens on loopback: a request must then name loopback as its host, and as its origin,
+    if it has one.
+    """
+    named = {"Host": f"//{headers.get('host', '')}", "Origin": headers.get("origin")}
+    for header, address in named.items() if local else ():
+        if address is not None and not _is_loopback(address):
+            return 403, f"the header {header} names another host than this machine; a proxy in between must set it anew"
+    if method == "POST" and headers.get("content-type", "").split(";")[0].strip().lower() in _OF_ANY_PAGE:
+        return 415, "the body must be JSON; send the header Content-Type: application/json"
+    return None
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        host = urlsplit(address).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def version_headers(served: Backend, newer: str | None) -> dict[str, str]:
+    """Return the headers of an answer; other signs than those of ASCII are percent-encoded."""
+    version = served.version
+    headers = {"rlft-model": quote(version.name), "rlft-version": version.number}
+    if version.alias:
+        headers["rlft-alias"] = quote(version.alias)
+    if newer is not None:
+        headers["rlft-newer-version"] = newer
+    return headers
+
+
+def passed_on(headers: Any) -> dict[str, str]:
+    """Return those headers of a message that are meant for its last receiver."""
+    return {name: value for name, value in headers.items() if name.lower() not in _OF_THE_CONNECTION}
+
+
+def _context(served: Backend, path: str, request: Request) -> Mapping[str, Any]:
+    """Return what stands before what is asked. Raises ValueError for an environment that cannot be asked for here."""
+    named = request.headers.get(ENVIRONMENT_HEADER)
+    if named is not None and path != _CHAT:
+        raise ValueError(f"the header {ENVIRONMENT_HEADER} is for {_CHAT} alone: nothing is added to what is sent here")
+    return context_of(served.version.context, named)
+
+
 def _json(content: bytes) -> dict[str, Any] | None:
     try:
         read = json.loads(content)
     except (ValueError, RecursionError):
         return None
     return read if isinstance(read, dict) else None
+
+
+def _members(context: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    return context.get("members") or {}
+
+
+def _is_system(message: Any) -> bool:
+    return isinstance(message, Mapping) and message.get("role") in _OF_SYSTEM

@@ -1,4 +1,7 @@
-"""A server: an engine with a version, the proxy before it, and what watches both, until a signal ends it."""
+"""A server: an engine with a version, the proxy before it, and what watches both, until a signal ends it.
+
+It looks from time to time which version an alias names, says when it is another one, and follows it where asked.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,20 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mlops.registry.named import NamedVersion
-from mlops.serving.backend import Backend
 from mlops.serving.conversations import Conversations
-from mlops.serving.engines import Engine, Vllm
-from mlops.serving.headers import Serving
-from mlops.serving.proxy import Proxy
+from mlops.serving.engines import Backend, Engine, Vllm
+from mlops.serving.proxy import Proxy, Serving
 from mlops.serving.version import KIND, find
-from mlops.serving.watch import Watch
 from mlops.tracking.reach import PATIENT_HTTP, quick_http
 from rlft.engines.child import StoppedError
-from rlft.errors import ServerEndedError
+from rlft.errors import RlftError, ServerEndedError
 from rlft.privacy import PERSONAL, Personal
 from rlft.temporary import folder_prefix
 
@@ -152,6 +153,81 @@ class _Server:
             return find(given.tracking_uri, name, alias, None)
 
         return Watch(serving, ask, load if given.follow else None, self._stop)
+
+
+Find = Callable[[], NamedVersion]
+Load = Callable[[Backend, NamedVersion, threading.Event], Backend]
+
+
+class Watch:
+    """Keeps `serving` in step with the registry. `find` asks for the version, `load` loads it beside the one served."""
+
+    def __init__(self, serving: Serving, find: Find, load: Load | None, stop: threading.Event) -> None:
+        self.serving, self._find, self._load, self._stop = serving, find, load, stop
+        self._said: str | None = None  # the version that was last told of
+        self._refused: set[str] = set()  # versions that could not be loaded; they are not tried again
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def run(self, every: float) -> None:
+        """Look every so many seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(every)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once. A registry that does not answer is told of once, and what is served goes on."""
+        serving = self.serving
+        try:
+            found = await asyncio.to_thread(self._find)
+        except Exception as cause:  # whatever a registry throws must not end a server that answers
+            if serving.problem is None:
+                logger.warning("the registry does not answer, and version %s is served on: %s", _number(serving), cause)
+            serving.problem = str(cause)
+            return
+        serving.problem, serving.asked = None, datetime.now(UTC)
+        if found.version == serving.current.version.number:
+            serving.newer = self._said = None
+            return
+        serving.newer = found.version
+        if self._said != found.version:
+            self._said = found.version
+            logger.warning(
+                "%s names version %s now; version %s is served on%s",
+                serving.current.version.alias,
+                found.version,
+                _number(serving),
+                " until that is loaded" if self._load else ": start the server again, or with --follow",
+            )
+        if self._load is not None and found.version not in self._refused:
+            await self._switch(found)
+
+    async def _switch(self, found: NamedVersion) -> None:
+        """Load a version, send requests to it from now on, and free the one before once its last one is answered."""
+        assert self._load is not None
+        old = self.serving.current
+        try:
+            new = await asyncio.to_thread(self._load, old, found, self._stop)
+        except RlftError as cause:
+            self._refused.add(found.version)
+            logger.error(
+                "version %s cannot be served, and %s is served on: %s", found.version, _number(self.serving), cause
+            )
+            return
+        self.serving.current, self.serving.newer, self._said = new, None, None
+        logger.info("version %s of %s is served", found.version, found.name)
+        leaving = asyncio.create_task(self._free(old))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+    async def _free(self, old: Backend) -> None:
+        try:
+            await old.released()
+        except RlftError as cause:
+            logger.warning("version %s could not be unloaded: %s", old.version.number, cause)
+
+
+def _number(serving: Serving) -> str:
+    return serving.current.version.number
 
 
 class _Uvicorn(uvicorn.Server):

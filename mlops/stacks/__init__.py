@@ -1,10 +1,11 @@
-"""ZenML's stacks: `file` reads one that a user describes, `in_the_clear` refuses secrets in it, `stack` makes and
-finds them, `team` asks whether what a shared one needs is there, and `away` tells from an error that ZenML's server has
-failed.
+"""ZenML's stacks: where steps run and where their artifacts lie.
 
-`image` is how the image of a stack's pods is made, of the `requirements` of a run. `archive` is which files the pods
-get, and `lacking` what a run `needs` and they will not have, by what its code `imports`; `variables` says that of
-variables.
-`manifests`, with `ray_manifest`, is what a stack asks of a cluster in Kubernetes, and `pods`, by `pod_rules`,
-whether that takes it. `sandbox` and `process` run a model's code in the stack's sandbox.
+- `stack`: finds one, and connects this process to it
+- `file`: reads one that a user describes, checks it, and registers it
+- `in_the_clear`: refuses secrets in a file
+- `team`: whether what a shared one needs is there
+- `kubernetes`: the pods that a file describes, and whether Kubernetes' API takes them
+- `archive`: which files of a run the pods get, and which they would lack
+- `image`: how the image of the pods is made, and which packages and variables a run would lack there
+- `away`: tells from an error that ZenML's server has failed
 """

@@ -17,7 +17,7 @@ from zenml.exceptions import ArtifactStoreInterfaceError
 from zenml.stack.utils import validate_stack_component_config
 
 from mlops.stacks.in_the_clear import check_settings, check_variables
-from mlops.stacks.pods import check_pods, check_settings_of_pods
+from mlops.stacks.kubernetes import check_pods
 from mlops.stacks.stack import check_tracking_address, describe_refusal
 from mlops.stacks.team import check_flavors, check_parts, check_secrets, check_server
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
@@ -56,7 +56,6 @@ class StackFile(Section):
     experiment_tracker: ComponentFile
     container_registry: ComponentFile | None = None
     image_builder: ComponentFile | None = None
-    sandbox: ComponentFile | None = None
 
     @field_validator("name")
     @classmethod
@@ -138,11 +137,8 @@ def validate_components(stack: StackFile) -> None:
         check_settings(settings, known, where)
         with _sentences_of_zenml(f"the {component.flavor} {kind.value}", where, stack.name):
             if component.flavor == "kubernetes" and kind == StackComponentType.ORCHESTRATOR:
-                check_settings_of_pods(settings)
+                check_pods(stack)
             validate_stack_component_config(settings, flavor, kind)
-    if stack.orchestrator.flavor == "kubernetes":
-        with _sentences_of_zenml("the pods of the kubernetes orchestrator", "orchestrator.config", stack.name):
-            check_pods(stack)
 
 
 def _flavor(name: str, kind: StackComponentType) -> Any:

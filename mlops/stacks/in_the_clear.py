@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from mlops.stacks.pod_rules import SETTINGS, texts_of
 from mlops.tracking.address import NO_AUTHENTICATION
 from rlft.errors import StackError
 from rlft.secrets import find_secrets
 
+SETTINGS = ("orchestrator_pod_settings", "pod_settings")
+"""The settings of an orchestrator that describe a pod."""
 _REFERENCE = re.compile(r"\{\{[^{}]*\}\}")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -43,6 +44,15 @@ def is_unencrypted(address: str) -> bool:
     """Return whether what is sent to an address of HTTP can be read on its way to another machine."""
     parts = urlsplit(address)
     return parts.scheme == "http" and parts.hostname not in _LOOPBACK
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Yield all texts of nested lists and maps but their keys."""
+    if isinstance(value, str):
+        yield value
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    for each in inner:
+        yield from texts_of(each)
 
 
 def _of_pod(settings: Any) -> dict[str, Any]:

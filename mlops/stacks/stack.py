@@ -9,7 +9,6 @@ from typing import Any
 from mlops.home.databases import check_home, make_stores
 from mlops.home.folder import PROJECT, Home
 from mlops.home.variables import use_own_setup
-from mlops.stacks.archive import archive_users_files
 from mlops.tracking.address import NO_AUTHENTICATION, use_credentials
 from rlft.config.addresses import refuse_metadata
 from rlft.errors import StackError
@@ -36,6 +35,8 @@ def connect(home: Home, stack: str | None) -> str:
         make_stores(home)
         uri = home.tracking_uri
     else:
+        from mlops.stacks.archive import archive_users_files
+
         archive_users_files()
         uri = _use_stack(stack)
     os.environ["MLFLOW_TRACKING_URI"] = uri  # without it, fluent calls of libraries write ./mlflow.db

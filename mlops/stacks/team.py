@@ -39,15 +39,7 @@ def check_server(address: str) -> None:
         raise StackError(
             f"this stack is one of {redact(address)}, and your ZenML uses {redact(other)}", where="server", fix=login
         )
-    info = f"{address.rstrip('/')}/api/v1/info"
-    answer = _asked(info, "ZenML's server", "server")
-    try:
-        there = str(answer.json()["version"])
-    except (ValueError, KeyError, TypeError):  # such as the page of a proxy that asks for a login
-        raise _stranger(info, "ZenML's server", "server") from None
-    if _series(there) != _series(__version__):
-        fix = f"give the server ZenML {__version__} (compose.yaml), or use the rlft that goes with {there}"
-        raise StackError(f"ZenML's server is {there}, and here is {__version__}", where="server", fix=fix)
+    _check_version("ZenML", f"{address.rstrip('/')}/api/v1/info", __version__, "server")
     try:
         _ = Client().active_user  # asks the server
     except (AuthorizationException, RuntimeError, KeyError) as cause:
@@ -131,43 +123,34 @@ def _check_tracker(config: Any) -> None:
     check_tracking_address(address, where="experiment_tracker")
     if config.tracking_password and is_unencrypted(address):
         logger.warning("%s is no https://, so your password at MLflow can be read on its way there", redact(address))
-    base, where = address.rstrip("/"), "experiment_tracker"
-    login = (config.tracking_username, config.tracking_password) if config.tracking_username else None
-    answer = _asked(
-        f"{base}/version", "MLflow's server", where, login=login
-    )  # one with accounts tells it to them alone
-    if answer.status_code in (401, 403):
-        who = config.tracking_username or "without a user name"
-        raise StackError(
-            f"MLflow's server does not let you in as {who} with this password",
-            where=where,
-            fix="zenml secret update mlflow --interactive, then apply the file again",
-        )
-    there = answer.text.strip()
-    if not re.match(r"\d+\.\d", there):
-        raise _stranger(f"{base}/version", "MLflow's server", where)
-    if _series(there) != _series(__version__):
-        fix = f"give the server MLflow {__version__} (compose.yaml), or use the rlft that goes with {there[:20]}"
-        raise StackError(f"MLflow's server is {there[:20]}, and here is {__version__}", where=where, fix=fix)
+    login = (config.tracking_username, config.tracking_password)
+    # A server with accounts tells its version to them alone.
+    _check_version("MLflow", f"{address.rstrip('/')}/version", __version__, "experiment_tracker", login)
 
 
-def _asked(address: str, what: str, where: str, login: tuple[str, str] | None = None) -> Any:
-    """Return a server's answer. Raises StackError if there is none, or none that such a server gives."""
+def _check_version(name: str, address: str, here: str, where: str, login: Any = None) -> None:
+    """Raise StackError unless a server answers with a version that goes with that of its client here.
+
+    `login` is (user, password), either of which may be `None`; without it the server asks for none.
+    """
     import requests
 
     try:
-        answer = requests.get(address, timeout=_SECONDS, auth=login)
+        answer = requests.get(address, timeout=_SECONDS, auth=login if login and login[0] else None)
     except requests.exceptions.RequestException as cause:
-        said = f"{what} does not answer at {redact(address)}: {type(cause).__name__}"
+        said = f"{name}'s server does not answer at {redact(address)}: {type(cause).__name__}"
         raise StackError(said, where=where, fix="start it (docker compose up --wait), or correct its address") from None
-    if answer.status_code >= 400 and answer.status_code not in (401, 403):
-        raise _stranger(address, what, where, f", or is broken: HTTP {answer.status_code}")
-    return answer
-
-
-def _stranger(address: str, what: str, where: str, or_else: str = "") -> StackError:
-    said = f"what answers at {redact(address)} is not {what}{or_else}"
-    return StackError(said, where=where, fix="correct the address, or look at the server's log")
+    if login is not None and answer.status_code in (401, 403):
+        said = f"{name}'s server does not let you in as {login[0] or 'nobody'} with this password"
+        fix = f"zenml secret update {name.lower()} --interactive, then apply the file again"
+        raise StackError(said, where=where, fix=fix)
+    found = re.fullmatch(r'\s*(?:.*"version":\s*")?(\d+\.\d+[\w.]*)\s*(?:".*)?', answer.text, re.DOTALL)
+    if not answer.ok or found is None:  # such as the page of a proxy that asks for a login
+        said = f"what answers at {redact(address)} is not {name}'s server, or is broken (HTTP {answer.status_code})"
+        raise StackError(said, where=where, fix="correct the address, or look at the server's log")
+    if found[1].split(".")[:2] != here.split(".")[:2]:
+        fix = f"give the server {name} {here} (compose.yaml), or use the rlft that goes with {found[1]}"
+        raise StackError(f"{name}'s server is {found[1]}, and here is {here}", where=where, fix=fix)
 
 
 def _secret(name: str) -> dict[str, str] | None:
@@ -177,11 +160,6 @@ def _secret(name: str) -> dict[str, str] | None:
         return Client().get_secret_by_name_and_private_status(name).secret_values
     except KeyError:
         return None
-
-
-def _series(version: str) -> list[str]:
-    """Return the part of a version within which client and server understand each other: 0.98 of 0.98.1."""
-    return version.split(".")[:2]
 
 
 def _line(cause: Exception) -> str:

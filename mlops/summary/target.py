@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from mlops.display.terminal import errors
 from mlops.home.folder import Home
 from mlops.summary.file import summary_text
 from mlops.summary.summary import Summary
 from rlft.errors import ConfigError
 from rlft.files import why_not_writable, write_file
+from rlft.terminal import errors
 
 _MOST_BYTES = 16 << 20  # of what may be a summary
 

@@ -13,7 +13,6 @@ from pipelines.stages.calls import Artifact, Calls, Scored
 from rlft.curriculum.draw import is_plain
 from rlft.errors import WeightsRemovedError
 from rlft.rollout import Selection
-from rlft.syntax import parsed_again
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.workers.interpreter import shared_evenly
 from steps.collect_pass_rates import collect_pass_rates
@@ -25,6 +24,7 @@ from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
 
 logger = logging.getLogger(__name__)
+_LOOKS_EVERY = 0.05  # seconds between looks whether a step that trains has begun, or ended without that
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +119,12 @@ class Training(Calls):
             self.show(f"updates {round_name(round)}", "updates") as progress,
             shared_runtime().policies.beside(progress, read, here=here) as beside,
             shared_evenly(),
-            parsed_again(),  # ZenML parses the code of a step when it starts it, here in two threads
         ):
             training = train_grpo.submit(*given, **named)
+            # ZenML parses the code of a step when it starts it, which CPython before 3.11.8 may fail to do in two
+            # threads at once (`rlft.syntax`): so nothing else is started meanwhile.
+            while training.running() and not beside.has_begun.wait(_LOOKS_EVERY):
+                pass
             try:
                 sampled = sample()
             except Exception as error:

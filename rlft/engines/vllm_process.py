@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch import set_num_threads  # by its own name: vLLM puts another function into torch in its place
 
 from rlft.config import EngineSettings
 from rlft.config.rollout import VLLM_TEMPERATURES, suits_vllm
@@ -139,7 +140,7 @@ def _cpu_options(settings: EngineSettings, context: int | None, batch_size: int)
 def vllm_environment() -> Iterator[None]:
     """Set vLLM's environment variables, and give torch its threads back afterwards.
 
-    On a CPU vLLM's worker sets their number and replaces `torch.set_num_threads`.
+    On a CPU vLLM's worker sets their number, and replaces `torch.set_num_threads` by a function that does nothing.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -147,12 +148,11 @@ def vllm_environment() -> Iterator[None]:
         # vLLM reads the `__dict__` of every object in every module, and llvmlite's library object gives a function for
         # any attribute, that one too: so it is given an empty dict for it.
         llvm.lib._fntab.setdefault("__dict__", {})
-    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
+    threads = torch.get_num_threads()
     try:
         yield
     finally:
-        torch.set_num_threads = set_threads
-        torch.set_num_threads(threads)
+        set_num_threads(threads)
 
 
 @contextmanager
@@ -164,11 +164,11 @@ def vllm_threads() -> Iterator[None]:
     be packed in one way and read in another.
     """
     threads = torch.get_num_threads()
-    torch.set_num_threads(_first_threads())
+    set_num_threads(_first_threads())
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        set_num_threads(threads)
 
 
 @cache

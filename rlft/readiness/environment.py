@@ -17,8 +17,7 @@ def check_environment(settings: EnvironmentConfig, reward: RewardConfig) -> None
     """Import and build the environment. Raises EnvironmentSetupError and ConfigError as `load_environment` does.
 
     Where the parts of its reward are all marked methods, a weight for another part is a ConfigError too: other rewards
-    name their parts only when they score. All members of several environments are checked. Raises
-    EnvironmentSetupError for the sandbox `stack`, which needs a stack.
+    name their parts only when they score. All members of several environments are checked.
     """
     if members := settings.members():
         for name, member in members.items():
@@ -28,12 +27,6 @@ def check_environment(settings: EnvironmentConfig, reward: RewardConfig) -> None
                 error.where = f"environments.{name}: {error.where}"
                 raise
         return
-    if settings.kwargs.get("sandbox") == "stack":
-        raise EnvironmentSetupError(
-            "`stack` is the sandbox of a ZenML stack, and this run has none",
-            where="environment.kwargs.sandbox",
-            fix="name a stack with --stack, or set it to auto",
-        )
     environment = load_environment(settings.name, settings.kwargs)
     if type(environment).compute_reward is BaseEnv.compute_reward:
         parts = [*marked_weights(environment), *marked_steps(environment)]

@@ -6,5 +6,4 @@
 - `plain`: a subprocess with limits, for code that is trusted
 - `programs`: the programs of the system that both are started with
 - `process`: a local child process that is watched from outside
-- `relay`: the program inside a container or another machine, for a sandbox of a ZenML stack
 """

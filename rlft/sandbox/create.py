@@ -25,9 +25,7 @@ def create_sandbox(name: str = "auto") -> Sandbox:
         return NoSandbox()
     if name not in ("auto", "bubblewrap"):
         raise EnvironmentSetupError(
-            f"there is no sandbox {name!r}" if name != "stack" else "a stack's sandbox is only there in `rlft run`",
-            where="environment.kwargs.sandbox",
-            fix="use auto, bubblewrap, none, or in a run the sandbox of its stack: stack",
+            f"there is no sandbox {name!r}", where="environment.kwargs.sandbox", fix="use auto, bubblewrap or none"
         )
     try:
         sandbox = Bubblewrap()

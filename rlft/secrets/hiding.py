@@ -11,13 +11,10 @@ import json
 import logging
 import re
 import sys
-import threading
-import traceback
-import warnings
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager, redirect_stderr
+from typing import Any, TextIO
 from urllib.parse import quote, quote_plus
 
 from rlft.secrets.texts import MASK
@@ -96,22 +93,27 @@ def hide_in_logs() -> None:
     logging.setLogRecordFactory(record)
 
 
-def hide_in_output() -> None:
-    """Hide the values also in the warnings of this process, and in errors that nobody catches, from now on.
+class _Hiding:
+    """A stream into which text is written without the values."""
 
-    Python prints both by itself. Call once, in a process whose output goes to the user as it is.
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(hide(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def hide_in_output() -> None:
+    """Hide the values also in what this process writes to stderr by itself, from now on: warnings, uncaught errors.
+
+    Call once, in a process whose output goes to the user as it is.
     """
     hide_in_logs()
-    write_warning = warnings.formatwarning
-
-    def print_hidden(error: BaseException | None) -> None:
-        if error is not None and not isinstance(error, SystemExit):  # which ends a thread silently
-            sys.stderr.write(hide("".join(traceback.format_exception(error))))
-
-    warnings.formatwarning = lambda *arguments, **named: hide(write_warning(*arguments, **named))
-    threading.excepthook = lambda failed: print_hidden(failed.exc_value)
-    sys.unraisablehook = lambda failed: print_hidden(failed.exc_value)
-    sys.excepthook = lambda _, error, trace: print_hidden(error)
+    stream: Any = _Hiding(sys.stderr)
+    ExitStack().enter_context(redirect_stderr(stream))  # and never left
 
 
 def _forms(value: str) -> set[str]:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.guard import Begun
-from mlops.display import terminal
+from rlft import terminal
 from rlft.engines import serving
 from tests.e2e.conftest import TINY
 

@@ -10,9 +10,9 @@ import pytest
 from cli import contrasted
 from cli.compared import show_comparison
 from cli.contrasted import Attempt, StoredRun, is_sampled_alike, is_scored_alike, make_comparison
-from mlops.display.terminal import Terminal
 from rlft.contrasts import Asked
 from rlft.errors import RlftError
+from rlft.terminal import Terminal
 from rlft.types import EvaluationReport
 
 

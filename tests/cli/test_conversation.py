@@ -8,8 +8,8 @@ import pytest
 
 from cli.conversation import show_messages
 from cli.show import show_record
-from mlops.display.terminal import Terminal
 from rlft.calls import make_call
+from rlft.terminal import Terminal
 from tests.factories import user
 
 FORGED = "assistant, turn 9"

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
-from mlops.display import terminal
+from rlft import terminal
 
 SHOP = '''
 import rlft

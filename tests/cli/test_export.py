@@ -11,9 +11,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
 from cli import app as cli
-from mlops.display import terminal
 from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
+from rlft import terminal
 from rlft.promotion import Decision
 from tests.mlflow_stores import new_store
 from tests.rlft.export.conftest import one_thread  # noqa: F401

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
-from mlops.display import terminal
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import decided_with
+from rlft import terminal
 from tests.mlflow_stores import new_store
 from tests.mlops.registry.small_policy import SmallRegistry
 

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.removing import remove
-from mlops.display import terminal
 from mlops.home.databases import DATABASES
 from mlops.home.folder import Home
 from mlops.home.processes import removal_lock
 from mlops.runs import removing as removal
 from mlops.runs.listing import Attempt, ListedRun
 from mlops.runs.removing import Plan
+from rlft import terminal
 from rlft.errors import StorageError
 from tests.mlops.home.making import finish
 

@@ -10,7 +10,6 @@ from zenml.client import Client
 from zenml.enums import ExecutionStatus
 
 from cli.result import finish, run_id_of, show_summary
-from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
 from mlops.summary.file import keep_summary
 from mlops.summary.sections import (
@@ -26,6 +25,7 @@ from mlops.summary.sections import (
 )
 from mlops.summary.summary import Summary
 from rlft.errors import StorageError, TrackerError
+from rlft.terminal import Terminal
 
 
 def shown(status="not_improved", **changes):

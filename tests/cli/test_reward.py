@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.reward import agreement
-from mlops.display import terminal
+from rlft import terminal
 from rlft.judges.pairs import Pair
 from rlft.rewards.agreement import Judged
 from tests.rlft.engines.chat_servers import ChatServer

@@ -15,9 +15,9 @@ import yaml
 from typer.testing import CliRunner
 
 from cli import app as cli
-from mlops.display import terminal
 from mlops.home.folder import Home
 from mlops.schedules.store import Firing, State, find, keep, keep_state, locked, note
+from rlft import terminal
 from tests.cli.test_imports import HEAVY, imported
 from tests.e2e.conftest import ROOT, TINY
 

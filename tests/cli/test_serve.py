@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.serve import _masked
-from mlops.display import terminal
+from rlft import terminal
 from rlft.privacy import PERSONAL
 
 

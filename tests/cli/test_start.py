@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from cli import app as cli
 from cli import start
 from cli.start import check_start, tell_dead
-from mlops.display import terminal
 from mlops.home.folder import Home
 from mlops.home.processes import note_process
+from rlft import terminal
 from rlft.config.file import load_config
 from rlft.engines.installed import is_installed
 from rlft.errors import NotReadyError, RlftError, StorageError

@@ -7,8 +7,8 @@ from io import StringIO
 
 from cli.result import drawn
 from cli.sweep import _tell
-from mlops.display.terminal import Terminal
 from mlops.record.sweep import SweptRun, table_of
+from rlft.terminal import Terminal
 
 
 def test_what_the_runs_came_to_is_told_although_the_summary_cannot_be_written(tmp_path, capsys):

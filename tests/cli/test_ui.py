@@ -15,10 +15,10 @@ import pytest
 
 from cli import ui
 from cli.ui import pages, show_ui
-from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
 from mlops.tracking import view
 from rlft.errors import RlftError, TrackerError
+from rlft.terminal import Terminal
 from tests.e2e.conftest import free_port
 
 NEWEST = view.newest_view

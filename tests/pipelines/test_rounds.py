@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from mlops.display.pace import Stage
 from mlops.summary.sections import Ledger, Seconds
 from mlops.summary.summary import Summary
 from pipelines import rounds as module
 from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
 from pipelines.train import _keep_rounds
+from rlft.bars import Stage
 from rlft.budget import TOKENS, Account
 from rlft.config.budget import BudgetConfig
 from rlft.types import Evaluation, EvaluationReport, Interval, TrainReport

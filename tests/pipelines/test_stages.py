@@ -161,20 +161,22 @@ def test_a_round_does_not_depend_on_where_or_how_long_its_trainers_are_waited_fo
     ],
 )
 def test_what_a_round_needs_is_made_known_where_it_is_trained_while_the_next_one_is_sampled(monkeypatch, changes, told):
-    given, future = [], SimpleNamespace(result=lambda: ("trained", "report"))
+    given, future = [], SimpleNamespace(running=lambda: True, result=lambda: ("trained", "report"))
 
     def beside(progress, reference, *, here):
         given.append((reference, here))
-        return nullcontext(SimpleNamespace(may_train=threading.Event()))
+        return nullcontext(SimpleNamespace(may_train=threading.Event(), has_begun=has_begun))
 
+    has_begun = SimpleNamespace(wait=lambda seconds: begun.append(seconds) or len(begun) == 2)
     monkeypatch.setattr(training, "train_grpo", SimpleNamespace(submit=lambda *args, **named: future))
     runtime = SimpleNamespace(policies=SimpleNamespace(beside=beside))
     monkeypatch.setattr(training, "shared_runtime", lambda: runtime)
     config = load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1", *changes])
     stages = Stages(config, EnvironmentFingerprints("a", "b"))
-    turns = []
+    begun, turns = [], []
 
     def sample():
+        assert len(begun) == 2  # nothing else is started before the step that trains is
         turns.append(sys.getswitchinterval())
         return "sampled"
 
@@ -194,7 +196,9 @@ def test_sampling_that_fails_is_the_error_once_the_training_beside_it_has_ended(
             raise OSError("no room")
 
     monkeypatch.setattr(
-        training, "train_grpo", SimpleNamespace(submit=lambda *args, **named: SimpleNamespace(wait=wait))
+        training,
+        "train_grpo",
+        SimpleNamespace(submit=lambda *args, **named: SimpleNamespace(running=lambda: False, wait=wait)),
     )
     beside = nullcontext(SimpleNamespace(may_train=may_train))
     policies = SimpleNamespace(beside=lambda progress, reference, here: beside)
@@ -210,7 +214,9 @@ def test_sampling_that_fails_is_the_error_once_the_training_beside_it_has_ended(
 def test_weights_that_policy_keep_has_removed_are_no_failure_to_tell_of(monkeypatch, caplog):
     waited, may_train = Mock(), threading.Event()
     monkeypatch.setattr(
-        training, "train_grpo", SimpleNamespace(submit=lambda *args, **named: SimpleNamespace(wait=waited))
+        training,
+        "train_grpo",
+        SimpleNamespace(submit=lambda *args, **named: SimpleNamespace(running=lambda: False, wait=waited)),
     )
     policies = SimpleNamespace(beside=lambda *_, here: nullcontext(SimpleNamespace(may_train=may_train)))
     monkeypatch.setattr(training, "shared_runtime", lambda: SimpleNamespace(policies=policies))

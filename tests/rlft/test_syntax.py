@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from rlft.syntax import parse, parsed_again
+from rlft.syntax import parse
 
 
 class _Parses:
@@ -46,11 +46,7 @@ def test_tries_again_after_a_system_error_and_gives_up_in_the_end(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(ast, "parse", failing)
         tree = parse("1 + 1", mode="eval")
-        failures.clear()
-        with parsed_again():
-            again = ast.parse("1 + 1", mode="eval")  # as a library calls it
-        assert ast.parse is failing
-    assert ast.unparse(tree.body) == ast.unparse(again.body) == "1 + 1"
+    assert ast.unparse(tree.body) == "1 + 1"
     left, failures = 5, []
     with monkeypatch.context() as patched:
         patched.setattr(ast, "parse", failing)

@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 
 from cli.runs import cost, duration, show_runs
-from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
 from mlops.registry.changes import Person
@@ -27,6 +26,7 @@ from mlops.summary.file import keep_summary
 from mlops.summary.replays import RetrainSummary, keep_replay
 from mlops.summary.sections import Difference
 from mlops.summary.summary import Summary
+from rlft.terminal import Terminal
 from tests.mlops.made import make_run
 from tests.mlops.registry.written import add_version
 

@@ -13,7 +13,6 @@ import pytest
 from cli import contrasted as contrast
 from cli import show as show_cli
 from cli.conversation import call_text, cut, number
-from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
 from mlops.ids import ROLLOUTS
 from mlops.runs import report as run_report
@@ -27,6 +26,7 @@ from mlops.summary.summary import Summary
 from rlft.calls import make_call
 from rlft.config.file import load_config
 from rlft.errors import DamagedError, RlftError
+from rlft.terminal import Terminal
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
 from tests.mlops.made import make_run

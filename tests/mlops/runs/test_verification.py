@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cli.verify import show_verified, verify_stored
-from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
 from mlops.runs.store import RunStore, verify_artifacts
 from rlft.seals import REMOVED, make_seal
+from rlft.terminal import Terminal
 from tests.mlops.made import make_run
 
 POLICY = {"policy/policy.json": b"{}", "policy/model/model.safetensors": b"w", "policy/optimizer.safetensors": b"o"}

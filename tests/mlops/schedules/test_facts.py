@@ -16,7 +16,7 @@ from mlops.serving.conversations import Conversations
 from rlft.errors import ConfigError, RlftError, TaskError
 from rlft.schedule.reasons import Score
 from tests.mlops.registry.small_policy import SmallRegistry
-from tests.mlops.use.test_traces import exchange
+from tests.mlops.serving.test_use_traces import exchange
 
 CONFIG = {
     "name": "capitals",

@@ -11,9 +11,8 @@ from typing import Any
 
 import uvicorn
 
-from mlops.serving.backend import Backend
-from mlops.serving.headers import Serving
-from mlops.serving.proxy import Log, Proxy
+from mlops.serving.engines import Backend
+from mlops.serving.proxy import Proxy, Serving
 from mlops.serving.server import Connection
 from mlops.serving.version import ServedVersion
 from tests.rlft.engines.chat_servers import ChatServer
@@ -40,7 +39,7 @@ def backend(server: ChatServer, number: str = "1", context: dict[str, Any] | Non
 
 
 @contextmanager
-def proxied(serving: Serving, log: Log | None = None, paths: frozenset[str] = VLLM_PATHS) -> Iterator[str]:
+def proxied(serving: Serving, log: Any = None, paths: frozenset[str] = VLLM_PATHS) -> Iterator[str]:
     """The address of a proxy."""
     config = uvicorn.Config(Proxy(serving, paths, log).app(), port=0, log_config=None, lifespan="off", http=Connection)
     server = uvicorn.Server(config)

@@ -1,6 +1,7 @@
 import pytest
 
-from mlops.serving.asked import context_of, tool_parser, with_context
+from mlops.serving.engines import PARSERS, tool_parser
+from mlops.serving.proxy import context_of, with_context
 from tests.mlops.serving.registered import TOOL
 
 SHOWN = {"system_prompt": "Be kind.", "tools": [TOOL], "tool_format": "hermes"}
@@ -60,8 +61,6 @@ def test_vllm_has_these_readers():
 
     need_vllm()
     from vllm.tool_parsers import ToolParserManager
-
-    from mlops.serving.asked import PARSERS
 
     assert set(PARSERS.values()) <= set(ToolParserManager.list_registered())
 

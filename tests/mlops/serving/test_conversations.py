@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from mlops.serving.conversations import Conversations, experiment_id
-from mlops.serving.exchange import Exchange
+from mlops.serving.conversations import Conversations, Exchange, experiment_id
 from mlops.serving.version import ServedVersion
 from rlft.errors import TrackerError
 from rlft.privacy import LONGEST

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlops.serving.exchange import Exchange, conversations_of, read_tags
+from mlops.serving.conversations import Exchange, conversations_of, read_tags
 from mlops.serving.version import ServedVersion
 
 VERSION = ServedVersion("small", "3", "champion", "abc", "m-1", Path("none/served"))

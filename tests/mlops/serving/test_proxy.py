@@ -10,9 +10,8 @@ import httpx
 import pytest
 
 from mlops.serving import proxy, server
-from mlops.serving.exchange import LONGEST_REQUEST
-from mlops.serving.headers import Serving
-from mlops.serving.origin import refusal
+from mlops.serving.conversations import LONGEST_REQUEST
+from mlops.serving.proxy import Serving, refusal
 from tests.mlops.serving.registered import TOOL
 from tests.mlops.serving.small_app import backend, proxied
 from tests.rlft.engines.chat_servers import ASKED, DROP, ChatServer, completion

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from mlops.registry.named import NamedVersion
-from mlops.serving.headers import Serving
-from mlops.serving.watch import Watch
+from mlops.serving.proxy import Serving
+from mlops.serving.server import Watch
 from rlft.errors import EngineError
 from tests.mlops.serving.small_app import backend, proxied
 from tests.rlft.engines.chat_servers import ASKED, ChatServer

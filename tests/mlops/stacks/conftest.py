@@ -24,10 +24,9 @@ def git(folder: Path, *arguments: str) -> None:
 
 def set_clone(monkeypatch, folder: Path) -> None:
     """Let this folder be that of rlft's clone."""
-    from mlops.stacks import archive, lacking
+    from mlops.stacks import archive
 
-    for module in (archive, lacking):
-        monkeypatch.setattr(module, "PROJECT", folder)
+    monkeypatch.setattr(archive, "PROJECT", folder)
 
 
 @pytest.fixture

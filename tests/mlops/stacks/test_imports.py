@@ -4,7 +4,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from mlops.stacks.imports import imported_by, wrong_packages
+from mlops.stacks.archive import imported_by
+from mlops.stacks.image import wrong_packages
 
 CODE = """
 from __future__ import annotations

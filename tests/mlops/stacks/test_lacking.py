@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from mlops.home.folder import PROJECT
-from mlops.stacks.image import image_settings
-from mlops.stacks.lacking import files_of, lacking_files, lacking_packages
-from mlops.stacks.needs import Needs
+from mlops.stacks.archive import Needs, files_of, lacking_files
+from mlops.stacks.image import image_settings, lacking_packages
 from rlft.config import Config
 from rlft.config.file import load_config
 from tests.mlops.stacks.conftest import git, set_clone
@@ -125,9 +124,7 @@ def test_packages_are_missing_or_of_another_version_or_right(folder, remote):
     assert packages(config, remote) == [missing]
     (folder / "requirements.txt").write_text("nowhere-at-all>=1\nnumpy==1.26.0  # older\n")
     wrong = packages(config, remote)
-    assert wrong[0].startswith("numpy==1.26.0 is asked for, and numpy==")
-    assert wrong[0].endswith("is pinned")
-    assert [each.partition(", of which")[0] for each in wrong[1:]] == ["capitals.py imports numpy"]
+    assert [each.partition(", of which")[0] for each in wrong] == ["capitals.py imports numpy"]
     (folder / "requirements.txt").write_text("nowhere-at-all>=1\n")
     assert packages(config, remote) == []
 

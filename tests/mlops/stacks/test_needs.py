@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from mlops.stacks.archive import Needs, lacking_files, needs_of_suite
 from mlops.stacks.image import image_settings
-from mlops.stacks.lacking import lacking_files
-from mlops.stacks.needs import Needs, needs_of_suite
 from rlft.config.file import load_config, variables_of
 from rlft.config.suite_file import load_suite
 from rlft.suites.models import parse_model

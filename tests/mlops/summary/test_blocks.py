@@ -8,7 +8,6 @@ from io import StringIO
 import pytest
 
 from cli.result import show_summary
-from mlops.display.terminal import Terminal
 from mlops.summary.blocks import blocks, results
 from mlops.summary.result import description
 from mlops.summary.sections import Contamination, Difference, Ledger, Promotion, Seconds
@@ -20,6 +19,7 @@ from rlft.card.model_card import model_card
 from rlft.markdown import paragraph
 from rlft.report.facts import ReportFacts
 from rlft.report.page import make_page
+from rlft.terminal import Terminal
 from tests.rlft.card.facts import make_facts
 
 

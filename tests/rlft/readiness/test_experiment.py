@@ -72,11 +72,6 @@ def test_a_loss_that_cannot_be_used_is_told(tmp_path, costly):
     assert problems(tmp_path, *overrides) == [(f"training.loss_type: {file}", "Mine is no loss")]
 
 
-def test_the_sandbox_of_a_stack_needs_a_stack(tmp_path, costly):
-    [(where, _)] = problems(tmp_path, "environment.kwargs={sandbox: stack}")
-    assert where == "environment.kwargs.sandbox"
-
-
 MARKED = """
 import rlft
 

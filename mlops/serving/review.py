@@ -1,0 +1,216 @@
+"""Attempts of a run in MLflow's review queue: people are asked about each, and what they said is read back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+from mlflow.genai.label_schemas import InputNumeric, InputText
+from mlflow.tracing.client import TracingClient
+
+from mlops.runs.results import ScoredRound
+from mlops.serving.use import record_of_trace
+from mlops.tracking.answers import answering
+from mlops.tracking.spans import trace_id
+from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG, log_rollout_traces, trace_key
+from rlft.errors import TrackerError
+from rlft.review.choosing import Chosen
+from rlft.review.full import full_totals
+from rlft.review.opinions import Opinion
+from rlft.tasks.use import Said
+from rlft.types import Task
+
+DESERVED, ANSWER, WHY = "deserved", "right answer", "why"
+REASON_TAG = "rlft.review"
+_INSTRUCTION = {
+    DESERVED: "What share of the full reward does this attempt deserve? 0 is nothing, 1 is all of it. Do not look at "
+    "the reward that it got.",
+    ANSWER: "Only if the answer in the data is wrong or missing: what would be right?",
+    WHY: "Why, in a sentence. It becomes the reason of a case of the reward.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A review queue: its name, how many attempts are in it, and how many of them were put there now."""
+
+    queue: str
+    items: int
+    added: int
+
+
+def ask_people(
+    address: str,
+    experiment_id: str,
+    run_id: str,
+    queue: str,
+    chosen: Sequence[Chosen],
+    scored: ScoredRound,
+    tasks: Mapping[str, Task],
+    reviewers: Sequence[str] = (),
+) -> Asked:
+    """Store chosen attempts as traces of an MLflow run, and put them into a review queue of this name.
+
+    What is there already stays as it is, so that asking again adds nothing. `reviewers` are names of users of MLflow.
+    Raises TrackerError if MLflow does not answer, or does not take them.
+    """
+    assert scored.rewards is not None
+    rollouts = [each.rollout for each in chosen]
+    number = rollouts[0].round if rollouts else 0
+    with answering(address):
+        stored = log_rollout_traces(address, experiment_id, run_id, rollouts, scored.rewards, tasks, number)
+        if stored < len(rollouts):
+            raise TrackerError(f"MLflow has taken {stored} of {len(rollouts)} attempts", where=address)
+        client = TracingClient(address)
+        # MLflow shows the newest question first.
+        schemas = [_question(client, experiment_id, name) for name in (WHY, ANSWER, DESERVED)]
+        found = _queue(client, experiment_id, queue, list(reviewers), schemas)
+        there = items_of(client, found)
+        ids = {trace_id(trace_key(run_id, each.rollout)): each.reason for each in chosen}
+        new = [each for each in ids if each not in there]
+        for each in new:
+            MlflowClient(tracking_uri=address).set_trace_tag(each, REASON_TAG, ids[each])
+        if new:
+            client._add_items_to_review_queue(found, item_ids=new)
+        return Asked(queue, len(there) + len(new), len(new))
+
+
+def items_of(client: TracingClient, queue_id: str) -> dict[str, str]:
+    """Return {trace id: state} of what is in a queue; states are `pending`, `complete` and `declined`."""
+    found, token = dict[str, str](), None
+    while True:
+        page = client._list_review_queue_items(queue_id, max_results=100, page_token=token)
+        found |= {item.item_id: str(item.status.value) for item in page}
+        token = page.token
+        if not token:
+            return found
+
+
+def queues_of(client: TracingClient, experiment_id: str, run: str) -> dict[str, str]:
+    """Return {name: id} of the review queues of a run in an experiment."""
+    found, token = dict[str, str](), None
+    while True:
+        page = client._list_review_queues(experiment_id, max_results=100, page_token=token)
+        found |= {queue.name: queue.queue_id for queue in page if queue.name.rpartition(" ")[0] == run}
+        token = page.token
+        if not token:
+            return found
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What came of the queues of a run: opinions, how many attempts are still waiting, and what could not be read."""
+
+    queues: int
+    opinions: list[Opinion]
+    waiting: int
+    unread: list[str]
+
+
+def collect(
+    address: str, experiment_id: str, run: str, load: Callable[[str], ScoredRound], tasks: Mapping[str, Task]
+) -> Collected:
+    """Return the opinions in all review queues of a run, one for each person and attempt.
+
+    `load` gives a round of the run by its number. An attempt that was declined has none. Raises TrackerError if MLflow
+    does not answer, and what `load` raises.
+    """
+    rounds, opinions, unread = dict[str, ScoredRound](), list[Opinion](), list[str]()
+    waiting = 0
+    with answering(address):
+        client = TracingClient(address)
+        queues = queues_of(client, experiment_id, run)
+        items = {item: state for queue in queues.values() for item, state in items_of(client, queue).items()}
+        for item, state in sorted(items.items()):
+            if state == "declined":
+                continue
+            record = record_of_trace(client.get_trace(item))
+            number = record.tags.get(ROUND_TAG, "")
+            if number not in rounds:
+                rounds[number] = load(number)
+            said = _by_person(record.said)
+            waiting += not said
+            for person, words in said.items():
+                try:
+                    opinions.append(_opinion(person, words, record.tags.get(ROLLOUT_TAG, ""), rounds[number], tasks))
+                except ValueError as wrong:
+                    unread.append(f"{item}: {wrong}")
+    return Collected(len(queues), opinions, waiting, unread)
+
+
+def _question(client: TracingClient, experiment_id: str, name: str) -> str:
+    """Return the id of a question of the experiment, which is made if it is not there."""
+    try:
+        return str(client._get_label_schema_by_name(experiment_id, name).schema_id)
+    except MlflowException as cause:
+        if cause.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+    kind = "expectation" if name == ANSWER else "feedback"
+    asked = InputNumeric(min_value=0.0, max_value=1.0) if name == DESERVED else InputText(max_length=2000)
+    made = client._create_label_schema(
+        experiment_id, name=name, type=kind, input=asked, instruction=_INSTRUCTION[name], enable_comment=False
+    )
+    return str(made.schema_id)
+
+
+def _queue(client: TracingClient, experiment_id: str, name: str, users: list[str], schemas: list[str]) -> str:
+    """Return the id of a queue, which is made if it is not there; the users are added to those that it has."""
+    try:
+        found = client._get_review_queue_by_name(experiment_id, name)
+    except MlflowException as cause:
+        if cause.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        made = client._create_review_queue(
+            experiment_id, name=name, queue_type="custom", users=users, schema_ids=schemas
+        )
+        return made.queue_id
+    if more := [user for user in users if user not in found.users]:
+        client._update_review_queue(found.queue_id, users=[*found.users, *more])
+    return found.queue_id
+
+
+def _by_person(said: tuple[Said, ...]) -> dict[str, dict[str, Any]]:
+    """Return {person: {question: what was said last}} of the questions that are asked in a review."""
+    found = dict[str, dict[str, Any]]()
+    for each in sorted(said, key=lambda each: each.time):
+        if each.name in (DESERVED, ANSWER, WHY):
+            found.setdefault(each.person, {})[each.name] = each.value
+    return found
+
+
+def _opinion(
+    person: str, words: Mapping[str, Any], rollout_id: str, scored: ScoredRound, tasks: Mapping[str, Task]
+) -> Opinion:
+    """Raise ValueError for an attempt that is not there any more, and for a number that is no share."""
+    rollout = next((each for each in scored.rollouts if each.rollout_id == rollout_id), None)
+    reward = None if rollout is None else scored.reward_of(rollout)
+    if rollout is None or reward is None or scored.rewards is None or rollout.task_id not in tasks:
+        raise ValueError(f"the run has no scored attempt {rollout_id!r}")
+    member = scored.rewards.member_of(reward)
+    return Opinion(
+        person=person,
+        task=tasks[rollout.task_id],
+        rollout=rollout,
+        reward=reward,
+        full=full_totals(scored.rewards)[member],
+        environment=member,
+        deserved=_share(words.get(DESERVED)),
+        answer=None if words.get(ANSWER) is None else str(words[ANSWER]),
+        why=" ".join(str(words.get(WHY) or "").split()),
+    )
+
+
+def _share(value: Any) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise ValueError(f"{DESERVED} is {value!r:.60}, no share from 0 to 1")
+    return share

@@ -1,0 +1,229 @@
+"""What people asked a served model, read from MLflow for `rlft.tasks.use`: traces, or records of a data set."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import (
+    Assessment,
+    AssessmentSourceType,
+    DatasetRecord,
+    EvaluationDataset,
+    LifecycleStage,
+    Trace,
+    TraceState,
+)
+
+# MLflow's public way to the records of a data set takes the address from global state.
+from mlflow.tracking._tracking_service.utils import _get_store
+
+from mlops.registry.named import current_champion
+from mlops.registry.noted_tasks import trained_on
+from mlops.tracking.address import tracking_address
+from mlops.tracking.answers import answering
+from mlops.tracking.reach import PATIENT_HTTP
+from rlft.config import UseConfig
+from rlft.contamination.texts import Text
+from rlft.errors import TaskError
+from rlft.tasks.use import Record, Said, Use
+
+logger = logging.getLogger(__name__)
+_DATASET = "tasks.use.dataset"
+_PAGE = 200  # traces with their spans, which may be large
+
+
+def fetch_use(settings: UseConfig | None, tracking_uri: str, name: str, demonstrations: Sequence[Text]) -> Use | None:
+    """Return the records of use that the settings ask for; `None` without settings or an address (`""`).
+
+    `name` is that of the registered model, whose champion's tasks are looked up for `fresh`, and `demonstrations` what
+    the run imitates. Raises TaskError if the experiment or data set is not there, and TrackerError if MLflow does not
+    answer.
+    """
+    if settings is None or not tracking_uri:
+        return None
+    address = tracking_address(tracking_uri)
+    with answering(address, PATIENT_HTTP):
+        return Use(
+            where=f"{settings.source} {settings.experiment or settings.dataset}",
+            records=_records(settings, address),
+            demonstrations=tuple(demonstrations),
+            trained_before=_trained_before(address, name) if settings.fresh else frozenset(),
+        )
+
+
+def find_traces(
+    tracking_uri: str, experiment: str, tags: Mapping[str, str], start: datetime | None, end: datetime | None
+) -> tuple[Record, ...]:
+    """Return the traces of an experiment that have all these tags, asked from `start` until before `end`.
+
+    Raises TaskError if there is no such experiment or it is deleted, and what MLflow raises.
+    """
+    client = MlflowClient(tracking_uri=tracking_uri)
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        raise TaskError(
+            f"MLflow has no experiment {experiment!r}",
+            where="tasks.use.experiment",
+            fix="serve a version with --log-conversations, which makes NAME-served, or correct the name",
+        )
+    if found.lifecycle_stage != LifecycleStage.ACTIVE:
+        raise TaskError(
+            f"the experiment {experiment!r} is deleted in MLflow, and what was asked there is not taken",
+            where="tasks.use.experiment",
+            fix=f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`, or name another",
+        )
+    records, token = list[Record](), None
+    while True:
+        page = client.search_traces(
+            locations=[found.experiment_id],
+            filter_string=trace_filter(tags, start, end) or None,
+            order_by=["timestamp_ms ASC"],
+            max_results=_PAGE,
+            page_token=token,
+        )
+        records += [record_of_trace(trace) for trace in page]
+        token = page.token
+        if not token:
+            return tuple(records)
+
+
+def trace_filter(tags: Mapping[str, str], start: datetime | None, end: datetime | None) -> str:
+    """Return the filter by tags and time in MLflow's language; an empty text without either."""
+    parts = [f"tags.{_quoted(name, '`')} = {_quoted(value, chr(39))}" for name, value in tags.items()]
+    parts += [f"timestamp_ms >= {_milliseconds(start)}"] if start else []
+    parts += [f"timestamp_ms < {_milliseconds(end)}"] if end else []
+    return " AND ".join(parts)
+
+
+def record_of_trace(trace: Trace) -> Record:
+    """Return a trace as a record: inputs and outputs of its root span, and what people said."""
+    root = next((span for span in trace.data.spans if span.parent_id is None), None)
+    info = trace.info
+    return Record(
+        id=info.trace_id,
+        inputs=_read(info.request_preview) if root is None else root.inputs,
+        output=_read(info.response_preview) if root is None else root.outputs,
+        tags=dict(info.tags),
+        time=info.request_time,
+        failed=info.state == TraceState.ERROR,
+        said=tuple(said for each in info.assessments or () if (said := _said(each)) is not None),
+    )
+
+
+def find_records(
+    tracking_uri: str, name: str, tags: Mapping[str, str], start: datetime | None, end: datetime | None
+) -> tuple[Record, ...]:
+    """Return the records of a data set that have all these tags and were made from `start` until before `end`.
+
+    Raises TaskError if there is no data set of this name, or several, and what MLflow raises.
+    """
+    dataset = _find(MlflowClient(tracking_uri=tracking_uri), name)
+    rows, _ = _get_store(tracking_uri)._load_dataset_records(dataset.dataset_id, max_results=None)
+    found = (_record_of_row(row) for row in rows)
+    return tuple(record for record in found if _fits(record, tags, start, end))
+
+
+def _records(settings: UseConfig, address: str) -> tuple[Record, ...]:
+    start, end = settings.period(datetime.now(UTC))
+    if settings.dataset is not None:
+        return find_records(address, settings.dataset, settings.tags, start, end)
+    assert settings.experiment is not None, "the config has one of the two"
+    return find_traces(address, settings.experiment, settings.tags, start, end)
+
+
+def _trained_before(address: str, name: str) -> frozenset[str]:
+    """Return the hashes of what the champion was trained on; none, with a warning, if it is not known."""
+    champion = current_champion(address, name)
+    if champion is None:
+        return frozenset()
+    known = trained_on(address, champion.run_id) if champion.run_id else None
+    if known is None:
+        logger.warning(
+            "what version %s of %s was trained on is not known, so tasks.use.fresh leaves nothing out",
+            champion.version,
+            name,
+        )
+    return known or frozenset()
+
+
+def _said(assessment: Assessment) -> Said | None:
+    """Return what a person said; `None` for what a program said, what is no value, and what a later one replaces."""
+    source = assessment.source
+    if assessment.valid is False or source is None or source.source_type != AssessmentSourceType.HUMAN:
+        return None
+    person = "" if source.source_id in (None, "default") else str(source.source_id)
+    time = assessment.last_update_time_ms or assessment.create_time_ms or 0
+    if assessment.expectation is not None:
+        return Said(person, "expectation", assessment.name, assessment.expectation.value, time)
+    if assessment.feedback is not None and assessment.error is None:
+        return Said(person, "feedback", assessment.name, assessment.feedback.value, time)
+    return None
+
+
+def _read(preview: str | None) -> Any:
+    """Return what a trace without spans shows, as JSON where it is that."""
+    try:
+        return json.loads(preview or "null")
+    except ValueError:
+        return preview
+
+
+def _milliseconds(time: datetime) -> int:
+    """Return a time as MLflow counts it: in milliseconds since the epoch."""
+    return round(time.timestamp() * 1000)
+
+
+def _quoted(text: str, quote: str) -> str:
+    """Return a name or value in quotes. Raises TaskError if it holds them, which MLflow's language cannot write."""
+    if quote in text:
+        raise TaskError(
+            f"{text!r:.80} holds {quote}, which a filter of MLflow cannot name",
+            where="tasks.use.tags",
+            fix="give the traces another tag",
+        )
+    return f"{quote}{text}{quote}"
+
+
+def _record_of_row(row: DatasetRecord) -> Record:
+    """Return a row of a data set as a record. What is expected is the word of who wrote the row last."""
+    person, time = row.last_updated_by or row.created_by or "", row.last_update_time or row.created_time
+    expected = row.expectations or {}
+    return Record(
+        id=row.dataset_record_id,
+        inputs=row.inputs,
+        output=row.outputs,
+        tags={key: str(value) for key, value in (row.tags or {}).items()},
+        time=row.created_time,
+        said=tuple(Said(person, "expectation", name, value, time) for name, value in expected.items()),
+    )
+
+
+def _find(client: MlflowClient, name: str) -> EvaluationDataset:
+    found, token = list[EvaluationDataset](), None
+    while True:
+        page = client.search_datasets(page_token=token)  # in its filter a name with a quote could not be written
+        found += [each for each in page if each.name == name]
+        token = page.token
+        if not token:
+            break
+    if not found:
+        raise TaskError(
+            f"MLflow has no data set {name!r}", where=_DATASET, fix="make it in MLflow, or correct the name"
+        )
+    if len(found) > 1:
+        ids = ", ".join(each.dataset_id for each in found)
+        raise TaskError(f"MLflow has several data sets {name!r}: {ids}", where=_DATASET, fix="leave one of this name")
+    return found[0]
+
+
+def _fits(record: Record, tags: Mapping[str, str], start: datetime | None, end: datetime | None) -> bool:
+    return (
+        all(record.tags.get(key) == value for key, value in tags.items())
+        and (start is None or record.time >= _milliseconds(start))
+        and (end is None or record.time < _milliseconds(end))
+    )

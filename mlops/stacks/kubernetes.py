@@ -1,0 +1,129 @@
+"""The pods that a stack asks of Kubernetes: what a file says of them, checked before anything is registered.
+
+ZenML drops a misspelt setting of a pod, or writes it into the manifest, and warns at most. What depends on the cluster,
+`kubectl apply --dry-run=server` says of the pod that `write_pod` writes.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from mlops.stacks.in_the_clear import SETTINGS, WAY_OUT_OF_PODS, texts_of
+from rlft.errors import StackError
+from rlft.files import write_file
+
+if TYPE_CHECKING:
+    from mlops.stacks.file import StackFile
+
+_KINDS = {dict: "a section", list: "a list", str: "a text", bool: "true or false"}
+_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+
+
+def write_pod(stack: StackFile, file: Path, image: str) -> None:
+    """Write the pod of a run with this image into a file. Raises StackError for a stack that is none of Kubernetes."""
+    if stack.orchestrator.flavor != "kubernetes":
+        flavor = stack.orchestrator.flavor or "registered already"
+        fix = "configs/stacks/kubernetes-gpu.yaml is one of Kubernetes"
+        raise StackError(f"its orchestrator is {flavor}, not kubernetes", where=stack.name, fix=fix)
+    write_file(file, yaml.safe_dump(pod_manifest(stack, image), sort_keys=False))
+
+
+def pod_manifest(stack: StackFile, image: str) -> dict[str, Any]:
+    """Return the pod in which ZenML's orchestrator begins a run of the pipeline `train`, without what it is told."""
+    from kubernetes.client import ApiClient
+    from zenml.integrations.kubernetes.flavors.kubernetes_orchestrator_flavor import KubernetesOrchestratorSettings
+    from zenml.integrations.kubernetes.manifest_utils import build_pod_manifest
+    from zenml.pipelines.dynamic.entrypoint_configuration import DynamicPipelineEntrypointConfiguration as Entry
+
+    config, known = stack.orchestrator.config, KubernetesOrchestratorSettings.model_fields
+    settings = KubernetesOrchestratorSettings(**{name: value for name, value in config.items() if name in known})
+    pod = build_pod_manifest(
+        "rlft", image, Entry.get_entrypoint_command(), [], settings.privileged, settings.orchestrator_pod_settings,
+        service_account_name=settings.service_account_name,
+        termination_grace_period_seconds=settings.pod_stop_grace_period,
+    )  # fmt: skip
+    made: Any = ApiClient().sanitize_for_serialization(pod)
+    made["metadata"]["namespace"] = config.get("kubernetes_namespace", "zenml")
+    return made
+
+
+def check_pods(stack: StackFile) -> None:
+    """Check the settings of pods in a stack's file, before ZenML reads them, and the pod that it makes of them.
+
+    The schemas are those of the newest version of the API that the package `kubernetes-validate` carries. Raises
+    StackError, which names the setting.
+    """
+    config = stack.orchestrator.config
+    for name in SETTINGS:
+        if config.get(name) is not None:
+            _check_settings(config[name], f"orchestrator.config.{name}")
+    _check_schema(pod_manifest(stack, "IMAGE"))
+
+
+def _check_settings(settings: Any, where: str) -> None:
+    """Raise StackError for a setting that a pod lacks, one of another kind, and a reference to a secret of ZenML."""
+    from kubernetes.client import V1PodSpec
+    from kubernetes.utils.quantity import parse_quantity
+    from zenml.integrations.kubernetes.pod_settings import KubernetesPodSettings
+
+    fields = KubernetesPodSettings.model_fields
+    _check_kind(settings, dict, where)
+    _check_names(settings, fields, where)
+    for name, value in settings.items():
+        _check_kind(value, fields[name].annotation, f"{where}.{name}")
+    for kind, amounts in (settings.get("resources") or {}).items():
+        _check_kind(amounts, dict, f"{where}.resources.{kind}")
+        for name, amount in amounts.items():
+            if "/" not in name and name not in _RESOURCES and not name.startswith("hugepages-"):
+                has = f"it has {', '.join(_RESOURCES)}, and devices with their domain, such as nvidia.com/gpu"
+                raise StackError(f"Kubernetes has no resource {name}", where=f"{where}.resources.{kind}", fix=has)
+            try:
+                parse_quantity(amount)
+            except ValueError:
+                what, fix = f"{amount!r} is no amount of {name}", 'write it as Kubernetes does: "8", 500m, 64Gi'
+                raise StackError(what, where=f"{where}.resources.{kind}", fix=fix) from None
+    more = settings.get("additional_pod_spec_args") or {}
+    _check_names(more, V1PodSpec.openapi_types, f"{where}.additional_pod_spec_args")
+    if any("{{" in text for text in texts_of(settings)):
+        what = "ZenML fills in none of its secrets in the settings of a pod"
+        raise StackError(what, where=where, fix=WAY_OUT_OF_PODS)
+
+
+def _check_kind(value: Any, annotation: Any, where: str) -> None:
+    """Raise StackError if a list, a section or a text stands where another of them belongs, or nothing does."""
+    kind = typing.get_origin(annotation) or annotation
+    if kind in _KINDS and not isinstance(value, kind):
+        found = "nothing" if value is None else _KINDS.get(type(value), "a number")
+        what = f"{_KINDS[kind]} belongs here, and {found} stands there"
+        raise StackError(what, where=where, fix=f"write {_KINDS[kind]}, or leave it out")
+    if kind is dict and any(not isinstance(key, str) for key in value):
+        raise StackError("a name here is no text", where=where, fix="put it in quotes")
+
+
+def _check_names(named: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
+    if unknown := sorted(set(named) - set(known)):
+        has = f"it has: {', '.join(sorted(known))}"
+        raise StackError(f"a pod has no setting {', '.join(unknown)}", where=where, fix=has)
+
+
+def _check_schema(pod: Mapping[str, Any]) -> None:
+    try:
+        import kubernetes_validate
+    except ImportError:
+        what = "the schemas of Kubernetes' API are not installed"
+        raise StackError(what, where="kubernetes-validate", fix="make setup-kubernetes") from None
+
+    version = kubernetes_validate.latest_version()
+    try:
+        kubernetes_validate.validate(dict(pod), version, strict=True)
+    except kubernetes_validate.ValidationError as cause:
+        fix = "correct what orchestrator.config in the stack's file says there"
+        if "securityContext" in cause.path:
+            fix += ", and leave container_security_context out, which ZenML 0.98 writes wrongly"
+        what = f"Kubernetes {version} would not take the pod of a run: {cause.message}"
+        raise StackError(what, where="pod." + ".".join(map(str, cause.path)), fix=fix) from cause
