@@ -1,6 +1,6 @@
 """What all materializers share: they seal what they store, and read nothing that differs from its seal.
 
-Why seals lie where they do is in docs/decisions/0011-seals.md.
+The seal is a part of ZenML's metadata of the artifact (docs/decisions/0011-seals.md).
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+from zenml.client import Client
 from zenml.materializers.base_materializer import BaseMaterializer
 from zenml.steps.step_context import StepContext, get_step_context
 
 from materializers.disk import reading
 from rlft.errors import FormatVersionError, RlftError
-from rlft.seals import SEALED, Seal, lost_seal, make_seal, read_seal, seal_place
+from rlft.seals import Seal, make_seal
 
 
 class SealedMaterializer(BaseMaterializer):
@@ -28,24 +29,13 @@ class SealedMaterializer(BaseMaterializer):
     def keep_seal(self, contents: Mapping[str, bytes | Path]) -> None:
         """Seal the artifact's files, by their paths in it; `contents` is what they were written from."""
         self._seal = make_seal(self.uri, contents, *_who())
-        place = self._seal_place()
-        self.artifact_store.makedirs(os.path.dirname(place))
-        with self.artifact_store.open(place, "w") as file:
-            file.write(self._seal.text())
-        with self.artifact_store.open(os.path.join(self.uri, SEALED), "w"):
-            pass
 
     def stored_seal(self) -> Seal | None:
-        """Return the artifact's seal; `None` if it was stored before there were seals. Raises DamagedError."""
-        place = self._seal_place()
-        with reading(place):
-            if not self.artifact_store.exists(place):
-                if self.artifact_store.exists(os.path.join(self.uri, SEALED)):
-                    raise lost_seal(self.uri)
-                return None
-            with self.artifact_store.open(place, "rb") as file:
-                text = file.read().decode(errors="replace")
-        return read_seal(self.uri, text)
+        """Return the artifact's seal; `None` if ZenML knows none."""
+        known = noted_of(self.uri)
+        if "files" not in known:
+            return None
+        return Seal(self.uri, known["files"], known.get("run", ""), known.get("step", ""))
 
     def read_file(self, name: str) -> bytes:
         """Return the content of a file of the artifact. Raises DamagedError if it is not what was stored."""
@@ -76,18 +66,20 @@ class SealedMaterializer(BaseMaterializer):
             raise known.damage(name, f"this file cannot be read: {type(cause).__name__}: {cause}") from cause
 
     def extract_full_metadata(self, data: Any) -> dict[str, Any]:
-        """Return ZenML's metadata with size and sha256 of each file, and the hash of the seal."""
-        found = super().extract_full_metadata(data)
-        if self._seal is None:
-            return found
-        return {
-            **found,
-            "seal": self._seal.digest,
-            "files": {name: list(each) for name, each in self._seal.files.items()},
-        }
+        """Return ZenML's metadata with the seal: size and sha256 of each file, and which run and step stored them."""
+        return {**super().extract_full_metadata(data), **self.noted_seal()}
 
-    def _seal_place(self) -> str:
-        return seal_place(self.artifact_store.path, self.uri)
+    def noted_seal(self) -> dict[str, Any]:
+        """Return what ZenML notes of the seal of what was saved."""
+        if (seal := self._seal) is None:
+            return {}
+        return {"files": {name: list(each) for name, each in seal.files.items()}, "run": seal.run, "step": seal.step}
+
+
+def noted_of(uri: str) -> Mapping[str, Any]:
+    """Return ZenML's metadata of the artifact at this address; empty if it has none."""
+    found = Client().list_artifact_versions(uri=f"equals:{uri}", size=1, hydrate=True)
+    return found[0].run_metadata if found else {}
 
 
 def _who() -> tuple[str, str]:

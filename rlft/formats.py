@@ -50,7 +50,6 @@ ROLLOUTS = Format("a table of rollouts", newest=1)
 REWARDS = Format("a table of rewards", newest=4)
 REPORT = Format("a report", newest=1)
 POLICY = Format("a policy", newest=1)
-SEAL = Format("a seal", newest=1)
 RUN = Format("what a home holds of a run", newest=1, oldest=1)
 VERSION = Format("a registered version", newest=1)
 

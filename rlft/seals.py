@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlft.errors import DamagedError
 from rlft.files import file_hash
-from rlft.formats import KEY, SEAL
 
-FOLDER = "seals"  # in the root of an artifact store
-SEALED = ".sealed"  # is in an artifact that has a seal, so that one that is gone is noticed
 REMOVED = "policy/.removed"  # is in an artifact whose weights `policy.keep` removes, from before the first is gone
 
 
@@ -22,28 +18,13 @@ REMOVED = "policy/.removed"  # is in an artifact whose weights `policy.keep` rem
 class Seal:
     """Holds size and sha256 of each file of an artifact, by its path in there, and who stored them.
 
-    `place` is the address of the artifact now; it is no part of what is stored, as a store can be moved. `run` and
-    `step` are names, empty where the artifact was stored outside a run. `format` is the version of what is stored, on
-    which its digest depends.
+    `place` is the address of the artifact. `run` and `step` are names, empty where it was stored outside a run.
     """
 
     place: str
-    files: Mapping[str, tuple[int, str]]
+    files: Mapping[str, Sequence[Any]]
     run: str = ""
     step: str = ""
-    format: int = SEAL.newest
-
-    def text(self) -> str:
-        """Return what is stored of the seal."""
-        version = {KEY: self.format} if self.format else {}  # version 0 does not say so
-        return json.dumps(
-            {"run": self.run, "step": self.step, "files": self.files, **version}, indent=1, sort_keys=True
-        )
-
-    @property
-    def digest(self) -> str:
-        """The sha256 of the stored text."""
-        return hashlib.sha256(self.text().encode()).hexdigest()
 
     def check_bytes(self, name: str, content: bytes) -> None:
         """Raise DamagedError if a file has not the content that was stored."""
@@ -116,31 +97,6 @@ def make_seal(place: str, contents: Mapping[str, bytes | Path], run: str = "", s
     """Seal the files of an artifact, which are given by their paths in there, as bytes or as files elsewhere."""
     files = {name: _measure(content) for name, content in contents.items()}
     return Seal(place, files, run, step)
-
-
-def read_seal(place: str, text: str) -> Seal:
-    """Return the seal of the artifact at `place` from its stored text.
-
-    Raises DamagedError if it cannot be read, and FormatVersionError for a format that is not read.
-    """
-    try:
-        stored = json.loads(text)
-        version = SEAL.check(stored.get(KEY), where=place)
-        files = {str(name): (int(size), str(digest)) for name, (size, digest) in stored["files"].items()}
-        return Seal(place, files, str(stored["run"]), str(stored["step"]), version)
-    except (ValueError, TypeError, KeyError, AttributeError) as cause:
-        raise DamagedError(f"the seal of this artifact cannot be read: {cause}", where=place) from cause
-
-
-def lost_seal(place: str) -> DamagedError:
-    """Return the error for an artifact that had a seal and has none."""
-    return DamagedError("the seal of this artifact is gone", where=place)
-
-
-def seal_place(store: str, place: str) -> str:
-    """Return the address of the seal of the artifact at `place` in the artifact store whose root is `store`."""
-    inside = place.removeprefix(store).strip("/").replace("/", ".")
-    return f"{store.rstrip('/')}/{FOLDER}/{inside}.json"
 
 
 def _measure(content: bytes | Path) -> tuple[int, str]:

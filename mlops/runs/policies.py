@@ -19,7 +19,7 @@ from mlops.summary.file import read_summary
 from mlops.summary.replays import read_replay
 from rlft.config import KeepConfig
 from rlft.errors import RlftError, WeightsRemovedError
-from rlft.seals import REMOVED, SEALED
+from rlft.seals import REMOVED
 
 _OUTPUT = "policy"
 _LOOKED_AT = 100  # rounds: each takes ZenML some milliseconds, and the older ones are removed first
@@ -213,9 +213,5 @@ def weights_removed(uri: str) -> bool:
 
 
 def removed_by_keep(uri: str) -> bool:
-    """Return whether `policy.keep` has removed the weights of the policy at this address, as far as can be known.
-
-    Of one without a seal, which an earlier version has stored, nobody knows who did it.
-    """
-    known = fileio.exists(os.path.join(uri, SEALED))
-    return weights_removed(uri) and (not known or fileio.exists(os.path.join(uri, REMOVED)))
+    """Return whether `policy.keep` has removed the weights of the policy at this address: it leaves a mark."""
+    return fileio.exists(os.path.join(uri, REMOVED)) and weights_removed(uri)

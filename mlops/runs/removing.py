@@ -27,7 +27,7 @@ from mlops.home.folder import Home
 from mlops.home.processes import claimed, removal_lock
 from mlops.ids import PARENT_TAG, SWEEP_TAG
 from mlops.runs.listing import ListedRun, list_runs
-from mlops.runs.store import RunStore, seal_file
+from mlops.runs.store import RunStore
 from rlft.errors import RlftError, StorageError
 
 _MOVE = "remove the alias first, on the page of the model in MLflow (`rlft ui`), or let a newer version take it"
@@ -306,8 +306,6 @@ def _remove_from_zenml(home: Home, plan: Plan, settle: float) -> None:
     unused = depaginate(client.list_artifact_versions, only_unused=True, size=PAGE)
     for artifact in (artifact for artifact in unused if artifact.id in plan.artifacts):
         _remove_path(home, artifact.uri)
-        if (seal := seal_file(home, Path(artifact.uri))) is not None:
-            _remove_path(home, str(seal))
         client.delete_artifact_version(artifact.id)
     # What a step had begun to write when its process was killed lies in STORE/STEP/OUTPUT/ID OF THE STEP'S RUN.
     for folder in (home.root / "zenml/local_stores").glob("*/*/*/*"):

@@ -10,13 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from shlex import quote
 from uuid import UUID
 
 from zenml.client import Client
 from zenml.enums import ExecutionStatus
-from zenml.models import ArtifactVersionResponse, PipelineRunResponse, StepRunResponse
+from zenml.models import PipelineRunResponse, StepRunResponse
 
 from mlops.home.folder import Home, find_home
 from mlops.ids import MADE_AGAIN, REWARDS, ROLLOUTS, TRAIN_REPORT
@@ -28,13 +27,12 @@ from mlops.runs.finding import attempts_of, finished_steps, name_of, successful_
 from mlops.runs.labels import labels_of
 from mlops.runs.policies import lacks_weights, weights_removed
 from mlops.runs.starting import Resumed, registry_name
-from mlops.runs.store import seal_file, stored_seal
+from mlops.runs.store import RunStore
 from mlops.summary.file import read_summary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from rlft.config import Config
 from rlft.errors import DamagedError, RlftError
-from rlft.seals import lost_seal
 
 HARNESS, REWARD, LOSS = "harness", "reward", "loss"
 _HASH = 64  # hexadecimal digits; where a step depends on both sides of an environment it is given the two as one text
@@ -157,13 +155,10 @@ _POLICIES = ("policy", "reference")  # inputs of steps
 
 
 def damages_of(home: Home, run: PipelineRunResponse) -> dict[str, DamagedError]:
-    """Return what is damaged of an attempt's results in this home, by the step that has it. All files are read."""
-    found: dict[str, DamagedError] = {}
-    for step in _steps(run):
-        for artifact in (each for artifacts in step.outputs.values() for each in artifacts):
-            if (damage := _damage(home, artifact)) is not None:
-                found[step.name] = damage.of(name_of(run), step.name)
-    return found
+    """Return what is damaged of a run's results in this home, by the step that has it. All files are read."""
+    if (own := RunStore(home).called(name_of(run))) is None:  # it is on a stack
+        return {}
+    return {step: damage for step, artifact in own.artifacts() for damage in own.damages(artifact, step)}
 
 
 def lost_registration(run: PipelineRunResponse, tracking_uri: str, name: str) -> set[str]:
@@ -184,7 +179,7 @@ def steps_to_keep(run: PipelineRunResponse, damaged: Collection[str]) -> set[str
     """
     steps = {step.name: step for step in _steps(run)}
     before = _made_again_before(steps)
-    again = _with_lost_policies(steps, set(damaged) - before)
+    again = _with_lost_policies(steps, (set(damaged) & steps.keys()) - before)
     _forget(steps[name] for name in again)
     anew = again | before
     anew |= _after(steps, anew)
@@ -241,24 +236,6 @@ def _uris(step: StepRunResponse) -> list[str]:
 
 def _is_in(error: DamagedError, uri: str) -> bool:
     return error.where == uri or error.where.startswith(f"{uri}/")
-
-
-def _damage(home: Home, artifact: ArtifactVersionResponse) -> DamagedError | None:
-    """Return how an artifact in the stores of a home differs from what was stored; `None` for others."""
-    place = Path(artifact.uri)
-    if seal_file(home, place) is None:
-        return None
-    try:
-        seal = stored_seal(home, place)
-    except DamagedError as damage:
-        return damage
-    digest = artifact.run_metadata.get("seal")
-    if seal is None:
-        gone = DamagedError("this artifact is gone", where=artifact.uri)
-        return lost_seal(artifact.uri) if digest else None if place.is_dir() else gone
-    if digest and seal.digest != digest:
-        return DamagedError("the seal of this artifact has changed since it was stored", where=artifact.uri)
-    return next(seal.damages(place), None)
 
 
 def _with_lost_policies(steps: Mapping[str, StepRunResponse], damaged: Collection[str]) -> set[str]:

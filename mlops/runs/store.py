@@ -26,7 +26,7 @@ from rlft.config.yaml_text import read_yaml, write_yaml
 from rlft.errors import DamagedError, FormatVersionError, RlftError
 from rlft.files import write_file
 from rlft.formats import KEY, RUN
-from rlft.seals import SEALED, Seal, lost_seal, read_seal, seal_place
+from rlft.seals import Seal
 
 RUN_FILE, CONFIG_FILE, ARTIFACTS_FILE, SWEEP_FILE = "run.json", "config.yaml", "artifacts.json", "sweep.json"
 
@@ -152,8 +152,14 @@ class LocalRun:
 
     def seal(self, artifact: Mapping[str, Any], step: str) -> Seal:
         """Return size and sha256 of the files of an artifact that this step has stored."""
-        files = {name: (size, digest) for name, (size, digest) in artifact["files"].items()}
-        return Seal(str(self.home.root / artifact["place"]), files, self.name, step)
+        return Seal(str(self.home.root / artifact["place"]), artifact["files"], self.name, step)
+
+    def damages(self, artifact: Mapping[str, Any], step: str) -> list[DamagedError]:
+        """Return what is damaged of an artifact that this step has stored. All its files are read."""
+        seal, place = self.seal(artifact, step), self.home.root / artifact["place"]
+        if not place.is_dir():
+            return [DamagedError("this artifact is gone", where=str(place), run=self.name, step=step)]
+        return list(seal.damages(place))
 
     def artifacts(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield each artifact that it has made, with the id of the step."""
@@ -287,9 +293,6 @@ def parse_output(stored: Stored, content: bytes) -> Any:
     raise ValueError(f"{stored.output} is read through ZenML alone")
 
 
-_STORES = "zenml/local_stores"
-
-
 @dataclass
 class Verified:
     """What was found: how many artifacts were read, and what is damaged; `problems` are runs that cannot be read."""
@@ -307,34 +310,9 @@ def verify_artifacts(home: Home) -> Verified:
     found, seen, store = Verified(), set[str](), RunStore(home)
     for run in reversed(store.runs()):
         for step, artifact in run.artifacts():
-            place = home.root / artifact["place"]
-            if artifact["place"] in seen:
-                continue
-            seen.add(artifact["place"])
-            found.artifacts += 1
-            found.damages += run.seal(artifact, step).damages(place)
-            if not place.is_dir() and not artifact["files"]:
-                found.damages.append(DamagedError("this artifact is gone", where=str(place), run=run.name, step=step))
+            if artifact["place"] not in seen:
+                seen.add(artifact["place"])
+                found.artifacts += 1
+                found.damages += run.damages(artifact, step)
     found.problems = store.problems
     return found
-
-
-def stored_seal(home: Home, place: Path) -> Seal | None:
-    """Return the seal of the artifact at `place` in a home; `None` if it has none.
-
-    Raises DamagedError, and FormatVersionError for a format that is not read.
-    """
-    file = seal_file(home, place)
-    if file is not None and file.is_file():
-        return read_seal(str(place), file.read_text(errors="replace"))
-    if (place / SEALED).exists():
-        raise lost_seal(str(place))
-    return None
-
-
-def seal_file(home: Home, place: Path) -> Path | None:
-    """Return where the seal of the artifact at `place` lies; `None` for a place outside the stores of the home."""
-    stores = home.root / _STORES
-    if not place.is_relative_to(stores) or place == stores:
-        return None
-    return Path(seal_place(str(stores / place.relative_to(stores).parts[0]), str(place)))

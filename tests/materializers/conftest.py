@@ -1,4 +1,4 @@
-"""Artifact stores without a ZenML server."""
+"""Artifact stores without a ZenML server, whose metadata of artifacts a mapping stands for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from uuid import uuid4
 import pytest
 from zenml.artifact_stores import LocalArtifactStore, LocalArtifactStoreConfig
 from zenml.enums import StackComponentType
+
+from materializers.sealed import SealedMaterializer
 
 
 class RemoteConfig(LocalArtifactStoreConfig):
@@ -32,6 +34,20 @@ def _store(path, config):
         created=now,
         updated=now,
     )
+
+
+@pytest.fixture(autouse=True)
+def noted(monkeypatch):
+    """What ZenML has noted of artifacts, by their addresses: the seal alone."""
+    found, keep = {}, SealedMaterializer.keep_seal
+
+    def kept(self, contents):
+        keep(self, contents)
+        found[self.uri] = self.noted_seal()
+
+    monkeypatch.setattr(SealedMaterializer, "keep_seal", kept)
+    monkeypatch.setattr("materializers.sealed.noted_of", lambda uri: found.get(uri, {}))
+    return found
 
 
 @pytest.fixture

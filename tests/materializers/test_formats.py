@@ -14,7 +14,6 @@ from materializers.tables import RewardsMaterializer
 from materializers.warm import WARM
 from rlft import storage
 from rlft.errors import FormatVersionError
-from rlft.seals import SEALED
 from rlft.types import Rewards, TrainReport
 from tests.factories import make_scored
 
@@ -33,13 +32,13 @@ def made(local_store, tmp_path):
     return make
 
 
-def test_a_report_says_its_form_and_one_without_is_read(made):
+def test_a_report_says_its_form_and_one_without_is_read(made, noted):
     report = made(ReportMaterializer, "report")
     report.save(REPORT)
     file = Path(report.uri) / "report.json"
     stored = json.loads(file.read_text())
     assert stored.pop("format") == 1
-    _unseal(report)
+    noted.clear()
     file.write_text(json.dumps(stored))
     assert report.load(TrainReport) == REPORT
     file.write_text(json.dumps({**stored, "format": 2}))
@@ -63,8 +62,3 @@ def test_a_table_of_a_newer_rlft(made, monkeypatch):
     WARM._objects.clear()
     with pytest.raises(FormatVersionError, match=r"rewards/rewards\.parquet: made by a newer rlft: a table of rewards"):
         rewards.load(Rewards)
-
-
-def _unseal(materializer):
-    materializer.artifact_store.remove(materializer._seal_place())
-    materializer.artifact_store.remove(f"{materializer.uri}/{SEALED}")

@@ -10,11 +10,10 @@ import torch
 
 from rlft import formats, storage
 from rlft.config import Config
-from rlft.errors import DamagedError, FormatVersionError
+from rlft.errors import FormatVersionError
 from rlft.formats import Format
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.live import PolicyMetadata
-from rlft.seals import Seal, make_seal, read_seal
 from tests.factories import make_policy, make_scored, make_task, make_task_set
 
 ROLLOUTS, REWARDS = make_scored({"a": [1.0, None]})
@@ -88,23 +87,6 @@ def test_the_form_of_a_policy_is_no_part_of_its_content(tmp_path, monkeypatch):
     monkeypatch.setattr("rlft.policy.folder.POLICY", dataclasses.replace(formats.POLICY, newest=7))
     save_policy(policy := make_policy(), tmp_path / "second")
     assert policy.metadata.content_hash == first
-
-
-def test_a_seal_without_a_form_keeps_its_hash():
-    text = '{\n "files": {},\n "run": "r",\n "step": "s"\n}'  # what rlft stored before
-    seal = read_seal("/store/a", text)
-    assert seal == Seal("/store/a", {}, "r", "s", format=0)
-    assert seal.text() == text
-    newer = make_seal("/store/a", {}, "r", "s")
-    assert json.loads(newer.text())["format"] == 1
-    assert read_seal("/store/a", newer.text()).digest == newer.digest != seal.digest
-
-
-def test_a_seal_of_a_newer_rlft_is_not_a_damaged_one():
-    with pytest.raises(FormatVersionError, match="/store/a: made by a newer rlft: a seal"):
-        read_seal("/store/a", '{"format": 2}')
-    with pytest.raises(DamagedError):
-        read_seal("/store/a", '{"format": 1}')
 
 
 def test_a_change_of_a_format_is_noticed_here():

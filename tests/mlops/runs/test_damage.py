@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import shutil
 from types import SimpleNamespace
 
 import pytest
 
 from mlops.home.folder import Home
+from mlops.ids import AUDIT
 from mlops.runs import resuming as damage
+from mlops.runs.store import RunStore
 from rlft.errors import DamagedError
-from rlft.seals import make_seal, seal_place
+from tests.mlops.made import make_run, put
 
 
 def artifact(name):
@@ -92,36 +94,20 @@ def test_an_error_names_the_run_that_met_it_and_not_the_one_that_stored_it(forgo
     assert (unknown.value.run, unknown.value.step) == ("another", "another_step")
 
 
-def test_what_is_damaged_is_told_by_step(tmp_path, monkeypatch):
-    """Of six results one is whole, one is on another store, and four are damaged in four ways."""
-    home, steps = Home(tmp_path), []
-    store = tmp_path / "zenml" / "local_stores" / "store"
-
-    def stored(name, *, sealed=True):
-        place = store / name
-        place.mkdir(parents=True)
-        (place / "report.json").write_bytes(b"{}")
-        given = {}
-        if sealed:
-            seal = make_seal(str(place), {"report.json": b"{}"}, "first", name)
-            file = Path(seal_place(str(store), str(place)))
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(seal.text())
-            given["seal"] = seal.digest
-        result = SimpleNamespace(uri=str(place), run_metadata=given)
-        steps.append(SimpleNamespace(name=name, outputs={"report": [result]}))
-        return place
-
-    stored("whole"), stored("old", sealed=False)
-    (stored("changed") / "report.json").write_bytes(b"[]")
-    (stored("lost") / "report.json").unlink()
-    Path(seal_place(str(store), str(stored("seal")))).unlink()
-    (gone := stored("gone", sealed=False) / "report.json").unlink()
-    gone.parent.rmdir()
-    other = SimpleNamespace(uri="s3://bucket/away", run_metadata={"seal": "0"})
-    steps.append(SimpleNamespace(name="away", outputs={"report": [other]}))
-    monkeypatch.setattr(damage, "_steps", lambda _: steps)
+def test_what_is_damaged_is_told_by_step(tmp_path):
+    """Of four results one is whole, and three are damaged in three ways."""
+    home = Home(tmp_path)
+    run = RunStore(home).start(make_run("1", "a b"), "a b")
+    places = {}
+    for name in ("whole", "changed", "lost", "gone"):
+        put(run, AUDIT, name, b"{}")
+        places[name] = home.root / "artifacts" / "a b" / AUDIT.step_id(name) / AUDIT.output
+    assert damage.damages_of(home, RUN) == {}
+    (places["changed"] / AUDIT.file).write_bytes(b"[]")
+    (places["lost"] / AUDIT.file).unlink()
+    shutil.rmtree(places["gone"])
     found = damage.damages_of(home, RUN)
-    assert found.keys() == {"changed", "lost", "seal", "gone"}
+    assert found.keys() == {f"{AUDIT.step}_{name}" for name in ("changed", "lost", "gone")}
     assert {each.run for each in found.values()} == {"a b"}
-    assert found["changed"].where == str(store / "changed" / "report.json")
+    assert found[f"{AUDIT.step}_changed"].where == str(places["changed"] / AUDIT.file)
+    assert damage.damages_of(Home(tmp_path / "other"), RUN) == {}
