@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 
 import pytest
 from huggingface_hub import ModelCard
@@ -220,40 +215,6 @@ def test_the_registered_version_tells_what_it_is(finished):
     assert set(evaluation) == {"base", "warm_start", "trained", "constant"}
 
 
-def test_the_ui_answers_on_loopback(finished):
-    home, _ = finished
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.e2e.driver", "-", "ui", "--port", str(port)],
-        cwd=home.folder,
-        env=home.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        page = _fetch(f"http://127.0.0.1:{port}/", process)
-    finally:
-        process.terminate()  # and MLflow's server with it
-        process.wait(timeout=30)
-    assert "MLflow" in page
-
-
-def _fetch(address: str, process: subprocess.Popen[bytes]) -> str:
-    """The page, once the server answers."""
-    deadline = time.monotonic() + 90
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=5) as page:
-                return page.read().decode()
-        except OSError:
-            assert process.poll() is None, process.stdout.read()
-            assert time.monotonic() < deadline, "the server did not answer"
-            time.sleep(0.5)
-
-
 def test_doctor_finds_nothing_broken_here(finished):
     home, _ = finished
     result = home.rlft("doctor")
@@ -262,7 +223,7 @@ def test_doctor_finds_nothing_broken_here(finished):
 
 
 @pytest.mark.slow
-def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(make_home):
+def test_an_edited_reward_scores_again_and_samples_nothing(make_home):
     home = make_home("caching")
     source = (
         "import rlft\n\n"
@@ -277,11 +238,6 @@ def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(mak
     arguments += ["--set", "controls=[]", "--set", "policy.keep.last=5"]
     first = home.rlft(*arguments)
     assert first.code == 0, first.output
-    again = home.rlft(*arguments)
-    assert again.code == 0, again.output
-    statuses = {name: step["status"] for name, step in home.steps(again.summary["pipeline_run_id"]).items()}
-    worked = {name for name, status in statuses.items() if status != "cached"}
-    assert worked == {"ingest_tasks", "initialize_policy", "register_policy", "write_report"}
     # the new reward pays every answer half: same rollouts, new scores
     environment.write_text(source.replace("== ground_truth)}", "== ground_truth) / 2 + 0.5}"))
     edited = home.rlft(*arguments, "--set", "reward.audit=false", "--set", "reward.full=1.0")

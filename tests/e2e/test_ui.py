@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import Home, free_port
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+pytestmark = pytest.mark.timeout(1200)
 
 TRACK = """
 from mlops.home.folder import find_home

@@ -22,7 +22,7 @@ from tests.factories import make_rollout, make_training
 from tests.rlft.attention.models import VOCABULARY, add_lora, make_model, policy_of
 from tests.rlft.distributed.together import run_together
 
-STEPS = 10
+STEPS = 4
 LENGTHS = ((1, 9, 4, 4), (6, 2), (5, 5, 3))  # completions of three tasks: of four workers one has no rollout
 
 
