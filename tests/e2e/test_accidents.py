@@ -93,12 +93,17 @@ def test_an_audit_that_fails_stops_the_run_before_training(make_home):
         "import rlft\n\nclass Generous(rlft.BaseEnv):\n"
         "    async def compute_reward(self, completion, ground_truth):\n        return {'kind': 1.0}\n"
     )
-    result = home.rlft("run", str(TINY), "--set", "environment.name=generous.py:Generous")
+    result = home.rlft("run", str(TINY), "--set", "environment.name=generous.py:Generous", "--name", "too kind")
     assert result.code == 2
     assert "the reward pays wrong answers" in result.output
     assert "Traceback" not in result.output
     assert result.summary["status"] == "failed"
     assert result.summary["rounds"] == 0
+    found = home.query("""
+version = client.get_model_version("tiny", "too kind")
+print(json.dumps([version.stage, [tag.name for tag in version.tags], dict(version.run_metadata)["status"]]))
+""")
+    assert found == ["archived", ["outcome=failed"], "failed"]
 
 
 def test_a_model_that_does_not_load_is_named(make_home):

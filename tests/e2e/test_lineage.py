@@ -176,21 +176,6 @@ def test_a_name_that_exists_is_refused_with_a_sentence(named):
     assert "`rlft resume first` goes on" in said
 
 
-def test_a_run_that_fails_leaves_an_archived_version(make_home):
-    home = make_home("generous")
-    (home.folder / "generous.py").write_text(
-        "import rlft\n\nclass Generous(rlft.BaseEnv):\n"
-        "    async def compute_reward(self, completion, ground_truth):\n        return {'kind': 1.0}\n"
-    )
-    result = home.rlft("run", str(TINY), "--set", "environment.name=generous.py:Generous", "--name", "too kind")
-    assert result.code == 2, result.output
-    found = home.query("""
-version = client.get_model_version("tiny", "too kind")
-print(json.dumps([version.stage, [tag.name for tag in version.tags], dict(version.run_metadata)["status"]]))
-""")
-    assert found == ["archived", ["outcome=failed"], "failed"]
-
-
 def test_zenml_itself_finds_telemetry_switched_off(named):
     home, _ = named
     config = home.folder / ".rlft" / "zenml" / "config.yaml"
