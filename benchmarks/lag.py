@@ -39,7 +39,6 @@ from rich.console import Console
 from benchmarks.machine import describe
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home
-from mlops.ids import AS_STORED
 from rlft.cores import cores_here
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.types import Trajectory
@@ -127,7 +126,7 @@ def wall_of_rounds(home: Path) -> float:
     with closing(sqlite3.connect(ZENML.file(Home(home / ".rlft")))) as database:
         (began,) = database.execute("SELECT start_time FROM step_run WHERE name = 'generate_rollouts_r000'").fetchone()
         (ended,) = database.execute("SELECT max(end_time) FROM step_run WHERE name LIKE 'train_grpo_r%'").fetchone()
-    return (datetime.strptime(ended, AS_STORED) - datetime.strptime(began, AS_STORED)).total_seconds()
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
 
 
 def overlap(folder: Path, turns: int) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from cli.guard import guarded
 from cli.options import DryRun, ResultAsJson, Verbose, Yes
 from cli.removing import removable_runs, remove
 from mlops.home.folder import find_home
-from mlops.runs.removing import chosen_runs
+from mlops.runs.listing import ListedRun
 from rlft.errors import RlftError
 from rlft.terminal import console
 
@@ -44,6 +45,16 @@ def prune(
         age = None if older_than is None else read_age(older_than)
         asked = chosen_runs(removable_runs(home), keep_last=keep_last, older_than=age)
         remove(home, asked, console, resumable_too=failed, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def chosen_runs(runs: Sequence[ListedRun], *, keep_last: int | None, older_than: timedelta | None) -> list[ListedRun]:
+    """Return the runs that are neither among the newest `keep_last` nor younger than `older_than`; `None` is no rule.
+
+    `runs` come with the newest first.
+    """
+    now = datetime.now(UTC)
+    old = runs if keep_last is None else runs[keep_last:]
+    return [run for run in old if older_than is None or now - run.began > older_than]
 
 
 def read_age(text: str) -> timedelta:

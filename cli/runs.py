@@ -13,7 +13,7 @@ from rich.table import Table
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.home.folder import Home, find_home
-from mlops.runs.listing import ListedRun, Listing, list_runs, to_json
+from mlops.runs.listing import ListedRun, Listing, list_runs
 from rlft.terminal import Terminal, console, errors, styled
 from rlft.visible import visible
 
@@ -38,7 +38,7 @@ def runs(
         for problem in (*listing.problems, *listing.damaged):
             errors.print(styled("warning", "yellow"), problem)
         if as_json:
-            console.write_json(to_json(listing))
+            console.write_json([run.as_json() for run in listing.runs])
         else:
             show_runs(console, listing.runs, limit, stack)
 

@@ -8,7 +8,7 @@ from typing import Any
 from mlops.home.databases import MLFLOW, ZENML, check_home
 from mlops.home.folder import Home
 from mlops.registry.logged_model import damaged_versions
-from mlops.runs.store import verify_artifacts
+from mlops.runs.store import RunStore
 from rlft.errors import FormatVersionError, RlftError
 from rlft.terminal import Terminal, styled
 
@@ -20,13 +20,17 @@ def verify_stored(home: Home) -> dict[str, Any]:
     (`fix`). Raises StorageError if ZenML's database cannot be read.
     """
     check_home(home, [ZENML])
-    found = verify_artifacts(home)
-    problems: list[RlftError] = [*found.damages]
+    store, problems, seen = RunStore(home), list[RlftError](), set[str]()
+    for run in reversed(store.runs()):
+        for step, artifact in run.artifacts():
+            if artifact["place"] not in seen:  # one that several runs share counts for the oldest of them
+                seen.add(artifact["place"])
+                problems += run.damages(artifact, step)
     if MLFLOW.file(home).is_file():
         problems += damaged_versions(home.tracking_uri)
     told = [_told(each) for each in problems if not isinstance(each, FormatVersionError)]
     others = [_told(each) for each in problems if isinstance(each, FormatVersionError)]
-    return {"artifacts": found.artifacts, "damages": told, "others": others, "problems": found.problems}
+    return {"artifacts": len(seen), "damages": told, "others": others, "problems": store.problems}
 
 
 def _told(error: RlftError) -> dict[str, str]:

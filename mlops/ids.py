@@ -23,8 +23,7 @@ PARENT_TAG = "mlflow.parentRunId"  # of an MLflow run, with the id of the one th
 SWEEP_TAG = "rlft.sweep"  # of the MLflow run of a sweep
 # When the results of steps that were made again have expired: a mark, as no clock says it.
 MADE_AGAIN = datetime(2000, 1, 1)
-AS_STORED = "%Y-%m-%d %H:%M:%S.%f"  # how ZenML's database has times
-_RESUMED, _AGAIN = "-resumed-", "-again"
+_RESUMED = "-resumed-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,5 +114,5 @@ def name_of_first(name: str) -> str:
 
 
 def is_name_of_attempt(name: str) -> bool:
-    """Return whether a name looks like one that `resumed_name` has made, or an earlier rlft for a run begun anew."""
-    return name.endswith(_AGAIN) or _RESUMED in name
+    """Return whether a name looks like one that `resumed_name` has made."""
+    return _RESUMED in name

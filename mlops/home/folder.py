@@ -29,9 +29,9 @@ _HALF = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")  # what a kill may 
 _DEMO = {"demo.json", "demo.json.partial"}  # what `make demo` puts into a home
 # All that rlft and the databases' own journals put there.
 _CONTENTS = {
-    _GITIGNORE, LOCK, "aliases.lock", "backups", "before-move", "checkpoints", "damaged", "judges", "logs",
+    _GITIGNORE, LOCK, "aliases.lock", "checkpoints", "judges", "logs",
     "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", NOTE, REMOVING,
-    "removing.json", "removing.json.lock", "runs", SCHEDULES, "scratch", "serve-engine", "zenml",
+    "runs", SCHEDULES, "scratch", "serve-engine", "zenml",
 }  # fmt: skip
 
 

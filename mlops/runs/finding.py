@@ -42,7 +42,8 @@ def find_run(name: str) -> PipelineRunResponse:
     try:
         return Client().get_pipeline_run(name)
     except (KeyError, ValueError) as cause:
-        names = list(dict.fromkeys(name_of_first(run.name) for run in recent_runs(1000)))
+        recent = Client().list_pipeline_runs(pipeline=PIPELINE, sort_by="desc:created", size=1000)
+        names = list(dict.fromkeys(name_of_first(run.name) for run in recent))
         # A sweep has no run in ZenML. Those of the home are known, and of a stack's own MLflow none.
         raise unknown_run(name, names, sweeps=sweeps_of(list_runs(find_home()).runs)) from cause
 
@@ -50,11 +51,6 @@ def find_run(name: str) -> PipelineRunResponse:
 def pipeline_of(run: PipelineRunResponse) -> str:
     """Return the name of the pipeline that a run is of."""
     return PIPELINE if run.pipeline is None else run.pipeline.name
-
-
-def recent_runs(count: int) -> list[PipelineRunResponse]:
-    """Return the newest runs, newest first."""
-    return list(Client().list_pipeline_runs(pipeline=PIPELINE, sort_by="desc:created", size=count))
 
 
 def root_run(run: PipelineRunResponse) -> PipelineRunResponse:
@@ -66,22 +62,16 @@ def root_run(run: PipelineRunResponse) -> PipelineRunResponse:
 
 def name_of(run: PipelineRunResponse) -> str:
     """Return the name that a person calls the run, which all attempts at it share."""
-    # A run that was started before there were labels: ZenML's name of it, without what a resume adds.
     return labels_of((run.config.parameters or {}).get("labels"), name_of_first(run.name)).name
 
 
 def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
     """Return all attempts at a run, newest first: what it resumes, what resumes it, and itself.
 
-    They share a tag. Runs that were started before runs had tags are looked for among the newest 1000.
+    They share a tag.
     """
-    found = list(
-        Client().list_pipeline_runs(tags=f"equals:{RUN_TAG}={name_of(run)}", sort_by="desc:created", size=1000)
-    )
-    if any(other.id == run.id for other in found):
-        return found
-    root = root_run(run).id
-    return [other for other in recent_runs(1000) if other.id == root or root_run(other).id == root] or [run]
+    tag = f"equals:{RUN_TAG}={name_of(run)}"
+    return list(Client().list_pipeline_runs(tags=tag, sort_by="desc:created", size=1000)) or [run]
 
 
 def later_attempt(run: PipelineRunResponse) -> PipelineRunResponse | None:
@@ -160,10 +150,9 @@ def end_run(home: Home, name: str, *, completed: bool) -> None:
 def resumable_attempt(home: Home, run: PipelineRunResponse, *, finished: bool = False) -> PipelineRunResponse:
     """Return the attempt at a run with the most finished steps, and mark those that were killed as failed.
 
-    It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. One
-    that an earlier rlft began anew, since weights were missing, leaves those before it behind. Raises RlftError if an
-    attempt still goes on, has finished (unless `finished` is taken, too), or was made by an rlft whose formats are not
-    read, and for an evaluation or a replay.
+    It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. Raises
+    RlftError if an attempt still goes on, has finished (unless `finished` is taken, too), or was made by an rlft whose
+    formats are not read, and for an evaluation or a replay.
     """
     if (kind := pipeline_of(run)) in OTHERS:
         anew = " (--no-cache makes it anew)" if kind == EVALUATE else ""
@@ -173,8 +162,6 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, finished: bool = 
             fix=f"give its `rlft {kind}` command again: what is done is in the cache{anew}",
         )
     attempts = attempts_of(run)
-    newest = root_run(attempts[0]).id
-    attempts = [attempt for attempt in attempts if root_run(attempt).id == newest]
     for attempt in attempts:
         if attempt.status == ExecutionStatus.COMPLETED and not finished:
             raise RlftError(

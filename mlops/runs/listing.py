@@ -344,11 +344,6 @@ def sweeps_of(runs: list[ListedRun]) -> dict[str, SweptRuns]:
     return found
 
 
-def to_json(listing: Listing) -> list[dict[str, Any]]:
-    """Return the runs as JSON."""
-    return json.loads(json.dumps([run.as_json() for run in listing.runs]))
-
-
 Read = TypeVar("Read")
 
 

@@ -96,8 +96,7 @@ def _place(run: LocalRun, uri: str) -> str:
 
 
 def _time(when: datetime | None) -> str | None:
-    """ZenML's times are in UTC, some without a zone."""
-    return when and when.replace(tzinfo=UTC).isoformat()
+    return when and utc(when).isoformat()
 
 
 BEAT_SECONDS = 20.0
@@ -139,7 +138,7 @@ def silent_seconds(run: Any) -> float:
     client = Client()
     seen = client.get_pipeline_run(run.id, hydrate=False)
     # A server tells whole seconds, so that a sign of this second would be of the future.
-    return max((_now(client.zen_store) - _aware(seen.updated)).total_seconds(), 0.0)
+    return max((_now(client.zen_store) - utc(seen.updated)).total_seconds(), 0.0)
 
 
 def _now(store: Any) -> datetime:
@@ -151,11 +150,11 @@ def _now(store: Any) -> datetime:
     if not store.url.startswith(("http://", "https://")):
         return here
     answer = store.session.get(f"{store.url.rstrip('/')}/health", timeout=_ANSWER_SECONDS)
-    return _aware(parsedate_to_datetime(answer.headers["Date"])) if "Date" in answer.headers else here
+    return utc(parsedate_to_datetime(answer.headers["Date"])) if "Date" in answer.headers else here
 
 
-def _aware(when: datetime) -> datetime:
-    """ZenML's times are in UTC, some without a zone."""
+def utc(when: datetime) -> datetime:
+    """Return a time of ZenML's with its zone: they are in UTC, some without one."""
     return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
 
 

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,16 +52,6 @@ class Plan:
     artifacts: dict[Any, str] = field(default_factory=dict)
     mlflow_runs: dict[str, str] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
-
-
-def chosen_runs(runs: Sequence[ListedRun], *, keep_last: int | None, older_than: timedelta | None) -> list[ListedRun]:
-    """Return the runs that are neither among the newest `keep_last` nor younger than `older_than`; `None` is no rule.
-
-    `runs` come with the newest first.
-    """
-    now = datetime.now(UTC)
-    old = runs if keep_last is None else runs[keep_last:]
-    return [run for run in old if older_than is None or now - run.began > older_than]
 
 
 def why_kept(run: ListedRun, *, resumable_too: bool) -> str | None:

@@ -25,6 +25,7 @@ from mlops.ids import OTHERS, PIPELINE, Stored
 from mlops.registry.client import RegistryClient
 from mlops.runs.finding import UNFINISHED, attempts_of, find_run, is_alive, name_of, pipeline_of
 from mlops.runs.listing import Attempt, ListedRun, Listing, status_of
+from mlops.runs.noting import utc
 from mlops.summary.file import SUMMARY_ARTIFACT, read_summary, summary_of_text
 from mlops.summary.replays import read_replay
 from mlops.summary.result import EARLIER_GPU_HOURS, GPU_HOURS
@@ -232,8 +233,8 @@ def _listed(home: Home, name: str, runs: list[Any], stack: str, problems: list[s
 
 
 def _attempt(home: Home, run: Any, problems: list[str]) -> Attempt:
-    began = _utc(run.start_time or run.created)
-    seconds = (_utc(run.end_time) - began).total_seconds() if run.end_time else 0.0
+    began = utc(run.start_time or run.created)
+    seconds = (utc(run.end_time) - began).total_seconds() if run.end_time else 0.0
     summary = _summary(home, run, problems)
     if summary and summary.seconds.total:
         seconds = summary.seconds.total
@@ -275,8 +276,3 @@ def _registered(
     named = {(newest.name, str(each.version)) for each in found} if newest else set()
     own = tuple(sorted(alias for alias, of in aliases.items() if newest and (newest.name, str(of)) in named))
     return version, own, sum(spent) if spent else None
-
-
-def _utc(when: datetime) -> datetime:
-    """ZenML's times are in UTC, some without a zone."""
-    return when.replace(tzinfo=UTC) if when.tzinfo is None else when

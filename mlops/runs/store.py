@@ -291,28 +291,3 @@ def parse_output(stored: Stored, content: bytes) -> Any:
 
             return storage.report_of(content, AuditReport)
     raise ValueError(f"{stored.output} is read through ZenML alone")
-
-
-@dataclass
-class Verified:
-    """What was found: how many artifacts were read, and what is damaged; `problems` are runs that cannot be read."""
-
-    artifacts: int = 0
-    damages: list[DamagedError] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-
-def verify_artifacts(home: Home) -> Verified:
-    """Read every artifact of the runs of a home, and compare its files with their hashes.
-
-    One that several runs share, through the cache, is read once, for the oldest of them.
-    """
-    found, seen, store = Verified(), set[str](), RunStore(home)
-    for run in reversed(store.runs()):
-        for step, artifact in run.artifacts():
-            if artifact["place"] not in seen:
-                seen.add(artifact["place"])
-                found.artifacts += 1
-                found.damages += run.damages(artifact, step)
-    found.problems = store.problems
-    return found

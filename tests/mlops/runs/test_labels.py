@@ -51,7 +51,7 @@ def test_a_run_of_before_has_its_name_alone():
 
 @pytest.mark.parametrize(
     "name",
-    ["", "a/b", "a:b", " a", "a\x1b[31m", "-x", "{date}", "12", "production", "a-again", "a-resumed-1", "x" * 201, ID],
+    ["", "a/b", "a:b", " a", "a\x1b[31m", "-x", "{date}", "12", "production", "a-resumed-1", "x" * 201, ID],
 )
 def test_names_that_cannot_be_found_again_are_refused(name):
     with pytest.raises(RlftError) as refused:

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cli.prune import read_age
+from cli.prune import chosen_runs, read_age
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home
 from mlops.runs.listing import Attempt, ListedRun, find_listed
-from mlops.runs.removing import chosen_runs, freed_bytes, why_kept, within
+from mlops.runs.removing import freed_bytes, why_kept, within
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
 

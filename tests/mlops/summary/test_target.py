@@ -79,7 +79,7 @@ def test_a_place_where_nothing_can_be_written(rlft, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "name", [".rlft/zenml/config.yaml", ".rlft/runs/s.json", ".rlft/mlflow.db-journal", ".rlft/removing.json", ".rlft"]
+    "name", [".rlft/zenml/config.yaml", ".rlft/runs/s.json", ".rlft/mlflow.db-journal", ".rlft/removing.lock", ".rlft"]
 )
 def test_what_rlft_keeps_in_its_home_is_not_to_be_written_over(rlft, tmp_path, name):
     assert "holds the runs, and rlft may need this name there" in rlft(name)
