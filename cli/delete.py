@@ -8,8 +8,9 @@ import typer
 
 from cli.guard import guarded
 from cli.options import DryRun, ResultAsJson, Verbose, Yes
-from cli.removing import find_one, removable_runs, remove
+from cli.removing import removable_runs, remove
 from mlops.home.folder import find_home
+from mlops.runs.listing import find_local
 from rlft.terminal import console
 
 
@@ -27,5 +28,6 @@ def delete(
     with guarded(verbose, None):
         home = find_home()
         there = removable_runs(home)
-        asked = {run.name: run for run in (find_one(there, name) for name in runs)}
-        remove(home, list(asked.values()), console, resumable_too=True, dry_run=dry_run, yes=yes, as_json=as_json)
+        asked = {find_local(home, name).name for name in runs}
+        named = [run for run in there if run.name in asked]
+        remove(home, named, console, resumable_too=True, dry_run=dry_run, yes=yes, as_json=as_json)

@@ -10,8 +10,7 @@ from typing import Any
 
 from mlops.home.folder import Home
 from mlops.ids import PIPELINE
-from mlops.runs.settings import stored_config
-from mlops.runs.store import LocalRun, RunStore
+from mlops.runs.store import LocalRun, RunStore, stored_config
 from mlops.summary.file import read_summary
 from rlft.config import Config
 from rlft.errors import RlftError

@@ -125,13 +125,3 @@ def removable_runs(home: Home) -> list[ListedRun]:
     if listing.problems:
         raise RlftError("; ".join(listing.problems), fix="nothing is removed until both databases can be read")
     return listing.runs
-
-
-def find_one(runs: list[ListedRun], asked: str) -> ListedRun:
-    """Return the run that a name or id means. Raises RlftError if there is none or several."""
-    from mlops.runs.listing import find_listed, sweeps_of, unknown_run
-
-    found = find_listed(runs, asked)
-    if len(found) != 1:
-        raise unknown_run(asked, [run.name for run in runs], [run.name for run in found], sweeps_of(runs))
-    return found[0]

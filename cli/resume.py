@@ -17,7 +17,7 @@ from cli.result import finish, run_id_of
 from cli.start import check_kept, say_start
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
-from mlops.runs.listing import find_listed, list_runs, sweeps_of, unknown_run
+from mlops.runs.listing import find_local
 from rlft.config import Config
 from rlft.errors import EnvironmentSetupError, NotReadyError, RlftError
 from rlft.readiness.distributed import check_cluster, check_machine
@@ -123,19 +123,13 @@ def begin_alone(replay: Callable[..., Any], name: str, **options: Any) -> Any:
 def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> str | None:
     """Hold the name of a run of this home before the imports that take seconds, in which `rlft prune` could remove it.
 
-    Returns the name; `None` if the run is on a stack, or if it is not clear which is meant. Raises RlftError if the
-    home has no such run.
+    Returns the name; `None` if the run is on a stack. Raises RlftError if the home has no such run, or several.
     """
     if stack is not None:
         return None
-    listing = list_runs(home)
-    found = find_listed(listing.runs, asked)
-    if not found and not listing.problems:
-        raise unknown_run(asked, [run.name for run in listing.runs], sweeps=sweeps_of(listing.runs))
-    if len(found) != 1:
-        return None
-    held.enter_context(claimed(home, found[0].name, stack))
-    return found[0].name
+    name = find_local(home, asked).name
+    held.enter_context(claimed(home, name, stack))
+    return name
 
 
 def _code_now(config: Config, stack: str | None) -> dict[str, str]:

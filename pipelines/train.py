@@ -19,8 +19,8 @@ from mlops.record.run import Record, open_record
 from mlops.registry.noted_tasks import note_tasks
 from mlops.runs.labels import labels_of
 from mlops.runs.resuming import naming_damage
-from mlops.runs.settings import stored_config
 from mlops.runs.starting import registry_name
+from mlops.runs.store import stored_config
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.summary.sections import AlarmSection, Baseline, DynamicSampling, Ledger
 from mlops.tracking.address import tracking_address
@@ -103,7 +103,7 @@ STEPS = [
 def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | None = None, anew: bool = False) -> None:
     """Run one experiment from tasks to registry.
 
-    `config` is a `rlft.config.Config` as `mlops.runs.settings` stores it, `tracking_uri` an address of MLflow or
+    `config` is a `rlft.config.Config` as `mlops.runs.store` stores it, `tracking_uri` an address of MLflow or
     `home`, `labels` the `mlops.runs.labels.Labels` that the run was started with. `anew` says that a run which is over
     is decided on once more (`pipelines.promotion_plan`).
     """

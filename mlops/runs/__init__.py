@@ -1,9 +1,8 @@
 """A run: its name and note, its code, how it is found, started, resumed and removed, and what it has stored.
 
 - `starting`: what a run is started and resumed with
-- `settings`: its config, as it is stored with it
 - `finding`: finding, ending and choosing runs in ZenML
-- `store`: the folder of each run of a home, and the hashes of its artifacts
+- `store`: the folder of each run of a home, the hashes of its artifacts, and its config as it is stored
 - `noting`: what a run notes while it goes on: artifacts, signs of life, and what became of its model
 - `listing`: the runs of a home, read without ZenML; what is said of a name that means none of them
 - `shared`: a run, and the runs of everybody, as ZenML's and MLflow's clients tell them

@@ -26,8 +26,7 @@ from mlops.registry.names import REGISTRATION
 from mlops.runs.labels import labels_of
 from mlops.runs.listing import list_runs, sweeps_of, unknown_run
 from mlops.runs.noting import SILENT_SECONDS, close_model_version, note_artifacts, silent_seconds
-from mlops.runs.settings import stored_config
-from mlops.runs.store import RunStore
+from mlops.runs.store import RunStore, stored_config
 from mlops.summary.file import end_summary, read_summary
 from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME

@@ -45,11 +45,6 @@ class Attempt:
     summary: Summary | None
     pipeline: str = PIPELINE
 
-    @property
-    def key(self) -> str:
-        """The id as ZenML's database has it."""
-        return self.id.replace("-", "")
-
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
@@ -127,15 +122,6 @@ class ListedRun:
         }
 
 
-def find_listed(runs: list[ListedRun], asked: str) -> list[ListedRun]:
-    """Return the runs that a name, an id of an attempt, or the beginning of either means; an exact name comes first."""
-    exact = [
-        run for run in runs if asked in (run.name, *(name for a in run.attempts for name in (a.id, a.key, a.name)))
-    ]
-    begins = [run for run in runs if any(n.startswith(asked) for a in run.attempts for n in (run.name, a.id, a.name))]
-    return exact or begins
-
-
 _NAMED = 5  # a message names at most so many
 _COMPARED = 20  # `rlft compare` takes at most so many
 
@@ -181,6 +167,20 @@ def _is_sweep(asked: str, swept: SweptRuns) -> RlftError:
     else:
         fix += "; `rlft runs` lists them" if count > 1 else ""
     return RlftError(what, where="RUN", fix=fix)
+
+
+def find_local(home: Home, asked: str) -> LocalRun:
+    """Return the run of a home that a name, an id of an attempt, or the beginning of either means.
+
+    Raises RlftError if there is none or several.
+    """
+    store = RunStore(home)
+    if len(found := store.matching(asked)) == 1:
+        return found[0]
+    if store.problems and not found:
+        raise RlftError("; ".join(store.problems), where="RUN")
+    names = [run.name for run in store.runs()]
+    raise unknown_run(asked, names, [run.name for run in found], sweeps_of(list_runs(home).runs))
 
 
 VERSIONS = "versions.registry.json"

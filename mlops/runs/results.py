@@ -27,9 +27,8 @@ from mlops.ids import (
     round_name,
     validation_name,
 )
-from mlops.runs.listing import list_runs, sweeps_of, unknown_run
-from mlops.runs.settings import stored_config, stored_settings
-from mlops.runs.store import LocalRun, RunStore
+from mlops.runs.listing import find_local
+from mlops.runs.store import LocalRun, stored_config, stored_settings
 from mlops.summary.sections import Difference
 from rlft.config import Config
 from rlft.diagnosis import History
@@ -158,11 +157,7 @@ def open_run(home: Home, asked: str, stack: str | None) -> Run:
 
         connect(home, stack)
         return SharedRun(home, find_run(asked))
-    store = RunStore(home)
-    if len(found := store.matching(asked)) == 1:
-        return found[0]
-    names = [run.name for run in store.runs()]
-    raise unknown_run(asked, names, [run.name for run in found], sweeps_of(list_runs(home).runs))
+    return find_local(home, asked)
 
 
 def refuse_others(run: Run, way_on: str) -> None:

@@ -103,7 +103,7 @@ class SharedRun:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Its settings, as `mlops.runs.settings` stores them; empty if it has none."""
+        """Its settings, as `mlops.runs.store` stores them; empty if it has none."""
         return self.parameters.get("config") or {}
 
     @cached_property

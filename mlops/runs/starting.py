@@ -17,7 +17,7 @@ from zenml.utils.tag_utils import Tag
 from mlops.ids import EXPERIMENT_TAG, REPLAY_TAG, RUN_TAG, name_of_first, next_resumed_name, resumed_name
 from mlops.runs.finding import attempts_of
 from mlops.runs.labels import Labels, labels_of
-from mlops.runs.settings import as_parameter, stored_config
+from mlops.runs.store import as_parameter, stored_config
 from mlops.stacks.image import image_settings
 from mlops.tracking.address import HOME
 from rlft.config import Config

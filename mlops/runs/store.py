@@ -9,8 +9,9 @@ Each run has a folder, `runs/NAME/`, that is written as the run goes, every file
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,10 +23,12 @@ from mlops.ids import AUDIT, EVALUATION, REWARDS, ROLLOUTS, TASKS, TRAIN_REPORT,
 from mlops.summary.file import read_summary
 from mlops.summary.replays import read_replay
 from mlops.summary.summary import Summary
+from rlft.config import Config
+from rlft.config.file import apply_override, check_config
 from rlft.config.yaml_text import read_yaml, write_yaml
-from rlft.errors import DamagedError, FormatVersionError, RlftError
+from rlft.errors import ConfigError, DamagedError, FormatVersionError, RlftError
 from rlft.files import write_file
-from rlft.formats import KEY, RUN
+from rlft.formats import CONFIG, KEY, RUN
 from rlft.seals import Seal
 
 RUN_FILE, CONFIG_FILE, ARTIFACTS_FILE, SWEEP_FILE = "run.json", "config.yaml", "artifacts.json", "sweep.json"
@@ -76,7 +79,7 @@ class LocalRun:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """Its settings, as `mlops.runs.settings` stores them; empty if it has none."""
+        """Its settings, as `as_parameter` makes them; empty if it has none."""
         file = self.folder / CONFIG_FILE
         try:
             return read_yaml(file.read_text(encoding="utf-8")) or {}
@@ -291,3 +294,39 @@ def parse_output(stored: Stored, content: bytes) -> Any:
 
             return storage.report_of(content, AuditReport)
     raise ValueError(f"{stored.output} is read through ZenML alone")
+
+
+def as_parameter(config: Config) -> dict[str, Any]:
+    """Return a config as it is stored with a run."""
+    return {KEY: CONFIG.newest, **config.model_dump(mode="json")}
+
+
+def stored_settings(parameter: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the settings that are stored with the run `where`, as a mapping that an older rlft may have made.
+
+    Raises FormatVersionError for a format that is not read.
+    """
+    settings = copy.deepcopy(dict(parameter))
+    CONFIG.check(settings.pop(KEY, None), where=where)
+    return settings
+
+
+def stored_config(parameter: Mapping[str, Any], where: str, overrides: Sequence[str] = ()) -> Config:
+    """Return the config that is stored with the run `where`, with these changes, such as `promotion.looks=1`.
+
+    Raises FormatVersionError for a format that is not read, and ConfigError if an rlft that had other settings stored
+    it, or for an override.
+    """
+    settings = stored_settings(parameter, where)
+    for override in overrides:
+        apply_override(settings, override)
+    try:
+        return check_config(settings, where=where)
+    except ConfigError as cause:
+        if overrides:
+            raise
+        raise ConfigError(
+            f"this run was begun with an rlft that had other settings: {cause.what}",
+            where=where,
+            fix="use that rlft for it, or begin a new run with `rlft run`",
+        ) from cause

@@ -13,7 +13,7 @@ from typing import Any
 
 from mlops.home.folder import Home
 from mlops.ids import EXPERIMENT_TAG
-from mlops.runs.settings import as_parameter
+from mlops.runs.store import as_parameter
 from mlops.schedules.store import Stored
 from rlft.config import Config
 from rlft.config.file import load_config

@@ -8,8 +8,7 @@ import pytest
 
 from cli.past_work import past_runs
 from mlops.home.folder import Home
-from mlops.runs.settings import as_parameter
-from mlops.runs.store import RunStore
+from mlops.runs.store import RunStore, as_parameter
 from mlops.summary.file import keep_summary
 from mlops.summary.sections import Seconds
 from mlops.summary.summary import Summary

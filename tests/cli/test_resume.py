@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,26 +10,23 @@ import pytest
 from zenml.exceptions import EntityExistsError
 from zenml.zen_stores.sql_zen_store import SqlZenStore
 
-from cli import resume
 from cli.resume import begin_alone, check_place, claim_early, find_damage
 from mlops.home.folder import Home
 from mlops.home.processes import claimed
-from mlops.runs.listing import Attempt, ListedRun, Listing
+from mlops.runs.store import RunStore
 from rlft.config.file import load_config
 from rlft.errors import DamagedError, NotReadyError, RlftError
 from rlft.readiness import distributed
 from tests.e2e.conftest import TINY
-
-RUNS = [
-    ListedRun(name, (Attempt(f"{name}-id", name, "failed", datetime(2026, 11, 1, tzinfo=UTC), 1.0, None),), "failed")
-    for name in ("sums-1", "sums-2", "gcd")
-]
+from tests.mlops.made import make_run
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setattr(resume, "list_runs", lambda home: Listing(RUNS))
-    return Home(tmp_path)
+def home(tmp_path):
+    home = Home(tmp_path)
+    for name in ("sums-1", "sums-2", "gcd"):
+        RunStore(home).start(make_run(f"{name}-id", name), name)
+    return home
 
 
 @pytest.mark.parametrize(
@@ -66,17 +62,18 @@ def test_a_removal_cannot_take_a_run_whose_resume_has_begun(home, asked):
         pass
 
 
-@pytest.mark.parametrize(("asked", "stack"), [("sums", None), ("gcd", "team"), ("unknown", "team")])
-def test_what_is_not_clear_or_lies_on_a_stack_is_left_to_zenml(home, asked, stack):
+@pytest.mark.parametrize(("asked", "stack"), [("gcd", "team"), ("unknown", "team")])
+def test_what_lies_on_a_stack_is_left_to_zenml(home, asked, stack):
     with ExitStack() as held:
         assert claim_early(home, asked, stack, held) is None
         with claimed(home, "gcd", None):
             pass
 
 
-def test_a_run_that_there_is_not_is_refused_at_once(home):
-    with ExitStack() as held, pytest.raises(RlftError, match="no run is called 'unknown'"):
-        claim_early(home, "unknown", None, held)
+@pytest.mark.parametrize(("asked", "said"), [("unknown", "no run is called 'unknown'"), ("sums", "runs begin with")])
+def test_a_run_that_there_is_not_is_refused_at_once(home, asked, said):
+    with ExitStack() as held, pytest.raises(RlftError, match=said):
+        claim_early(home, asked, None, held)
 
 
 def test_of_two_who_resume_at_once_the_second_is_told():

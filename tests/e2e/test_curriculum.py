@@ -49,7 +49,7 @@ from mlops.ids import REWARDS, ROLLOUTS
 from mlops.home.folder import find_home
 from mlops.runs.finding import find_run
 from mlops.runs.shared import SharedRun
-from mlops.runs.settings import stored_config
+from mlops.runs.store import stored_config
 from steps.collect_pass_rates import Sought, kept_rates
 from mlops.runs.results import stored_tasks
 from pipelines.stages import Stages

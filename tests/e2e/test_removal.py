@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home as Folder
 from mlops.home.processes import claimed
-from mlops.runs.listing import find_listed, list_runs
+from mlops.runs.listing import list_runs
 from mlops.runs.results import load_round, open_run
 from tests.e2e.conftest import TINY, Home
 
@@ -33,8 +33,7 @@ def policies(home: Folder) -> list[Path]:
 
 
 def listed(home: Folder, name: str):
-    [found] = find_listed(list_runs(home).runs, name)
-    return found
+    return next(run for run in list_runs(home).runs if run.name == name)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ LOOK = """
 from mlops.ids import REWARDS
 from mlops.home.folder import find_home
 from mlops.runs.store import RunStore
-from mlops.runs.settings import stored_config
+from mlops.runs.store import stored_config
 
 run = RunStore(find_home()).called("{name}")
 config = stored_config(run.config, "{name}")

@@ -19,7 +19,7 @@ from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import roll_back, set_aliases
 from mlops.registry.names import PROMOTE_TAG
 from mlops.runs.finding import last_sign
-from mlops.runs.listing import list_runs, note_versions, noted_versions, sweeps_of, to_json
+from mlops.runs.listing import list_runs, note_versions, noted_versions, sweeps_of
 from mlops.runs.removing import own_files, why_kept
 from mlops.runs.store import RunStore
 from mlops.summary.file import keep_summary
@@ -117,7 +117,7 @@ def test_what_became_of_runs(made):
     assert [run.name for run in runs if run.is_resumable] == ["dead", "killed", "failed", "my cut"]
     assert {run.name: run.again for run in runs if run.again} == {"my cut": "rlft resume 'my cut'"}
     assert next(run for run in runs if run.name == "hard").aliases == ("challenger", "champion")
-    assert json.loads(json.dumps(to_json(list_runs(made.home))))[0]["name"] == "new"
+    assert list_runs(made.home).runs[0].as_json()["name"] == "new"
 
 
 def test_a_replay_that_was_cut_short_is_interrupted_and_names_its_command(made):
@@ -259,7 +259,7 @@ def test_runs_of_a_sweep_name_it(made):
     made.attempt("alone", "completed", 5, status="improved", mlflow_run_id="m3", parent="elsewhere")
     RunStore(made.home).note_sweep("seeds", "s")
     listing = list_runs(made.home)
-    assert [(run["name"], run["sweep"]) for run in to_json(listing)] == [
+    assert [(run["name"], run["sweep"]) for run in (each.as_json() for each in listing.runs)] == [
         ("r1", "seeds"), ("r2", "seeds"), ("alone", None)
     ]  # fmt: skip
     assert sweeps_of(listing.runs) == {"seeds": (["r2", "r1"], ["r2"])}  # r1 has no result

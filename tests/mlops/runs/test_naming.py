@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pytest
 
@@ -13,7 +13,6 @@ from mlops.home.folder import PROJECT, Home
 from mlops.home.processes import NameHeldError, claimed
 from mlops.runs import labels as naming
 from mlops.runs.labels import default_name, hold_free
-from mlops.runs.listing import Attempt, ListedRun, find_listed
 
 HOLDER = """
 import sys, time
@@ -86,10 +85,3 @@ def test_two_that_begin_at_once_get_different_names(tmp_path, mode, began):
                 pass
         other.kill()
     assert hold(home, ["n"]) == ["n"]
-
-
-def test_the_whole_name_means_that_run_and_no_other_that_begins_like_it():
-    names = ["mirror-2026-11-26-2", "mirror-2026-11-26", "mirror-2026-11-26-3"]
-    runs = [ListedRun(n, (Attempt(f"id-{n}", n, "completed", DAY.replace(tzinfo=UTC), 1.0, None),), "x") for n in names]
-    assert [run.name for run in find_listed(runs, "mirror-2026-11-26")] == ["mirror-2026-11-26"]
-    assert [run.name for run in find_listed(runs, "mirror-2026-11-2")] == names

@@ -10,7 +10,7 @@ import pytest
 from cli.prune import chosen_runs, read_age
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home
-from mlops.runs.listing import Attempt, ListedRun, find_listed
+from mlops.runs.listing import Attempt, ListedRun
 from mlops.runs.removing import freed_bytes, why_kept, within
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
@@ -58,14 +58,6 @@ def test_what_is_old(keep_last, older_than, gone):
 )
 def test_what_stays_and_why(listed, resumable_too, said):
     assert why_kept(listed, resumable_too=resumable_too) == said
-
-
-def test_a_name_goes_before_a_beginning():
-    runs = [run("a-1"), run("a-12"), run("b")]
-    assert [each.name for each in find_listed(runs, "a-1")] == ["a-1"]
-    assert [each.name for each in find_listed(runs, "a-")] == ["a-1", "a-12"]
-    assert [each.name for each in find_listed(runs, "b-i")] == ["b"]  # by an id
-    assert find_listed(runs, "c") == []
 
 
 @pytest.mark.parametrize(("text", "hours"), [("12h", 12), ("30d", 720), ("8w", 1344), ("0d", 0)])
