@@ -19,8 +19,6 @@ from typing import Any
 RLFT_FOLDER = Path(__file__).resolve().parent
 OWN_PACKAGES = ("rlft", "mlops", "materializers", "steps", "pipelines", "cli")
 """What is installed with rlft; a user's own package of such a name cannot be imported beside it."""
-PARTIAL = ".partial"
-"""The end of the name of a file that is being written."""
 # What `files_read` does not count as data: code, and the folders of the operating system.
 _CODE = {".py", ".pyc", ".pyi", ".so", ".pth"}
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share", "/usr/local/lib", "/usr/local/share")
@@ -117,7 +115,7 @@ def write_file(path: Path, text: str) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own: whatever stands there under a name that could be guessed is not ours.
-    partial = path.with_name(f".{secrets.token_hex(8)}{PARTIAL}")
+    partial = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         with partial.open("x", encoding="utf-8") as file:
             file.write(text)

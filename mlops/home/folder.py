@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.errors import StorageError
-from rlft.files import PARTIAL, make_private
+from rlft.files import make_private
 
 PROJECT = Path(__file__).resolve().parents[2]
 """The clone, or the folder that a wheel was installed into, which has no requirements."""
@@ -25,14 +24,6 @@ LOCK, NOTE, REMOVING = "stores.lock", "home.json", "removing.lock"
 SCHEDULES, LOGS = "schedules", "logs"  # the folder of schedules, and in it that of what their processes print
 RESULTS = (SCHEDULES, "results")  # where scheduled runs leave their summaries
 _NAME, _GITIGNORE, _VARIABLE = ".rlft", ".gitignore", "RLFT_HOME"
-_HALF = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")  # what a kill may leave of `rlft.files.write_file`
-_DEMO = {"demo.json", "demo.json.partial"}  # what `make demo` puts into a home
-# All that rlft and the databases' own journals put there.
-_CONTENTS = {
-    _GITIGNORE, LOCK, "aliases.lock", "checkpoints", "judges", "logs",
-    "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", NOTE, REMOVING,
-    "runs", SCHEDULES, "scratch", "serve-engine", "zenml",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +66,20 @@ class Home:
         return self.root / "runs" / f"{run_id}.missed.json"
 
     def keeps(self, path: Path) -> bool:
-        """Return whether a path is one that rlft, ZenML or MLflow may use, or one on the way to this folder."""
-        inner = path.relative_to(self.root).parts if path.is_relative_to(self.root) else ()
-        if inner[:-1] == RESULTS:
-            return False
-        return self.root.is_relative_to(path) or len(inner) > 1 or not _CONTENTS.isdisjoint(inner)
+        """Return whether a path is one that rlft, ZenML or MLflow may use, or one on the way to this folder.
+
+        A JSON file right in the folder is somebody else's, and so is the result of a schedule.
+        """
+        if not path.is_relative_to(self.root):
+            return self.root.is_relative_to(path)
+        inner = path.relative_to(self.root).parts
+        return inner[:-1] != RESULTS and (len(inner) != 1 or path.suffix != ".json" or path == self.note)
 
     def make(self) -> None:
         """Make the folder for its owner alone: it holds conversations, models and settings. Raises StorageError.
 
-        The access to a folder that exists is narrowed, unless it is someone else's, or has another name than rlft gives
-        it and holds more than what rlft puts there. A warning says if it stays open to others.
+        The access to a folder that exists is narrowed if it is called `.rlft` or is empty, and is no one else's. A
+        warning says if it stays open to others.
         """
         if "?" in str(self.root):  # SQLite would make a file beside this folder, named by what stands before the mark
             raise StorageError(
@@ -94,7 +88,7 @@ class Home:
                 fix="set RLFT_HOME to a folder whose path has none",
             )
         try:
-            is_ours = self._is_ours()
+            is_ours = self.root.name == _NAME or not self.root.exists() or not any(self.root.iterdir())
             if is_ours:
                 make_private(self.root)
                 ignored = self.root / _GITIGNORE
@@ -102,7 +96,7 @@ class Home:
                     ignored.write_text("*\n")  # a home often lies in a repository, whose commits must not hold it
             found = self.root.stat()
             if found.st_mode & 0o077:
-                why = "cannot be narrowed" if is_ours else "holds more than runs"
+                why = "cannot be narrowed" if is_ours else "was there before"
                 if found.st_uid != os.getuid():
                     why = "is another user's"
                 logger.warning("%s can be read by others, and %s: it is left so", self.root, why)
@@ -110,12 +104,6 @@ class Home:
             raise StorageError(
                 f"this folder cannot be made: {cause}", where=str(self.root), fix="set RLFT_HOME to a folder of yours"
             ) from cause
-
-    def _is_ours(self) -> bool:
-        """Return whether nothing but rlft uses the folder."""
-        if self.root.name == _NAME or not self.root.exists():
-            return True
-        return all(entry.name in _CONTENTS | _DEMO or _HALF.fullmatch(entry.name) for entry in self.root.iterdir())
 
 
 def find_home() -> Home:

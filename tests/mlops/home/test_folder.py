@@ -43,7 +43,7 @@ def test_what_a_home_holds_is_in_no_commit_of_the_repository_that_it_lies_in(tmp
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "notes.txt").write_text("")
     Home(tmp_path / "theirs").make()
-    assert not (tmp_path / "theirs" / ".gitignore").exists()  # it holds more than runs
+    assert not (tmp_path / "theirs" / ".gitignore").exists()  # it was there before
 
 
 def test_a_home_is_never_open_to_others_not_even_for_a_moment(tmp_path, monkeypatch):
@@ -52,8 +52,8 @@ def test_a_home_is_never_open_to_others_not_even_for_a_moment(tmp_path, monkeypa
     assert mode(tmp_path / "new") == 0o700
 
 
-def test_a_wide_home_of_before_is_narrowed(tmp_path):
-    for name, inside in ((".rlft", "notes.txt"), ("elsewhere", "zenml"), ("other", "mlflow.db")):
+def test_a_wide_home_of_before_is_narrowed_and_an_empty_folder(tmp_path):
+    for name, inside in ((".rlft", "notes.txt"), ("elsewhere", "")):
         root = tmp_path / name
         (root / inside).mkdir(parents=True)
         root.chmod(0o755)
@@ -61,44 +61,12 @@ def test_a_wide_home_of_before_is_narrowed(tmp_path):
         assert mode(root) == 0o700
 
 
-@pytest.mark.parametrize("inside", ["stores.lock", "home.json", "removing.lock", "demo.json", "demo.json.partial"])
-def test_every_file_that_rlft_puts_there_is_known(tmp_path, inside):
-    (tmp_path / "zenml").mkdir()
-    (tmp_path / inside).touch()
-    tmp_path.chmod(0o755)
-    Home(tmp_path).make()
-    assert mode(tmp_path) == 0o700
-
-
-@pytest.mark.parametrize(("holds", "narrowed"), [("mlflow.db", 0o700), ("notes.txt", 0o755)])
-def test_a_home_that_is_a_link_is_narrowed_where_its_folder_holds_nothing_else(tmp_path, monkeypatch, holds, narrowed):
-    monkeypatch.delenv("RLFT_HOME", raising=False)
-    monkeypatch.chdir(tmp_path)
-    disk = tmp_path / "big" / "disk"
-    disk.mkdir(parents=True)
-    (disk / holds).touch()
-    disk.chmod(0o755)
-    (tmp_path / ".rlft").symlink_to(disk)
-    home = find_home()
-    home.make()
-    assert home.root == disk
-    assert mode(disk) == narrowed
-
-
-def test_a_folder_of_json_files_is_not_taken_for_a_home(tmp_path):
-    (tmp_path / "tasks.json").touch()
-    tmp_path.chmod(0o755)
-    Home(tmp_path).make()
-    assert mode(tmp_path) == 0o755
-
-
-def test_a_folder_that_holds_more_than_runs_is_left_as_it_is_and_said(tmp_path, caplog):
+def test_a_folder_that_was_there_before_is_left_as_it_is_and_said(tmp_path, caplog):
     (tmp_path / "thesis.tex").touch()
-    (tmp_path / "zenml").mkdir()
     tmp_path.chmod(0o755)
     Home(tmp_path).make()
     assert mode(tmp_path) == 0o755
-    assert "can be read by others, and holds more than runs" in caplog.text
+    assert "can be read by others, and was there before" in caplog.text
 
 
 def test_someone_elses_folder_is_not_changed_and_said(tmp_path, monkeypatch, caplog):
