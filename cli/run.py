@@ -26,8 +26,7 @@ from cli.options import (
 )
 from cli.result import finish, run_id_of
 from cli.start import check_start, say_start, tell_dead
-from cli.sweep import run_sweep
-from cli.variation import Sweep
+from cli.sweep import Sweep, run_sweep
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
 from mlops.runs.commits import users_commits

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.variation import Sweep
+from cli.sweep import Sweep
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels, default_name
 from rlft.config.file import load_config
