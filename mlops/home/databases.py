@@ -16,40 +16,20 @@ from rlft.files import write_file
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database of a home by its `path` there.
+    """A database of a home by its `path` there; `beside` is a pattern of what lies there once there were runs."""
 
-    `beside` is a pattern of what lies in the home once there were runs; `holds` and `spares` say for people what is in
-    it, and what of the runs is not.
-    """
-
-    name: str
     path: str
     beside: str
-    holds: str
-    spares: str
 
     def file(self, home: Home) -> Path:
         """Return its file in a home."""
         return home.root / self.path
 
 
-ZENML = Database(
-    "zenml",
-    "zenml/local_stores/default_zen_store/zenml.db",
-    "zenml/local_stores/[0-9a-f]*-*-*-*-*",
-    "which runs there are and which artifacts are whose, so that `rlft resume` and the cache need it",
-    "policies, rollouts and rewards lie beside it in zenml/local_stores/, summaries in runs/",
-)
-MLFLOW = Database(
-    "mlflow",
-    "mlflow.db",
-    "mlflow-artifacts/*",
-    "curves, traces, and the versions and aliases of registered models",
-    "their weights lie beside it in mlflow-artifacts/, policies and rollouts in zenml/, summaries in runs/",
-)
+# Which runs there are and which artifacts are whose, for `rlft resume` and the cache; curves, traces and the registry.
+ZENML = Database("zenml/local_stores/default_zen_store/zenml.db", "zenml/local_stores/[0-9a-f]*-*-*-*-*")
+MLFLOW = Database("mlflow.db", "mlflow-artifacts/*")
 DATABASES = (ZENML, MLFLOW)
-
-
 FORMAT = 1
 _DAMAGED = re.compile("malformed|not a database|no such (?:table|column)")
 
@@ -73,7 +53,7 @@ def check_home(home: Home, databases: Sequence[Database] = DATABASES) -> None:
         )
     for database in databases:
         if why := _why(home, database):
-            raise _error(home, f"{database.file(home)} {why}. It holds {database.holds}; {database.spares}")
+            raise _error(home, f"{database.file(home)} {why}")
 
 
 def explained(home: Home, error: BaseException) -> StorageError | None:

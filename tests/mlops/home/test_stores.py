@@ -49,7 +49,7 @@ def test_a_home_that_was_moved_or_is_of_a_newer_rlft_is_refused(home, tmp_path):
     assert error.value.fix == "update rlft"
 
 
-@pytest.mark.parametrize("database", DATABASES, ids=lambda each: each.name)
+@pytest.mark.parametrize("database", DATABASES, ids=lambda each: each.path)
 @pytest.mark.parametrize("left", [None, b"", b"no database at all"])
 def test_a_database_of_runs_that_is_gone_or_is_none_is_named(home, database, left):
     file = database.file(home)
