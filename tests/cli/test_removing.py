@@ -32,7 +32,7 @@ def rlft(tmp_path, monkeypatch):
     return lambda *arguments: CliRunner().invoke(cli.app, list(arguments))
 
 
-@pytest.mark.parametrize("database", DATABASES, ids=lambda database: database.name)
+@pytest.mark.parametrize("database", DATABASES, ids=lambda database: database.path)
 @pytest.mark.parametrize("command", [("delete", "first", "--yes"), ("prune", "--keep-last", "0", "--yes")])
 def test_a_home_with_a_damaged_database_is_left_as_it_is(rlft, tmp_path, database, command):
     finish(home := Home(tmp_path / ".rlft"))
