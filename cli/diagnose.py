@@ -11,11 +11,11 @@ import typer
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.home.folder import find_home
-from mlops.summary.headline import in_words
+from mlops.summary.verdict import in_words
 from rlft.terminal import console, styled
 
 if TYPE_CHECKING:
-    from mlops.summary.sections import Difference
+    from mlops.summary.summary import Difference
     from rlft.diagnosis import Finding, History
 
 

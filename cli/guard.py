@@ -23,8 +23,7 @@ from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import own_note, with_command
 from mlops.home.variables import quieten
 from mlops.runtime.signals import ignore, signalled, when_late
-from mlops.summary.file import end_summary, failed, summary_since
-from mlops.summary.target import held_target, write_summary
+from mlops.summary.file import end_summary, failed, held_target, summary_since, write_summary
 from rlft.errors import RlftError, StorageError
 from rlft.files import OWN_PACKAGES
 from rlft.secrets import hide

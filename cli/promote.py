@@ -16,11 +16,9 @@ from cli.resume import claim_early
 from cli.start import check_kept, say_start
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
-from mlops.summary.file import read_summary
-from mlops.summary.sections import Promotion
-from mlops.summary.summary import NOT_PROMOTED, NOT_REGISTERED
+from mlops.summary.file import read_summary, write_summary
+from mlops.summary.summary import NOT_PROMOTED, NOT_REGISTERED, Promotion
 from mlops.summary.summary import Summary as RunSummary
-from mlops.summary.target import write_summary
 from rlft.errors import StorageError
 from rlft.terminal import console, errors, styled
 

@@ -18,9 +18,8 @@ from cli.start import check_kept, say_start
 from mlops.home.folder import Home
 from mlops.ids import resumed_name
 from mlops.runs.labels import Labels, make_labels, refuse_taken, run_called
-from mlops.summary.replay_blocks import replay_blocks
-from mlops.summary.replays import read_replay, replay_file
-from mlops.summary.target import write_asked
+from mlops.summary.file import write_asked
+from mlops.summary.replays import read_replay, replay_blocks, replay_file
 from mlops.tracking.address import HOME
 from rlft.errors import StorageError
 from rlft.terminal import console, styled
@@ -52,9 +51,9 @@ def options_for(
     Where a replay of the same name and arguments was cut short it is another attempt at that. Raises RlftError if there
     is another run of its name, and NotReadyError for what it needs and the pods of its stack will not have.
     """
-    from mlops.record.replay import experiment_of
     from mlops.runs.starting import replay_options
     from mlops.stacks.image import check_image
+    from pipelines.replay import experiment_of
 
     check_image(config)
     options = replay_options(source.name, experiment_of(source), labels, config)

@@ -14,10 +14,9 @@ from rich.panel import Panel
 from rich.table import Table as RichTable
 
 from mlops.home.folder import Home
-from mlops.summary.blocks import blocks
-from mlops.summary.file import read_summary, summary_since, summary_text
+from mlops.summary.file import read_summary, summary_since, summary_text, write_summary
 from mlops.summary.summary import Status, Summary
-from mlops.summary.target import write_summary
+from mlops.summary.verdict import blocks
 from rlft.blocks import Block, Bullets, Caution, Headline, Table
 from rlft.errors import StorageError, TrackerError
 from rlft.terminal import Terminal, console, errors, styled

@@ -89,7 +89,6 @@ def find_damage(home: Home, run: Any, again: Any) -> set[str]:
     Raises RlftError for a run that has finished and is whole.
     """
     from mlops.runs.resuming import damages_of, lost_registration
-    from mlops.runs.starting import registry_name
     from mlops.tracking.address import tracking_address
     from mlops.tracking.answers import answering
 
@@ -100,7 +99,7 @@ def find_damage(home: Home, run: Any, again: Any) -> set[str]:
         return set(found)
     address = tracking_address(again.inputs["tracking_uri"])
     with answering(address):
-        lost = lost_registration(run, address, registry_name(again.config))
+        lost = lost_registration(run, address, again.config.registry_name)
     if found or lost:
         return set(found) | lost
     fix = "nothing is left to do; `rlft run` starts a new one"

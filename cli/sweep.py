@@ -25,8 +25,8 @@ from mlops.home.folder import PROJECT, Home, find_home
 from mlops.runs.labels import default_name, hold_free, make_labels, refuse_taken, run_called
 from mlops.runs.store import RunStore
 from mlops.runtime.signals import Signals
+from mlops.summary.file import write_asked
 from mlops.summary.summary import Summary
-from mlops.summary.target import write_asked
 from rlft.config import Config
 from rlft.config.file import holds_secret, load_config
 from rlft.errors import ConfigError
@@ -34,7 +34,7 @@ from rlft.sweep import Changes, short_names, variations
 from rlft.terminal import console, errors
 
 if TYPE_CHECKING:
-    from mlops.record.sweep import SweptRun
+    from pipelines.sweep import SweptRun
 
 
 INTERRUPTED = 128  # and the number of the signal: how shells tell of a process that one has ended
@@ -82,9 +82,8 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
     for name in (own, *names):
         make_labels(settings.name, name=name, note=sweep.note, tags=sweep.tags, commits={})
     say_start(own)
-    from mlops.record.sweep import base_name, close_sweep, note_result, open_sweep
-    from mlops.record.sweep_curves import log_mean_curves
     from mlops.stacks.stack import connect
+    from pipelines.sweep import base_name, close_sweep, log_mean_curves, note_result, open_sweep
 
     uri = connect(home, sweep.stack)
     signals, status, base = Signals(), "failed", base_name(sweep.overrides)
@@ -144,7 +143,7 @@ def _free_names(
     home: Home, config: Config, uri: str, stack: str | None, names: Sequence[str], held: ExitStack
 ) -> list[str]:
     """Return the names with a number behind all of them if one of them is taken by a run or a sweep."""
-    from mlops.record.sweep import is_sweep
+    from pipelines.sweep import is_sweep
 
     def is_taken(name: str) -> bool:
         if name.startswith(names[0]):  # the sweep's own, which no run has in ZenML
@@ -166,7 +165,7 @@ def _tell(
     as_json: bool = False,
 ) -> None:
     """Print what the runs came to, and write it to the file that `--summary` names; `base` is their `base_name`."""
-    from mlops.record.sweep import not_begun, result_of, table_of
+    from pipelines.sweep import not_begun, result_of, table_of
 
     # By `status` and `pipeline_run_id` the next command knows the file for a summary that it may replace.
     known = {"name": name, "status": status, "pipeline_run_id": None, "mlflow_run_id": run_id, "planned": len(planned)}
@@ -201,7 +200,7 @@ def run_variation(
 
     `name` is that of the run, and `parent` the id of the sweep's MLflow run.
     """
-    from mlops.record.sweep import SweptRun
+    from pipelines.sweep import SweptRun
 
     with tempfile.TemporaryDirectory(prefix="rlft-sweep-") as folder:
         target = Path(folder) / "summary.json" if sweep.stack else None

@@ -13,7 +13,6 @@ Then the life of a run:
 - `summary`: the contract that says what came of it, and the sentences that are made of it
 - `runs`: its name, code, commits and end; how it is found, started, resumed and removed, and what it has stored
 - `serving`: a registered version over HTTP; what people asked it, and what they said of attempts in MLflow
-- `record`: what a run that goes on writes into MLflow and its summary
 - `runtime`: what a step needs beside its artifacts: engines, environments, cache keys and tags
 - `schedules`: what runs are due, why, and the processes that look after them
 """

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from mlops.registry.named import NamedVersion
 from mlops.tracking.run import Tracker
-from pipelines.controls import left_out_controls, make_controls
-from pipelines.prompted import prompted_controls
+from pipelines.controls import left_out_controls, make_controls, prompted_controls
 from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.controls.best import ControlReport

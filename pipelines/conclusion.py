@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-import time
 from functools import partial
+from typing import Any
 
-from zenml.models import PipelineRunResponse
-
-from mlops.record.run import Record
+from mlops.registry.decisions import decided_with, score_tag
 from mlops.registry.named import NamedVersion, current_champion
-from mlops.runs.results import make_history
 from mlops.runs.resuming import has_step
-from mlops.runs.starting import registry_name
+from mlops.runtime.runtime import current_run
 from mlops.summary.arms import (
-    arm_metrics,
-    cost_of,
-    difference,
-    part_differences,
+    contamination_sections,
     promotion_section,
-    several_attempts,
-    status_of,
+    text_changes,
     unregistered,
 )
+from mlops.summary.version_facts import Registration
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.run import Tracker
-from pipelines.arms import Arms, Starts, evaluate_arms
-from pipelines.caveats import note_contamination, note_forgetting
-from pipelines.promotion import decide_and_register
+from pipelines.arms import FINAL_SPLITS, Arms, Champion, Starts, evaluate_arms
+from pipelines.gate import ask_about
+from pipelines.observer import Observer
 from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
-from rlft.controls.constant import ConstantAnswer
-from rlft.diagnosis import diagnose
 from rlft.errors import TrackerError
-from rlft.evaluation import report_numbers
-from rlft.pass_at_k import compare_pass_at_k
-from rlft.types import add_judging
-from rlft.variety import collapse
+from rlft.forgetting import compare_bits, forgetting_sentences
+from rlft.promotion import Decision, Known, RegisteredVersion
+from steps.decide_promotion import decide_promotion
 from steps.fetch_champion import fetch_champion
+from steps.register_policy import register_policy
 
 logger = logging.getLogger(__name__)
-_UNSCORED = "none of its attempts on `test` has a score; `rlft run --no-cache` makes them again"
+
+LAST_STEPS = [fetch_champion, decide_promotion, register_policy]
+FROM_SCRATCH = "The policy began with random weights: there is nothing that training could have cost elsewhere."
 
 
 def conclude(
@@ -49,42 +44,42 @@ def conclude(
     tasks: Artifact,
     starts: Starts,
     rounds: Rounds,
-    record: Record,
+    seen: Observer,
     tracking_uri: str,
-    run: PipelineRunResponse,
     *,
     anew: bool = False,
 ) -> None:
-    """Evaluate all arms, decide, register the trained policy, and complete the summary of `run`.
+    """Evaluate all arms, decide, and register the trained policy; `seen` is given all that comes of it.
 
     `anew` says that the policy may have been decided on before. Raises TrackerError, with all but the registration in
     the summary, if MLflow does not answer.
     """
-    name = registry_name(stages.config)
-    started = time.perf_counter()
-    find_champion = partial(_champion, tracking_address(tracking_uri), name, record.tracker, run)
-    arms, champion = evaluate_arms(stages, tasks, starts, rounds, find_champion, record.tracker, tracking_uri)
-    _summarise_arms(stages, arms, rounds, record)
-    _diagnose(stages, tasks, rounds, record)
-    if stages.config.evaluation.pass_at_k:
-        _compare_several_attempts(stages, tasks, starts.start, rounds.best, record)
-    note_contamination(stages, tasks, arms, record)
-    note_forgetting(stages, starts, rounds, record)
-    record.seconds.evaluate = time.perf_counter() - started
+    name = stages.config.registry_name
+    with seen.timed("evaluate"):
+        find_champion = partial(_champion, tracking_address(tracking_uri), name, seen.tracker)
+        arms, champion = evaluate_arms(stages, tasks, starts, rounds, find_champion, seen.tracker, tracking_uri)
+        seen.arms(arms, rounds)
+        seen.diagnosed(rounds, len(tasks.load().split("train")))
+        if stages.config.evaluation.pass_at_k:
+            often = (("start", starts.start), ("trained", rounds.best))
+            seen.several_attempts(*(stages.attempt_often(policy, tasks, name).load() for name, policy in often))
+        note_contamination(stages, tasks, arms, seen)
+        note_forgetting(stages, starts, rounds, seen)
     try:
         if champion.unknown is not None:
             raise champion.unknown  # a decision without the champion might put a worse policy in its place
-        told = {"summary": record.summary.model_dump(mode="json"), "audit": record.audit, "code": record.code}
+        told = {"summary": seen.summary.model_dump(mode="json"), "audit": seen.audit, "code": seen.attempt.code}
+        tags = seen.attempt.tags
         decision, version = decide_and_register(
-            stages, tasks, arms, champion, rounds, record.tracker, tracking_uri, record.tags, told, anew=anew
+            stages, tasks, arms, champion, rounds, seen.tracker, tracking_uri, tags, told, anew=anew
         )
     except TrackerError as cause:
-        record.summary.promotion = unregistered(cause.what, name, record.resume)
+        seen.summary.promotion = unregistered(cause.what, name, seen.attempt.resume)
         raise
-    record.summary.promotion = promotion_section(decision, version, name, anew=anew)
+    seen.summary.promotion = promotion_section(decision, version, name, anew=anew)
 
 
-def _champion(address: str, name: str, tracker: Tracker, run: PipelineRunResponse) -> NamedVersion | None:
+def _champion(address: str, name: str, tracker: Tracker) -> NamedVersion | None:
     """Return the champion to compare with; `None` if there is none but what this run made before it was resumed.
 
     An attempt that has compared with a champion keeps the steps of that.
@@ -92,74 +87,122 @@ def _champion(address: str, name: str, tracker: Tracker, run: PipelineRunRespons
     with answering(address):
         champion = current_champion(address, name)
     own = champion is not None and champion.run_id == tracker.run_id
-    return None if own and not has_step(run.original_run, fetch_champion.name) else champion
+    return None if own and not has_step(current_run().original_run, fetch_champion.name) else champion
 
 
-def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) -> None:
-    """Log the metrics of all arms, and put them, their differences and the run's status into the summary."""
-    metric = stages.config.evaluation.metric
-    loaded, controls = arms.load(), arms.load_controls()
-    for name, result in loaded.items():
-        setattr(record.summary, name, arm_metrics(result))
-    for name, result in {**loaded, **{f"{name}_control": result for name, result in controls.items()}}.items():
-        flat = {split: report_numbers(report) for split, report in result.splits.items()}
-        record.tracker.log_json(f"evaluations/{name}.json", flat)
-    compared = [*loaded.values(), *(each for name, each in controls.items() if name != "constant")]
-    record.note_judging("evaluation", add_judging(each.judging for each in compared))
-    record.note_judging("controls", add_judging(each.judging for each in arms.reports.values()))
-    record.note_judging("constant_answer", arms.constant.load().judging)
-    trained, base = loaded["final"], loaded["base"]
-    record.summary.difference_base = difference(trained, base, metric)
-    record.trained = trained.splits["test"].metrics.get(metric)
-    start = loaded.get("warm_start", base)
-    record.summary.difference = difference(trained, start, metric)
-    record.summary.differences = part_differences(trained, start)
-    record.summary.collapsed = collapse(trained.splits["test"], start.splits["test"])
-    record.summary.controls = {name: arm_metrics(result) for name, result in controls.items()}
-    record.summary.difference_controls = {
-        name: difference(trained, result, metric) for name, result in controls.items()
-    }
-    record.summary.control_costs = {
-        name: cost_of(report, rounds.attempt_tokens()) for name, report in arms.reports.items()
-    }
-    unscored = [name for name, change in record.summary.difference_controls.items() if change is None]
-    record.summary.controls_left_out = {**arms.left_out, **dict.fromkeys(unscored, _UNSCORED)}
-    named = stages.config.other_model
-    record.summary.control_model = named.model if named else ""
-    record.summary.sft_control = record.summary.controls.get("sft", {})
-    record.summary.difference_sft_control = record.summary.difference_controls.get("sft")
-    if isinstance(constant := controls.get("constant"), ConstantAnswer):
-        record.summary.constant_answer = None if constant.texts else constant.text
-        record.summary.constant_answers = constant.texts
-        record.tracker.log_json("constant_answers.json", constant.tried)
-    record.summary.status = status_of(record.summary.difference)
-    if record.summary.status == "failed":
-        record.summary.error = (
-            "no task of `test` was scored for both policies, so that nothing is known about the trained one; the "
-            "errors of its rollouts (`rlft show`) name the cause"
-        )
+def note_contamination(stages: Stages, tasks: Artifact, arms: Arms, seen: Observer) -> None:
+    """Find evaluation tasks that are among what was trained on, and note the trained policy's score without them."""
+    metric, found = stages.config.evaluation.metric, stages.contamination(tasks, FINAL_SPLITS).load()
+    trained, start = arms.final.load(), (arms.warm_start or arms.base).load()
+    seen.summary.contamination = contamination_sections(found, trained, start, metric)
+    if found.found:
+        overlaps = {task: dataclasses.asdict(each) for task, each in found.found.items()}
+        seen.tracker.log_json("contamination.json", overlaps)
 
 
-def _diagnose(stages: Stages, tasks: Artifact, rounds: Rounds, record: Record) -> None:
-    """Note why the reward of a run that did not improve has not risen."""
-    if record.summary.status != "improved":
-        history = make_history(stages.config, rounds.reports, rounds.validated, len(tasks.load().split("train")))
-        record.summary.diagnosis = [finding.text for finding in diagnose(history)]
-
-
-def _compare_several_attempts(
-    stages: Stages, tasks: Artifact, start: Artifact, trained: Artifact, record: Record
-) -> None:
-    """Compare pass@k of the policies before and after training; as a curve in MLflow, k is the step."""
-    policies = {"start": start, "trained": trained}
-    often = [stages.attempt_often(policy, tasks, name).load() for name, policy in policies.items()]
-    record.note_judging("several_attempts", add_judging(each.judging for each in often))
-    before, after = (each.splits["test"] for each in often)
-    record.summary.pass_at_k = found = several_attempts(compare_pass_at_k(before, after))
-    if found is None:
-        logger.warning("pass@k is not known: all attempts of one of the policies failed")
+def note_forgetting(stages: Stages, starts: Starts, rounds: Rounds, seen: Observer) -> None:
+    """Measure base, warm start and trained policy on texts that have nothing to do with the task, and note the cost."""
+    config = stages.config
+    if not config.evaluation.forgetting:
         return
-    record.tracker.log_json("pass_at_k.json", found.model_dump())
-    for k, (of_start, of_trained) in enumerate(zip(found.start, found.trained, strict=True), start=1):
-        curves = {"eval/start/test/pass_at_1_to_n": of_start, "eval/trained/test/pass_at_1_to_n": of_trained}
-        record.tracker.log_metrics(curves, step=k)
+    if config.policy.model is None:
+        seen.summary.forgetting_sentences = [FROM_SCRATCH]
+        return
+    margin = config.evaluation.forgetting_margin
+    before = stages.forgetting(starts.base, "base").load()
+    between = None if config.warm_start is None else stages.forgetting(starts.start, "warm_start").load()
+    after = stages.forgetting(rounds.best, "trained").load()
+    changes = compare_bits(after, before, margin)
+    seen.summary.forgetting = text_changes(changes, between)
+    seen.summary.forgetting_sentences = forgetting_sentences(changes, {**after.left_out, **before.not_known}, margin)
+
+
+def decide_and_register(
+    stages: Stages,
+    tasks: Artifact,
+    arms: Arms,
+    champion: Champion,
+    rounds: Rounds,
+    tracker: Tracker,
+    tracking_uri: str,
+    tags: dict[str, str],
+    told: dict[str, Any],
+    *,
+    anew: bool = False,
+) -> tuple[Decision, RegisteredVersion]:
+    """Decide on the split `gate`, and register the trained policy with the decision.
+
+    `told` and `anew` are those of a `Registration`. The registry counts the look at the gate before the decision is
+    known. Raises TrackerError if MLflow does not take it, or if the run could not be opened there, so that there is
+    nothing to register the policy under.
+    """
+    config = stages.config
+    if tracker.run_id is None:
+        raise TrackerError("the tracker did not answer: the run could not be opened there", where=tracker.where)
+    with stages.show("decision"):
+        decision, look = _decide(stages, tasks, arms, champion, rounds, tracking_uri)
+    registration = Registration(
+        tracking_uri=tracking_uri,
+        run_id=tracker.run_id,
+        name=config.registry_name,
+        tags=tags | decided_with(champion.version, champion.weights_hash, look) | _score(stages, arms),
+        config=config.model_dump(mode="json"),
+        told=told,
+        anew=anew,
+    )
+    with stages.show("registering the policy"):
+        version = register_policy(
+            rounds.best,
+            decision,
+            registration,
+            tasks,
+            arms.final,
+            arms.base,
+            arms.warm_start,
+            arms.champion,
+            arms.constant,
+        )
+    return decision.load(), version.load()
+
+
+def _score(stages: Stages, arms: Arms) -> dict[str, str]:
+    """Return the tag that says how well the trained policy did on the gate; none where it has no score there."""
+    metric = stages.config.evaluation.metric
+    found = arms.final.load().splits["gate"].metrics.get(metric)
+    return score_tag(metric, found.mean) if found else {}
+
+
+def _decide(
+    stages: Stages, tasks: Artifact, arms: Arms, champion: Champion, rounds: Rounds, tracking_uri: str
+) -> tuple[Artifact, str]:
+    """Return the decision, and the name of the registered model's tag that holds the look at the gate."""
+    config = stages.config
+    gate = tasks.load().split("gate")
+    trained, start = arms.final.load().splits["gate"], (arms.warm_start or arms.base).load().splits["gate"]
+    look, known, noted = ask_about(
+        gate,
+        trained,
+        start,
+        config,
+        champion.run_id if arms.champion else None,
+        tracking_address(tracking_uri),
+        stages.fingerprints.harness + stages.fingerprints.reward,
+    )
+    decision = decide_promotion(
+        arms.final,
+        arms.base,
+        tasks,
+        config.evaluation,
+        config.promotion,
+        Known(
+            look=look.number,
+            spent=look.spent,
+            champion_knows=known,
+            audit=config.reward.audit or None,  # a run whose reward fails its audit does not come this far
+            monitor=rounds.stopping_alarm(),
+        ),
+        arms.warm_start,
+        arms.champion,
+        arms.constant,
+    )
+    return decision, noted

@@ -1,6 +1,8 @@
-"""The controls of a run, in their order: what something simpler reaches with at most the FLOPs of the training.
+"""The controls of a run: what something simpler reaches with at most the FLOPs of the training.
 
-To add one, give it a row in `CONTROLS`, a name in `rlft.config.controls` and a label in `mlops/summary/controls.py`.
+Some are trained, in the order of `CONTROLS`; others are not, and have solved tasks in their prompt.
+
+To add one, give it a row in `CONTROLS`, a name in `rlft.config.controls` and a label in `mlops/summary/verdict.py`.
 """
 
 from __future__ import annotations
@@ -9,16 +11,22 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from mlops.tracking.control_curves import log_control
+from mlops.ids import step_id
+from mlops.tracking.control_curves import log_control, log_prompts
 from mlops.tracking.run import Tracker
 from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import ControlName
 from rlft.controls.best import ControlReport
+from rlft.controls.few_shot import PromptReport
+from rlft.harness.examples import Examples
+from rlft.sft.training import Memory
+from steps.choose_prompt import choose_prompt
 from steps.train_rejection_control import train_rejection_control
 from steps.train_sft_control import train_sft_control
 
 logger = logging.getLogger(__name__)
+CONTROL_STEPS = [train_sft_control, train_rejection_control, choose_prompt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +44,11 @@ def _sft(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tu
             start,
             tasks,
             config.warm_start,
-            config.environment,
-            config.reward,
-            stages.evaluation_sampling(),
-            config.evaluation.num_generations,
-            config.evaluation.metric,
-            stages.fingerprints.harness + stages.fingerprints.reward,
+            stages.validation(),
             config.policy.device,
             rounds.flops(),
             rounds.validation_flops(),
-            config.training.per_step_token_budget,
-            config.training.gradient_checkpointing,
+            Memory.of(config.training),
             id="sft_control",
         )
 
@@ -58,17 +60,11 @@ def _rejection(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds)
             start,
             tasks,
             config.warm_start,
-            config.environment,
-            config.reward,
+            stages.validation(),
             config.training,
             stages.sampling(config.rollout.temperature),
-            stages.evaluation_sampling(),
-            config.evaluation.num_generations,
-            config.evaluation.metric,
-            stages.fingerprints.harness + stages.fingerprints.reward,
             config.policy.device,
             len(rounds.reports),
-            config.evaluation.validate_every,
             rounds.flops(),
             rounds.validation_flops(),
             id="rejection_sampling_control",
@@ -115,3 +111,58 @@ def make_controls(
         found[control.name] = policy, report.load()
         log_control(tracker, control.name, found[control.name][1])
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted:
+    """Holds a policy, the report on its prompts, and the examples that it reads; `None` if it does best without."""
+
+    policy: Artifact
+    report: PromptReport
+    examples: Examples | None
+
+
+def prompted_controls(
+    stages: Stages,
+    base: Artifact,
+    other: Artifact | None,
+    tasks: Artifact,
+    rounds: Rounds,
+    tracker: Tracker,
+    without: Collection[str] = (),
+) -> dict[str, Prompted]:
+    """Choose the prompts of the controls that the config wants, and return these controls by name.
+
+    `other` is the other model that the config names; there may be no example to show it. `without` names the controls
+    that do not apply. The search for each prompt may take the FLOPs of all rounds and of their validations. Those of a
+    model behind an address nobody knows.
+    """
+    found = dict[str, Prompted]()
+    if "few_shot" not in without and stages.config.wants_control("few_shot"):
+        found["few_shot"] = _prompted(stages, base, tasks, rounds, tracker, "few_shot")
+    if other is not None:
+        found["model"] = _prompted(stages, other, tasks, rounds, tracker, "model")
+    return found
+
+
+def _prompted(
+    stages: Stages, policy: Artifact, tasks: Artifact, rounds: Rounds, tracker: Tracker, name: str
+) -> Prompted:
+    config, model = stages.config, stages.config.other_model
+    is_asked = name == "model" and model is not None and model.endpoint is not None
+    flops = None if is_asked else rounds.flops()
+    first = rounds.validation_flops() if name == "few_shot" else None  # another model has another size
+    with stages.show(f"prompts {name}", "sampling"):
+        chosen = choose_prompt(
+            policy,
+            tasks,
+            config.warm_start,
+            stages.validation(),
+            config.policy.device,
+            flops,
+            first,
+            id=step_id("choose_prompt", name),
+        )
+    report = chosen.load()
+    log_prompts(tracker, name, report)
+    return Prompted(policy, report, report.read_examples())

@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from zenml import pipeline
-from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+from zenml import log_metadata, pipeline
 
-from mlops.record.evaluation import open_evaluation
-from mlops.runtime.runtime import Lent, shared_runtime, start_runtime, stop_runtime
-from mlops.summary.evaluations import EvaluationSummary, measures_as_json, pairs_as_json
+from mlops.home.folder import find_home
+from mlops.home.processes import forget_process, note_process
+from mlops.registry.names import RUN_NAME_TAG
+from mlops.runs.commits import rlft_commit
+from mlops.runs.identity import typed_command
+from mlops.runs.noting import note_artifacts, seen_on_stack
+from mlops.runs.store import RunStore
+from mlops.runtime.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
+from mlops.runtime.signals import signalled
+from mlops.summary.evaluations import EvaluationSummary, keep_evaluation, measures_as_json, pairs_as_json
 from mlops.tracking.address import tracking_address
+from mlops.tracking.evaluation_runs import CellResult, log_cell, open_evaluation
+from mlops.tracking.run import Tracker
 from mlops.tracking.scorers import load_scorers
 from pipelines import models as opening
-from pipelines import scenarios, suite_caveats
+from pipelines import scenarios
 from pipelines.judges import meet_judges_of_suite
 from pipelines.models import Opened, open_models
-from pipelines.reporting import end_report, report_evaluation
-from pipelines.scenarios import Evaluated, check_slices, evaluate_scenarios, ingest_suite
+from pipelines.scenarios import (
+    Evaluated,
+    caveat_metrics,
+    check_slices,
+    evaluate_scenarios,
+    forgetting_as_json,
+    ingest_suite,
+    suite_contamination,
+    suite_forgetting,
+)
 from pipelines.showing import watched
-from pipelines.suite_caveats import forgetting_as_json, suite_contamination, suite_forgetting
 from rlft.bars import Display
 from rlft.config import SuiteConfig
 from rlft.errors import EngineError
+from rlft.secrets import hide
 from rlft.suites.differences import compare_models
 from rlft.suites.models import parse_model
 from rlft.types import add_judging
 
-STEPS = [*scenarios.STEPS, *opening.STEPS, *suite_caveats.STEPS]
+STEPS = [*scenarios.STEPS, *opening.STEPS]
 
 
 @pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime)
@@ -43,12 +60,10 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
     settings = SuiteConfig.model_validate(suite)
     display, runtime = Display(), shared_runtime()
     runtime.lent = Lent(progress=display.report)
-    context = DynamicPipelineRunContext.get()
-    assert context is not None
     address, started = tracking_address(tracking_uri), time.perf_counter()
     summary = EvaluationSummary(settings.name, settings.main_metric, settings.seed)
     show = watched(display.stage)
-    with open_evaluation(summary, address, context.run), _explained():
+    with keeping_evaluation(summary, address, current_run()), _explained():
         if settings.scorers:
             load_scorers(settings.scorers)  # before anything is attempted: one may not be there
         tasks = ingest_suite(settings, show)
@@ -63,7 +78,7 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
         summary.forgetting = forgetting_as_json(bits, settings.forgetting_margin)
         summary.contamination = suite_contamination(settings, tasks, results, show)
         with show("MLflow"):
-            parent = report_evaluation(settings, opened, results, summary, address, context.run)
+            parent = report_evaluation(settings, opened, results, summary, address, current_run())
             summary.status, summary.seconds = "finished", time.perf_counter() - started
             end_report(parent, summary)
 
@@ -97,3 +112,87 @@ def _summarise(
         cell: {label: each.evaluation for label, each in of_models.items()} for cell, of_models in results.items()
     }
     summary.differences = pairs_as_json(compare_models(evaluations, suite.main_metric))
+
+
+def report_evaluation(
+    suite: SuiteConfig,
+    opened: Mapping[str, Opened],
+    results: Mapping[str, Mapping[str, Evaluated]],
+    summary: EvaluationSummary,
+    address: str,
+    run: Any,
+) -> Tracker:
+    """Write what the models came to, note in the summary where, and return the run above them, which goes on.
+
+    An MLflow that does not answer is warned of, and its ids are `None`: the summary has all numbers.
+    """
+    home, root = find_home(), str(run.id)
+    own = home.mlflow_artifacts.as_uri() if address == home.tracking_uri else None
+    tags = {"zenml.run_id": root, RUN_NAME_TAG: run.name, "rlft.suite": suite.name, "rlft.git_commit": rlft_commit()}
+    parent = open_evaluation(
+        address, suite.experiment or suite.name, root, run.name, home.missed_file(root), own, tags, suite.model_dump()
+    )
+    for cell, of_models in results.items():
+        for label, each in of_models.items():
+            known = opened[label]
+            result = CellResult(
+                cell=cell,
+                model=label,
+                facts=summary.models[label],
+                model_id=known.version.model_id if known.version else None,
+                measures=each.measures,
+                tasks=each.tasks.load(),
+                rollouts=each.rollouts.load(),
+                rewards=each.rewards.load(),
+                scores=each.scores,
+                caveats=caveat_metrics(label, cell, summary.contamination, summary.forgetting),
+            )
+            place = home.root / "runs" / f"{root}-{cell}-{label}.missed.json"
+            below = log_cell(parent, result, tags, place, suite.max_traces)
+            summary.mlflow_runs.setdefault(cell, {})[label] = below
+    summary.mlflow_run_id = parent.run_id
+    for pair in summary.differences:
+        if pair["mean"] is not None:
+            name = f"difference/{pair['cell']}/{pair['split']}/{pair['second']}-minus-{pair['first']}"
+            ends = {"": pair["mean"], "_low": pair["low"], "_high": pair["high"]}
+            parent.log_metrics({f"{name}/{pair['metric']}{end}": value for end, value in ends.items()}, step=0)
+    return parent
+
+
+def end_report(parent: Tracker, summary: EvaluationSummary) -> None:
+    """Write the summary of an evaluation into its MLflow run, as its last words: it is to be as the home has it."""
+    parent.log_json("evaluation.json", dataclasses.asdict(summary))
+    parent.finish()
+
+
+@contextmanager
+def keeping_evaluation(summary: EvaluationSummary, tracking_uri: str, run: Any) -> Iterator[None]:
+    """Note that an evaluation goes on, and write its summary at the end.
+
+    `run` is ZenML's and `tracking_uri` MLflow's address. One that fails leaves a summary with the reason, and the error
+    is raised again. A process that is killed leaves one that says `interrupted`.
+    """
+    home, run_id, started = find_home(), str(run.id), time.perf_counter()
+    summary.pipeline_run_id, summary.command = run_id, typed_command()
+    note_process(home, run_id, run.name, resumes=False)
+    store, in_home = RunStore(home), tracking_uri == home.tracking_uri
+    if in_home:
+        store.start(run, run.name)
+    keep_evaluation(home, summary)  # all that a kill leaves
+    try:
+        with seen_on_stack(tracking_uri, home, run.id):
+            yield
+        if summary.mlflow_run_id is not None:
+            log_metadata(metadata={"mlflow_run_id": summary.mlflow_run_id}, run_id_name_or_prefix=run_id)
+    except Exception as cause:
+        if not signalled():
+            summary.status, summary.error = "failed", hide(str(cause))
+        raise
+    finally:
+        if summary.status != "finished":
+            summary.seconds = time.perf_counter() - started
+        keep_evaluation(home, summary)
+        if in_home:
+            note_artifacts(store, run.name, run_id)
+            store.end(run.name, run_id, "completed" if summary.status == "finished" else "failed")
+        forget_process(home, run_id)

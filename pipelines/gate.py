@@ -13,7 +13,6 @@ import numpy as np
 
 from mlops.registry.gates import count_look, last_difference, look_tag, note_difference, past_looks
 from mlops.registry.noted_tasks import last_noted, trained_on
-from mlops.runs.starting import registry_name
 from mlops.tracking.answers import answering
 from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
@@ -75,7 +74,7 @@ def _known_of(gate: Sequence[Task], config: Config, tracker: Tracker) -> tuple[A
     none = Look(0, 0.0)
     if tracker.is_away:
         return None, none
-    where = tracker.tracking_uri, registry_name(config), gate
+    where = tracker.tracking_uri, config.registry_name, gate
     try:
         with answering(tracker.tracking_uri):
             return last_difference(*where, config.evaluation.metric), past_looks(*where)
@@ -155,7 +154,7 @@ def ask_about(
     noted for later runs. `code` is a fingerprint of the environment. The ids are none without a champion, and `None` if
     its run has not noted its tasks. Raises TrackerError if MLflow does not take or give it.
     """
-    name, metric, promotion = registry_name(config), config.evaluation.metric, config.promotion
+    name, metric, promotion = config.registry_name, config.evaluation.metric, config.promotion
     asked = _hash_of_question(trained.policy, gate, config, code)
     with answering(address, PATIENT_HTTP):
         look = count_look(address, name, asked, gate, promotion.looks)

@@ -19,7 +19,7 @@ from mlops.runs.finding import finished_steps, name_of, resumable_attempt, steps
 from mlops.runs.policies import stored_policy
 from mlops.runs.results import stored_tasks
 from mlops.runs.shared import SharedRun
-from mlops.runs.starting import Resumed, registry_name, resumed
+from mlops.runs.starting import Resumed, resumed
 from mlops.tracking.address import HOME, tracking_address
 from mlops.tracking.answers import answering
 from pipelines.gate import check_slices
@@ -64,7 +64,7 @@ def plan_promotion(home: Home, run: PipelineRunResponse, overrides: Sequence[str
         check_slices(tasks.split("gate"), again.config)  # before there is an attempt that would fail by it
     address = tracking_address(tracking_uri or HOME)
     with answering(address):
-        champion = current_champion(address, registry_name(again.config))
+        champion = current_champion(address, again.config.registry_name)
     own = champion is not None and champion.weights_hash == policy.run_metadata.get("weights_hash")
     return Plan(attempt, again, steps_before_decision(attempt), champion.version if champion and own else None)
 

@@ -11,7 +11,6 @@ from zenml import pipeline
 
 from mlops.home.folder import Home, find_home
 from mlops.ids import AUDIT, EVALUATION, REWARDS, ROLLOUTS, TRAINED, round_name, step_id
-from mlops.record.replay import open_replay
 from mlops.runs.labels import labels_of
 from mlops.runs.replayed import Source, StoredRound, find_source
 from mlops.runs.resuming import HARNESS
@@ -21,7 +20,7 @@ from mlops.summary.replays import RescoreSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
 from pipelines.judges import meet_judges
-from pipelines.replay import begin_replay, changed_sides, difference, means, noting
+from pipelines.replay import begin_replay, changed_sides, difference, means, noting, open_replay
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.audit.rewards import AuditReport
 from rlft.config import Config

@@ -16,7 +16,6 @@ from zenml import pipeline
 
 from mlops.home.folder import Home, find_home
 from mlops.ids import EVALUATION, TRAINED, validation_name
-from mlops.record.replay import open_replay
 from mlops.runs.labels import labels_of
 from mlops.runs.policies import noted_weights, stored_policy
 from mlops.runs.replayed import Source, StoredRound, find_source, policy_before
@@ -27,7 +26,7 @@ from mlops.summary.replays import RetrainSummary
 from mlops.tracking.address import tracking_address
 from pipelines.arms import FINAL_SPLITS
 from pipelines.judges import meet_judges
-from pipelines.replay import begin_replay, changed_sides, difference, noting
+from pipelines.replay import begin_replay, changed_sides, difference, noting, open_replay
 from pipelines.rounds import run_rounds
 from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Scored, Stages

@@ -5,21 +5,27 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
+from mlops.ids import validation_name
 from mlops.runs.policies import Retention
+from mlops.summary.result import highest_paid_file
 from mlops.tracking.run import Tracker
-from pipelines.attempts import show_attempts
-from pipelines.draws import Draws
+from mlops.tracking.traces import choose_rollouts, log_rollout_traces
 from pipelines.rounds_done import Rounds, seconds_of
 from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
-from pipelines.validation import validate, validate_round
 from rlft.budget import TOKENS, Account
+from rlft.config import Config
+from rlft.evaluation import curve_points
 from rlft.metrics import sampled_tokens
-from rlft.types import Evaluation, TrainReport
+from rlft.report.highest_paid import highest_paid, highest_paid_page
+from rlft.types import Evaluation, EvaluationReport, Rewards, Rollouts, TaskSet, TrainReport
+from rlft.variety import collapse, named
 
 logger = logging.getLogger(__name__)
+
 _COSTS = (TOKENS, "perf/", "judge/")
 
 Watch = Callable[[Rounds, Scored], str]
@@ -174,3 +180,103 @@ def _numbers(numbers: range, show: Show, name: str, rounds: Rounds) -> Iterator[
                 progress(done, len(numbers), "stored rounds")
             progress(done, len(numbers), "rounds")
             yield number
+
+
+@dataclass
+class Draws:
+    """Samples one round after the other. `kept` and `rates` are `None` where no pass rates are needed."""
+
+    stages: Stages
+    tasks: Artifact
+    kept: Artifact | None = None
+    rates: Artifact | None = None
+
+    @classmethod
+    def begin(cls, stages: Stages, tasks: Artifact, start: Artifact) -> Draws:
+        """Begin with the pass rates that earlier runs have left, where tasks are drawn by them."""
+        if not stages.draws or stages.config.training.curriculum == "uniform":
+            return cls(stages, tasks)
+        return cls(stages, tasks, *stages.collect_rates(tasks, start))
+
+    def sample(self, policy: Artifact, number: int, age: int = 0) -> Scored:
+        """Sample and score a round; the next one is drawn by what has come of it.
+
+        `age` is how many rounds of training the policy will be behind the one that is trained on them; attempts that
+        are stored know it themselves.
+        """
+        sampled = self._sample(policy, number)
+        return replace(sampled, age=age or sampled.age)
+
+    def _sample(self, policy: Artifact, number: int) -> Scored:
+        if not self.stages.draws:
+            return self.stages.sample_round(policy, self.tasks, number)
+        draw = self.stages.draw(self.tasks, number, self.rates, self.kept)
+        scored = self.stages.sample_draw(policy, self.tasks, draw, number)
+        if self.rates is not None:
+            self.rates = self.stages.note_rates(self.rates, self.kept, scored, number)
+        return scored
+
+
+def validate_round(
+    stages: Stages, tasks: Artifact, tracker: Tracker, account: Account, rounds: Rounds, policy: Artifact, number: int
+) -> None:
+    """Evaluate a policy that was trained for `number` rounds, which may be the best so far."""
+    evaluation = validate(stages, tasks, policy, number, tracker, account)
+    rounds.note_validation(policy, number, evaluation, stages.config.chosen_by)
+    assert rounds.start_report is not None
+    _warn_of_collapse(evaluation.splits["validation"], rounds.start_report, number)
+
+
+def validate(
+    stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker, account: Account
+) -> Evaluation:
+    """Evaluate a policy on `validation` after `number` rounds, and log its metrics."""
+    started = time.perf_counter()
+    evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], validation_name(number)).load()
+    report = evaluation.splits["validation"]
+    metric = stages.config.evaluation.metric
+    read = {f"eval/validation/{name}": value for name, value in evaluation.read.items()}
+    tracker.log_metrics(curve_points(report, metric) | read, step=number)
+    if metric in report.metrics:
+        logger.info("validation after round %d: %s %.3f", number, metric, report.metrics[metric].mean)
+    else:
+        logger.warning(
+            "validation after round %d: all %d rollouts failed, so it does not count", number, report.errored
+        )
+    account.add_validation(time.perf_counter() - started)
+    return evaluation
+
+
+def _warn_of_collapse(report: EvaluationReport, start: EvaluationReport, number: int) -> None:
+    if collapsed := collapse(report, start):
+        said = named(report.frequent)
+        logger.warning("validation after round %d: %s; most often it says %s", number, collapsed, said)
+
+
+def show_attempts(tracker: Tracker, scored: Scored, number: int, tasks: Artifact, config: Config) -> None:
+    """Store what `config.tracking` asks for of a round. Nothing is read while MLflow is away."""
+    settings = config.tracking
+    traced = settings.trace_every > 0 and number % settings.trace_every == 0
+    if not (traced or settings.highest_paid) or tracker.run_id is None or tracker.is_away:
+        return
+    rollouts, rewards, all_tasks = scored.rollouts.load(), scored.rewards.load(), tasks.load()
+    if settings.highest_paid:
+        _show_highest_paid(tracker, rollouts, rewards, number, all_tasks, settings.highest_paid)
+    if traced:
+        _trace(tracker, rollouts, rewards, number, all_tasks, settings.trace_rollouts)
+
+
+def _show_highest_paid(
+    tracker: Tracker, rollouts: Rollouts, rewards: Rewards, number: int, tasks: TaskSet, count: int
+) -> None:
+    if attempts := highest_paid(rollouts, rewards, tasks.by_id(), count):
+        page = highest_paid_page(tracker.run_name, number, attempts, len(rollouts))
+        tracker.log_text(highest_paid_file(number), page)
+
+
+def _trace(tracker: Tracker, rollouts: Rollouts, rewards: Rewards, number: int, tasks: TaskSet, count: int) -> None:
+    if tracker.run_id is None or tracker.experiment_id is None:
+        return
+    where = (tracker.tracking_uri, tracker.experiment_id, tracker.run_id)
+    stored = log_rollout_traces(*where, choose_rollouts(rollouts, rewards, count), rewards, tasks, number)
+    tracker.log_metrics({"traces/stored": float(stored)}, step=number + 1)

@@ -7,11 +7,10 @@ from zenml import step
 
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer
 from mlops.runtime import cache_policies
-from mlops.runtime.runtime import current_runtime
-from mlops.runtime.tags import tag_round
+from mlops.runtime.runtime import current_runtime, tag_round
 from rlft.config import EnvironmentConfig, RewardConfig
 from rlft.curriculum.draw import Draw
-from rlft.curriculum.groups import sample_groups
+from rlft.curriculum.groups import Groups, sample_groups
 from rlft.policy import PolicyFolder
 from rlft.rewards.by_settings import score_by
 from rlft.rollout import SamplingSettings, collect_rollouts
@@ -26,8 +25,7 @@ def generate_groups(
     tasks: TaskSet,
     policy: PolicyFolder,
     draw: Draw,
-    num_generations: int,
-    max_num_gen_batches: int,
+    groups: Groups,
     sampling: SamplingSettings,
     environment: EnvironmentConfig,
     environment_fingerprint: str,
@@ -41,10 +39,10 @@ def generate_groups(
     runtime, by_id = current_runtime(), tasks.by_id()
     runtime.lent.progress(0, None, "loading the policy into the engine")
     known = {"environment": runtime.environment(environment), "progress": runtime.lent.progress}
-    asked = {"num_generations": num_generations, "round": draw.round, "seed": sampling.seed, "label": "train"}
+    asked = {"num_generations": groups.num_generations, "round": draw.round, "seed": sampling.seed, "label": "train"}
     told = {"environment_fingerprint": environment_fingerprint, "harness": sampling.harness, **asked, **known}
     player = runtime.player(policy, sampling, device)
     sample = partial(collect_rollouts, player=player, sampling=sampling.of_tokens, **told)
     score = partial(score_by, reward, tasks=by_id, **known)
-    sampled = sample_groups(draw, by_id, sample, score, batches=max_num_gen_batches)
+    sampled = sample_groups(draw, by_id, sample, score, batches=groups.max_num_gen_batches)
     return sampled.rollouts, sampled.rewards

@@ -6,8 +6,7 @@ from zenml import step
 
 from materializers.tables import RolloutsMaterializer
 from mlops.runtime import cache_policies
-from mlops.runtime.runtime import current_runtime
-from mlops.runtime.tags import tag_round
+from mlops.runtime.runtime import current_runtime, tag_round
 from rlft.config import EnvironmentConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.policy import PolicyFolder

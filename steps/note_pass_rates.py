@@ -6,7 +6,7 @@ from zenml import step
 
 from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
-from mlops.runtime.tags import tag_round
+from mlops.runtime.runtime import tag_round
 from rlft.config.training import PassRatesConfig
 from rlft.curriculum.rates import KeptRates, PassRates, note_round
 from rlft.types import Rewards

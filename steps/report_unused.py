@@ -6,7 +6,7 @@ from zenml import step
 
 from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
-from mlops.runtime.tags import tag_round
+from mlops.runtime.runtime import tag_round
 from rlft.training.unused import unused_report
 from rlft.types import Rewards, Rollouts, TrainReport
 

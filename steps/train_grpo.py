@@ -9,8 +9,7 @@ from zenml import step
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
-from mlops.runtime.runtime import Runtime, current_runtime
-from mlops.runtime.tags import tag_round
+from mlops.runtime.runtime import Runtime, current_runtime, tag_round
 from rlft.config import DistributedConfig, TrainingConfig
 from rlft.curriculum.draw import Draw
 from rlft.curriculum.groups import reasons
@@ -18,7 +17,7 @@ from rlft.flops import ENCODED, OF_SEQUENCES
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.live import holds_reference
-from rlft.training.job import Job, train_job
+from rlft.training.job import Job, Round, train_job
 from rlft.types import Rewards, Rollouts, TrainReport
 
 
@@ -33,18 +32,12 @@ def train_grpo(
     rewards: Rewards,
     training: TrainingConfig,
     loss_fingerprint: str,
-    temperature: float,
-    max_completion_length: int,
-    round: int,
+    round: Round,
     device: str,
     draw: Draw | None = None,
     distributed: DistributedConfig | None = None,
-    age: int = 0,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[TrainReport, "train_report"]]:
-    """Update the policy on a round's rollouts, which one from `age` rounds before has sampled.
-
-    If the numbers go wrong, its output is the policy that came in.
-    """
+    """Update the policy on a round's rollouts. If the numbers go wrong, its output is the policy that came in."""
     del loss_fingerprint  # of the loss's code, part of the cache key
     tag_round("policy", "train_report")
     runtime = current_runtime()
@@ -56,11 +49,11 @@ def train_grpo(
         rollouts,
         rewards,
         training,
-        round=round,
-        temperature=temperature,
-        max_completion_length=max_completion_length,
+        round=round.number,
+        temperature=round.temperature,
+        max_completion_length=round.max_completion_length,
         target=runtime.new_folder(),
-        age=age,
+        age=round.age,
     )
     trainers = distributed.trainers if distributed else 1
     train = _train_here if distributed is None or trainers == 1 else partial(_train_together, distributed=distributed)

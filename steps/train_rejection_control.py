@@ -8,9 +8,9 @@ from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
-from rlft.config import EnvironmentConfig, RewardConfig, TrainingConfig, WarmStartConfig
+from rlft.config import TrainingConfig, WarmStartConfig
 from rlft.controls.best import ControlReport
-from rlft.controls.judging import Judge
+from rlft.controls.judging import Judge, Validation
 from rlft.controls.rejection import run_rejection_control
 from rlft.policy import PolicyFolder, save_policy
 from rlft.rollout import SamplingSettings
@@ -25,35 +25,27 @@ def train_rejection_control(
     policy: PolicyFolder,
     tasks: TaskSet,
     warm_start: WarmStartConfig | None,
-    environment: EnvironmentConfig,
-    reward: RewardConfig,
+    validation: Validation,
     training: TrainingConfig,
     sampling: SamplingSettings,
-    evaluation: SamplingSettings,
-    num_generations: int,
-    metric: str,
-    environment_fingerprint: str,
     device: str,
     rounds: int,
-    validate_every: int,
     flops: float,
     validation_flops: float,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[ControlReport, "control_report"]]:
     """Repeat sampling and imitating for as many rounds as GRPO within `flops`, and keep the best validated policy."""
-    del environment_fingerprint  # part of the cache key
     runtime = current_runtime()
     live = runtime.policies.borrow(policy, device)
     parent, progress = live.metadata.content_hash, runtime.lent.progress
     engine = runtime.engine(sampling.engine, sampling.batch_size, live.device.type)
-    opened = runtime.environment(environment)
     report = run_rejection_control(
         live,
         warm_start,
-        Judge(tasks, opened, engine, evaluation, reward, num_generations, metric, progress),
+        Judge.of(validation, tasks, runtime.environment(validation.environment), engine, progress),
         sampling,
         training,
         rounds=rounds,
-        validate_every=validate_every,
+        validate_every=validation.every,
         flops=flops,
         validation_flops=validation_flops,
     )

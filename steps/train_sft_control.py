@@ -8,13 +8,12 @@ from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
-from rlft.config import EnvironmentConfig, RewardConfig, WarmStartConfig
+from rlft.config import WarmStartConfig
 from rlft.controls.best import ControlReport
-from rlft.controls.judging import Judge
+from rlft.controls.judging import Judge, Validation
 from rlft.controls.sft import run_sft_control
 from rlft.policy import PolicyFolder, save_policy
-from rlft.rollout import SamplingSettings
-from rlft.sft.training import Memory
+from rlft.sft.training import ENOUGH, Memory
 from rlft.types import TaskSet
 
 
@@ -26,36 +25,28 @@ def train_sft_control(
     policy: PolicyFolder,
     tasks: TaskSet,
     warm_start: WarmStartConfig | None,
-    environment: EnvironmentConfig,
-    reward: RewardConfig,
-    sampling: SamplingSettings,
-    num_generations: int,
-    metric: str,
-    environment_fingerprint: str,
+    validation: Validation,
     device: str,
     flops: float,
     validation_flops: float,
-    token_budget: int | None = None,
-    checkpointing: bool = False,
+    memory: Memory = ENOUGH,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[ControlReport, "control_report"]]:
     """Search learning rate and length of supervised fine-tuning within `flops`, and keep the best validated policy."""
-    del environment_fingerprint  # part of the cache key
     runtime = current_runtime()
     live = runtime.policies.borrow(policy, device)
     parent, progress = live.metadata.content_hash, runtime.lent.progress
+    sampling = validation.sampling
     engine = runtime.engine(sampling.engine, sampling.batch_size, live.device.type)
-    opened = runtime.environment(environment)
-    judge = Judge(tasks, opened, engine, sampling, reward, num_generations, metric, progress)
     report = run_sft_control(
         live,
         warm_start,
-        judge,
+        Judge.of(validation, tasks, runtime.environment(validation.environment), engine, progress),
         flops=flops,
         validation_flops=validation_flops,
         seed=sampling.seed,
         isolation=sampling.harness.isolation,
         progress=progress,
-        memory=Memory(token_budget, checkpointing),
+        memory=memory,
     )
     folder = save_policy(live, runtime.new_folder(), stage="sft_control", parent=parent)
     runtime.policies.keep(live)

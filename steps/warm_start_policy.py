@@ -11,7 +11,7 @@ from mlops.runtime.runtime import current_runtime
 from rlft.config import EnvironmentConfig, WarmStartConfig
 from rlft.policy import PolicyFolder, save_policy
 from rlft.sft.overlap import check_overlap
-from rlft.sft.training import Memory, SftReport, run_sft
+from rlft.sft.training import ENOUGH, Memory, SftReport, run_sft
 from rlft.types import TaskSet
 from rlft.workers.settings import Isolation
 
@@ -29,8 +29,7 @@ def warm_start_policy(
     device: str,
     seed: int,
     isolation: Isolation | None = None,
-    token_budget: int | None = None,
-    checkpointing: bool = False,
+    memory: Memory = ENOUGH,
     shares: dict[str, float] | None = None,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[SftReport, "sft_report"]]:
     """Imitate demonstrations for the configured steps. Training that was cut off goes on from its last checkpoint."""
@@ -49,7 +48,7 @@ def warm_start_policy(
         isolation=isolation,
         progress=runtime.lent.progress,
         checkpoints=runtime.checkpoints("warm_start", cache_policies.warm_start_code()),
-        memory=Memory(token_budget, checkpointing),
+        memory=memory,
     )
     folder = save_policy(live, runtime.new_folder(), stage="warm_start", parent=parent)
     runtime.policies.keep(live)

@@ -39,14 +39,14 @@ stack.connect = connected
 stack.connect(find_home(), None)
 import cli.resume
 cli.resume.claim_early = lambda *_: None  # a run of a stack is none of the home's
-import pipelines.train
-note = pipelines.train._note_rounds
+from pipelines.observer import Observer
+note = Observer.rounds
 def noted(*arguments):
     note(*arguments)
     Path("done").touch()
     while not Path("gone").exists():
         time.sleep(0.05)
-pipelines.train._note_rounds = noted
+Observer.rounds = noted
 from cli.__main__ import main
 main(sys.argv[1:])
 """

@@ -3,15 +3,24 @@
 import json
 import sys
 
-from mlops.summary.sections import Baseline, Contamination, Difference, Ledger, Promotion, Seconds, Section, TextChange
-from mlops.summary.summary import Summary
+from mlops.summary.summary import (
+    Baseline,
+    Contamination,
+    Difference,
+    Ledger,
+    Promotion,
+    Seconds,
+    Section,
+    Summary,
+    TextChange,
+)
 
 HEAD = """# The summary
 
 The summary says what a run came to. It is printed at the end; `rlft run CONFIG --summary FILE` also writes it as JSON,
 to a new or empty file or in the place of an older summary; any other file is left alone and refused.
 It is always in `.rlft/runs/` and among the artifacts of the MLflow run. This page is made from
-`mlops/summary/summary.py` and `sections.py`.
+`mlops/summary/summary.py`.
 """
 TAIL = """
 The metrics of an arm are means over all tasks that were scored for that arm. Those of a difference are over the tasks

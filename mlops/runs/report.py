@@ -10,9 +10,8 @@ from typing import Any
 
 from mlops.ids import AUDIT, REWARDS, ROLLOUTS, TRAINED, UNUSED, round_name
 from mlops.runs.results import Run, code_of_run, refuse_others, settings_of_run, stored_curves, stored_tasks
-from mlops.summary.blocks import blocks
-from mlops.summary.sections import Seconds
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Seconds, Summary
+from mlops.summary.verdict import blocks
 from rlft.config.yaml_text import write_yaml
 from rlft.errors import RlftError
 from rlft.report.facts import Attempt, ReportFacts

@@ -29,7 +29,7 @@ from mlops.ids import (
 )
 from mlops.runs.listing import find_local
 from mlops.runs.store import LocalRun, stored_config, stored_settings
-from mlops.summary.sections import Difference
+from mlops.summary.summary import Difference
 from rlft.config import Config
 from rlft.diagnosis import History
 from rlft.errors import DamagedError, RlftError

@@ -26,7 +26,7 @@ from mlops.registry.names import REGISTRATION, RUN_NAME_TAG
 from mlops.runs.finding import attempts_of, finished_steps, name_of, successful_steps
 from mlops.runs.labels import labels_of
 from mlops.runs.policies import lacks_weights, weights_removed
-from mlops.runs.starting import Resumed, registry_name
+from mlops.runs.starting import Resumed
 from mlops.runs.store import RunStore
 from mlops.summary.file import read_summary
 from mlops.tracking.address import tracking_address
@@ -114,7 +114,7 @@ def _left_to_do(run: PipelineRunResponse, config: Config, tracking_uri: str, dam
         return None
     address = tracking_address(tracking_uri)
     with answering(address):
-        champion = current_champion(address, registry_name(config))
+        champion = current_champion(address, config.registry_name)
     own = read_summary(find_home(), str(run.id))
     if champion is not None and own is not None and champion.run_id == own.mlflow_run_id:
         champion = None  # this run made it, before it was cut short

@@ -33,17 +33,12 @@ class Resumed:
     inputs: dict[str, Any]
 
 
-def registry_name(config: Config) -> str:
-    """Return the name of the model in MLflow's registry and in ZenML."""
-    return config.promotion.name or config.name
-
-
 def run_options(config: Config, labels: Labels) -> dict[str, Any]:
     """Return what `train.with_options` takes: tags, the image, and the model version, which all attempts share."""
     experiment = config.tracking.experiment or config.name
     own = [f"{key}={value}" for key, value in labels.tags.items()]
     model = Model(
-        name=registry_name(config),
+        name=config.registry_name,
         version=labels.name,
         description=labels.note or None,
         tags=own,

@@ -9,29 +9,37 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+from zenml.models import ArtifactVersionResponse, PipelineRunResponse
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
 
+from mlops.ids import round_of
 from mlops.runtime.environment import open_environment
-from mlops.runtime.kept_warm import keep_warm
-from mlops.runtime.live_policies import LivePolicies
-from mlops.runtime.on_ray import OnRay
+from mlops.runtime.pods import keep_warm, take_over
 from mlops.runtime.signals import arm_pod, disarm_pod, listen
-from mlops.runtime.taken_over import take_over
-from rlft.config import EngineSettings, EnvironmentConfig
+from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.config.specified import unscored
 from rlft.contract.base import BaseEnv
 from rlft.distributed.demand import Demand
+from rlft.distributed.director_process import DirectorProcess
+from rlft.distributed.engines import RayEngines, shared_folder
+from rlft.distributed.trainers import Trainers
 from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.judges.servers import JudgeServers
-from rlft.policy import PolicyFolder
+from rlft.policy import Policy, PolicyFolder, load_policy
+from rlft.policy.live import holds_reference
+from rlft.policy.origin import choose_device
+from rlft.policy.twin import twin_of
 from rlft.progress import Progress, silent
 from rlft.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.secrets import hide_in_logs
@@ -179,6 +187,13 @@ def stop_runtime() -> None:
     disarm_pod()
 
 
+def current_run() -> PipelineRunResponse:
+    """Return ZenML's run of the pipeline whose body goes on in this process."""
+    context = DynamicPipelineRunContext.get()
+    assert context is not None, "this is called in the body of a pipeline"
+    return context.run
+
+
 def shared_runtime() -> Runtime:
     """Return the runtime of the run that goes on in this process, for the pipeline's body."""
     state = get_or_create_run_context().state
@@ -214,3 +229,164 @@ def pipeline_environment(settings: EnvironmentConfig) -> BaseEnv:
     context = get_or_create_run_context()
     state = context.state if context.initialized else None
     return state.unjudged(settings) if isinstance(state, Runtime) else open_environment(settings)
+
+
+WARM_POLICIES = 2  # the one in training, and the reference or the one that is evaluated
+
+
+@dataclass(slots=True)
+class Beside:
+    """One round is trained in a thread of its own while the next is sampled in that of the pipeline's body.
+
+    `progress` takes the reports of the training. If it is `here`, in this process, it changes a `twin` of the policy
+    that is sampled from, and `reference` is the artifact of the policy that it reads for a KL. Until `may_train` is set
+    it waits then, and what it needs is loaded before that: nothing may be loaded while it computes or a policy samples,
+    as libraries then change torch's settings for all threads. `has_begun` is set once its step is running.
+    """
+
+    progress: Progress
+    reference: ArtifactVersionResponse | None = None
+    here: bool = True
+    twin: Policy | None = None
+    may_train: threading.Event = field(default_factory=threading.Event)
+    has_begun: threading.Event = field(default_factory=threading.Event)
+
+
+class LivePolicies:
+    """Holds the policies of the last steps, by their content."""
+
+    def __init__(self) -> None:
+        self._policies: dict[str, Policy] = {}  # by content hash, the least recently used first
+        self._beside: Beside | None = None
+
+    def of(self, folder: PolicyFolder, device: str) -> Policy:
+        """Return the live policy with the content of `folder`, loaded if need be; it must not be changed."""
+        policy = self._take(folder, device)
+        self.keep(policy)
+        return policy
+
+    def borrow(self, folder: PolicyFolder, device: str) -> Policy:
+        """Return it like `of`, for a step that changes it: it is not kept here until `keep` brings it back.
+
+        While the next round is sampled it is a twin, and whoever samples goes on with the policy itself.
+        """
+        if (beside := self._beside) is not None:
+            beside.may_train.wait()
+            if (twin := beside.twin) is not None:
+                beside.twin = None
+                return twin
+        return self._take(folder, device)
+
+    def keep(self, policy: Policy) -> None:
+        """Keep a policy for later steps. It must be in the state that was last saved or loaded."""
+        self._policies[policy.metadata.content_hash] = policy
+        while len(self._policies) > WARM_POLICIES:
+            self._policies.pop(next(iter(self._policies)))
+
+    @contextmanager
+    def beside(
+        self, progress: Progress, reference: ArtifactVersionResponse | None = None, *, here: bool = True
+    ) -> Iterator[Beside]:
+        """Expect a round to be trained and the next one to be sampled at the same time, while the context is open.
+
+        `here` says whether this process trains, and not trainers elsewhere, which have the policy themselves.
+        """
+        self._beside = beside = Beside(progress, reference, here)
+        try:
+            yield beside
+        finally:
+            beside.may_train.set()
+            self._beside = None
+
+    @property
+    def training_progress(self) -> Progress | None:
+        """What takes the reports of a training that goes on beside sampling; `None` if none does."""
+        return None if (beside := self._beside) is None else beside.progress
+
+    def note_training(self) -> None:
+        """Note that the step that trains is running, if it does beside sampling."""
+        if (beside := self._beside) is not None:
+            beside.has_begun.set()
+
+    def let_train(self, live: Policy, device: str) -> None:
+        """If a round is to be trained beside the sampling from `live`, give it what it needs, and let it begin.
+
+        To be called before anything is sampled, for which a model is set up otherwise.
+        """
+        if (beside := self._beside) is None or not beside.here:
+            return
+        beside.twin = twin_of(live)
+        self._policies.pop(live.metadata.content_hash, None)
+        if beside.reference is not None and beside.reference.content_hash not in self._policies:
+            reference: PolicyFolder = beside.reference.load()
+            if not holds_reference(live.metadata, reference.metadata):
+                self.of(reference, device)
+        beside.may_train.set()
+
+    def clear(self) -> None:
+        """Give back their memory."""
+        self._policies.clear()
+
+    def _take(self, folder: PolicyFolder, device: str) -> Policy:
+        return self._policies.pop(folder.metadata.content_hash, None) or load_policy(folder, choose_device(device))
+
+
+class OnRay:
+    """Starts the process that uses Ray when something is first asked of it.
+
+    `demand` returns what the whole run asks of Ray, `None` where nobody says that: then it is what is asked first.
+    Policies are exchanged in `scratch`, or beside it where all machines of a cluster see them.
+    """
+
+    def __init__(self, demand: Callable[[], Demand | None], scratch: Path) -> None:
+        self._demand, self._scratch = demand, scratch
+        self._director: DirectorProcess | None = None
+        self._trainers: Trainers | None = None
+
+    def trainers(self, settings: DistributedConfig, device: str) -> Trainers:
+        """Return the processes that train together; they are started by their first round.
+
+        Where they are, and how long they are waited for, says the demand of the run, and not the settings.
+        """
+        if self._trainers is None:
+            on_gpu = choose_device(device).type == "cuda"
+            director = self._directed(Demand(settings, on_gpu, settings.trainers))
+            self._trainers = Trainers(director, self._folder(director))
+        return self._trainers
+
+    def engines(self, settings: EngineSettings, batch_size: int, device_type: str) -> RayEngines | None:
+        """Return what starts the engines, if the settings ask for some."""
+        server = settings.server
+        if server.engines is None:
+            return None
+        local, on_gpu = DistributedConfig(engine="ray"), device_type == "cuda"
+        director = self._directed(Demand(local, on_gpu, 0, server.engines, server.tensor_parallel_size))
+        return RayEngines(director, settings, batch_size, self._folder(director))
+
+    def close(self) -> None:
+        """End the process, and with it all that it has started."""
+        if self._director is not None:
+            self._director.close()
+        self._director = self._trainers = None
+
+    def _directed(self, needed: Demand) -> DirectorProcess:
+        if self._director is None:
+            self._director = DirectorProcess(self._demand() or needed)
+        return self._director
+
+    def _folder(self, director: DirectorProcess) -> Path:
+        return shared_folder(director.demand.settings.address, self._scratch)
+
+
+def tag_round(*outputs: str) -> None:
+    """Tag outputs of the running step `round=N` if its id is that of a round of training, such as `train_grpo_r007`.
+
+    N counts from 0, as in the id. A validation between rounds belongs to no round, and outside a step nothing is done.
+    """
+    if StepContext.get() is None:
+        return
+    context = get_step_context()
+    number = round_of(context.step_run.name)
+    if number is not None:
+        for output in outputs:
+            context.add_output_tags([f"round={number}"], output)

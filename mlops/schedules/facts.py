@@ -78,14 +78,13 @@ def _use(home: Home, stored: Stored, config: Config) -> Use | None:
     """Return what people asked, if the config takes tasks from use and the home has an MLflow by now."""
     if config.tasks.use is None or not (address := _address(home, stored)):
         return None
-    from mlops.runs.starting import registry_name
     from mlops.serving.use import fetch_use
     from rlft.sft.overlap import shown_texts
 
     return fetch_use(
         config.tasks.use,
         HOME if stored.schedule.stack is None else address,
-        registry_name(config),
+        config.registry_name,
         shown_texts(config.warm_start),
     )
 

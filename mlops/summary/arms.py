@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from shlex import quote
 
 from mlops.registry.names import CHAMPION
-from mlops.summary.sections import Change, ControlCost, Difference, Promotion, SeveralAttempts
-from mlops.summary.summary import Status
+from mlops.summary.summary import (
+    Change,
+    Contamination,
+    ControlCost,
+    Difference,
+    Mean,
+    Promotion,
+    SeveralAttempts,
+    Status,
+    TextChange,
+)
 from rlft.comparison import compare
+from rlft.contamination import ContaminationReport, clean_scores, contamination_sentence
 from rlft.controls.best import ControlReport
 from rlft.controls.few_shot import PromptReport
+from rlft.forgetting import Change as BitsChange
+from rlft.forgetting import TextBits
 from rlft.pass_at_k import PassAtK
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.types import Evaluation, Interval
@@ -145,3 +158,55 @@ def promotion_section(decision: Decision, version: RegisteredVersion, name: str,
 def unregistered(why: str, name: str, resume: str) -> Promotion:
     """Return that nothing happened in the registry, why, and the command that registers the policy later."""
     return Promotion(name=name, reasons=[f"not registered: {why}", f"`{resume}` registers it from what is stored"])
+
+
+def contamination_sections(
+    found: ContaminationReport, trained: Evaluation, start: Evaluation, metric: str
+) -> dict[str, Contamination]:
+    """Return what was found, by split, for the splits on which the trained policy has scores in the metric."""
+    return {
+        split: _contamination(found, split, trained, start, metric)
+        for split in found.splits
+        if split in trained.splits and trained.splits[split].per_task.get(metric)
+    }
+
+
+def _contamination(
+    found: ContaminationReport, split: str, trained: Evaluation, start: Evaluation, metric: str
+) -> Contamination:
+    ours, counts = trained.splits[split], found.counts(split)
+    score = clean_scores(ours, found, metric)["all"]
+    theirs = start.splits.get(split)
+    comparable = theirs is not None and theirs.per_task.get(metric)
+    difference = compare(ours, theirs, metric, without=set(found.found)) if theirs and comparable else None
+    clean = score.clean
+    return Contamination(
+        tasks=counts["tasks"],
+        exact=counts["exact"],
+        overlapping=counts["overlapping"],
+        clean=clean and Mean(mean=clean.mean, ci_low=clean.low, ci_high=clean.high, tasks=clean.count),
+        clean_difference=difference
+        and Change(
+            mean=difference.difference.mean,
+            ci_low=difference.low_with_errors,
+            ci_high=difference.high_with_errors,
+        ),
+        sentence=contamination_sentence(found, split, score, metric),
+    )
+
+
+def text_changes(changes: Mapping[str, BitsChange], warm_start: TextBits | None) -> dict[str, TextChange]:
+    """Return by text how many bits per byte the base model, the warm start and the trained model need."""
+    between = {} if warm_start is None else warm_start.bits
+    return {
+        name: TextChange(
+            before=each.before,
+            warm_start=sum(between[name]) / len(between[name]) if name in between else None,
+            after=each.after,
+            mean=each.difference.mean,
+            ci_low=each.difference.low,
+            ci_high=each.difference.high,
+            verdict=each.verdict,
+        )
+        for name, each in changes.items()
+    }

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from shlex import quote
 from urllib.parse import quote as in_address
 
-from mlops.summary.blocks import blocks
-from mlops.summary.sections import Difference
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Difference, Summary
+from mlops.summary.verdict import blocks
 from rlft.blocks import Headline
 from rlft.markdown import paragraph, plain
 from rlft.types import Interval

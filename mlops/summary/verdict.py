@@ -2,15 +2,175 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mlops.registry.changes import failed_of_all, failing
-from mlops.summary.controls import cost_note, label_of, unbeaten_controls, weak_controls
-from mlops.summary.headline import nothing_is_full, qualifications
-from mlops.summary.sections import AlarmSection, Difference, Metrics, SeveralAttempts
-from mlops.summary.summary import NOT_REGISTERED, Summary
-from rlft import blocks
-from rlft.blocks import Table, ends, level
+from mlops.summary.summary import NOT_REGISTERED, AlarmSection, Difference, Metrics, SeveralAttempts, Status, Summary
+from rlft.blocks import Block, Bullets, Caution, Headline, Table, ends, level
+from rlft.blocks import change as signed
+
+LABELS = {
+    "sft": "SFT on your gold answers",
+    "rejection_sampling": "Rejection sampling",
+    "few_shot": "base model with examples in its prompt",
+    "model": "other model with examples in its prompt",
+    "constant": "best constant answer",
+}
+_IMITATED = {"bare": "bare answers", "demonstration": "demonstrations", "file": "demonstrations"}
+
+
+def label_of(summary: Summary, name: str) -> str:
+    """Return what a control is called for a person; another model is called by its name."""
+    named = summary.control_model if name == "model" else ""
+    label = f"{named} with examples in its prompt" if named else LABELS.get(name, name)
+    cost = summary.control_costs.get(name)
+    return label.replace("gold answers", _IMITATED.get(cost.answers, "gold answers")) if cost else label
+
+
+def unbeaten_controls(summary: Summary) -> list[str]:
+    """Return a sentence for each control that does better than the trained policy, or that it is not shown to beat."""
+    found = []
+    for name, change in summary.difference_controls.items():
+        if change is None or change.is_above_zero:
+            continue
+        reached = f"{'a reward of ' if change.metric == 'reward' else ''}{level(change.before, change.metric)}"
+        reached += " of the attempts that have a score" if change.errors and change.metric == "accuracy" else ""
+        if name == "constant":
+            than = "is worse than that" if change.is_below_zero else "is not shown to be better"
+            found.append(f"Saying {_constant(summary)} reaches {reached}, and the trained model {than}.")
+            continue
+        text = f"{_named(name, summary)} reaches {reached}{_cost(name, summary)}"
+        better = change.is_below_zero
+        found.append(f"{text}: it does better than GRPO." if better else f"{text}, and GRPO is not shown to be better.")
+    return found
+
+
+def _constant(summary: Summary) -> str:
+    answers = {f"every task of {name}": text for name, text in summary.constant_answers.items()}
+    answers = answers or {"every task": summary.constant_answer or ""}
+    return " and ".join(f"{repr(text[:40]) if text else 'nothing'} to {tasks}" for tasks, text in answers.items())
+
+
+def _named(name: str, summary: Summary) -> str:
+    """Return what a control is called at the start of a sentence, with the number of answers that SFT imitates."""
+    label, cost = label_of(summary, name), summary.control_costs.get(name)
+    label = label if name == "model" else label[0].upper() + label[1:]
+    return label.replace("on your", f"on your {cost.demonstrations:,}") if cost else label
+
+
+def weak_controls(summary: Summary) -> list[str]:
+    """Return a sentence if the SFT control had bare answers alone to imitate, and what would make it stronger."""
+    cost = summary.control_costs.get("sft")
+    if cost is None or cost.answers != "bare" or cost.answer_tokens is None or cost.attempt_tokens is None:
+        return []
+    return [
+        f"{_named('sft', summary)} is a weak control: they have {cost.answer_tokens:.0f} tokens in the mean, and the "
+        f"model's own attempts {cost.attempt_tokens:.0f}, so it learns to leave out what comes before an answer. "
+        "Worked solutions make a stronger one (`warm_start.path`, or `demonstration` of the environment)."
+    ]
+
+
+def _cost(name: str, summary: Summary) -> str:
+    """Return what a control costs beside GRPO; it never costs more."""
+    if name in ("few_shot", "model"):
+        return " without training"
+    cost = summary.control_costs.get(name)
+    if cost is None or not cost.budget or cost.flops is None:
+        return ", at no more cost"
+    return f", for {100 * cost.flops / cost.budget:.0f} % of the rounds' computation"
+
+
+def cost_note(summary: Summary, name: str) -> str:
+    """Return in words what a model behind an address took, whose FLOPs nobody knows; empty for other controls."""
+    cost = summary.control_costs.get(name)
+    if cost is None or cost.flops is not None:
+        return ""
+    if cost.prompt_tokens is None and cost.completion_tokens is None:
+        return "its FLOPs are not known, and its endpoint reports no tokens"
+    read, wrote = cost.prompt_tokens or 0, cost.completion_tokens or 0
+    return f"its FLOPs are not known; its endpoint reports {read:,} tokens read and {wrote:,} written for its prompt"
+
+
+OUTCOMES: Mapping[Status, str] = {
+    "running": "The run has not ended",
+    "improved": "The trained model is better than what it started from",
+    "not_improved": "The trained model is not measurably better than what it started from",
+    "too_hard": "Not trained: the model solves none of these tasks, so nothing can be learnt",
+    "already_solved": "Not trained: the model solves these tasks already",
+    "failed": "The run failed",
+    "interrupted": "The run was interrupted",
+}
+UNCHANGED = "In validation no round did better than what training started from, which is what was kept and tested"
+WORSE = "The trained model is measurably worse than what it started from"
+_UNKNOWN = "whether something simpler does as well is unknown"
+
+
+def headline(summary: Summary) -> str:
+    """Return the outcome in one sentence, with the gain, and that no control does as well where that was shown."""
+    said, change = OUTCOMES[summary.status], summary.difference
+    if change is None or summary.status not in ("improved", "not_improved"):
+        return f"{said}."
+    if change.is_below_zero:
+        said = WORSE
+    elif summary.best_round == 0 and change.before == change.after:
+        said = UNCHANGED
+    return f"{said}: {in_words(change)}{_controls(summary)}."
+
+
+def in_words(change: Difference) -> str:
+    """Return before, after and gain with its interval: accuracy in per cent and points, the reward in its own unit."""
+    metric = change.metric
+    return (
+        f"{metric} {level(change.before, metric)} -> {level(change.after, metric)} on {change.tasks} test tasks "
+        f"({signed(change.mean, metric)}, 95 % interval {ends(change.low, change.high, metric)})"
+    )
+
+
+def qualifications(change: Difference) -> list[str]:
+    """Return what must be known of a difference beside its numbers: attempts without a score, and an unknown range."""
+    said = []
+    if change.errors and change.ci_low_errors is not None:
+        said.append(
+            f"In the interval {change.errors} rollouts without a score count against the trained model at its lower "
+            "end, and for it at its upper one; without them it is "
+            f"{ends(change.ci_low, change.ci_high, change.metric)}."
+        )
+    if change.without_score:
+        said.append(f"{len(change.without_score)} test tasks have no score for either and are left out.")
+    if change.declared is False:
+        said.append(
+            "The range of this score is not known, so rare large losses that did not occur may be missing in the "
+            "interval."
+        )
+    return said
+
+
+def nothing_is_full(summary: Summary) -> list[str]:
+    """Return what an accuracy of 0 means where attempts earn something: it counts those whose reward is full."""
+    change, reward = summary.difference, summary.final.get("test/reward")
+    if change is None or change.metric != "accuracy" or change.after > 0 or reward is None or reward <= 0:
+        return []
+    mean = level(reward, "reward")
+    return [
+        f"Accuracy counts attempts whose reward is full, and none was, although the mean reward is {mean}: if right "
+        " answers earn less, say from which total on an attempt counts as solved (`reward.full`)."
+    ]
+
+
+def _controls(summary: Summary) -> str:
+    """Return that no control does as well, or that this is unknown; nothing where a caution says which one does."""
+    scored = {name: change for name, change in summary.difference_controls.items() if change is not None}
+    if any(not change.is_above_zero for change in scored.values()):
+        return ""
+    reached = {name: f"{label_of(summary, name)} ({level(each.before, each.metric)})" for name, each in scored.items()}
+    others = {name: change.before for name, change in scored.items() if name != "constant"}
+    if others:
+        best = max(others, key=others.__getitem__)
+        return f"; no control does as well (the best of {len(scored)} is {reached[best]})"
+    if scored:
+        return f"; no control but the {reached['constant']} was run, so {_UNKNOWN}"
+    return f"; no control was run, so {_UNKNOWN}"
+
 
 EFFECTS = {
     "widened": "in {n} attempts the trained model solves more than the start does in {further}",
@@ -186,9 +346,7 @@ def _collapsed(summary: Summary) -> list[str]:
 
 def _against(label: str, change: Difference, note: str) -> str:
     """Return the trained model minus a control in one line, with a note on what the control took."""
-    interval = (
-        f"{blocks.change(change.mean, change.metric)}, 95 % interval {ends(change.low, change.high, change.metric)}"
-    )
+    interval = f"{signed(change.mean, change.metric)}, 95 % interval {ends(change.low, change.high, change.metric)}"
     return f"GRPO minus {label}: {interval}" + (f" ({note})" if note else "")
 
 
@@ -197,9 +355,7 @@ def _several_attempts(curves: SeveralAttempts) -> str:
     from rlft.pass_at_k import FURTHER  # imports scipy, which commands that list runs do without
 
     n, change = len(curves.start), curves.difference_at_n
-    gain = (
-        f"{blocks.change(change.mean, 'pass_at_k')}, 95 % interval {ends(change.ci_low, change.ci_high, 'pass_at_k')}"
-    )
+    gain = f"{signed(change.mean, 'pass_at_k')}, 95 % interval {ends(change.ci_low, change.ci_high, 'pass_at_k')}"
     once, often = (
         f"{level(curves.start[place], 'pass_at_k')} -> {level(curves.trained[place], 'pass_at_k')}" for place in (0, -1)
     )
@@ -208,3 +364,37 @@ def _several_attempts(curves: SeveralAttempts) -> str:
         f"does {often} ({gain}): {EFFECTS[curves.effect].format(n=n, further=FURTHER * n)}"
     )
     return f"{text}; {curves.errors} attempts have no score and count as unsolved" if curves.errors else text
+
+
+def blocks(summary: Summary) -> Iterator[Block]:
+    """Yield the results of a run, the decision and its reasons, what was lost on the way, and what it took."""
+    yield from results(summary)
+    registered, *reasons = registration(summary) or [""]
+    if registered:
+        yield Bullets(registered, tuple(reasons))
+    yield from _cautions(shortcomings(summary))
+    yield effort(summary)
+    if asked := judges_effort(summary):
+        yield asked
+
+
+def results(summary: Summary) -> Iterator[Block]:
+    """Yield the verdict, the comparisons with other models, and what stands beside them."""
+    yield from lead(summary)
+    if summary.difference:
+        yield arms_table(summary, summary.difference.metric)
+    yield from comparisons(summary)
+    yield from _cautions(caveats(summary))
+    if len(summary.differences) > 1:  # a single part is the reward itself
+        yield parts_table(summary.differences)
+
+
+def lead(summary: Summary) -> Iterator[Block]:
+    """Yield what must be read before the verdict, the verdict as a headline, and what explains it."""
+    yield from _cautions(warnings_before(summary))
+    yield Headline(headline(summary))
+    yield from explanation(summary)
+
+
+def _cautions(sentences: Iterable[str]) -> Iterator[Caution]:
+    return map(Caution, sentences)

@@ -11,9 +11,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from mlops.registry.names import RUN_NAME_TAG
-from mlops.summary.blocks import lead, results
-from mlops.summary.controls import unbeaten_controls, weak_controls
 from mlops.summary.summary import Summary
+from mlops.summary.verdict import lead, results, unbeaten_controls, weak_controls
 from rlft.blocks import Block
 from rlft.card import Facts
 from rlft.card.licence import licence_of

@@ -9,6 +9,7 @@ from rlft.audit.rewards import audit_reward
 from rlft.config import Config, HarnessConfig, RewardConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.several import Several, places_of
+from rlft.errors import RewardAuditError
 from rlft.progress import Progress, silent
 from rlft.tasks.from_use import without_use
 from rlft.types import Task, add_judging
@@ -66,6 +67,16 @@ def way_out(config: Config) -> str:
     elif config.reward.spec is not None:
         mend = "mend the criteria of reward.spec until gold is full and beats every attack, and the cases hold"
     return f"{mend}, or name in reward.accept_exploits the attacks that may be paid"
+
+
+def check_audit(report: AuditReport, config: Config) -> None:
+    """Raise RewardAuditError, with the report, for a reward that failed its audit: it would teach the wrong thing."""
+    if not report.passed:
+        raise RewardAuditError(
+            "the reward pays wrong answers:\n" + report.text(),
+            where=config.environment_name,
+            fix=f"{way_out(config)}, or set reward.audit: false",
+        )
 
 
 def _joined(reports: Mapping[str, AuditReport]) -> AuditReport:

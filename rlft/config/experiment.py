@@ -108,6 +108,11 @@ class Config(Section):
         return ", ".join(self.environments) or self.environment.name
 
     @property
+    def registry_name(self) -> str:
+        """The name of the model in a registry."""
+        return self.promotion.name or self.name
+
+    @property
     def shares(self) -> dict[str, float] | None:
         """The shares of several environments by their names; `None` with one."""
         return {name: member.share for name, member in self.environments.items()} or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlft.config import RewardConfig
+from rlft.config import EnvironmentConfig, RewardConfig, Section
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine
 from rlft.evaluation import evaluate_rollouts
@@ -15,6 +15,22 @@ from rlft.progress import Progress, silent
 from rlft.rewards.by_settings import score_by
 from rlft.rollout import Player, PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.types import EvaluationReport, Rewards, Rollouts, Task, TaskSet
+
+
+class Validation(Section):
+    """Says how policies are validated: where, by which reward, sampled how and how often, and compared by what.
+
+    Those of a control that is trained in rounds are validated after each `every` of them. `fingerprint` is that of the
+    code of the environment and its reward, for cache keys.
+    """
+
+    environment: EnvironmentConfig
+    reward: RewardConfig
+    sampling: SamplingSettings
+    num_generations: int
+    metric: str
+    every: int
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +48,16 @@ class Judge:
     num_generations: int
     metric: str
     progress: Progress = silent
+
+    @classmethod
+    def of(
+        cls, validation: Validation, tasks: TaskSet, environment: BaseEnv, engine: Engine | None, progress: Progress
+    ) -> Judge:
+        """Return what validates as the settings say."""
+        sampling, reward = validation.sampling, validation.reward
+        return cls(
+            tasks, environment, engine, sampling, reward, validation.num_generations, validation.metric, progress
+        )
 
     def validate(self, policy: Policy) -> tuple[EvaluationReport, float]:
         """Return the report of a policy on `validation`, and the FLOPs of sampling for it."""

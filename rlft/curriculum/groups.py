@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from rlft.config import Section
 from rlft.credit import cannot_be_told_apart
 from rlft.curriculum.draw import Draw
 from rlft.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS
@@ -22,6 +23,13 @@ class Sample(Protocol):
     def __call__(self, tasks: Sequence[Task], /, *, first_place: int) -> Rollouts:
         """Return the rollouts in the order of the tasks."""
         ...
+
+
+class Groups(Section):
+    """Says how many attempts a task gets, and how many samplings a round has at most; see `training` in the config."""
+
+    num_generations: int
+    max_num_gen_batches: int
 
 
 @dataclass(frozen=True, slots=True)

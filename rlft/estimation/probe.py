@@ -108,7 +108,7 @@ def _warm_start(
 
     def train(live: Policy, steps: int) -> float:
         began = time.time()
-        memory = Memory(config.training.per_step_token_budget, config.training.gradient_checkpointing)
+        memory = Memory.of(config.training)
         some = settings.model_copy(update={"steps": steps})
         train_tasks = tasks.split("train")
         run_sft(live, some, train_tasks, environment, seed=config.seed, shares=config.shares, memory=memory)

@@ -12,7 +12,7 @@ from itertools import islice
 import torch
 
 from rlft.chat import open_chat
-from rlft.config import WarmStartConfig
+from rlft.config import Section, TrainingConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.errors import PolicyError
 from rlft.policy import Policy
@@ -28,12 +28,16 @@ from rlft.types import Report, Rollout, Task
 from rlft.workers.settings import Isolation
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Section):
     """Bounds what a step needs: `training.per_step_token_budget`, and whether layers are computed again going back."""
 
     token_budget: int | None = None
     checkpointing: bool = False
+
+    @classmethod
+    def of(cls, training: TrainingConfig) -> Memory:
+        """Return the bounds that a config has."""
+        return cls(token_budget=training.per_step_token_budget, checkpointing=training.gradient_checkpointing)
 
 
 ENOUGH = Memory()

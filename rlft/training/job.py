@@ -6,13 +6,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from rlft.config import TrainingConfig
+from rlft.config import Section, TrainingConfig
 from rlft.policy import Policy, PolicyFolder
 from rlft.progress import Progress, silent
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from rlft.training.world import ALONE, World
 from rlft.types import Rewards, Rollouts, TrainReport
+
+
+class Round(Section):
+    """Says which round a policy is trained on, and how its attempts were sampled.
+
+    `age` is how many rounds of training the policy that sampled them was behind the one that is trained.
+    """
+
+    number: int
+    temperature: float
+    max_completion_length: int
+    age: int = 0
 
 
 @dataclass(frozen=True, slots=True)

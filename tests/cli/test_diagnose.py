@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
-from mlops.summary.sections import Difference
+from mlops.summary.summary import Difference
 from rlft.diagnosis.finding import Finding
 from tests.rlft.diagnosis.test_diagnose import history, metrics
 

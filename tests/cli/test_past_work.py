@@ -10,8 +10,7 @@ from cli.past_work import past_runs
 from mlops.home.folder import Home
 from mlops.runs.store import RunStore, as_parameter
 from mlops.summary.file import keep_summary
-from mlops.summary.sections import Seconds
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Seconds, Summary
 from rlft.estimation.records import PastStep
 from tests.mlops.made import make_run
 from tests.rlft.estimation.made import make_config

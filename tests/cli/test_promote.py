@@ -12,8 +12,7 @@ from cli import app as cli
 from cli.promote import _exit_code, _finish, _tell
 from mlops.home.folder import Home
 from mlops.summary.file import keep_summary
-from mlops.summary.sections import Promotion
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Promotion, Summary
 from pipelines.promotion_plan import _check
 from rlft.errors import ConfigError
 

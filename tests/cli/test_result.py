@@ -12,7 +12,7 @@ from zenml.enums import ExecutionStatus
 from cli.result import finish, run_id_of, show_summary
 from mlops.home.folder import Home
 from mlops.summary.file import keep_summary
-from mlops.summary.sections import (
+from mlops.summary.summary import (
     Change,
     Contamination,
     ControlCost,
@@ -21,9 +21,9 @@ from mlops.summary.sections import (
     Promotion,
     Seconds,
     SeveralAttempts,
+    Summary,
     TextChange,
 )
-from mlops.summary.summary import Summary
 from rlft.errors import StorageError, TrackerError
 from rlft.terminal import Terminal
 

@@ -7,7 +7,7 @@ from io import StringIO
 
 from cli.result import drawn
 from cli.sweep import _tell
-from mlops.record.sweep import SweptRun, table_of
+from pipelines.sweep import SweptRun, table_of
 from rlft.terminal import Terminal
 
 

@@ -15,6 +15,7 @@ from rlft.rollout import SamplingSettings, Selection
 from steps.generate_rollouts import generate_rollouts
 from steps.initialize_policy import initialize_policy
 from steps.score_rewards import score_rewards
+from rlft.training.job import Round
 from steps.train_grpo import train_grpo
 from steps.warm_start_policy import warm_start_policy
 from rlft.config.file import load_config
@@ -49,7 +50,8 @@ found["score_rewards"] = [storage.hash_rows(
         repr(sorted(rewards.ranges.items()))),
     out("score_rewards_r000", "rewards").content_hash]
 warm = out("warm_start", "policy").load()
-policy, _ = train_grpo.entrypoint(warm, warm, rollouts, rewards, config.training, "", 1.0, 4, 0, "auto")
+policy, _ = train_grpo.entrypoint(warm, warm, rollouts, rewards, config.training, "",
+    Round(number=0, temperature=1.0, max_completion_length=4), "auto")
 found["train_grpo"] = [policy.metadata.content_hash, out("train_grpo_r000", "policy").content_hash]
 print(json.dumps(found))
 """)

@@ -39,12 +39,12 @@ steps.score_rewards.score_rollouts = armed
 """
 
 AFTER_THE_LAST_LINE = """
-import mlops.record.run
-forget = mlops.record.run.forget_process
+import pipelines.opening
+forget = pipelines.opening.forget_process
 def last(*arguments):
     forget(*arguments)
     press()
-mlops.record.run.forget_process = last
+pipelines.opening.forget_process = last
 """
 
 
@@ -95,7 +95,7 @@ job.train_round = second
 
 # Between two steps.
 BEFORE_THE_ROUNDS = """
-pipelines.train._worth_training = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+pipelines.train.check_honest = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
 """
 
 

@@ -136,7 +136,7 @@ def test_rounds_that_another_policy_sampled_are_no_lagged_ones_when_they_are_tra
     told = home.query("""
 run = client.list_pipeline_runs(sort_by="desc:created")[0]
 given = [client.get_run_step(run.steps[f"train_grpo_r{n:03d}"].id).config.parameters for n in range(3)]
-print(json.dumps([[each.get("age", 0), each["training"]["importance_sampling_correction"]] for each in given]))
+print(json.dumps([[each["round"]["age"], each["training"]["importance_sampling_correction"]] for each in given]))
 """)
     assert told == [[0, None], [1, None], [0, "sequence_truncate"]]
     refused = home.rlft("retrain", source, "--from-round", "0", "--set", "training.lag=0")

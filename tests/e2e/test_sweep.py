@@ -13,7 +13,7 @@ import time
 import pytest
 
 from mlops.home.folder import Home as Folder
-from mlops.summary.target import held_target
+from mlops.summary.file import held_target
 from tests.e2e.conftest import TINY
 
 NESTED = """

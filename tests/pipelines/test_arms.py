@@ -6,9 +6,8 @@ from dataclasses import fields
 from types import SimpleNamespace
 from typing import get_args
 
-from mlops.summary.controls import LABELS
 from mlops.summary.summary import Summary
-from mlops.summary.verdict import ARMS
+from mlops.summary.verdict import ARMS, LABELS
 from pipelines import arms as arms_of
 from pipelines.arms import FINAL_SPLITS, Arms, Starts, evaluate_arms
 from pipelines.controls import left_out_controls

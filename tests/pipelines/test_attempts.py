@@ -1,4 +1,4 @@
-"""pipelines.attempts: what MLflow gets of the attempts of a round, and that nothing is read for nobody."""
+"""pipelines.rounds: what MLflow gets of the attempts of a round, and that nothing is read for nobody."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.attempts import show_attempts
+from pipelines.rounds import show_attempts
 from pipelines.stages import Scored
 from rlft.types import Reward, Rewards, TaskSet
 from tests.rlft.attempts import answered, make_task

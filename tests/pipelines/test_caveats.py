@@ -8,7 +8,7 @@ import pytest
 
 from mlops.summary.summary import Summary
 from pipelines.arms import Arms, Starts
-from pipelines.caveats import FROM_SCRATCH, note_contamination, note_forgetting
+from pipelines.conclusion import FROM_SCRATCH, note_contamination, note_forgetting
 from rlft.config import Config
 from rlft.contamination import ContaminationReport, Overlap
 from rlft.forgetting import TextBits

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.draws import Draws
+from pipelines.rounds import Draws
 from pipelines.stages import Scored
 from rlft.curriculum.draw import is_plain
 

@@ -9,9 +9,9 @@ import pytest
 from mlops.runs.noting import outcome_of
 from mlops.summary.arms import promotion_section
 from mlops.summary.summary import Summary
-from pipelines import promotion
+from pipelines import conclusion
 from pipelines.arms import Champion
-from pipelines.promotion import decide_and_register
+from pipelines.conclusion import decide_and_register
 from pipelines.rounds_done import Rounds
 from pipelines.showing import unshown
 from rlft.errors import TrackerError
@@ -32,14 +32,14 @@ def test_a_policy_without_a_run_to_register_it_under_is_not_decided_on():
 def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, champion):
     given = []
     monkeypatch.setenv("RLFT_TRACKING_URI", "sqlite:///x")
-    monkeypatch.setattr(promotion, "registry_name", lambda config: "name")
-    monkeypatch.setattr(promotion, "ask_about", lambda *_: (SimpleNamespace(number=3, spent=0.1), [], "rlft.look.g.a"))
+    monkeypatch.setattr(conclusion, "ask_about", lambda *_: (SimpleNamespace(number=3, spent=0.1), [], "rlft.look.g.a"))
     asked = []
     decide = lambda *all_of_it: asked.extend(all_of_it) or SimpleNamespace(load=lambda: "decision")  # noqa: E731
-    monkeypatch.setattr(promotion, "decide_promotion", decide)
+    monkeypatch.setattr(conclusion, "decide_promotion", decide)
     register = lambda *all_of_it: given.extend(all_of_it) or SimpleNamespace(load=lambda: "version")  # noqa: E731
-    monkeypatch.setattr(promotion, "register_policy", register)
+    monkeypatch.setattr(conclusion, "register_policy", register)
     config = SimpleNamespace(
+        registry_name="name",
         promotion=SimpleNamespace(approval="required"),
         evaluation=SimpleNamespace(metric="accuracy"),
         reward=SimpleNamespace(audit=True),

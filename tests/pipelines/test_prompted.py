@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines import prompted
-from pipelines.prompted import prompted_controls
+from pipelines import controls
+from pipelines.controls import prompted_controls
 from pipelines.showing import unshown
 from rlft.config import EvaluationConfig, ModelControl
 from rlft.controls.few_shot import PromptReport, PromptTrial
@@ -37,7 +37,7 @@ class FakeStages:
             evaluation=EvaluationConfig(),
         )
 
-    def evaluation_sampling(self):
+    def validation(self):
         return None
 
 
@@ -50,7 +50,7 @@ def told(monkeypatch):
         calls.append((policy, *given[-2:], id))
         return SimpleNamespace(load=lambda: REPORT)
 
-    monkeypatch.setattr(prompted, "choose_prompt", choose)
+    monkeypatch.setattr(controls, "choose_prompt", choose)
     return calls
 
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from mlops.summary.evaluations import EvaluationSummary
-from pipelines import reporting
-from pipelines.reporting import end_report, report_evaluation
+from pipelines import evaluate as module
+from pipelines.evaluate import end_report, report_evaluation
 from pipelines.scenarios import Evaluated
 
 
@@ -33,8 +33,8 @@ class FakeTracker:
 @pytest.fixture
 def tracker(monkeypatch):
     found = FakeTracker()
-    monkeypatch.setattr(reporting, "open_evaluation", lambda *_: found)
-    monkeypatch.setattr(reporting, "log_cell", lambda parent, result, *_: f"{result.cell} of {result.model}")
+    monkeypatch.setattr(module, "open_evaluation", lambda *_: found)
+    monkeypatch.setattr(module, "log_cell", lambda parent, result, *_: f"{result.cell} of {result.model}")
     return found
 
 

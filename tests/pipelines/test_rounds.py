@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from mlops.summary.sections import Ledger, Seconds
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Ledger, Summary
 from pipelines import rounds as module
+from pipelines.observer import Attempt, Observer
 from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
-from pipelines.train import _keep_rounds
 from rlft.bars import Stage
 from rlft.budget import TOKENS, Account
 from rlft.config.budget import BudgetConfig
@@ -158,20 +157,12 @@ def test_what_the_rounds_have_come_to_is_told_after_each():
     assert told[-1] == {"sampled": 9, "trained": 3, "filtered": 3, "errored": 3}
 
 
-def test_a_resume_keeps_what_was_known_of_the_rounds_until_it_has_gone_through_them():
-    kept = []
-    record = SimpleNamespace(
-        summary=Summary(status="failed", rounds=2, ledger=Ledger(sampled=64, trained=64)),
-        seconds=Seconds(),
-        note_judging=lambda *_: None,
-        keep_so_far=lambda: kept.append((record.summary.rounds, record.summary.ledger.sampled)),
-    )
-
-    def keep(rounds):
-        _keep_rounds(record, rounds)
-
+def test_a_resume_keeps_what_was_known_of_the_rounds_until_it_has_gone_through_them(monkeypatch):
+    kept, known = [], Summary(status="failed", rounds=2, ledger=Ledger(sampled=64, trained=64))
+    monkeypatch.setattr(Observer, "keep_so_far", lambda _: kept.append((known.rounds, known.ledger.sampled)))
+    seen = Observer(None, None, known, Attempt("mine"))
     stages = FakeStages(scores=[0.1, 0.5], rounds=3, validate_every=3)
-    run_rounds(stages, None, artifact("start"), FakeTracker(), free(), keep)
+    run_rounds(stages, None, artifact("start"), FakeTracker(), free(), seen.rounds_so_far)
     assert kept == [(2, 64), (2, 6), (3, 9), (3, 9)]
 
 

@@ -10,7 +10,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from pipelines.stages import Scored, Stages, calls, preparing, training
+from pipelines import stages as module
+from pipelines.stages import Scored, Stages
 from rlft.config import DistributedConfig
 from rlft.config.file import load_config
 from rlft.errors import WeightsRemovedError
@@ -23,7 +24,7 @@ from tests.shipped import ROOT
 @pytest.mark.parametrize("changed", ["harness", "reward"])
 def test_the_audit_is_done_again_after_a_change_of_the_tools_or_of_the_reward(monkeypatch, changed):
     told = []
-    monkeypatch.setattr(preparing, "audit_rewards", lambda *given: told.append(given[1:]))
+    monkeypatch.setattr(module, "audit_rewards", lambda *given: told.append(given[1:]))
     config = load_config(ROOT / "configs" / "demo.yaml", [])
     prints = {"harness": "a", "reward": "b"}
     for each in (prints, prints | {changed: "c"}):
@@ -34,7 +35,7 @@ def test_the_audit_is_done_again_after_a_change_of_the_tools_or_of_the_reward(mo
 
 def test_a_round_is_trained_again_after_an_edit_of_the_loss(monkeypatch, tmp_path):
     told, file = [], tmp_path / "my_loss.py"
-    monkeypatch.setattr(training, "train_grpo", lambda *given, id: told.append(given[4:]))
+    monkeypatch.setattr(module, "train_grpo", lambda *given, id: told.append(given[4:]))
     config = load_config(ROOT / "configs" / "demo.yaml", [f"training={{loss_type: '{file}:Mine'}}"])
     stages = Stages(config, EnvironmentFingerprints("a", "b"))
     for low in (0.8, 0.8, 0.7):
@@ -51,10 +52,8 @@ def test_a_round_is_trained_again_after_an_edit_of_the_loss(monkeypatch, tmp_pat
 
 def test_another_model_is_loaded_or_asked_before_training(monkeypatch):
     told = []
-    monkeypatch.setattr(
-        preparing, "initialize_policy", lambda *given, **named: told.append(given[1]) or ("policy", None)
-    )
-    monkeypatch.setattr(preparing, "ask_model", lambda *given: told.append(given[1]) or "asked")
+    monkeypatch.setattr(module, "initialize_policy", lambda *given, **named: told.append(given[1]) or ("policy", None))
+    monkeypatch.setattr(module, "ask_model", lambda *given: told.append(given[1]) or "asked")
 
     def made(control):
         config = load_config(ROOT / "configs" / "demo.yaml", [f"controls=[{control}]", "evaluation.temperature=0.5"])
@@ -70,9 +69,9 @@ def test_another_model_is_loaded_or_asked_before_training(monkeypatch):
 
 def test_an_evaluation_is_done_again_for_other_examples_in_the_prompt(monkeypatch):
     told = []
-    monkeypatch.setattr(calls, "generate_rollouts", lambda *given, id: told.append(given[3]))
-    monkeypatch.setattr(calls, "score_rewards", lambda *given, id: None)
-    monkeypatch.setattr(calls, "evaluate_policy", lambda *given, id: None)
+    monkeypatch.setattr(module, "generate_rollouts", lambda *given, id: told.append(given[3]))
+    monkeypatch.setattr(module, "score_rewards", lambda *given, id: None)
+    monkeypatch.setattr(module, "evaluate_policy", lambda *given, id: None)
     stages = Stages(load_config(ROOT / "configs" / "demo.yaml", []), EnvironmentFingerprints("a", "b"))
     one = Example(prompt=[{"role": "user", "content": "1+1="}], turns=[{"role": "assistant", "content": "2"}])
     for examples in (None, Examples(form="turns", shown=[one]), Examples(form="text", shown=[one])):
@@ -83,9 +82,9 @@ def test_an_evaluation_is_done_again_for_other_examples_in_the_prompt(monkeypatc
 
 def test_no_evaluation_depends_on_how_training_draws_its_tasks(monkeypatch):
     told = []
-    monkeypatch.setattr(calls, "generate_rollouts", lambda *given, id: told.append((id, *given[2:])))
-    monkeypatch.setattr(calls, "score_rewards", lambda *given, id: told.append((id, *given[2:])))
-    monkeypatch.setattr(calls, "evaluate_policy", lambda *given, id: None)
+    monkeypatch.setattr(module, "generate_rollouts", lambda *given, id: told.append((id, *given[2:])))
+    monkeypatch.setattr(module, "score_rewards", lambda *given, id: told.append((id, *given[2:])))
+    monkeypatch.setattr(module, "evaluate_policy", lambda *given, id: None)
     drawn = ["training.curriculum=pass_rate", "training.max_num_gen_batches=3"]
     for overrides in ([], drawn):
         stages = Stages(load_config(ROOT / "configs" / "demo.yaml", overrides), EnvironmentFingerprints("a", "b"))
@@ -101,10 +100,8 @@ def test_a_draw_is_sampled_again_after_a_change_of_the_reward_or_of_the_groups_a
     monkeypatch,
 ):
     told = []
-    monkeypatch.setattr(
-        training, "generate_groups", lambda *given, id: told.append((id, *given[3:])) or (None, "known")
-    )
-    monkeypatch.setattr(training, "score_rewards", lambda *given, known, id: told.append((known, id)))
+    monkeypatch.setattr(module, "generate_groups", lambda *given, id: told.append((id, *given[3:])) or (None, "known"))
+    monkeypatch.setattr(module, "score_rewards", lambda *given, known, id: told.append((known, id)))
     prints = EnvironmentFingerprints("a", "b")
 
     def sampled(*overrides, prints=prints):
@@ -126,7 +123,7 @@ def test_a_draw_is_sampled_again_after_a_change_of_the_reward_or_of_the_groups_a
 @pytest.mark.parametrize(("chosen", "told"), [("null", None), ("token_mask", "token_mask")])
 def test_training_is_told_the_age_of_rollouts_and_weighs_them_only_as_the_settings_say(monkeypatch, chosen, told):
     given = {}
-    monkeypatch.setattr(training, "train_grpo", lambda *args, id, age=0: given.update({age: args[4]}))
+    monkeypatch.setattr(module, "train_grpo", lambda *args, id: given.update({args[6].age: args[4]}))
     settings = [f"training.importance_sampling_correction={chosen}", "training.lag=1"]
     stages = Stages(load_config(ROOT / "configs" / "demo.yaml", settings), EnvironmentFingerprints("a", "b"))
     for age in (0, 1):
@@ -137,7 +134,7 @@ def test_training_is_told_the_age_of_rollouts_and_weighs_them_only_as_the_settin
 def test_a_round_does_not_depend_on_where_or_how_long_its_trainers_are_waited_for(monkeypatch):
     def told(settings: str):
         given = []
-        monkeypatch.setattr(training, "train_grpo", lambda *args, **named: given.append((args, named)))
+        monkeypatch.setattr(module, "train_grpo", lambda *args, **named: given.append((args, named)))
         config = load_config(ROOT / "configs" / "demo.yaml", [f"distributed={settings}"])
         Stages(config, EnvironmentFingerprints("a", "b")).train("policy", "start", Scored("rollouts", "rewards"), 0)
         return given[0]
@@ -168,9 +165,9 @@ def test_what_a_round_needs_is_made_known_where_it_is_trained_while_the_next_one
         return nullcontext(SimpleNamespace(may_train=threading.Event(), has_begun=has_begun))
 
     has_begun = SimpleNamespace(wait=lambda seconds: begun.append(seconds) or len(begun) == 2)
-    monkeypatch.setattr(training, "train_grpo", SimpleNamespace(submit=lambda *args, **named: future))
+    monkeypatch.setattr(module, "train_grpo", SimpleNamespace(submit=lambda *args, **named: future))
     runtime = SimpleNamespace(policies=SimpleNamespace(beside=beside))
-    monkeypatch.setattr(training, "shared_runtime", lambda: runtime)
+    monkeypatch.setattr(module, "shared_runtime", lambda: runtime)
     config = load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1", *changes])
     stages = Stages(config, EnvironmentFingerprints("a", "b"))
     begun, turns = [], []
@@ -196,13 +193,13 @@ def test_sampling_that_fails_is_the_error_once_the_training_beside_it_has_ended(
             raise OSError("no room")
 
     monkeypatch.setattr(
-        training,
+        module,
         "train_grpo",
         SimpleNamespace(submit=lambda *args, **named: SimpleNamespace(running=lambda: False, wait=wait)),
     )
     beside = nullcontext(SimpleNamespace(may_train=may_train))
     policies = SimpleNamespace(beside=lambda progress, reference, here: beside)
-    monkeypatch.setattr(training, "shared_runtime", lambda: SimpleNamespace(policies=policies))
+    monkeypatch.setattr(module, "shared_runtime", lambda: SimpleNamespace(policies=policies))
     stages = Stages(load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1"]), EnvironmentFingerprints("a", "b"))
     sample = Mock(side_effect=ConnectionError("nobody answers"))
     with pytest.raises(ConnectionError, match="nobody answers"):
@@ -214,12 +211,12 @@ def test_sampling_that_fails_is_the_error_once_the_training_beside_it_has_ended(
 def test_weights_that_policy_keep_has_removed_are_no_failure_to_tell_of(monkeypatch, caplog):
     waited, may_train = Mock(), threading.Event()
     monkeypatch.setattr(
-        training,
+        module,
         "train_grpo",
         SimpleNamespace(submit=lambda *args, **named: SimpleNamespace(running=lambda: False, wait=waited)),
     )
     policies = SimpleNamespace(beside=lambda *_, here: nullcontext(SimpleNamespace(may_train=may_train)))
-    monkeypatch.setattr(training, "shared_runtime", lambda: SimpleNamespace(policies=policies))
+    monkeypatch.setattr(module, "shared_runtime", lambda: SimpleNamespace(policies=policies))
     stages = Stages(load_config(ROOT / "configs" / "demo.yaml", ["training.lag=1"]), EnvironmentFingerprints("a", "b"))
     sample = Mock(side_effect=WeightsRemovedError("removed", where="a", fix="b"))
     with pytest.raises(WeightsRemovedError):
@@ -230,10 +227,10 @@ def test_weights_that_policy_keep_has_removed_are_no_failure_to_tell_of(monkeypa
 
 def test_a_round_that_is_sampled_and_trained_alike_with_and_without_lag_is_in_the_cache_for_both(monkeypatch):
     told = []
-    monkeypatch.setattr(training, "train_grpo", lambda *given, id: told.append((id, given)))
-    monkeypatch.setattr(training, "draw_tasks", lambda *given, id, **known: told.append((id, given, known)))
-    monkeypatch.setattr(calls, "generate_rollouts", lambda *given, id: told.append((id, given)))
-    monkeypatch.setattr(calls, "score_rewards", lambda *given, id: told.append((id, given)))
+    monkeypatch.setattr(module, "train_grpo", lambda *given, id: told.append((id, given)))
+    monkeypatch.setattr(module, "draw_tasks", lambda *given, id, **known: told.append((id, given, known)))
+    monkeypatch.setattr(module, "generate_rollouts", lambda *given, id: told.append((id, given)))
+    monkeypatch.setattr(module, "score_rewards", lambda *given, id: told.append((id, given)))
     for lag in (0, 1):
         config = load_config(ROOT / "configs" / "demo.yaml", [f"training.lag={lag}"])
         stages = Stages(config, EnvironmentFingerprints("a", "b"))

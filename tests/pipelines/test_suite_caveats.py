@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines import suite_caveats as module
-from pipelines.suite_caveats import ASKED, caveat_metrics, forgetting_as_json, suite_contamination, suite_forgetting
+from pipelines import scenarios as module
+from pipelines.scenarios import ASKED, caveat_metrics, forgetting_as_json, suite_contamination, suite_forgetting
 from rlft.config import SuiteConfig
 from rlft.contamination import compare_splits
 from rlft.forgetting import TextBits

@@ -27,8 +27,7 @@ from cli.result import show_summary
 from mlops.home.folder import PROJECT
 from mlops.runs import results as stored_rollouts
 from mlops.stacks import file as stack_file
-from mlops.summary.sections import Difference, Ledger, Promotion, Seconds
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Difference, Ledger, Promotion, Seconds, Summary
 from rlft import bars as progress
 from rlft import terminal
 from rlft.calls import make_call

@@ -10,11 +10,13 @@ import pytest
 from mlops.runtime.runtime import Runtime
 from rlft.config import TrainingConfig
 from rlft.policy import PolicyFolder
+from rlft.training.job import Round
 from rlft.types import Rewards, Rollouts, TrainReport
 from steps import train_grpo as module
 from tests.factories import make_policy
 
 STEPS = Path(module.__file__).parent
+ROUND = Round(number=3, temperature=1.0, max_completion_length=256)
 
 
 @pytest.mark.parametrize("file", sorted(p.name for p in STEPS.glob("*.py") if p.name != "__init__.py"))
@@ -62,7 +64,7 @@ def test_a_round_that_is_undone_gives_back_the_policy_that_came_in(stopped, tmp_
     monkeypatch.setattr("rlft.training.job.train_round", lambda *args, **kwargs: report)
     rollouts, rewards = Rollouts(rows=(), seconds=4.0), Rewards(rows=(), weights={}, seconds=0.25)
     policy, returned = module.train_grpo.entrypoint(
-        folder, folder, rollouts, rewards, TrainingConfig(), "", 1.0, 256, 3, "cpu"
+        folder, folder, rollouts, rewards, TrainingConfig(), "", ROUND, "cpu"
     )
     assert (policy == folder) == bool(stopped)
     assert bool(runtime.policies.kept) == (not stopped)  # a policy with bad numbers must not stay warm

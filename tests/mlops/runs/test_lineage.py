@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlops.runs.noting import outcome_of
-from mlops.summary.sections import Promotion
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Promotion, Summary
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,7 @@ from mlops.runs.removing import own_files, why_kept
 from mlops.runs.store import RunStore
 from mlops.summary.file import keep_summary
 from mlops.summary.replays import RetrainSummary, keep_replay
-from mlops.summary.sections import Difference
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Difference, Summary
 from rlft.terminal import Terminal
 from tests.mlops.made import make_run
 from tests.mlops.registry.written import add_version

@@ -1,7 +1,7 @@
 """What the page of a run takes from its summary."""
 
 from mlops.runs.report import _code, _stages
-from mlops.summary.sections import Seconds
+from mlops.summary.summary import Seconds
 
 # 20 + 3 + 100 + 12 leave 5 of the run, 30 + 10 + 40 leave 20 of the rounds.
 RUN = Seconds(setup=20, warm_start=3, rollout=30, score=10, train=40, rounds=100, evaluate=12, total=140)

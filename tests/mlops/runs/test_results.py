@@ -21,8 +21,7 @@ from mlops.runs import shared
 from mlops.runs.results import ScoredRound, stored_tasks
 from mlops.runs.store import LocalRun, RunStore
 from mlops.summary.file import keep_summary
-from mlops.summary.sections import Difference
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Difference, Summary
 from rlft.calls import make_call
 from rlft.config.file import load_config
 from rlft.errors import DamagedError, RlftError

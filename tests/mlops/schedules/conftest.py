@@ -14,8 +14,7 @@ from mlops.schedules import store
 from mlops.schedules.firing import Watch
 from mlops.schedules.store import Firing, Stored, find, history, keep
 from mlops.summary.file import failed, summary_text
-from mlops.summary.sections import Promotion
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Promotion, Summary
 
 MONDAY = datetime(2026, 11, 23, 4, tzinfo=UTC)
 IMPROVED = Summary(status="improved", pipeline_run_id="p", promotion=Promotion(name="demo", version="3", promoted=True))

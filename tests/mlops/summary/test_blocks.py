@@ -8,11 +8,9 @@ from io import StringIO
 import pytest
 
 from cli.result import show_summary
-from mlops.summary.blocks import blocks, results
 from mlops.summary.result import description
-from mlops.summary.sections import Contamination, Difference, Ledger, Promotion, Seconds
-from mlops.summary.summary import Summary
-from mlops.summary.verdict import DISAGREE, registration
+from mlops.summary.summary import Contamination, Difference, Ledger, Promotion, Seconds, Summary
+from mlops.summary.verdict import DISAGREE, blocks, registration, results
 from mlops.summary.version_facts import verdict_blocks
 from rlft.blocks import Bullets, Caution, Headline
 from rlft.card.model_card import model_card

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlops.summary.caveats import contamination_sections, text_changes
+from mlops.summary.arms import contamination_sections, text_changes
 from rlft.contamination import ContaminationReport, Overlap
 from rlft.forgetting import TextBits, compare_bits
 from rlft.types import Evaluation, EvaluationReport

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mlops.summary.headline import headline, nothing_is_full, qualifications
-from mlops.summary.sections import Difference
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Difference, Summary
+from mlops.summary.verdict import headline, nothing_is_full, qualifications
 
 
 def minus(before, low, high, metric="accuracy", **more):

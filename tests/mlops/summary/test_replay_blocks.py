@@ -6,8 +6,7 @@ import dataclasses
 import json
 
 from mlops.home.folder import Home
-from mlops.summary.replay_blocks import replay_blocks
-from mlops.summary.replays import RescoreSummary, RetrainSummary, keep_replay, read_replay
+from mlops.summary.replays import RescoreSummary, RetrainSummary, keep_replay, read_replay, replay_blocks
 from rlft.blocks import Bullets, Caution, Headline, Table
 from rlft.rewards.rescored import RescoreReport
 

@@ -1,10 +1,8 @@
 import pytest
 
-from mlops.summary.controls import unbeaten_controls
 from mlops.summary.result import best_control, cut_short, description, links_of, result_metrics
-from mlops.summary.sections import Baseline, Difference, JudgeCost, Ledger, Promotion, Seconds
-from mlops.summary.summary import Summary
-from mlops.summary.verdict import judges_effort
+from mlops.summary.summary import Baseline, Difference, JudgeCost, Ledger, Promotion, Seconds, Summary
+from mlops.summary.verdict import judges_effort, unbeaten_controls
 from rlft.types import Interval
 
 

@@ -11,8 +11,7 @@ from cli.result import show_summary
 from mlops.home.folder import PROJECT, Home
 from mlops.summary.arms import difference, part_differences, status_of
 from mlops.summary.file import end_summary, keep_summary, read_summary, summary_since, summary_text
-from mlops.summary.sections import Ledger
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Ledger, Summary
 from rlft.types import Evaluation, EvaluationReport
 from tests import summary_page
 

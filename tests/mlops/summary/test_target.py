@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 from cli import app, guard
 from cli.result import finish
 from mlops.home.folder import Home
-from mlops.summary.file import keep_summary, summary_text
+from mlops.summary.file import held_target, keep_summary, summary_text, write_summary
 from mlops.summary.summary import Summary
-from mlops.summary.target import held_target, write_summary
 from rlft.errors import ConfigError
 from tests.e2e.conftest import TINY
 
@@ -112,7 +111,7 @@ def test_one_command_at_a_time_writes_to_a_file(rlft, tmp_path):
     program = f"""if True:
         from pathlib import Path
         from mlops.home.folder import Home
-        from mlops.summary.target import held_target
+        from mlops.summary.file import held_target
         with held_target(Path({str(target)!r}), Home(Path("/nowhere/.rlft"))):  # the file is the same in every home
             print("held", flush=True)
             input()

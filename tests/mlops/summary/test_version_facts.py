@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from mlops.summary.sections import Difference
-from mlops.summary.summary import Summary
+from mlops.summary.summary import Difference, Summary
 from mlops.summary.version_facts import Registration, version_facts
 from rlft.blocks import Headline
 from rlft.card import version_files

@@ -1,4 +1,4 @@
-"""What the pod does that takes the place of one which was ended: it goes on with the same run.
+"""What a run needs in a pod: its state is kept from step to step, and another pod goes on with the same run.
 
 Kubernetes makes another pod for the job of a run, with the same command. ZenML goes on with a run that is unfinished,
 and takes a step that was being run for failed, which ends the run. It is begun again instead.
@@ -11,6 +11,19 @@ import os
 from typing import Any
 
 logger = logging.getLogger(__name__)
+
+
+def keep_warm() -> None:
+    """Let a pipeline's hooks make and end the state of its process once, not with each step. Call in its init hook.
+
+    Only of its local orchestrator ZenML knows that steps share a process. In a pod the first step would end the policy,
+    the engine and the handler of SIGTERM, and each one after it would make its own.
+    """
+    from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+
+    context = DynamicPipelineRunContext.get()
+    if context is not None and context.runner.orchestrator.run_init_cleanup_at_step_level:
+        type(context.runner.orchestrator).run_init_cleanup_at_step_level = False  # type: ignore[assignment]
 
 
 def in_kubernetes() -> bool:

@@ -9,9 +9,9 @@ import pytest
 
 from mlops.home.folder import Home
 from mlops.home.processes import read_note
-from mlops.record import evaluation
 from mlops.runs import noting as heartbeat
 from mlops.summary.evaluations import EvaluationSummary, read_evaluation
+from pipelines import evaluate as module
 from tests.mlops.made import make_run
 
 RUN = make_run("run", "suite-evaluate", pipeline="evaluate")
@@ -22,8 +22,8 @@ TEAM = "http://team:5000"
 def home(monkeypatch, tmp_path):
     own = Home(tmp_path)
     (tmp_path / "runs").mkdir()
-    monkeypatch.setattr(evaluation, "find_home", lambda: own)
-    monkeypatch.setattr(evaluation, "note_artifacts", lambda *_: None)  # it asks ZenML
+    monkeypatch.setattr(module, "find_home", lambda: own)
+    monkeypatch.setattr(module, "note_artifacts", lambda *_: None)  # it asks ZenML
     return own
 
 
@@ -40,7 +40,7 @@ def test_others_see_that_an_evaluation_on_a_stack_goes_on(home, monkeypatch):
 
     monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.01)
     monkeypatch.setattr(heartbeat, "_beat", beat)
-    with evaluation.open_evaluation(summary(), TEAM, RUN):
+    with module.keeping_evaluation(summary(), TEAM, RUN):
         assert beaten.wait(60)
     assert set(seen) == {"run"}
     assert not [each for each in threading.enumerate() if each.name == "heartbeat" and _goes_on(each)]
@@ -61,7 +61,7 @@ def test_one_that_is_killed_says_how_to_go_on_and_one_that_fails_says_why(home):
 
 
 def _failing(home: Home) -> None:
-    with evaluation.open_evaluation(summary(), home.tracking_uri, RUN):
+    with module.keeping_evaluation(summary(), home.tracking_uri, RUN):
         inside = json.loads((home.root / "runs" / "run.evaluation.json").read_text())
         assert (inside["status"], inside["pipeline_run_id"]) == ("interrupted", "run")  # all that a kill leaves
         assert read_note(home, "run") is not None
@@ -70,8 +70,8 @@ def _failing(home: Home) -> None:
 
 def test_one_that_has_finished_is_linked_to_its_mlflow_run(home, monkeypatch):
     linked = []
-    monkeypatch.setattr(evaluation, "log_metadata", lambda **link: linked.append(link))
-    with evaluation.open_evaluation(own := summary(), home.tracking_uri, RUN):
+    monkeypatch.setattr(module, "log_metadata", lambda **link: linked.append(link))
+    with module.keeping_evaluation(own := summary(), home.tracking_uri, RUN):
         own.status, own.seconds, own.mlflow_run_id = "finished", 7.0, "abc"
     assert linked == [{"metadata": {"mlflow_run_id": "abc"}, "run_id_name_or_prefix": "run"}]
     found = read_evaluation(home, "run")

@@ -19,16 +19,22 @@ from zenml.zen_stores.sql_zen_store import SqlZenStore
 
 from mlops.home.folder import Home
 from mlops.home.processes import note_process, read_note
-from mlops.record import run as record
-from mlops.record.run import _close, _leave_to_others, _note_failure, _open_registry
 from mlops.runs import finding
 from mlops.summary.file import read_summary
 from mlops.summary.summary import Summary
+from pipelines import observer, opening
+from pipelines.observer import Attempt, Observer
+from pipelines.opening import Ended, _close, _leave_to_others, _note_failure, _open_registry
 from rlft.errors import ConfigError, FixedSettingError, ResumedElsewhereError, StorageError
 from tests.e2e.conftest import free_port
 from tests.mlflow_stores import new_store
 
 OPEN: Any = SimpleNamespace(run_id="a run of MLflow's", experiment="sums")
+CONFIG: Any = None
+
+
+def observer_of(name: str, summary: Summary | None = None, tracker: Any = OPEN, **known: Any) -> Observer:
+    return Observer(CONFIG, tracker, summary or Summary(status="failed"), Attempt(name, **known))
 
 
 def test_the_model_is_there_before_there_is_a_version_and_is_opened_once_more(tmp_path):
@@ -39,23 +45,23 @@ def test_the_model_is_there_before_there_is_a_version_and_is_opened_once_more(tm
 
 
 def test_what_has_ended_a_run_is_noted_with_the_whole_command_that_goes_on_with_it():
-    kept: Any = record.Record(OPEN, Summary(status="failed"), "mine", resume="rlft resume mine --stack team")
+    kept = observer_of("mine", resume="rlft resume mine --stack team")
     _note_failure(kept, StorageError("weights could not be written", fix="make room, then `rlft resume` goes on"))
     assert kept.summary.error.endswith("make room, then `rlft resume mine --stack team` goes on")
 
 
 def test_a_full_disk_is_no_statement_of_sql_in_the_summary():
-    kept: Any = record.Record(OPEN, Summary(status="failed"), "mine", resume="rlft resume mine")
+    kept = observer_of("mine", resume="rlft resume mine")
     full = sqlite3.OperationalError("database or disk is full")
     _note_failure(kept, OperationalError("INSERT INTO step_run (id) VALUES (?)", {"id": "1"}, full))
     assert kept.summary.error == "the disk is full: nothing more can be written"
 
 
 def test_what_a_run_has_come_to_so_far_is_kept_as_that_of_one_that_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(record, "find_home", lambda: Home(tmp_path))
-    monkeypatch.setattr(record.Record, "keep", lambda self: kept.append(self.summary.rounds))
+    monkeypatch.setattr(observer, "find_home", lambda: Home(tmp_path))
+    monkeypatch.setattr(Observer, "keep", lambda self: kept.append(self.summary.rounds))
     kept: list[int] = []
-    open_one = record.Record(OPEN, Summary(status="failed", pipeline_run_id="1", rounds=2), "mine")
+    open_one = observer_of("mine", Summary(status="failed", pipeline_run_id="1", rounds=2))
     open_one.keep_so_far()
     left = read_summary(Home(tmp_path), "1")
     assert left is not None
@@ -81,9 +87,9 @@ def test_a_server_that_is_away_is_warned_of_and_one_that_refuses_ends_the_run(mo
     def refuses(*_):
         raise MlflowException("not yours", error_code=PERMISSION_DENIED)
 
-    monkeypatch.setattr(record, "check_reachable", lambda uri: None)
-    monkeypatch.setattr(record, "active_experiment", lambda client, name: None)
-    monkeypatch.setattr(record, "open_name", refuses)
+    monkeypatch.setattr(opening, "check_reachable", lambda uri: None)
+    monkeypatch.setattr(opening, "active_experiment", lambda client, name: None)
+    monkeypatch.setattr(opening, "open_name", refuses)
     with pytest.raises(StorageError, match=r"the model 'sums' cannot be registered there.*not yours") as error:
         _open_registry("http://user:secret-word@127.0.0.1:9", "sums", OPEN, own_store=False)
     assert "secret-word" not in str(error.value)
@@ -113,10 +119,9 @@ def test_an_experiment_that_was_deleted_ends_the_run_with_the_command_that_resto
 
 def test_a_failure_says_whether_a_resume_could_mend_it():
     for cause, expected in ((FixedSettingError("no column"), True), (ConfigError("no file"), False)):
-        kept = record.Record(OPEN, Summary(status="failed"), "first")
-        _note_failure(kept, cause)
+        kept = observer_of("first")
+        assert _note_failure(kept, cause).zenml_answers
         assert (kept.summary.error, kept.summary.needs_new_settings) == (str(cause), expected)
-        assert kept.zenml_answers
 
 
 def attempt(number: int) -> Any:
@@ -129,10 +134,10 @@ def woken(tmp_path, monkeypatch):
     """A run's attempt 1 that ends, to which there are these attempts, newest first."""
     note_process(Home(tmp_path), "1", "first")
 
-    def leave(attempts: list[Any], **fields: Any) -> None:
-        kept = record.Record(OPEN, Summary(status="improved", pipeline_run_id="1"), "first", **fields)
+    def leave(attempts: list[Any], *, is_shared: bool = True, **ended: bool) -> None:
+        kept = observer_of("first", Summary(status="improved", pipeline_run_id="1"), is_shared=is_shared)
         monkeypatch.setattr(finding, "attempts_of", lambda run: attempts)
-        _leave_to_others(kept, Home(tmp_path), attempt(1))
+        _leave_to_others(kept, Home(tmp_path), attempt(1), Ended(**ended))
 
     return leave
 
@@ -163,22 +168,20 @@ def test_any_other_run_is_closed_as_its_own(woken, tmp_path, attempts, fields):
 
 def test_one_that_another_has_ended_to_resume_it_leaves_it_too(woken):
     with pytest.raises(ResumedElsewhereError, match="somebody else has taken first for dead"):
-        woken([attempt(1)], is_shared=True, was_ended=True)
+        woken([attempt(1)], is_shared=True, taken_for_dead=True)
 
 
 def test_that_zenml_takes_no_result_of_an_ended_step_is_known_from_what_it_says():
     with pytest.raises(IllegalOperationError) as refused:
         SqlZenStore._verify_step_status_transition(OPEN, ExecutionStatus.FAILED, ExecutionStatus.COMPLETED)
-    kept = record.Record(OPEN, Summary(status="failed"), "first")
-    _note_failure(kept, refused.value)
-    assert (kept.was_ended, kept.zenml_answers) == (True, True)
-    _note_failure(kept, RuntimeError("another error"))
-    assert not kept.was_ended
+    kept = observer_of("first")
+    assert _note_failure(kept, refused.value) == Ended(zenml_answers=True, taken_for_dead=True)
+    assert not _note_failure(kept, RuntimeError("another error")).taken_for_dead
 
 
 def test_what_all_attempts_share_is_left_alone_once_there_is_a_later_one(tmp_path, monkeypatch):
     monkeypatch.setattr(finding, "attempts_of", lambda run: [attempt(2), attempt(1)])
     tracker: Any = SimpleNamespace()  # it can do nothing
-    kept = record.Record(tracker, Summary(status="improved", pipeline_run_id="1"), "first", is_shared=True)
+    kept = observer_of("first", Summary(status="improved", pipeline_run_id="1"), tracker, is_shared=True)
     with pytest.raises(ResumedElsewhereError):
-        _close(kept, Home(tmp_path), attempt(1), "FAILED", "")
+        _close(kept, Home(tmp_path), attempt(1), "FAILED", "", Ended())

@@ -3,10 +3,10 @@
 import pytest
 from mlflow import MlflowClient
 
-from mlops.record.sweep_curves import log_mean_curves, mean_curve
 from mlops.tracking.run import Tracker
+from pipelines.sweep import log_mean_curves, mean_curve
 from tests.mlflow_stores import new_store
-from tests.mlops.record.test_sweep import run
+from tests.pipelines.test_sweep import run
 
 NAME = "eval/validation/accuracy"
 

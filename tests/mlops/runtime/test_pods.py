@@ -7,8 +7,7 @@ from zenml.config.step_configurations import Step
 from zenml.enums import ExecutionStatus
 from zenml.execution.pipeline.dynamic import run_context
 
-from mlops.runtime.kept_warm import keep_warm
-from mlops.runtime.taken_over import in_kubernetes, take_over
+from mlops.runtime.pods import in_kubernetes, keep_warm, take_over
 
 
 class Orchestrator:

@@ -1,4 +1,4 @@
-"""mlops.record.sweep: what stands in MLflow and in the summary of a sweep."""
+"""pipelines.sweep: what stands in MLflow and in the summary of a sweep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sys
 import pytest
 
 from mlops.home.folder import Home
-from mlops.record.sweep import (
+from mlops.summary.summary import Difference, Summary
+from mlops.tracking.run import Tracker
+from pipelines.sweep import (
     SweptRun,
     _description,
     _metrics,
@@ -19,9 +21,6 @@ from mlops.record.sweep import (
     status_text,
     table_of,
 )
-from mlops.summary.sections import Difference
-from mlops.summary.summary import Summary
-from mlops.tracking.run import Tracker
 from rlft.config.file import load_config
 from tests.e2e.conftest import TINY
 
