@@ -9,12 +9,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from tests.e2e.copies import copy_home
 from tests.e2e.fork_server import ForkServer
@@ -161,13 +163,19 @@ def inspector_of(home: Home) -> Inspector:
     return inspector
 
 
+def make_databases(home: Home) -> Result:
+    """Make the databases of ZenML and MLflow, which takes them five seconds."""
+    done = home.code(MAKE_DATABASES)
+    return Result(done.returncode, done.stderr, None)
+
+
 class Prepared:
-    """A home whose databases are made and empty, to be copied: ZenML and MLflow take five seconds to make them."""
+    """A home whose databases are made and empty, to be copied."""
 
     def __init__(self, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
-        done = Home(place).code(MAKE_DATABASES)
-        assert done.returncode == 0, done.stderr
+        done = make_databases(Home(place))
+        assert done.code == 0, done.output
         self._place, self._copies = place, 0
 
     def copy(self, place: Path | None = None) -> Home:
@@ -177,25 +185,42 @@ class Prepared:
 
 
 @pytest.fixture(scope="session")
-def make_home(tmp_path_factory: pytest.TempPathFactory):
+def shared_home(tmp_path_factory: pytest.TempPathFactory, worker_id: str):
+    """Returns this worker's copy of a home, and what came of making it: one of the workers makes it for all."""
+    folder = tmp_path_factory.getbasetemp()
+    if worker_id != "master":
+        folder = folder.parent
+
+    def share(name: str, make: Callable[[Home], Result]) -> tuple[Home, Result]:
+        made, told = Home(folder / f"shared-{name}"), folder / f"shared-{name}.json"
+        with FileLock(told.with_suffix(".lock")):
+            if not told.is_file():
+                made.folder.mkdir()
+                result = make(made)
+                assert result.code == 0, result.output
+                told.write_text(json.dumps(asdict(result)))
+        return made.copy(tmp_path_factory.mktemp(name)), Result(**json.loads(told.read_text()))
+
+    return share
+
+
+@pytest.fixture(scope="session")
+def make_home(tmp_path_factory: pytest.TempPathFactory, shared_home):
     """Makes homes that last for the session. Their databases are ready; `new=True` leaves a home empty."""
-    prepared: list[Prepared] = []
+    prepared: list[Home] = []
 
     def make(name: str, *, new: bool = False) -> Home:
         place = tmp_path_factory.mktemp(name)
         if new:
             return Home(place)
         if not prepared:
-            prepared.append(Prepared(tmp_path_factory.mktemp("prepared")))
+            prepared.append(shared_home("prepared", make_databases)[0])
         return prepared[0].copy(place)
 
     return make
 
 
 @pytest.fixture(scope="session")
-def finished(make_home) -> tuple[Home, Result]:
+def finished(shared_home) -> tuple[Home, Result]:
     """A whole tiny run that was left alone."""
-    home = make_home("finished")
-    result = home.rlft("run", str(TINY))
-    assert result.code == 0, result.output
-    return home, result
+    return shared_home("finished", lambda home: home.rlft("run", str(TINY)))
