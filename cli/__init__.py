@@ -10,10 +10,10 @@
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `lost_weights`: goes on with a run whose cached rounds have lost weights that it needs
 - `registry`: what the commands about versions share
-- `compared`, `compared_sentences`: how runs are printed side by side
+- `contrasted`: what is known of runs side by side; `compared`, `compared_sentences`: how that is printed
 - `evaluated`, `evaluation_tables`: what an evaluation came to
-- `estimated`: what a run, or those of a schedule, will take
-- `sweep`, `variation`: `run --sweep`, and one run of it
+- `past_work`, `estimated`: what past runs have taken; what a run, or those of a schedule, will take
+- `sweep`: `run --sweep`, and each run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
 - `removing`: what `delete` and `prune` share
 - `verify`: the part of `doctor --verify`
