@@ -67,20 +67,23 @@ def shape_of(model: Any) -> ModelShape:
     )
 
 
-def sampling_costs(shape: ModelShape, rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Return the FLOPs and tokens of sampling these rollouts, by the names of a round's metrics.
+def sampling_costs(shape: ModelShape, rollouts: Sequence[Rollout], *, shares_prompts: bool) -> dict[str, float]:
+    """Return the FLOPs and tokens of sampling these rollouts as one batch, by the names of a round's metrics.
 
-    A common beginning of prompts is read once, and all that is before a later turn anew.
+    All that stands before a turn is read when the turn begins, once for all that have it in common: with
+    `shares_prompts` as far as they begin alike, otherwise where they are equal.
     """
-    prompts = {rollout.token_ids[: rollout.prompt_length].tobytes(): rollout for rollout in rollouts}
-    tokens, pairs = _encoded([each.token_ids[: each.prompt_length] for each in prompts.values()], None, times=1)
-    passes: list[tuple[float, float, float]] = [(tokens, len(prompts), pairs)]
+    read: dict[int, dict[bytes, np.ndarray]] = {}  # by the number of the turn
+    passes: list[tuple[float, float, float]] = []
     for rollout in rollouts:
-        for start, end in _sampled_parts(rollout):
-            if start > rollout.prompt_length:
-                passes.append((start, 1, start**2))
+        for turn, (start, end) in enumerate(_sampled_parts(rollout)):
+            before = rollout.token_ids[:start]
+            read.setdefault(turn, {})[before.tobytes()] = before
             fed = end - start - 1  # the last token of a turn is read by nobody
             passes.append((fed, fed, fed * start + fed * (fed + 1) / 2))
+    for sequences in map(list, map(dict.values, read.values())):
+        tokens, pairs = encoded(sequences, shares_prompts=shares_prompts)
+        passes.append((tokens, len(sequences), pairs))
     return {
         ROLLOUT_FLOPS: sum(shape.forward(*each) for each in passes),
         ENCODED: float(sum(tokens for tokens, _, _ in passes)),
@@ -106,16 +109,26 @@ def training_flops(
     """
     taken = [rollout for rollout in rollouts if rollout.rollout_id in trained]
     sequences = [rollout.token_ids[:-1] for rollout in taken]  # the last token is read by nobody
-    if shares_prompts:
-        tokens, pairs = _encoded(sequences, [rollout.prompt_length for rollout in taken], times=updates)
-    else:
-        tokens, pairs = sum(map(len, sequences)), sum(len(sequence) ** 2 for sequence in sequences)
+    prompts = [rollout.prompt_length for rollout in taken]
+    tokens, pairs = encoded(sequences, prompts, times=updates, shares_prompts=shares_prompts)
     place = tokens, sum(int(rollout.loss_mask.sum()) for rollout in taken), pairs
     return iterations * shape.training(*place) + readings * shape.forward(*place)
 
 
-def _encoded(sequences: Sequence[np.ndarray], prompts: Sequence[int] | None, *, times: int) -> tuple[int, int]:
-    """Return how many tokens and pairs of attention are encoded if each edge is read at most `times` times."""
+def encoded(
+    sequences: Sequence[Sequence[int] | np.ndarray],
+    prompts: Sequence[int] | None = None,
+    *,
+    times: int = 1,
+    shares_prompts: bool,
+) -> tuple[int, int]:
+    """Return how many tokens and pairs of attention it takes to encode sequences of token ids.
+
+    With `shares_prompts` each edge of their tree (`rlft.attention.tree`) is read at most `times` times, otherwise each
+    sequence by itself.
+    """
+    if not shares_prompts:
+        return sum(map(len, sequences)), sum(len(sequence) ** 2 for sequence in sequences)
     edges = Tree.of(sequences, prompts).edges
     sizes = [(min(edge.count, times), edge.stop - edge.start, edge.depth) for edge in edges]
     return sum(n * size for n, size, _ in sizes), sum(n * size * (depth + size) for n, size, depth in sizes)

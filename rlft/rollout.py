@@ -116,7 +116,8 @@ class PolicyPlayer:
     def play(self, attempts: Sequence[Attempt], environment: BaseEnv, sampling: Sampling, **settings: Any) -> Played:
         """Attempt every task by `run_attempts`, and measure what sampling costs."""
         rows = run_attempts(attempts, environment, self.policy, self.engine, sampling, **settings)
-        return rows, {**self.engine.metrics, **sampling_costs(shape_of(self.policy.model), rows)}
+        costs = sampling_costs(shape_of(self.policy.model), rows, shares_prompts=self.policy.shares_prompts)
+        return rows, {**self.engine.metrics, **costs}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from rlft.config import TrainingConfig
 from rlft.errors import PolicyError
-from rlft.flops import ROLLOUT_FLOPS, ModelShape, sampling_costs, shape_of
+from rlft.flops import ROLLOUT_FLOPS, encoded, sampling_costs, shape_of
 from rlft.policy import Policy
 from rlft.policy.optimizer import Optimizer
 from rlft.statistics import varies
@@ -85,10 +85,12 @@ class Imitator:
 class RoundCost:
     """Foretells the FLOPs of a round from those of an earlier one that had `group` attempts at each of its `tasks`.
 
-    `first` is the cost of one attempt at each task, prompts included, `further` that of each further one at all of
-    them. `training` was the cost of the round's training.
+    `first` is the cost of one attempt at each task, of which `beginning` is that of what the prompts have in common and
+    would cost as much for a single task. `further` is the cost of each further attempt at all of the tasks. `training`
+    was the cost of the round's training.
     """
 
+    beginning: float
     first: float
     further: float
     training: float
@@ -96,16 +98,22 @@ class RoundCost:
     group: int
 
     @classmethod
-    def measured(cls, shape: ModelShape, rollouts: Rollouts, tasks: int, group: int, training: float) -> RoundCost:
+    def measured(cls, policy: Policy, rollouts: Rollouts, tasks: int, group: int, training: float) -> RoundCost:
         """Take the cost of a round, whose groups have at least 2 attempts."""
-        first = sampling_costs(shape, [rollout for rollout in rollouts if rollout.sample == 0])[ROLLOUT_FLOPS]
+        shape, shares = shape_of(policy.model), policy.shares_prompts
+        one = [rollout for rollout in rollouts if rollout.sample == 0]
+        first = sampling_costs(shape, one, shares_prompts=shares)[ROLLOUT_FLOPS]
         further = (rollouts.metrics[ROLLOUT_FLOPS] - first) / (group - 1)
-        return cls(first, further, training, tasks, group)
+        prompts = [rollout.token_ids[: rollout.prompt_length] for rollout in one]
+        once, twice = (encoded(prompts, times=times, shares_prompts=shares) for times in (1, 2))
+        beginning = shape.forward(twice[0] - once[0], 0, twice[1] - once[1])  # what one prompt has alone is read once
+        return cls(beginning, first, further, training, tasks, group)
 
     def of(self, tasks: int, group: int, form: Form) -> float:
         """Return the cost with so many attempts at each of so many tasks; `best` imitates no more of larger groups."""
         grows = group / self.group if form == "full" else 1.0
-        return tasks / self.tasks * (self.first + (group - 1) * self.further + grows * self.training)
+        each = self.first - self.beginning + (group - 1) * self.further + grows * self.training
+        return self.beginning + tasks / self.tasks * each
 
     def within(self, flops: float, tasks: int, group: int, form: Form) -> tuple[int, int]:
         """Return how many tasks and attempts at each a round of at most `flops` can have; there are so many at most.
@@ -117,4 +125,4 @@ class RoundCost:
         fitting = [size for size in range(2, group + 1) if self.of(tasks, size, form) <= flops]
         if fitting:
             return tasks, fitting[-1]
-        return max(0, math.floor(tasks * flops / self.of(tasks, 2, form))), 2
+        return max((fewer for fewer in range(1, tasks) if self.of(fewer, 2, form) <= flops), default=0), 2

@@ -8,7 +8,7 @@ from rlft.chat import open_chat
 from rlft.contract.base import prompt_messages
 from rlft.controls.judging import Judge
 from rlft.errors import PolicyError
-from rlft.flops import shape_of
+from rlft.flops import encoded, shape_of
 from rlft.harness.examples import Examples
 from rlft.harness.opening import open_playground
 from rlft.policy import Policy
@@ -85,7 +85,7 @@ class PolicyPrompts:
             tool_format=sampling.harness.tool_format,
             multi_turn=playground.max_turns > 1,
         )
-        self._shape = shape_of(policy.model)
+        self._shape, self._shares_prompts = shape_of(policy.model), policy.shares_prompts
         self._prompts = _read_prompts(judge)
         self._validated = len(judge.tasks.split("validation"))
         context = sampling.engine.context_length(policy.context_length)
@@ -93,26 +93,28 @@ class PolicyPrompts:
         self._turns, self._longest = playground.max_turns, sampling.max_completion_length
         self._attempts = judge.num_generations
         self._plain = self._measure(None)
-        self._last: tuple[Examples | None, list[int]] = None, self._plain
+        self._last: tuple[Examples | None, list[list[int]]] = None, self._plain
 
     def why_not(self, examples: Examples | None) -> str | None:
         """Return why these examples cannot be shown to this model; `None` if they can."""
         if examples is None:
             return None
         try:
-            lengths = self._measure(examples)
+            prompts = self._measure(examples)
         except (PolicyError, ValueError) as cause:
             return cause.what if isinstance(cause, PolicyError) else str(cause)
-        self._last = examples, lengths
-        if lost := sum(plain <= self._room < long for plain, long in zip(self._plain, lengths, strict=True)):
-            return f"with it {lost} of {len(lengths)} prompts do not fit the context of the model"
+        self._last = examples, prompts
+        if lost := sum(len(plain) <= self._room < len(long) for plain, long in zip(self._plain, prompts, strict=True)):
+            return f"with it {lost} of {len(prompts)} prompts do not fit the context of the model"
         if not self._shows_calls(examples):
             return "the model has no chat template, which would show the calls of tools"
         return None
 
     def reading_flops(self, examples: Examples | None) -> float:
-        """Return the FLOPs of reading each validation prompt once."""
-        return sum(self._shape.forward(length, 1, length**2) for length in self._lengths(examples))
+        """Return the FLOPs of reading the validation prompts once."""
+        prompts = self._of_validation(examples)
+        tokens, pairs = encoded(prompts, shares_prompts=self._shares_prompts)
+        return self._shape.forward(tokens, len(prompts), pairs)
 
     def answering_flops(self, examples: Examples | None) -> float:
         """Return the FLOPs of a validation beside that, if every attempt has all its turns, each of the full length.
@@ -120,20 +122,20 @@ class PolicyPrompts:
         Later turns read everything before them anew. What tools say, which they read too, is not known and left out.
         """
         longest, total = self._longest, 0.0
-        for length in self._lengths(examples):
+        for length in map(len, self._of_validation(examples)):
             starts = [length + turn * longest for turn in range(self._turns)]
             total += sum(self._shape.forward(start, 1, start**2) for start in starts[1:])
             total += sum(self._shape.forward(longest, longest, longest * (start + longest)) for start in starts)
         return self._attempts * total
 
-    def _lengths(self, examples: Examples | None) -> list[int]:
-        """Return the lengths of the validation prompts."""
-        lengths = self._last[1] if self._last[0] is examples else self._measure(examples)
-        return lengths[: self._validated]
+    def _of_validation(self, examples: Examples | None) -> list[list[int]]:
+        """Return the token ids of the validation prompts."""
+        prompts = self._last[1] if self._last[0] is examples else self._measure(examples)
+        return prompts[: self._validated]
 
-    def _measure(self, examples: Examples | None) -> list[int]:
+    def _measure(self, examples: Examples | None) -> list[list[int]]:
         shown = (examples.before(prompt) if examples else prompt for prompt in self._prompts)
-        return [len(self._chat.prompt(messages)) for messages in shown]
+        return [self._chat.prompt(messages) for messages in shown]
 
     def _shows_calls(self, examples: Examples) -> bool:
         calls = [call for one in examples.shown for message in one.turns for call in message.get("tool_calls", [])]

@@ -22,7 +22,7 @@ from rlft.controls.rates import FACTORS, rate_after_trials, usual_rate
 from rlft.curriculum.uniform import tasks_of_round
 from rlft.engines.base import derive_seed
 from rlft.errors import PolicyError
-from rlft.flops import ROLLOUT_FLOPS, shape_of
+from rlft.flops import ROLLOUT_FLOPS
 from rlft.policy import Policy
 from rlft.rollout import SamplingSettings
 from rlft.specification.billing import billed
@@ -234,7 +234,7 @@ class Rejection:
             self.spent += cost
             imitator.step(batch, self._rate(course, number, len(imitator.losses)))
             self.imitated += len(batch)
-        self._cost = RoundCost.measured(shape_of(self.policy.model), rollouts, *size, self.spent - before)
+        self._cost = RoundCost.measured(self.policy, rollouts, *size, self.spent - before)
 
     def _rate(self, course: Course, number: int, steps: int) -> float:
         """Return the learning rate of a step: it rises over the warm-up, and falls from round to round."""

@@ -20,9 +20,9 @@ from rlft.progress import Meter, Progress, silent
 class TransformersEngine:
     """Samples token by token over a key-value cache, `batch_size` completions at a time.
 
-    Each different prompt of a batch is encoded once; rows (completions) that have ended leave the batch. Every
-    completion draws from its own seed, so a draw does not depend on what else is in the batch; log-probabilities do, by
-    the rounding of differently shaped matrix products.
+    What prompts of a batch have in common at their beginning is encoded once; rows (completions) that have ended leave
+    the batch. Every completion draws from its own seed, so a draw does not depend on what else is in the batch;
+    log-probabilities do, by the rounding of differently shaped matrix products.
     """
 
     def __init__(self, batch_size: int = 256) -> None:

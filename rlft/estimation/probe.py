@@ -175,6 +175,7 @@ def _round(
     rewards = score_by(config.reward, rollouts, tasks.by_id(), environment)
     scored = time.time()
     few = [rollout for rollout in rollouts if rollout.sample < config.evaluation.num_generations]
+    costs = sampling_costs(shape_of(policy.model), few, shares_prompts=policy.shares_prompts)
     prepare_optimizer(policy, config.training, None)
     # A reference would need a second model here; and the attempts after this are to be those of the same policy.
     training = config.training.model_copy(update={"beta": 0.0, "learning_rate": 0.0})
@@ -196,7 +197,7 @@ def _round(
         "varied": _varied(rewards),
         "encoded": rollouts.metrics[ENCODED],
         "of_sequences": rollouts.metrics[OF_SEQUENCES],
-        "evaluated": sampling_costs(shape_of(policy.model), few)[ENCODED] / len(few),
+        "evaluated": costs[ENCODED] / len(few),
     }
 
 

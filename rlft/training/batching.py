@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -78,21 +79,26 @@ def pad_rows(pairs: Sequence[Pair], device: torch.device) -> Batch:
     return _batch(pairs, ids, torch.arange(width).expand(ids.shape), attention, None, sources, device)
 
 
-def split_tree(pairs: Sequence[Pair], budget: int) -> Iterator[list[Pair]]:
-    """Yield parts whose packed size is at most `budget` tokens, and that end where the least is shared with the next.
+def split_tree(pairs: Sequence[Pair], budget: int) -> list[list[Pair]]:
+    """Return parts whose packed size is at most `budget` tokens: those that have the fewest tokens, then the fewest.
 
     What two parts have in common is encoded in both. A rollout that exceeds the budget alone is a part of its own.
     """
-    tree = _tree(pairs)
-    start = 0
-    while start < len(pairs):
-        used, stop = len(tree.places[tree.order[start]]), start + 1
-        while stop < len(pairs) and used + (cost := len(tree.places[tree.order[stop]]) - tree.shared[stop]) <= budget:
-            used, stop = used + cost, stop + 1
-        if stop < len(pairs):
-            stop = min(range(stop, start, -1), key=tree.shared.__getitem__)
-        yield [pairs[number] for number in tree.order[start:stop]]
-        start = stop
+    tree, count = _tree(pairs), len(pairs)
+    lengths = np.array([len(tree.places[number]) for number in tree.order], np.int64)
+    ends = np.cumsum(lengths - np.array(tree.shared, np.int64))
+    best, begins = np.full(count + 1, np.iinfo(np.int64).max), np.zeros(count + 1, np.int64)
+    best[0] = 0
+    for start in range(count):
+        sizes = lengths[start] + ends[start:] - ends[start]  # of the parts from here that end before 1, 2, ... more
+        fitting = slice(0, max(1, int(np.searchsorted(sizes, budget, side="right"))))
+        costs = best[start] + sizes[fitting] * (count + 1) + 1  # no number of parts outweighs a token
+        stops = start + 1 + np.flatnonzero(costs <= best[start + 1 :][fitting])
+        best[stops], begins[stops] = costs[stops - start - 1], start
+    stops = [count]
+    while stops[-1]:
+        stops.append(int(begins[stops[-1]]))
+    return [[pairs[number] for number in tree.order[start:stop]] for start, stop in pairwise(reversed(stops))]
 
 
 def packed_tokens(pairs: Sequence[Pair]) -> int:

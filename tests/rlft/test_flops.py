@@ -56,7 +56,7 @@ def rollout(number, mask):
         token_ids=np.where(mask, number + 2, 1).astype(np.int32),  # completions differ from the first token on
         loss_mask=mask,
         logprobs=np.zeros(len(mask), dtype=np.float32),
-        prompt_length=int(np.flatnonzero(mask)[0]),
+        prompt_length=int(np.flatnonzero([*mask, True])[0]),
     )
 
 
@@ -64,23 +64,36 @@ def test_a_prompt_is_sampled_from_once_for_its_group():
     # the prompt: 2 * 10 * 3 + 2 * 5 * 1 + 4 * 9 = 106
     # two tokens, the first of which is read: 20 + 10 + 4 * (3 + 1) = 46
     one, two = rollout(1, [0, 0, 0, 1, 1]), rollout(2, [0, 0, 0, 1, 1])
-    assert sampling_costs(SHAPE, [one])[ROLLOUT_FLOPS] == 106 + 46
-    assert sampling_costs(SHAPE, [one, two])[ROLLOUT_FLOPS] == 106 + 2 * 46
+    assert sampling_costs(SHAPE, [one], shares_prompts=True)[ROLLOUT_FLOPS] == 106 + 46
+    assert sampling_costs(SHAPE, [one, two], shares_prompts=True)[ROLLOUT_FLOPS] == 106 + 2 * 46
 
 
 def test_tokens_are_counted_as_encoded_and_as_the_sequences_have_them():
     # the prompt of 3 once, and of each completion of 2 the first; one by one twice 4 tokens, as the last is not read
     one, two = rollout(1, [0, 0, 0, 1, 1]), rollout(2, [0, 0, 0, 1, 1])
-    costs = sampling_costs(SHAPE, [one, two])
+    costs = sampling_costs(SHAPE, [one, two], shares_prompts=True)
     assert (costs[ENCODED], costs[OF_SEQUENCES]) == (3 + 1 + 1, 4 + 4)
     # of two turns the second reads the first anew: 2 tokens, then 4; one by one 4
-    costs = sampling_costs(SHAPE, [rollout(1, [0, 0, 1, 0, 1])])
+    costs = sampling_costs(SHAPE, [rollout(1, [0, 0, 1, 0, 1])], shares_prompts=True)
     assert (costs[ENCODED], costs[OF_SEQUENCES]) == (2 + 4, 4)
 
 
 def test_a_later_turn_reads_everything_before_it():
     # first turn: 2 tokens of prompt, 40 + 10 + 16 = 66; then 4 tokens, 80 + 10 + 64 = 154; one token each, never read
-    assert sampling_costs(SHAPE, [rollout(1, [0, 0, 1, 0, 1])])[ROLLOUT_FLOPS] == 66 + 154
+    assert sampling_costs(SHAPE, [rollout(1, [0, 0, 1, 0, 1])], shares_prompts=True)[ROLLOUT_FLOPS] == 66 + 154
+
+
+def test_turns_of_several_conversations_share_what_they_begin_with():
+    # Two turns each, of one token. The prompt of 20 is read once. Before the second turn stand 22 tokens, the same in
+    # two of the conversations; the third parts from them at 20, rounded down to 16. Without a tree only equal texts are
+    # shared.
+    rows = [rollout(number, [*[0] * 20, 1, 0, 1]) for number in (1, 1, 2)]
+    assert sampling_costs(SHAPE, rows, shares_prompts=True)[ENCODED] == 20 + 22 + (22 - 16)
+    assert sampling_costs(SHAPE, rows, shares_prompts=False)[ENCODED] == 20 + 22 + 22
+
+
+def test_what_was_never_begun_costs_nothing():
+    assert sampling_costs(SHAPE, [rollout(1, [0, 0, 0])], shares_prompts=True)[ENCODED] == 0
 
 
 def test_an_update_reads_a_shared_prompt_once():

@@ -93,24 +93,26 @@ def test_numbers_that_go_wrong_reach_no_weight():
 
 
 def test_a_round_is_foretold_from_another():
-    cost = RoundCost(first=10.0, further=2.0, training=8.0, tasks=5, group=4)  # was 10 + 3 * 2 + 8 = 24
+    # was 10 + 3 * 2 + 8 = 24, of which 1 is the beginning
+    cost = RoundCost(beginning=1.0, first=10.0, further=2.0, training=8.0, tasks=5, group=4)
     assert cost.of(5, 4, "full") == cost.of(5, 4, "best") == 24
     assert cost.of(5, 2, "full") == 10 + 2 + 4
-    assert cost.of(10, 6, "best") == 2 * (10 + 10 + 8)
+    assert cost.of(10, 6, "best") == 1 + 2 * (9 + 10 + 8)
     assert cost.within(24, 5, 8, "full") == (5, 4)
     assert cost.within(1000, 5, 8, "full") == (5, 8)
-    assert cost.within(13, 5, 8, "full") == (4, 2)  # 5 tasks cost 16, so 4 cost 12.8
+    assert cost.within(13, 5, 8, "full") == (4, 2)  # 5 tasks cost 16, so 4 cost 1 + 12
+    assert cost.within(12.9, 5, 8, "full") == (3, 2)
     assert cost.within(3, 5, 8, "full") == (0, 2)
     assert cost.within(-1, 5, 8, "full") == (0, 2)
-    assert RoundCost(0.0, 0.0, 0.0, 5, 2).within(-1, 5, 8, "full") == (0, 2)  # attempts that failed before any token
+    assert RoundCost(0.0, 0.0, 0.0, 0.0, 5, 2).within(-1, 5, 8, "full") == (0, 2)  # attempts that failed without tokens
 
 
 def test_what_a_round_costs_is_what_its_sampling_and_training_have_cost():
     policy = make_policy()
     shape = shape_of(policy.model)
     rows = tuple(make_rollout(task, sample, completion=(5, 1)) for task in ("a", "b") for sample in range(3))
-    rollouts = Rollouts(rows, metrics=sampling_costs(shape, rows))
-    cost = RoundCost.measured(shape, rollouts, 2, 3, 7.0)
+    rollouts = Rollouts(rows, metrics=sampling_costs(shape, rows, shares_prompts=True))
+    cost = RoundCost.measured(policy, rollouts, 2, 3, 7.0)
     assert cost.of(2, 3, "full") == rollouts.metrics[ROLLOUT_FLOPS] + 7
     two = [rollout for rollout in rows if rollout.sample < 2]  # all completions are of the same length
-    assert cost.of(2, 2, "best") == pytest.approx(sampling_costs(shape, two)[ROLLOUT_FLOPS] + 7)
+    assert cost.of(2, 2, "best") == pytest.approx(sampling_costs(shape, two, shares_prompts=True)[ROLLOUT_FLOPS] + 7)

@@ -152,7 +152,7 @@ def packed_size(part):
 
 @given(groups=groups_of_rollouts(), budget=st.integers(1, 60))
 def test_parts_hold_every_rollout_once_within_the_budget(groups, budget):
-    parts = list(split_tree(flat(groups), budget))
+    parts = split_tree(flat(groups), budget)
     assert sorted(id(rollout) for rollout, _ in flat(parts)) == sorted(id(rollout) for rollout, _ in flat(groups))
     for part in parts:
         assert len(part) == 1 or packed_size(part) <= budget
@@ -172,10 +172,18 @@ def test_what_begins_alike_stays_together():
     # Two groups, each a prompt of 20 and two completions of 3: 26. A part of 32 has room for one rollout of the second
     # group beside the first, and ends between the groups, though both begin with the same 16 tokens.
     groups = [[(rollout_of([7] * 16 + [t] * 4, [8 + i, 5, 6, 1], sample=i), 0.0) for i in (0, 1)] for t in (3, 4)]
-    parts = list(split_tree([groups[1][0], groups[0][0], groups[1][1], groups[0][1]], 32))
+    parts = split_tree([groups[1][0], groups[0][0], groups[1][1], groups[0][1]], 32)
     assert [[rollout.token_ids[16] for rollout, _ in part] for part in parts] == [[3, 3], [4, 4]]
     assert [packed_size(part) for part in parts] == [26, 26]
     assert packed_size(flat(groups)) == 36  # 16 + 2 * (4 + 2 * 3)
+
+
+def test_turns_that_continue_each_other_stay_together():
+    # prompts of 16, 32, 48 and 64 tokens that begin alike, each with 3 encoded tokens of its own: three of them are a
+    # row of 48 + 3 * 3 = 57, and the last is one of 67 by itself
+    pairs = [(rollout_of([7] * 16 * turn, [8 + turn, 5, 6, 1], sample=turn), 0.0) for turn in (4, 2, 1, 3)]
+    parts = split_tree(pairs, 60)
+    assert sorted(packed_size(part) for part in parts) == [57, 67]
 
 
 def test_small_groups_share_a_part():
@@ -185,7 +193,7 @@ def test_small_groups_share_a_part():
 
 
 def test_no_rollouts_no_parts():
-    assert list(split_tree([], 5)) == list(split_by_tokens([], 5)) == []
+    assert split_tree([], 5) == list(split_by_tokens([], 5)) == []
 
 
 LENGTHS = st.lists(st.integers(1, 40), max_size=40)
