@@ -15,7 +15,7 @@ from mlops.home.folder import Home, find_home
 from mlops.home.processes import aliases_lock
 from mlops.runs.listing import note_versions
 from mlops.stacks.stack import check_tracking_address, connect
-from mlops.tracking.reach import PATIENT_HTTP
+from mlops.tracking.address import PATIENT_HTTP
 from rlft.errors import RlftError
 from rlft.secrets import find_secrets
 from rlft.visible import visible
@@ -55,7 +55,7 @@ def registry(stack: str | None, tracking_uri: str | None) -> Iterator[Registry]:
     """
     address, alone, options = _address(find_home(), stack, tracking_uri)
     from mlops.registry.client import RegistryClient
-    from mlops.tracking.answers import answering
+    from mlops.tracking.address import answering
 
     os.environ["MLFLOW_TRACKING_URI"] = address  # without it, fluent calls of libraries write ./mlflow.db
     with answering(address, PATIENT_HTTP):

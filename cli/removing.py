@@ -117,7 +117,7 @@ def removable_runs(home: Home) -> list[ListedRun]:
     """
     check_home(home)
     if MLFLOW.file(home).is_file():
-        from mlops.tracking.answers import answering
+        from mlops.tracking.address import answering
 
         with answering(home.tracking_uri):  # an alias may have been set in MLflow itself
             note_versions(home)

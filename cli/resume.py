@@ -89,8 +89,7 @@ def find_damage(home: Home, run: Any, again: Any) -> set[str]:
     Raises RlftError for a run that has finished and is whole.
     """
     from mlops.runs.resuming import damages_of, lost_registration
-    from mlops.tracking.address import tracking_address
-    from mlops.tracking.answers import answering
+    from mlops.tracking.address import answering, tracking_address
 
     found = damages_of(home, run)
     for step, damage in found.items():

@@ -182,7 +182,7 @@ def _open_run(run: str, stack: str | None) -> _Reviewed:
     from mlflow import MlflowClient
 
     from mlops.runs import results as rollouts
-    from mlops.tracking.answers import answering
+    from mlops.tracking.address import answering
 
     found = rollouts.open_run(home, run, stack)
     summary, tasks = found.summary(), rollouts.stored_tasks(found)

@@ -21,7 +21,7 @@ from cli.options import Verbose
 from mlops.home.databases import MLFLOW, check_home
 from mlops.home.folder import Home, find_home
 from mlops.stacks.stack import connect
-from mlops.tracking.reach import check_reachable
+from mlops.tracking.address import check_reachable
 from rlft.errors import RlftError, TrackerError
 from rlft.terminal import Terminal, console, styled
 

@@ -18,8 +18,7 @@ from mlops.summary.arms import (
     unregistered,
 )
 from mlops.summary.version_facts import Registration
-from mlops.tracking.address import tracking_address
-from mlops.tracking.answers import answering
+from mlops.tracking.address import answering, tracking_address
 from mlops.tracking.run import Tracker
 from pipelines.arms import FINAL_SPLITS, Arms, Champion, Starts, evaluate_arms
 from pipelines.gate import ask_about

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from mlops.ids import step_id
-from mlops.tracking.control_curves import log_control, log_prompts
+from mlops.tracking.curves import log_control, log_prompts
 from mlops.tracking.run import Tracker
 from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages

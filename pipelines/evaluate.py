@@ -21,7 +21,7 @@ from mlops.runtime.runtime import Lent, current_run, shared_runtime, start_runti
 from mlops.runtime.signals import signalled
 from mlops.summary.evaluations import EvaluationSummary, keep_evaluation, measures_as_json, pairs_as_json
 from mlops.tracking.address import tracking_address
-from mlops.tracking.evaluation_runs import CellResult, log_cell, open_evaluation
+from mlops.tracking.evaluation import CellResult, log_cell, open_evaluation
 from mlops.tracking.run import Tracker
 from mlops.tracking.scorers import load_scorers
 from pipelines import models as opening

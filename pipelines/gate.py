@@ -13,8 +13,7 @@ import numpy as np
 
 from mlops.registry.gates import count_look, last_difference, look_tag, note_difference, past_looks
 from mlops.registry.noted_tasks import last_noted, trained_on
-from mlops.tracking.answers import answering
-from mlops.tracking.reach import PATIENT_HTTP
+from mlops.tracking.address import PATIENT_HTTP, answering
 from mlops.tracking.run import Tracker
 from rlft.comparison import ends_of
 from rlft.config import Config

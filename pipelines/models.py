@@ -21,8 +21,7 @@ from mlops.registry.named import NamedVersion, find_version
 from mlops.registry.names import ABSENT, CHAMPION
 from mlops.runs.finding import find_run, name_of
 from mlops.runs.policies import stored_policy
-from mlops.tracking.address import tracking_address
-from mlops.tracking.answers import answering
+from mlops.tracking.address import answering, tracking_address
 from pipelines.scenarios import sampling_of, step_names
 from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact

@@ -34,9 +34,8 @@ from mlops.stacks.away import server_error, was_ended
 from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary, read_summary
 from mlops.summary.result import GPU_HOURS, NOT_YET, cut_short, description, links_of, result_metrics
 from mlops.summary.summary import Summary
-from mlops.tracking.experiments import active_experiment
-from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
-from mlops.tracking.run import DESCRIPTION, Tracker
+from mlops.tracking.address import REFUSALS, check_reachable, quick_http
+from mlops.tracking.run import DESCRIPTION, Tracker, active_experiment
 from mlops.tracking.values import redact, short
 from pipelines.observer import Attempt, Observer, disk_use
 from rlft.config import Config

@@ -20,8 +20,7 @@ from mlops.runs.policies import stored_policy
 from mlops.runs.results import stored_tasks
 from mlops.runs.shared import SharedRun
 from mlops.runs.starting import Resumed, resumed
-from mlops.tracking.address import HOME, tracking_address
-from mlops.tracking.answers import answering
+from mlops.tracking.address import HOME, answering, tracking_address
 from pipelines.gate import check_slices
 from rlft.errors import ConfigError, RlftError
 

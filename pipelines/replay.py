@@ -27,7 +27,7 @@ from mlops.runs.store import RunStore
 from mlops.runtime.runtime import Lent, current_run, shared_runtime
 from mlops.runtime.signals import signalled
 from mlops.summary.replays import ReplaySummary, keep_replay, replay_blocks
-from mlops.tracking.evaluation_runs import KIND_TAG
+from mlops.tracking.evaluation import KIND_TAG
 from mlops.tracking.run import DESCRIPTION, Tracker
 from pipelines.judges import Note
 from rlft.bars import Display

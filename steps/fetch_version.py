@@ -7,9 +7,7 @@ from zenml import step
 from materializers.policy import PolicyMaterializer
 from mlops.registry.named import download_version
 from mlops.runtime.runtime import current_runtime
-from mlops.tracking.address import tracking_address
-from mlops.tracking.answers import answering
-from mlops.tracking.reach import PATIENT_HTTP
+from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
 from rlft.policy import PolicyFolder
 
 

@@ -11,9 +11,7 @@ from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from mlops.runtime.runtime import current_runtime
 from mlops.summary.version_facts import Registration, verdict_blocks, version_facts
-from mlops.tracking.address import HOME, tracking_address
-from mlops.tracking.answers import answering
-from mlops.tracking.reach import PATIENT_HTTP
+from mlops.tracking.address import HOME, PATIENT_HTTP, answering, tracking_address
 from rlft.card import version_files
 from rlft.config import Config
 from rlft.controls.constant import ConstantAnswer

@@ -29,8 +29,7 @@ from mlops.runs.policies import lacks_weights, weights_removed
 from mlops.runs.starting import Resumed
 from mlops.runs.store import RunStore
 from mlops.summary.file import read_summary
-from mlops.tracking.address import tracking_address
-from mlops.tracking.answers import answering
+from mlops.tracking.address import answering, tracking_address
 from rlft.config import Config
 from rlft.errors import DamagedError, RlftError
 

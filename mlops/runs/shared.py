@@ -30,9 +30,8 @@ from mlops.summary.file import SUMMARY_ARTIFACT, read_summary, summary_of_text
 from mlops.summary.replays import read_replay
 from mlops.summary.result import EARLIER_GPU_HOURS, GPU_HOURS
 from mlops.summary.summary import Summary
-from mlops.tracking.address import HOME, tracking_address
-from mlops.tracking.answers import answering
-from mlops.tracking.noted_code import noted_code
+from mlops.tracking.address import HOME, answering, tracking_address
+from mlops.tracking.run import noted_code
 from rlft.errors import DamagedError, FormatVersionError, TrackerError
 
 

@@ -124,7 +124,7 @@ def _records_of(address: str, name: str) -> str:
     from mlflow.exceptions import MlflowException
     from mlflow.genai.datasets import search_datasets
 
-    from mlops.tracking.answers import answering
+    from mlops.tracking.address import answering
 
     with answering(address):
         there = [found for found in search_datasets() if found.name == name]
@@ -153,7 +153,7 @@ def _version_of(address: str, alias: str) -> str:
     from mlflow.exceptions import MlflowException
 
     from mlops.registry.names import ABSENT as NOT_THERE
-    from mlops.tracking.answers import answering
+    from mlops.tracking.address import answering
 
     with answering(address):
         try:

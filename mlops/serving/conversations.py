@@ -24,10 +24,9 @@ from mlflow.tracing.client import TracingClient
 
 from mlops.registry.served_input import conversations
 from mlops.serving.version import ServedVersion
-from mlops.tracking.experiments import active_experiment
-from mlops.tracking.reach import REFUSALS, check_reachable
-from mlops.tracking.spans import chat_span, trace_id
-from mlops.tracking.traces import PREVIEW
+from mlops.tracking.address import REFUSALS, check_reachable
+from mlops.tracking.run import active_experiment
+from mlops.tracking.traces import PREVIEW, chat_span, trace_id
 from mlops.tracking.values import reason_of, redact
 from rlft.privacy import LONGEST, PERSONAL, Masker, Personal
 from rlft.secrets import hide_secrets

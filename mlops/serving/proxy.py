@@ -31,7 +31,7 @@ from mlops.serving.conversations import (
     read_tags,
 )
 from mlops.serving.engines import Backend
-from mlops.tracking.spans import trace_id
+from mlops.tracking.traces import trace_id
 
 _CHAT = "/v1/chat/completions"
 ENVIRONMENT_TAG = "rlft.environment"

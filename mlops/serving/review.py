@@ -14,9 +14,8 @@ from mlflow.tracing.client import TracingClient
 
 from mlops.runs.results import ScoredRound
 from mlops.serving.use import record_of_trace
-from mlops.tracking.answers import answering
-from mlops.tracking.spans import trace_id
-from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG, log_rollout_traces, trace_key
+from mlops.tracking.address import answering
+from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG, log_rollout_traces, trace_id, trace_key
 from rlft.errors import TrackerError
 from rlft.review.choosing import Chosen
 from rlft.review.full import full_totals

@@ -27,7 +27,7 @@ from mlops.serving.conversations import Conversations
 from mlops.serving.engines import Backend, Engine, Vllm
 from mlops.serving.proxy import Proxy, Serving
 from mlops.serving.version import KIND, find
-from mlops.tracking.reach import PATIENT_HTTP, quick_http
+from mlops.tracking.address import PATIENT_HTTP, quick_http
 from rlft.engines.child import StoppedError
 from rlft.errors import RlftError, ServerEndedError
 from rlft.privacy import PERSONAL, Personal

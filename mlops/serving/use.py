@@ -24,9 +24,7 @@ from mlflow.tracking._tracking_service.utils import _get_store
 
 from mlops.registry.named import current_champion
 from mlops.registry.noted_tasks import trained_on
-from mlops.tracking.address import tracking_address
-from mlops.tracking.answers import answering
-from mlops.tracking.reach import PATIENT_HTTP
+from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
 from rlft.config import UseConfig
 from rlft.contamination.texts import Text
 from rlft.errors import TaskError

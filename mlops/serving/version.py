@@ -16,8 +16,7 @@ from mlflow.models import Model
 from mlops.registry.client import RegistryClient
 from mlops.registry.logged_model import save_model
 from mlops.registry.named import NamedVersion, download_version, find_version
-from mlops.tracking.answers import answering
-from mlops.tracking.reach import PATIENT_HTTP
+from mlops.tracking.address import PATIENT_HTTP, answering
 from rlft.temporary import folder_prefix, remove_left_behind
 
 logger = logging.getLogger(__name__)

@@ -1,8 +1,9 @@
 """One MLflow run for each pipeline run, written from the pipeline's body, and never in the way of training.
 
 Only `MlflowClient` with an address and a run id is used, never the fluent API: the run does not depend on global
-state, and a resumed or replayed pipeline finds its run again by the tag `mlflow.rlft.root_run`. A call that fails is
-kept, tried again at the next one, and at the end written to a file.
+state, and a resumed or replayed pipeline finds its run again by the tag `mlflow.rlft.root_run`. Writing a thing twice
+leaves one of it. A call that fails is kept, tried again at the next one, and at the end written to a file; a store that
+does not answer is left alone for ever longer, so that waiting for it never adds up.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,21 +20,183 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
+from mlflow.entities import DatasetInput, Experiment, LifecycleStage, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
-from mlops.tracking.experiments import active_experiment
-from mlops.tracking.missed import Entry, read_missed, write_missed
-from mlops.tracking.patience import STORE, Patience
-from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
-from mlops.tracking.root_tags import OLD_ROOT_RUN_TAG, ROOT_RUN_TAG
-from mlops.tracking.values import MAX_TAG, describe_tasks, flatten, legal_name, redact, short
+from mlops.tracking.address import REFUSALS, answering, check_reachable, quick_http
+from mlops.tracking.values import MAX_TAG, dataset_input, describe_tasks, flatten, legal_name, redact, short
 from mlops.tracking.view import VIEW, VIEW_TAG
-from mlops.tracking.writer import RunWriter
+from rlft.errors import TrackerError
+from rlft.files import write_file
 from rlft.secrets import hide, hide_secrets
 from rlft.shortage import Shortage, shortage_of
 from rlft.types import TaskSet
 
 logger = logging.getLogger(__name__)
+
+# With ZenML's id of the run's first attempt. MLflow shows nobody what begins with `mlflow.`
+ROOT_RUN_TAG, OLD_ROOT_RUN_TAG = "mlflow.rlft.root_run", "rlft.root_run"
+
+
+# Twice as long after each failure in a row. A store that hangs takes some twenty seconds at first (`QUICK_HTTP`, tried
+# twice), then a probe of five seconds after each of ever longer pauses.
+PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 600.0
+STORE = "store"  # the place without which no other is of use
+
+
+class Patience:
+    """Which places are left alone for now: the store, and others that may be away by themselves."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}  # until when a place is left alone, by the clock
+        self._failures: dict[str, int] = {}  # how often in a row a place has failed
+
+    @property
+    def doubts_store(self) -> bool:
+        """Whether the store did not answer when it was asked last."""
+        return STORE in self._failures
+
+    def is_quiet(self, place: str) -> bool:
+        """Return whether a place is left alone for now; while the store is, all are."""
+        now = time.monotonic()
+        return any(now < self._until.get(name, 0.0) for name in {place, STORE})
+
+    def failed(self, place: str) -> None:
+        """Leave a place alone for a while."""
+        times = self._failures[place] = self._failures.get(place, 0) + 1
+        pause = PAUSE_SECONDS * 2 ** (min(times, 20) - 1)
+        self._until[place] = time.monotonic() + min(pause, LONGEST_PAUSE_SECONDS)
+
+    def answered(self, place: str) -> None:
+        """Trust a place again."""
+        self._failures.pop(place, None)
+
+    def end_pauses(self) -> None:
+        """Let every place be tried once more now."""
+        self._until.clear()
+
+
+Entry = dict[str, Any]  # one thing to write: its `kind`, and what `RunWriter.write` needs for it, as JSON
+
+
+def read_missed(path: Path, root_run: str) -> list[Entry]:
+    """Return entries that an earlier attempt of this root run could not write; none if the file is absent or another's.
+
+    The end of that attempt is left out, since the run goes on.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["root_run"] != root_run:
+            return []
+        return [entry for entry in content["entries"] if entry["kind"] != "end"]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as cause:
+        logger.warning("%s is not readable as a tracker's backlog and is left out: %s", path, cause)
+        return []
+
+
+def write_missed(path: Path, root_run: str, entries: list[Entry]) -> None:
+    """Write entries as JSON, whole or not at all."""
+    write_file(path, json.dumps({"root_run": root_run, "entries": entries}, indent=1, ensure_ascii=False))
+
+
+def active_experiment(client: MlflowClient, name: str) -> Experiment | None:
+    """Return an experiment by its name, or None if there is none.
+
+    Raises TrackerError for one that is deleted, and what MLflow, a driver or the network throws.
+    """
+    found = client.get_experiment_by_name(name)
+    if found is not None and found.lifecycle_stage != LifecycleStage.ACTIVE:
+        fix = f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`"
+        raise TrackerError(f"the experiment {name!r} is deleted", where="MLflow", fix=fix)
+    return found
+
+
+PARAMS_AT_ONCE, METRICS_AT_ONCE = 100, 1000  # as many as one call of MLflow's log_batch takes
+
+
+class RunWriter:
+    """Writes entries into one MLflow run. A method raises what MLflow, a driver or the network throws.
+
+    A resumed pipeline writes its rounds again: parameters and values that the run has stay as they are. `is_new` says
+    that the run was made just now, so that no store has to be asked what it has.
+    """
+
+    def __init__(self, client: MlflowClient, run_id: str, *, is_new: bool) -> None:
+        self._client, self._run_id, self._is_new = client, run_id, is_new
+        self._steps: dict[str, set[int]] = {}  # of each metric the steps at which the run has a value
+
+    def write(self, entry: Entry) -> None:
+        """Write one entry; `kind` names what it is, the other keys are those that `Tracker` gave it."""
+        match entry["kind"]:
+            case "params":
+                self._write_params(entry["values"])
+            case "metrics":
+                values = [(name, entry["step"], value) for name, value in entry["values"].items()]
+                self._write_values(values, entry["time_ms"])
+            case "result":
+                values = [Metric(name, value, entry["time_ms"], 0) for name, value in entry["values"].items()]
+                self._client.log_batch(self._run_id, metrics=values)
+            case "curves":
+                self._write_curves(entry["values"], entry["time_ms"])
+            case "tags":
+                self._client.log_batch(self._run_id, tags=[RunTag(k, v) for k, v in entry["values"].items()])
+            case "tasks":
+                self._write_tasks([dataset_input(fields) for fields in entry["datasets"]])
+            case "text":
+                self._client.log_text(self._run_id, entry["text"], entry["name"])
+            case "end":
+                self._client.set_terminated(self._run_id, entry["status"])
+            case kind:
+                raise ValueError(f"unknown entry {kind!r} in the tracker's backlog")
+
+    def _write_tasks(self, datasets: Sequence[DatasetInput]) -> None:
+        try:
+            self._client.log_inputs(self._run_id, datasets=datasets)
+        except MlflowException as cause:
+            # MLflow looks whether a data set is there and then inserts it, and another run may do so in between.
+            if "IntegrityError" not in str(cause):
+                raise
+            self._client.log_inputs(self._run_id, datasets=datasets)
+
+    def _write_params(self, values: dict[str, str]) -> None:
+        # MLflow refuses to change a parameter, and one changed value would fail the whole batch.
+        there = self._client.get_run(self._run_id).data.params
+        changed = sorted(name for name, value in values.items() if there.get(name, value) != value)
+        if changed:
+            logger.warning(
+                "MLflow shows the parameters of the run's start, as it changes none: %s has another value from here on",
+                ", ".join(changed),
+            )
+        new = [Param(name, value) for name, value in values.items() if name not in there]
+        for start in range(0, len(new), PARAMS_AT_ONCE):
+            self._client.log_batch(self._run_id, params=new[start : start + PARAMS_AT_ONCE])
+
+    def _write_curves(self, curves: dict[str, list[float]], time_ms: int) -> None:
+        values = [(n, step, v) for n, curve in curves.items() for step, v in enumerate(curve, 1) if math.isfinite(v)]
+        self._write_values(values, time_ms)
+
+    def _write_values(self, values: Sequence[tuple[str, int, float]], time_ms: int) -> None:
+        """Write those (name, step, value) of which the run has none yet."""
+        names = {name for name, _, _ in values}
+        for name in names:
+            if name not in self._steps:
+                history = [] if self._is_new else self._client.get_metric_history(self._run_id, name)
+                self._steps[name] = {metric.step for metric in history}
+        new = [Metric(name, value, time_ms, step) for name, step, value in values if step not in self._steps[name]]
+        try:
+            for start in range(0, len(new), METRICS_AT_ONCE):
+                self._client.log_batch(self._run_id, metrics=new[start : start + METRICS_AT_ONCE])
+        except Exception:
+            # A call that timed out may have been carried out: ask the store before the next attempt.
+            self._is_new = False
+            for name in names:
+                self._steps.pop(name, None)
+            raise
+        for metric in new:
+            self._steps[metric.key].add(metric.step)
+
 
 _SHORT: dict[Shortage | None, str] = {"disk": "the disk is full", "read-only": "nothing can be written there any more"}
 DESCRIPTION = "mlflow.note.content"  # the tag that MLflow shows as a run's description, and reads as Markdown
@@ -293,3 +458,25 @@ def end_killed(tracking_uri: str, run_id: str, said: str, status: str = "failed"
 def _place(kind: str) -> str:
     """Return where entries of a kind go. Artifacts go elsewhere: a bucket that is away does not hold up the curves."""
     return "artifacts" if kind == "text" else STORE
+
+
+IDENTITY = "identity"
+
+
+def noted_code(address: str, run_id: str | None) -> dict[str, Any]:
+    """Return what the newest attempt at a run noted of its code (`mlops.runs.identity.identity_facts`).
+
+    It is empty where nothing is noted, or MLflow does not answer: a page can do without it.
+    """
+    if run_id is None:
+        return {}
+    client = MlflowClient(tracking_uri=address)
+    try:
+        with answering(address), tempfile.TemporaryDirectory() as folder:
+            noted = [file.path for file in client.list_artifacts(run_id, IDENTITY)]
+            if not noted:
+                return {}
+            newest = max(noted, key=lambda path: int("0" + "".join(re.findall(r"\d+", Path(path).name))))
+            return json.loads(Path(client.download_artifacts(run_id, newest, folder)).read_text("utf-8"))
+    except TrackerError:
+        return {}

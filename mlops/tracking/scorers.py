@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow.entities import Feedback, Trace, TraceData, TraceInfo, TraceLocation, TraceState
 
-from mlops.tracking.spans import rollout_spans, trace_id
-from mlops.tracking.traces import prompt_count, trace_key
+from mlops.tracking.traces import prompt_count, rollout_spans, trace_id, trace_key
 from rlft.contract.importing import Name, import_named
 from rlft.errors import ConfigError
 from rlft.messages import as_openai

@@ -9,7 +9,7 @@ import json
 
 from mlflow import MlflowClient
 
-from mlops.tracking.answers import answering
+from mlops.tracking.address import answering
 
 _KEY = "rlft"
 VIEW_TAG = f"mlflow.sharedViewState.{_KEY}"

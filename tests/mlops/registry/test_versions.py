@@ -25,7 +25,7 @@ from mlops.registry.client import RegistryClient
 from mlops.registry.logged_model import ServedFiles, damage_of, damaged_versions
 from mlops.registry.named import current_champion, download_version
 from mlops.registry.versions import register_policy_version
-from mlops.tracking.answers import answering
+from mlops.tracking.address import answering
 from rlft.config import LoraSettings, PolicyConfig
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine

@@ -14,7 +14,7 @@ import mlflow
 import pytest
 from mlflow import MlflowClient
 
-from mlops.tracking.evaluation_runs import CellResult, attempts_table, cell_metrics, log_cell, open_evaluation
+from mlops.tracking.evaluation import CellResult, attempts_table, cell_metrics, log_cell, open_evaluation
 from rlft.suites.measures import evaluate_cell
 from tests.e2e.conftest import free_port
 from tests.factories import make_scored, make_task, make_task_set

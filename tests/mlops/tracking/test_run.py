@@ -1,3 +1,7 @@
+"""The MLflow run of a pipeline run: written once, never in the way of training, without secrets; what it has noted."""
+
+from __future__ import annotations
+
 import errno
 import json
 import logging
@@ -11,11 +15,10 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.utils.validation import path_not_unique, validate_param_and_metric_name
 
-from mlops.tracking import patience
 from mlops.tracking import run as tracking
-from mlops.tracking.reach import quick_http
-from mlops.tracking.run import DESCRIPTION, Tracker, end_killed
-from mlops.tracking.values import flatten, legal_name, redact
+from mlops.tracking.address import quick_http
+from mlops.tracking.run import DESCRIPTION, Tracker, end_killed, noted_code
+from mlops.tracking.values import flatten, legal_name, reason_of, redact, short
 from rlft.secrets import hide_secrets
 from rlft.types import Task, TaskSet
 from tests.mlflow_stores import new_store
@@ -87,7 +90,7 @@ def test_a_curve_that_grows_is_whole_and_has_each_step_once(open_run):
 
 
 def test_a_curve_waits_once_for_a_tracker_that_is_away(tmp_path, store, monkeypatch):
-    monkeypatch.setattr(patience, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(tracking, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(tracking, "check_reachable", lambda uri: (_ for _ in ()).throw(OSError("away")))
     tracker = Tracker.open(store[0], "experiment", "away", "a run", missed_path=tmp_path / "missed.json")
     for steps in range(1, 4):
@@ -253,7 +256,7 @@ def test_a_store_that_answers_again_is_trusted_again(open_run, monkeypatch):
         real(self, run_id, **given)
 
     monkeypatch.setattr(MlflowClient, "log_batch", sometimes)
-    monkeypatch.setattr(patience, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(tracking, "PAUSE_SECONDS", 0.0)
     tracker.log_metrics({"reward": 1.0}, 0)
     assert tracker.missed_path.exists()
     away[0] = False
@@ -400,3 +403,28 @@ def test_a_run_that_was_killed_says_so_above_its_note_once(open_run):
     found = stored(tracker)
     assert found.data.tags[DESCRIPTION] == "**It was cut short.**\n\nMy note."
     assert (found.info.status, found.data.tags["rlft.status"]) == ("KILLED", "failed")
+
+
+def test_the_newest_attempt_counts(tmp_path):
+    address = new_store(tmp_path)
+    client = MlflowClient(tracking_uri=address)
+    experiment = client.create_experiment("mine", artifact_location=(tmp_path / "files").as_uri())
+    run = client.create_run(experiment).info.run_id
+    assert noted_code(address, run) == {}
+    for attempt in (2, 10, 9):
+        client.log_dict(run, {"commits": {"rlft": str(attempt)}}, f"identity/attempt-{attempt}.json")
+    assert noted_code(address, run) == {"commits": {"rlft": "10"}}
+
+
+def test_without_an_answer_nothing_is_known():
+    assert noted_code("http://127.0.0.1:1", "run") == {}
+    assert noted_code("http://127.0.0.1:1", None) == {}
+
+
+def test_a_reason_is_one_line_without_the_password_of_the_server():
+    cause = ConnectionError("postgresql://me:hunter2@there refused\nat line 7")
+    said = reason_of(cause, "postgresql://me:hunter2@there")
+    assert said.startswith("ConnectionError: postgresql://")
+    assert said.endswith("@there refused")
+    assert "hunter2" not in said
+    assert len(short("y" * 400, "")) == 300

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlops.tracking.scorer_feedback import scorer_feedback
+from mlops.tracking.evaluation import scorer_feedback
 from mlops.tracking.scorers import load_scorers, score_attempts, scorers_digest
 from rlft.errors import ConfigError, EnvironmentSetupError
 from rlft.outcome import Failure

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rlft
-from mlops.tracking.spans import rollout_spans, token_usage
+from mlops.tracking.traces import rollout_spans, token_usage
 from rlft import storage
 from rlft.config import HarnessConfig
 from rlft.contract.loading import load_environment

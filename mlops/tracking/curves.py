@@ -1,4 +1,4 @@
-"""Logs how a control was made: its report as JSON, what it spent, and the curve of its loss if it was trained."""
+"""Logs the curves of supervised training, and how a control was made: its report, what it spent, and its losses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,24 @@ from collections.abc import Mapping
 from mlops.tracking.run import Tracker
 from rlft.controls.best import ControlReport
 from rlft.controls.few_shot import PromptReport
+from rlft.sft.state import SftState
+from rlft.sft.training import SftReport
+
+_SECTIONS = {"warm_start": "sft"}
+
+
+def log_training(tracker: Tracker, stage: str, training: SftState | SftReport) -> None:
+    """Log loss, learning rate and gradient norm of every step so far, of training that goes on or of its report.
+
+    `stage` is `warm_start`. Steps count from 1.
+    """
+    section = _SECTIONS[stage]
+    curves = {
+        f"{section}/loss": training.losses,
+        f"{section}/learning_rate": training.learning_rates,
+        f"{section}/grad_norm": training.grad_norms,
+    }
+    tracker.log_curves(curves)
 
 
 def log_control(tracker: Tracker, name: str, report: ControlReport) -> None:
