@@ -26,10 +26,10 @@ def approve(
     Its files, the champion that it was compared with, and the look at its gate must be what they were.
     """
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
-        from mlops.registry.changes import who_am_i
+        from mlops.registry.client import find_model, version_of
         from mlops.registry.decisions import approve as decide
         from mlops.registry.decisions import note_better
-        from mlops.registry.named import find_model, version_of
+        from mlops.registry.names import who_am_i
 
         why = reason_of(reason) if reason is not None else ""
         model = find_model(asked.client, name).name

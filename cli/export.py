@@ -38,7 +38,7 @@ def export(
             from rlft.export.place import check_target
 
             check_target(to)  # before anything is downloaded
-            from mlops.registry.named import download_version, find_version, split_version
+            from mlops.registry.client import download_version, find_version, split_version
 
             address = asked.client.tracking_uri
             name, alias, number = split_version(version)

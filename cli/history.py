@@ -14,7 +14,7 @@ from cli.registry import AsJson, Name, RegistryStack, TrackingUri, registry
 from rlft.terminal import Terminal, console, styled
 
 if TYPE_CHECKING:
-    from mlops.registry.history import History, Past
+    from mlops.registry.decisions import History, Past
 
 _LISTED = 10  # versions that were not promoted
 
@@ -32,8 +32,8 @@ def history(
     Versions that were not promoted follow, each with the rules that failed.
     """
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
-        from mlops.registry.history import read_history
-        from mlops.registry.named import find_model
+        from mlops.registry.client import find_model
+        from mlops.registry.decisions import read_history
 
         found = read_history(asked.client, find_model(asked.client, name).name)
         if as_json:

@@ -23,9 +23,9 @@ def reject(
 ) -> None:
     """Note that a version that waits for approval does not become the champion, with who decided it, when, and why."""
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
-        from mlops.registry.changes import who_am_i
+        from mlops.registry.client import find_model, version_of
         from mlops.registry.decisions import reject as decide
-        from mlops.registry.named import find_model, version_of
+        from mlops.registry.names import who_am_i
 
         why = reason_of(reason)
         model = find_model(asked.client, name).name

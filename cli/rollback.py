@@ -25,9 +25,9 @@ def rollback(
 ) -> None:
     """Let the alias champion name an earlier champion again, and note who did it, when, and why."""
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
-        from mlops.registry.changes import who_am_i
+        from mlops.registry.client import find_model, version_number
         from mlops.registry.decisions import roll_back
-        from mlops.registry.named import find_model, version_number
+        from mlops.registry.names import who_am_i
 
         why = reason_of(reason)
         model = find_model(asked.client, name).name

@@ -79,7 +79,7 @@ def serve(
         masked = _masked(log_conversations, log_share, mask or [], no_mask=no_mask)
         check_free(host, port, f"rlft serve {version}")
         with registry(stack, tracking_uri) as asked:
-            from mlops.registry.named import find_version, split_version
+            from mlops.registry.client import find_version, split_version
 
             address = asked.client.tracking_uri
             name, alias, number = split_version(version)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlops.home.databases import MLFLOW, ZENML, check_home
 from mlops.home.folder import Home
-from mlops.registry.logged_model import damaged_versions
+from mlops.registry.client import damaged_versions
 from mlops.runs.store import RunStore
 from rlft.errors import FormatVersionError, RlftError
 from rlft.terminal import Terminal, styled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mlops.registry.named import NamedVersion
+from mlops.registry.client import NamedVersion
 from mlops.tracking.run import Tracker
 from pipelines.controls import left_out_controls, make_controls, prompted_controls
 from pipelines.rounds_done import Rounds

@@ -7,8 +7,8 @@ import logging
 from functools import partial
 from typing import Any
 
+from mlops.registry.client import NamedVersion, current_champion
 from mlops.registry.decisions import decided_with, score_tag
-from mlops.registry.named import NamedVersion, current_champion
 from mlops.runs.resuming import has_step
 from mlops.runtime.runtime import current_run
 from mlops.summary.arms import (

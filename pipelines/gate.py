@@ -11,8 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from mlops.registry.gates import count_look, last_difference, look_tag, note_difference, past_looks
-from mlops.registry.noted_tasks import last_noted, trained_on
+from mlops.registry.gates import (
+    count_look,
+    last_difference,
+    last_noted,
+    look_tag,
+    note_difference,
+    past_looks,
+    trained_on,
+)
 from mlops.tracking.address import PATIENT_HTTP, answering
 from mlops.tracking.run import Tracker
 from rlft.comparison import ends_of

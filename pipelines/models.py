@@ -17,7 +17,7 @@ from mlflow.exceptions import MlflowException
 
 from mlops.home.folder import Home, find_home
 from mlops.ids import PIPELINE, step_id
-from mlops.registry.named import NamedVersion, find_version
+from mlops.registry.client import NamedVersion, find_version
 from mlops.registry.names import ABSENT, CHAMPION
 from mlops.runs.finding import find_run, name_of
 from mlops.runs.policies import stored_policy

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from mlops.home.folder import Home, find_home
-from mlops.registry.noted_tasks import note_tasks
+from mlops.registry.gates import note_tasks
 from mlops.runs.noting import note_artifacts
 from mlops.runs.results import make_history
 from mlops.runs.store import RunStore

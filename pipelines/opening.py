@@ -17,7 +17,7 @@ from zenml.utils.dashboard_utils import get_run_url
 
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import forget_process, note_process, resume_command, with_command
-from mlops.registry.named import current_champion
+from mlops.registry.client import current_champion
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
 from mlops.runs.finding import attempts_of, later_attempt, root_run

@@ -14,7 +14,7 @@ from zenml.models import PipelineRunResponse
 
 from mlops.home.folder import Home
 from mlops.ids import EVALUATION
-from mlops.registry.named import current_champion
+from mlops.registry.client import current_champion
 from mlops.runs.finding import finished_steps, name_of, resumable_attempt, steps_before_decision
 from mlops.runs.policies import stored_policy
 from mlops.runs.results import stored_tasks

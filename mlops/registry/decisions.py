@@ -1,4 +1,4 @@
-"""Decisions about versions: promoting, approving, rejecting one, and taking the champion back.
+"""Decisions about versions: promoting, approving, rejecting one, taking the champion back, and who was it when and why.
 
 `champion` is moved by one write, after its note and a look that it still names what was compared with. Wherever a
 writer is killed, the alias names the old version or the new one.
@@ -8,28 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 from shlex import quote
+from typing import Any
 
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
-from mlops.registry.changes import (
-    FAILS,
-    Change,
-    Kind,
-    Move,
-    Person,
-    approval_of,
-    approved_by,
-    find_moves,
-    read_changes,
-    rejection_of,
-    waits,
-    who_am_i,
-    why_failed,
-)
 from mlops.registry.client import RegistryClient
 from mlops.registry.gates import noted_look
 from mlops.registry.logged_model import damage_of
@@ -42,16 +29,33 @@ from mlops.registry.names import (
     COMPARED_HASH_TAG,
     COMPARED_TAG,
     DECIDED_TAG,
+    FAILS,
     HASH_TAG,
     PROMOTE_TAG,
+    REASONS_TAG,
     RUN_NAME_TAG,
     SCORE_TAG,
     VERDICT_TAG,
     WITHHELD_TAG,
+    Change,
+    Kind,
+    Move,
+    Person,
+    approval_of,
+    approved_by,
+    find_moves,
+    read_changes,
+    rejection_of,
+    waits,
+    who_am_i,
+    why_failed,
+    why_not_again,
+    why_not_promoted,
 )
 from rlft.errors import RefusedError
 
 logger = logging.getLogger(__name__)
+
 _FIRST = "approve another version, or remove the alias champion in MLflow to have no champion"
 
 
@@ -328,3 +332,106 @@ def _others(ledger: Ledger, *without: str) -> str:
     if not past:
         return _FIRST
     return f"name another with --to; champions were the versions {', '.join(past)}"
+
+
+_HOW = {"promotion": "promoted", "approval": "approved", "rollback": "rolled back"}
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A time in which a version was champion, or none was (`version` is `None`).
+
+    It began at `since` and ended at `until`, `None` where another client moved the alias, and of what has not ended.
+    `by` is a name, with whether MLflow has vouched for it in `verified`. `why` has the sentences of the decision at the
+    gate, too; `reason` is what the person has said.
+    """
+
+    version: str | None
+    since: datetime | None
+    until: datetime | None
+    how: str
+    by: str | None
+    verified: bool
+    why: list[str]
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as `rlft history --json` prints it."""
+        times = {name: time and time.isoformat() for name, time in (("since", self.since), ("until", self.until))}
+        return asdict(self) | times
+
+
+@dataclass(frozen=True, slots=True)
+class NotPromoted:
+    """A version that was decided about and was never champion, and the sentences that say why.
+
+    `again` are those of its newest comparison (`rlft promote`), if that has found something else.
+    """
+
+    version: str
+    why: list[str]
+    again: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The past of a registered model's champion, the first one first, and the version that is it now.
+
+    `waiting` are the versions that wait for a person, and `not_promoted` those that were decided about and never were
+    champion, the newest first.
+    """
+
+    name: str
+    champion: str | None
+    past: list[Past]
+    waiting: list[str]
+    not_promoted: list[NotPromoted]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as `rlft history --json` prints it."""
+        return {
+            "name": self.name,
+            "champion": self.champion,
+            "waiting": self.waiting,
+            "not_promoted": [asdict(each) for each in self.not_promoted],
+            "history": [each.as_json() for each in self.past],
+        }
+
+
+def read_history(client: RegistryClient, name: str) -> History:
+    """Return the history of a registered model. Raises what MLflow raises."""
+    ledger = read_ledger(client, name)
+    tags = {str(each.version): each.tags for each in client.all_versions(f"name = '{name}'")}
+    past = [_past(move, end, tags) for move, end in zip_longest(ledger.moves, ledger.moves[1:])]
+    return History(name, ledger.champion, past, waiting(client, ledger), _not_promoted(ledger, tags))
+
+
+def _not_promoted(ledger: Ledger, tags: Mapping[str, Mapping[str, str]]) -> list[NotPromoted]:
+    """Return the versions that were not promoted; one that another client has made champion is in the history."""
+    without = {number: why_not_promoted(own) for number, own in tags.items()}
+    numbers = sorted(without.keys() - ledger.ever, key=int, reverse=True)
+    return [
+        NotPromoted(number, why, why_not_again(tags[number]))
+        for number in numbers
+        if (why := without[number]) is not None
+    ]
+
+
+def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -> Past:
+    change = move.change
+    until = end.change.at if end and end.change else None
+    if change is None:
+        return Past(move.to, None, until, "moved outside rlft", None, False, [], "")
+    gate = tags.get(change.to, {}).get(REASONS_TAG, "").splitlines() if change.kind != "rollback" else []
+    said = [line for line in change.why if line not in gate]  # an earlier rlft noted both
+    who = change.who
+    return Past(
+        version=change.to,
+        since=change.at,
+        until=until,
+        how=_HOW[change.kind],
+        by=who.name if who else None,
+        verified=bool(who and who.verified),
+        why=[*said, *gate],
+        reason=" ".join(said),
+    )

@@ -25,9 +25,8 @@ from mlflow.store.artifact.artifact_repository_registry import get_artifact_repo
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType, Array, Object, Property
 
-from mlops.registry.client import RegistryClient
 from mlops.registry.names import FILES_TAG, FORMAT_TAG, HASH_TAG, REGISTRATION, RUN_NAME_TAG
-from rlft.errors import DamagedError, FormatVersionError, PolicyError, WeightsRemovedError
+from rlft.errors import DamagedError, PolicyError, WeightsRemovedError
 from rlft.files import file_hash, link_or_copy
 from rlft.formats import KEY, VERSION
 from rlft.formats import POLICY as POLICY_FORMAT
@@ -271,17 +270,3 @@ def damage_of(client: MlflowClient, version: ModelVersion) -> DamagedError | Non
         except DamagedError as damage:
             return damage
     return None
-
-
-def damaged_versions(tracking_uri: str) -> Iterator[DamagedError | FormatVersionError]:
-    """Yield an error for each version of rlft's in a registry on this machine whose files have changed.
-
-    That of a version in a format that is not read is an FormatVersionError.
-    """
-    client = RegistryClient(tracking_uri)
-    for version in client.all_versions():
-        if HASH_TAG in version.tags:
-            try:
-                check_version(client, version)
-            except (DamagedError, FormatVersionError) as damage:
-                yield damage

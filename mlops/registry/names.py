@@ -1,8 +1,26 @@
-"""Names that registered versions and the runs that register them share; nothing heavy is imported for them."""
+"""Names and notes that registered versions and the runs that register them share, and what these say.
+
+Each change of `champion` is a tag of the registered model, written before the alias is: `rlft.change.<time>.<version>`
+says from which version to which, who, when and why. So a writer may be killed between the two: what the next note, or
+else the alias, began from says whether a change was made. Nothing heavy is imported here: the terminal reads these
+notes, too.
+"""
+
+from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import os
+import pwd
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, ValidationError
+
+if TYPE_CHECKING:
+    from rlft.promotion import Approval
 
 logger = logging.getLogger(__name__)
 
@@ -96,3 +114,178 @@ def _unpacked(text: str) -> dict[str, str]:
     except (ValueError, AttributeError, RecursionError):  # no JSON, or no object
         logger.warning("the tag %s%s of a version is damaged, and is left out: %s", HIDDEN, RECORD_TAG, text[:80])
         return {}
+
+
+_CURRENT = "/api/2.0/mlflow/users/current"  # of MLflow's basic-auth app; a server without it answers 404
+_STATES: dict[str, Approval] = {"pending": "pending", "approved": "approved", "rejected": "rejected"}
+FAILS = "fails: "  # how the sentence of a rule begins that has failed
+_JUDGED = (FAILS, "passes: ", "no worse than ")  # how those of all rules do, which are no remarks
+Kind = Literal["promotion", "approval", "rollback", "rejection"]
+VersionNumber = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,9}$")]
+
+
+class Person(BaseModel):
+    """A user's name, and whether MLflow's server has said it of who asked: else it is what the machine says."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    verified: bool = False
+
+    def __str__(self) -> str:
+        return self.name if self.verified else f"{self.name} (unverified)"
+
+
+class Change(BaseModel):
+    """What was decided about the version `to`: by whom, when in UTC by the writer's clock, and why, if that was said.
+
+    `before` is what `champion` named then, `None` if nothing. A rejection moves no alias, and is a tag of the version.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Kind
+    before: VersionNumber | None = None
+    to: VersionNumber
+    who: Person | None = None
+    at: AwareDatetime
+    why: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        why = f": {' '.join(self.why)}" if self.why else ""
+        return f" by {self.who}, {self.at:%Y-%m-%d %H:%M} UTC{why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """`champion` went from version `before` to `to`, where `None` is none. A move of other clients has no `change`."""
+
+    before: str | None
+    to: str | None
+    change: Change | None
+
+
+def read_changes(tags: Mapping[str, str]) -> list[Change]:
+    """Return the changes that a registered model's tags hold, those first that came first.
+
+    Tags that rlft has not written so are left out, with a warning: whoever can write tags can write these.
+    """
+    found = [_change(key, kept) for key, kept in tags.items() if key.startswith(CHANGE_TAG)]
+    return sorted((each for each in found if each), key=lambda each: each.at)
+
+
+def find_moves(changes: Sequence[Change], champion: str | None) -> list[Move]:
+    """Return the moves of `champion`, which names this version now, those first that came first.
+
+    A change was not made if the alias was seen afterwards where it began. Those that nobody noted are told, too.
+    """
+    moves: list[Move] = []
+
+    def go(to: str | None, change: Change | None = None) -> None:
+        before = moves[-1].to if moves else None
+        if to != before:
+            moves.append(Move(before, to, change))
+
+    seen = [*(each.before for each in changes[1:]), champion]
+    for change, after in zip(changes, seen, strict=False):
+        go(change.before)
+        if after != change.before:
+            go(change.to, change)
+    go(champion)
+    return moves
+
+
+def _change(key: str, kept: str) -> Change | None:
+    try:
+        return Change.model_validate_json(kept)
+    except ValidationError as wrong:
+        logger.warning("the tag %s is damaged, and is left out: %s", key[:80], wrong.errors()[0]["msg"])
+        return None
+
+
+def approved_by(moves: Sequence[Move], version: str) -> Move | None:
+    """Return the last move by which an approval made a version the champion."""
+    found = [move for move in moves if move.change and (move.change.kind, move.to) == ("approval", version)]
+    return found[-1] if found else None
+
+
+def waits(tags: Mapping[str, str], version: str, moves: Sequence[Move]) -> bool:
+    """Return whether a version waits for a person: whether `rlft approve` and `rlft reject` take it.
+
+    `tags` are its own and `moves` those of `champion`. One that another client has made the champion waits on.
+    """
+    return approval_of(tags) == "pending" and approved_by(moves, version) is None
+
+
+def approval_of(tags: Mapping[str, str]) -> Approval:
+    """Return what the tags of a version say about its approval; empty where nobody is to decide.
+
+    A rejection counts, which is written before the tag that people search by.
+    """
+    state = _STATES.get(tags.get(APPROVAL_TAG, ""), "")
+    return "rejected" if state == "pending" and rejection_of(tags) else state
+
+
+def rejection_of(tags: Mapping[str, str]) -> Change | None:
+    """Return the rejection that the tags of a version hold; `None` without one, and with a warning if it is damaged."""
+    return _change(VERDICT_TAG, tags[VERDICT_TAG]) if VERDICT_TAG in tags else None
+
+
+def failing(reasons: Sequence[str]) -> list[str]:
+    """Return those of the sentences of a decision that kept the policy from being promoted."""
+    return [reason for reason in reasons if reason.startswith(FAILS)]
+
+
+def failed_of_all(reasons: Sequence[str]) -> str:
+    """Return how many sentences of a decision say that a rule fails, of all that judge one: `1 of 6 rules fails`."""
+    failed, judged = len(failing(reasons)), sum(reason.startswith(_JUDGED) for reason in reasons)
+    return f"{failed} of {judged} rules {'fails' if failed == 1 else 'fail'}"
+
+
+def why_failed(tags: Mapping[str, str]) -> list[str]:
+    """Return the sentences of the rules that failed at the gate of a version; all of its decision if none says so."""
+    reasons = tags.get(REASONS_TAG, "").splitlines()
+    return failing(reasons) or reasons
+
+
+def why_not_promoted(tags: Mapping[str, str]) -> list[str] | None:
+    """Return why the version with these tags was not promoted; `None` of one that was, that waits, or is not rlft's."""
+    if tags.get(PROMOTE_TAG) == "false":
+        return why_failed(tags)
+    if approval_of(tags) == "rejected":
+        return [f"rejected{rejection_of(tags) or ''}"]
+    return [tags[WITHHELD_TAG]] if WITHHELD_TAG in tags else None
+
+
+def why_not_again(tags: Mapping[str, str]) -> list[str]:
+    """Return why the newest comparison has not promoted a version that one before it had not, if the reasons differ."""
+    newest = tags.get(AGAIN_TAG, "").splitlines()
+    return newest if newest != why_not_promoted(tags) else []
+
+
+def who_am_i(tracking_uri: str) -> Person:
+    """Return the user whom the MLflow server at an address takes this process for, by the credentials that it sends.
+
+    Where there is no server, or one that asks nobody who they are, it is the operating system's user at this machine,
+    which is not verified. Raises what MLflow raises if a server does not answer.
+    """
+    if tracking_uri.startswith(("http://", "https://")) and (name := _user_of(tracking_uri)):
+        return Person(name=name, verified=True)
+    try:  # not `getpass.getuser`, which believes what the environment says
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return Person(name=f"{user}@{socket.gethostname()}")
+
+
+def _user_of(tracking_uri: str) -> str | None:
+    from mlflow.utils.credentials import get_default_host_creds
+    from mlflow.utils.rest_utils import http_request
+
+    answer = http_request(get_default_host_creds(tracking_uri), _CURRENT, "GET", raise_on_status=False)
+    if answer is None or answer.status_code != 200:
+        return None
+    try:
+        return answer.json()["user"]["username"] or None
+    except (ValueError, KeyError, TypeError):
+        return None  # a page of another kind of server

@@ -16,7 +16,6 @@ from typing import Any
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
-from mlops.registry.changes import approval_of, failed_of_all, failing
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import note_better, set_aliases
 from mlops.registry.logged_model import ServedFiles, check_weights, damage_of, log_model, replace_files
@@ -36,6 +35,9 @@ from mlops.registry.names import (
     REASONS_TAG,
     RUN_TAG,
     WITHHELD_TAG,
+    approval_of,
+    failed_of_all,
+    failing,
 )
 from rlft.blocks import Block
 from rlft.formats import VERSION

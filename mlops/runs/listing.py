@@ -20,8 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes, resume_command
 from mlops.ids import EVALUATE, PIPELINE, RESCORE, RETRAIN
-from mlops.registry.changes import find_moves, read_changes, waits
-from mlops.registry.names import CHAMPION
+from mlops.registry.names import CHAMPION, find_moves, read_changes, waits
 from mlops.runs.store import LocalRun, RunStore
 from mlops.summary.evaluations import evaluation_file, mlflow_ids, read_evaluation
 from mlops.summary.file import read_summary

@@ -19,9 +19,8 @@ from zenml.models import PipelineRunResponse, StepRunResponse
 
 from mlops.home.folder import Home, find_home
 from mlops.ids import MADE_AGAIN, REWARDS, ROLLOUTS, TRAIN_REPORT
-from mlops.registry.client import RegistryClient
+from mlops.registry.client import RegistryClient, current_champion
 from mlops.registry.logged_model import damage_of
-from mlops.registry.named import current_champion
 from mlops.registry.names import REGISTRATION, RUN_NAME_TAG
 from mlops.runs.finding import attempts_of, finished_steps, name_of, successful_steps
 from mlops.runs.labels import labels_of

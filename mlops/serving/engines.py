@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 
-from mlops.registry.named import NamedVersion
+from mlops.registry.client import NamedVersion
 from mlops.serving.version import ServedVersion, prepare
 from rlft.engines.child import Child, free_port
 from rlft.errors import EngineError

@@ -22,7 +22,7 @@ from pathlib import Path
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mlops.registry.named import NamedVersion
+from mlops.registry.client import NamedVersion
 from mlops.serving.conversations import Conversations
 from mlops.serving.engines import Backend, Engine, Vllm
 from mlops.serving.proxy import Proxy, Serving

@@ -22,8 +22,8 @@ from mlflow.entities import (
 # MLflow's public way to the records of a data set takes the address from global state.
 from mlflow.tracking._tracking_service.utils import _get_store
 
-from mlops.registry.named import current_champion
-from mlops.registry.noted_tasks import trained_on
+from mlops.registry.client import current_champion
+from mlops.registry.gates import trained_on
 from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
 from rlft.config import UseConfig
 from rlft.contamination.texts import Text

@@ -13,9 +13,8 @@ from typing import Any
 from mlflow.artifacts import download_artifacts
 from mlflow.models import Model
 
-from mlops.registry.client import RegistryClient
+from mlops.registry.client import NamedVersion, RegistryClient, download_version, find_version
 from mlops.registry.logged_model import save_model
-from mlops.registry.named import NamedVersion, download_version, find_version
 from mlops.tracking.address import PATIENT_HTTP, answering
 from rlft.temporary import folder_prefix, remove_left_behind
 

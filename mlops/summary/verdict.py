@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from mlops.registry.changes import failed_of_all, failing
+from mlops.registry.names import failed_of_all, failing
 from mlops.summary.summary import NOT_REGISTERED, AlarmSection, Difference, Metrics, SeveralAttempts, Status, Summary
 from rlft.blocks import Block, Bullets, Caution, Headline, Table, ends, level
 from rlft.blocks import change as signed

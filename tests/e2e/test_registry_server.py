@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.history import read_history
+from mlops.registry.decisions import read_history
 from tests.e2e.conftest import ROOT, Home, free_port
 from tests.e2e.test_stack import wait_for
 from tests.mlops.registry.small_policy import SmallRegistry

@@ -7,8 +7,7 @@ import logging
 
 import pytest
 
-from mlops.registry.gates import count_look
-from mlops.registry.noted_tasks import note_tasks
+from mlops.registry.gates import count_look, note_tasks
 from mlops.registry.versions import open_name
 from mlops.tracking.run import Tracker
 from pipelines.gate import _hash_of_question, check_slices, say_what_it_sees, say_what_moved

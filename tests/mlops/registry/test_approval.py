@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from mlops.registry.changes import Person, approval_of
-from mlops.registry.client import RegistryClient
-from mlops.registry.decisions import approve, decided_with, note_better, reject, roll_back, score_tag
-from mlops.registry.history import read_history
-from mlops.registry.named import version_of
-from mlops.registry.names import COMPARED_TAG, DECIDED_TAG, HASH_TAG, REASONS_TAG, RUN_NAME_TAG, VERDICT_TAG
+from mlops.registry.client import RegistryClient, version_of
+from mlops.registry.decisions import approve, decided_with, note_better, read_history, reject, roll_back, score_tag
+from mlops.registry.names import (
+    COMPARED_TAG,
+    DECIDED_TAG,
+    HASH_TAG,
+    REASONS_TAG,
+    RUN_NAME_TAG,
+    VERDICT_TAG,
+    Person,
+    approval_of,
+)
 from rlft.errors import RefusedError
 from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.registry.written import CountedClient, Killed, add_version, forget

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
+from mlops.home.folder import Home
+from mlops.home.processes import aliases_lock
 from mlops.registry import decisions
-from mlops.registry.changes import Person
 from mlops.registry.client import RegistryClient
-from mlops.registry.decisions import roll_back, set_aliases
-from mlops.registry.history import read_history
-from rlft.errors import RefusedError
-from tests.mlflow_stores import new_store
+from mlops.registry.decisions import read_history, roll_back, set_aliases
+from mlops.registry.names import Change, Person, find_moves, read_changes, waits
+from rlft.errors import RefusedError, StorageError
+from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.registry.written import CountedClient, Killed, add_version
 
 ANN = Person(name="ann")
@@ -21,7 +25,7 @@ ANN = Person(name="ann")
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     """One MLflow, which is made once."""
-    return new_store(tmp_path_factory.mktemp("history"))
+    return f"sqlite:///{tmp_path_factory.mktemp('history')}/mlflow.db"
 
 
 @pytest.fixture
@@ -163,3 +167,133 @@ def test_versions_that_were_not_promoted_are_told_with_the_rules_that_failed(add
         {"version": "4", "why": ["rejected by bob (unverified), 2026-11-25 10:00 UTC: it is rude"], "again": []},
         {"version": "1", "why": ["fails: it loses to base"], "again": []},
     ]
+
+
+ANN = Person(name="ann", verified=True)
+
+
+@pytest.fixture
+def registry(tmp_path):
+    return SmallRegistry(tmp_path)
+
+
+def back(registry, to=None):
+    return roll_back(registry.client, registry.name, to, "it is rude", ANN).to
+
+
+def test_one_rollback_after_another_goes_ever_further_back_and_can_be_undone(registry):
+    for _ in range(3):
+        registry.register()
+    assert (back(registry), registry.champion()) == ("2", "2")
+    assert (back(registry), registry.champion()) == ("1", "1")
+    with pytest.raises(RefusedError, match="there was no champion before version 1") as refused:
+        back(registry)
+    assert "champions were the versions 2, 3" in refused.value.fix
+    assert (back(registry, "3"), registry.champion()) == ("3", "3")
+    assert registry.register(promote=False).aliases == ("challenger",)
+    assert registry.champion() == "3"
+    assert registry.register().aliases == ("challenger", "champion")
+    past = read_history(registry.client, registry.name).past
+    assert [each.version for each in past] == ["1", "2", "3", "2", "1", "3", "5"]
+    assert [each.how for each in past[3:]] == ["rolled back", "rolled back", "rolled back", "promoted"]
+    assert {(each.by, each.verified) for each in past if each.how == "rolled back"} == {("ann", True)}
+    assert past[0].why == ["passes: base"]
+    assert past[0].by
+    assert "@" in past[0].by
+    assert not past[0].verified
+
+
+def test_what_is_refused_changes_nothing(registry):
+    registry.register(promote=False)
+    with pytest.raises(RefusedError, match="there is no champion to take back"):
+        back(registry)
+    registry.register()
+    with pytest.raises(RefusedError, match="there was no champion before version 2") as refused:
+        back(registry)
+    assert refused.value.fix == "approve another version, or remove the alias champion in MLflow to have no champion"
+    with pytest.raises(RefusedError, match="version 1 was never champion"):
+        back(registry, "1")
+    with pytest.raises(RefusedError, match="version 9 was never champion"):
+        back(registry, "9")
+    with pytest.raises(RefusedError, match="version 2 is the champion already"):
+        back(registry, "2")
+    assert registry.champion() == "2"
+    assert len(read_history(registry.client, registry.name).past) == 1
+
+
+@pytest.mark.parametrize("harm", ["changed", "gone", "deleted"])
+def test_a_champion_whose_files_are_not_whole_does_not_come_back(registry, harm):
+    for _ in range(3):
+        registry.register()
+    if harm == "changed":
+        file = registry.weights("2")
+        file.write_bytes(file.read_bytes()[:-1] + b"!")
+    elif harm == "gone":
+        registry.weights("2").unlink()
+    else:
+        registry.client.delete_model_version(registry.name, "2")
+    with pytest.raises(RefusedError, match="models:/small/2: ") as refused:
+        back(registry)
+    assert refused.value.exit_code == 6
+    assert "champions were the versions 1" in refused.value.fix
+    assert registry.champion() == "3"
+    assert back(registry, "1") == "1"
+
+
+def test_who_waits_for_the_lock_in_vain_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("mlops.home.processes._ALIASES_SECONDS", 0.0)
+    waiting = pytest.raises(StorageError, match=f"process {os.getpid()} ")
+    with aliases_lock(Home(tmp_path)), waiting, aliases_lock(Home(tmp_path)):
+        pass
+
+
+START = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def change(hour, before, to, kind="promotion"):
+    return Change(kind=kind, before=before, to=to, who=Person(name="ann"), at=START + timedelta(hours=hour))
+
+
+FIRST, SECOND, BACK = change(0, None, "1"), change(1, "1", "2"), change(2, "2", "1", "rollback")
+
+
+@pytest.mark.parametrize(
+    ("changes", "champion", "expected"),
+    [
+        ([], None, []),
+        ([FIRST], "1", [("1", True)]),
+        ([FIRST], None, []),  # killed before the alias was written
+        ([FIRST, SECOND, BACK], "1", [("1", True), ("2", True), ("1", True)]),
+        ([FIRST, SECOND, BACK], "2", [("1", True), ("2", True)]),  # the last was killed before the alias
+        ([FIRST, SECOND, change(2, "1", "3")], "3", [("1", True), ("3", True)]),  # 3 saw what 2 began from
+        ([FIRST, SECOND, change(2, "1", "2")], "2", [("1", True), ("2", True)]),  # given again after a kill
+        ([], "2", [("2", False)]),  # by another client, as are the next ones
+        ([FIRST], "5", [("1", True), ("5", False)]),
+        ([FIRST, change(1, "2", "3")], "3", [("1", True), ("2", False), ("3", True)]),
+        ([FIRST, SECOND], "3", [("1", True), ("2", True), ("3", False)]),
+        ([change(0, "4", "5")], "5", [("4", False), ("5", True)]),
+    ],
+)
+def test_a_change_was_made_unless_the_alias_was_seen_afterwards_where_it_began(changes, champion, expected):
+    moves = find_moves(changes, champion)
+    assert [(move.to, move.change is not None) for move in moves] == expected
+    assert all(one.to == other.before for one, other in pairwise(moves))
+
+
+def test_notes_are_read_in_the_order_of_their_times_and_damaged_ones_are_left_out(caplog):
+    good = {f"rlft.change.{key}": each.model_dump_json() for key, each in (("a", BACK), ("b", FIRST), ("c", SECOND))}
+    assert read_changes(good) == [FIRST, SECOND, BACK]
+    kept = FIRST.model_dump_json()
+    bad = ["{}", "no json", kept.replace('"to":"1"', '"to":"latest"'), kept.replace("Z", "")]  # the last has no zone
+    assert read_changes({f"rlft.change.{place}": text for place, text in enumerate(bad)} | {"team": "x"}) == []
+    assert caplog.text.count("is damaged") == len(bad)
+
+
+def test_a_version_that_another_client_made_champion_waits_on_until_it_is_approved():
+    pending = {"rlft.approval": "pending"}
+    assert waits(pending, "2", find_moves([FIRST], "2"))
+    assert not waits(
+        pending, "2", find_moves([FIRST, change(1, "1", "2", "approval")], "2")
+    )  # cut short before its tag
+    assert not waits({"rlft.approval": "approved"}, "2", find_moves([FIRST], "2"))
+    assert not waits({}, "2", [])

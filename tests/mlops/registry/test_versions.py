@@ -21,9 +21,8 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen3Config, Qwen3ForCausalLM
 
 from mlops.registry import logged_model, served_policy
-from mlops.registry.client import RegistryClient
-from mlops.registry.logged_model import ServedFiles, damage_of, damaged_versions
-from mlops.registry.named import current_champion, download_version
+from mlops.registry.client import RegistryClient, current_champion, damaged_versions, download_version
+from mlops.registry.logged_model import ServedFiles, damage_of
 from mlops.registry.versions import register_policy_version
 from mlops.tracking.address import answering
 from rlft.config import LoraSettings, PolicyConfig

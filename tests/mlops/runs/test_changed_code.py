@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from zenml.client import Client
 
-from mlops.registry.named import NamedVersion
+from mlops.registry.client import NamedVersion
 from mlops.runs import resuming as changed
 from mlops.runs.starting import Resumed
 from rlft.config import Config

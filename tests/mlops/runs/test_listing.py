@@ -14,10 +14,9 @@ import pytest
 from cli.runs import cost, duration, show_runs
 from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
-from mlops.registry.changes import Person
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import roll_back, set_aliases
-from mlops.registry.names import PROMOTE_TAG
+from mlops.registry.names import PROMOTE_TAG, Person
 from mlops.runs.finding import last_sign
 from mlops.runs.listing import list_runs, note_versions, noted_versions, sweeps_of
 from mlops.runs.removing import own_files, why_kept

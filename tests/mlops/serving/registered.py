@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from mlflow import MlflowClient
 
+from mlops.registry.client import NamedVersion, find_version
 from mlops.registry.logged_model import ServedFiles
-from mlops.registry.named import NamedVersion, find_version
 from mlops.registry.versions import register_policy_version
 from rlft.config import LoraSettings, PolicyConfig
 from rlft.policy import Policy, save_policy

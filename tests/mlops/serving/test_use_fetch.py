@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mlflow import MlflowClient
 
-from mlops.registry.named import NamedVersion
+from mlops.registry.client import NamedVersion
 from mlops.serving import use as fetch
 from mlops.serving.use import fetch_use
 from rlft.config import UseConfig

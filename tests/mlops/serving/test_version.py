@@ -3,8 +3,8 @@
 import mlflow
 from mlflow.models import Model
 
+from mlops.registry.client import find_version
 from mlops.registry.logged_model import served_program
-from mlops.registry.named import find_version
 from mlops.serving.version import prepare
 from tests.mlops.serving.registered import NAME, Registered
 

@@ -7,7 +7,7 @@ import threading
 import httpx
 import pytest
 
-from mlops.registry.named import NamedVersion
+from mlops.registry.client import NamedVersion
 from mlops.serving.proxy import Serving
 from mlops.serving.server import Watch
 from rlft.errors import EngineError

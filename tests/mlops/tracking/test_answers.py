@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from mlflow.exceptions import MlflowException, RestException
 
-from mlops.registry.named import current_champion
+from mlops.registry.client import current_champion
 from mlops.tracking import address as asked
 from mlops.tracking.address import answering, tracking_address
 from mlops.tracking.run import Tracker
