@@ -129,22 +129,25 @@ def saying(body: bytes, longer: int = 0) -> Iterator[str]:
         thread.join()
 
 
-@pytest.fixture(autouse=True)
-def _no_retries(monkeypatch):
+@pytest.fixture
+def no_retries(monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 
 
+@pytest.mark.usefixtures("no_retries")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_no_answer_means_that_there_is_no_champion(body):
     with saying(body) as address, pytest.raises(TrackerError, match="the tracker did not answer: "), answering(address):
         current_champion(address, "tiny")
 
 
+@pytest.mark.usefixtures("no_retries")
 def test_an_answer_whose_rest_does_not_come_is_none():
     with saying(b"{}", longer=100) as address, pytest.raises(TrackerError, match="did not answer"), answering(address):
         current_champion(address, "tiny")
 
 
+@pytest.mark.usefixtures("no_retries")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_what_is_tracked_is_kept_on_disk_and_training_goes_on(tmp_path, body):
     with saying(body) as address:
