@@ -21,7 +21,7 @@ PINS = PROJECT / "requirements" / "base.txt"
 
 logger = logging.getLogger(__name__)
 LOCK, NOTE, REMOVING = "stores.lock", "home.json", "removing.lock"
-SCHEDULES, LOGS = "schedules", "logs"  # the folder of schedules, and in it that of what their processes print
+SCHEDULES = "schedules"  # the folder of schedules
 RESULTS = (SCHEDULES, "results")  # where scheduled runs leave their summaries
 _NAME, _GITIGNORE, _VARIABLE = ".rlft", ".gitignore", "RLFT_HOME"
 

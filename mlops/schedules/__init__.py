@@ -1,9 +1,9 @@
 """Schedules of a home: what was applied, what is due, and the processes that look after runs.
 
-- `store`: the schedules, what each has seen, and what came of its due times, as plain files; the locks of its runs
+- `store`: the schedules, what each has seen, and what came of its due times, as plain files; the lock of its runs
 - `facts`: what the reasons to run are about
 - `firing`: one due time, from its reason to its end, with its run and further tries
 - `notify`: who is told
-- `scheduler`: what waits for the time, on APScheduler, and what begins that with the machine
+- `scheduler`: what waits for the time, and what begins that with the machine
 - `cluster`: schedules that a cluster keeps
 """

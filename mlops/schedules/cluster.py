@@ -30,42 +30,37 @@ def keep_in_cluster(home: Home, stored: Stored, before: Stored | None, submit: S
     `submit` calls the pipeline of runs with options and arguments. Raises RlftError for a stack that cannot run it, and
     for settings that a cluster cannot keep; the earlier ZenML schedule stays then.
     """
-    config = _checked(home, stored)
+    schedule, config = stored.schedule, None
+    if schedule.stack is not None and _client(home, stored).active_stack.orchestrator.flavor == "kubernetes":
+        check_for_cluster(schedule)
+        from mlops.stacks.image import check_image
+
+        config = load_config(Path(schedule.config), overrides_of(schedule))
+        check_image(config)
     if before is not None and before.cluster:
         drop_from_cluster(home, before)  # first, as both have one name, and on the stack that it was made on
     if config is None:
         return ""
     from mlops.stacks.stack import connect
 
-    tracking_uri = connect(home, stored.schedule.stack)
+    tracking_uri = connect(home, schedule.stack)
     # Without labels a run has the name that ZenML gives it when its time has come.
-    arguments = {"config": as_parameter(config), "tracking_uri": tracking_uri, "labels": None}
-    submit(cluster_options(stored.schedule, config), arguments)
+    submit(
+        cluster_options(schedule, config),
+        {"config": as_parameter(config), "tracking_uri": tracking_uri, "labels": None},
+    )
     return f"rlft-{stored.name}"
-
-
-def _checked(home: Home, stored: Stored) -> Config | None:
-    """Return the config that a cluster is to run; `None` if the schedule's stack keeps no schedules."""
-    if stored.schedule.stack is None or _client(home, stored).active_stack.orchestrator.flavor != "kubernetes":
-        return None
-    check_for_cluster(stored.schedule)
-    from mlops.stacks.image import check_image
-
-    config = load_config(Path(stored.schedule.config), overrides_of(stored.schedule))
-    check_image(config)
-    return config
 
 
 def check_for_cluster(schedule: ScheduleConfig) -> None:
     """Raise ConfigError, which lists every setting that a cluster cannot keep."""
     refused = {
-        "when": (not schedule.when.is_always, "nothing looks for reasons in a cluster; write always"),
-        "notify": (schedule.notify.webhook is not None, "nobody tells from there; leave it out"),
-        "timezone": (schedule.timezone != "UTC", "ZenML gives a CronJob no time zone; write cron in UTC"),
-        "overlap": (schedule.overlap != "skip", "a CronJob cannot wait for another one; write skip"),
+        "when: nothing looks for reasons in a cluster; write always": not schedule.when.is_always,
+        "notify: nobody tells from there; leave it out": schedule.notify.webhook is not None,
+        "timezone: ZenML gives a CronJob no time zone; write cron in UTC": schedule.timezone != "UTC",
+        "overlap: a CronJob cannot wait for another one; write skip": schedule.overlap != "skip",
     }
-    wrong = [f"  {name}: {why}" for name, (is_wrong, why) in refused.items() if is_wrong]
-    if wrong:
+    if wrong := [f"  {said}" for said, is_wrong in refused.items() if is_wrong]:
         fix = "change these, or leave `stack` out and let this machine make the runs"
         raise ConfigError("a cluster cannot keep this schedule:\n" + "\n".join(wrong), where=schedule.name, fix=fix)
 
@@ -78,28 +73,22 @@ def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
 
     from mlops.stacks.image import image_settings
 
-    deadline = max(1, round(60 * schedule.grace_minutes)) if schedule.missed == "skip" else None
     settings = KubernetesOrchestratorSettings(
         concurrency_policy="Forbid",
-        starting_deadline_seconds=deadline,
+        starting_deadline_seconds=max(1, round(60 * schedule.grace_minutes)) if schedule.missed == "skip" else None,
         orchestrator_job_backoff_limit=schedule.retries.count,
     )
+    experiment = Tag(name=f"{EXPERIMENT_TAG}={config.tracking.experiment or config.name}", cascade=True)
     return {
         "run_name": f"{schedule.name}-{{date}}-{{time}}",
         "schedule": Schedule(name=f"rlft-{schedule.name}", cron_expression=schedule.cron),
         "settings": {"orchestrator": settings, **image_settings(config)},
-        "tags": [
-            Tag(name=f"{EXPERIMENT_TAG}={config.tracking.experiment or config.name}", cascade=True),
-            f"schedule={schedule.name}",
-        ],
+        "tags": [experiment, f"schedule={schedule.name}"],
     }
 
 
 def drop_from_cluster(home: Home, stored: Stored) -> None:
-    """Delete the ZenML schedule of a schedule from its stack, and with it the CronJob.
-
-    Raises RlftError for a stack that is gone.
-    """
+    """Delete the ZenML schedule of a schedule from its stack, and with it the CronJob."""
     with suppress(KeyError):  # somebody has deleted it with ZenML's own command
         _client(home, stored).delete_schedule(stored.cluster)
 

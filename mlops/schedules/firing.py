@@ -1,7 +1,7 @@
 """Looks after one schedule: finishes the run that was left, and carries out what is due, from its reason to its end.
 
-What goes on is noted before it is begun, and a run holds a lock that it inherits. So whatever ends this process, the
-next one that looks waits for the run, or resumes it.
+What goes on is noted before it is begun, and a run holds the schedule's lock, which it inherits. So whatever ends this
+process, the next one that looks when the run has ended takes what it came to, or resumes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,20 +28,9 @@ from tenacity import (
 )
 
 from mlops.home.folder import PROJECT, Home
-from mlops.runtime.signals import Signals
+from mlops.runtime.signals import signalled
 from mlops.schedules.notify import events_of, message, tell
-from mlops.schedules.store import (
-    Firing,
-    State,
-    Stored,
-    due_now,
-    find,
-    keep_state,
-    locked,
-    note,
-    result_file,
-    state_of,
-)
+from mlops.schedules.store import Firing, State, Stored, due_now, find, keep_state, locked, result_file, state_of
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
 from rlft.schedule.reasons import Facts, Reason, Score, remembered, score_reason, should_run
@@ -49,27 +38,9 @@ from rlft.schedule.settings import overrides_of
 from rlft.secrets import hide
 
 UNUSABLE, INTERRUPTED = 2, 130
+KEPT = 200  # due times of a schedule, of which is noted what came of them
 _FINISHED = (0, 3, 4)  # trained and evaluated; too hard; solved already
-_MEANINGS = {
-    0: "it finished",
-    1: "it failed",
-    UNUSABLE: "its set-up cannot work",
-    3: "its tasks are too hard",
-    4: "its tasks are solved already",
-    5: "MLflow did not take its model",
-    129: "its terminal was closed",
-    INTERRUPTED: "it was interrupted by Ctrl-C",
-    137: "it was killed",
-    143: "it was ended by SIGTERM",
-}
-
-
-class EndedError(Exception):
-    """A signal has ended this process and its run, which the next look resumes; `number` is the signal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"ended by {signal.Signals(number).name}; the next look goes on")
-        self.number = number
+_ASKED = Reason(True, "a person asked for it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +61,7 @@ class Outcome:
 class Watch:
     """What looks after a schedule, in the folder in which that was applied; `clock` and `sleep` are a test's in tests.
 
-    `output` is where the run prints; `None` for this process's own.
+    `output` is where the run prints; `None` for this process's own. `lock` is the descriptor of the schedule's lock.
     """
 
     home: Home
@@ -99,62 +70,46 @@ class Watch:
     sleep: Callable[[float], None] = time.sleep
     say: Callable[[str], None] = lambda text: None
     output: Any = None
-    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    lock: int | None = None
 
     def look(self) -> list[Firing]:
         """Carry out what was left and what is due now, and return what came of it; nothing if another process does."""
-        with locked(self.home, self.stored.name, ".lock") as watch:
-            if watch is None:
+        with locked(self.home, self.stored.name) as self.lock:
+            if self.lock is None:
                 self.say(f"a run of {self.stored.name} goes on")
                 return []
             found = self._left()
-            while (due := due_now(self.home, self.stored, self.clock())) is not None:
+            while (due := due_now(self.stored, self._state, self.clock())) is not None:
                 found.append(self._fire(Firing(schedule=self.stored.name, due=due)))
-                if found[-1].run is not None:
-                    self._skip(self.clock())
                 self.stored = find(self.home, self.stored.name)
             return found
 
     def run_now(self) -> Firing:
         """Run at once, as a person asks for it. Raises RlftError while another run goes on."""
-        with locked(self.home, self.stored.name, ".lock") as watch:
-            with locked(self.home, self.stored.name, ".run") as run:
-                if watch is None or run is None:
-                    fix = "wait for it; `rlft schedule list` shows which"
-                    raise RlftError(f"a run of {self.stored.name} goes on", where="NAME", fix=fix)
+        with locked(self.home, self.stored.name) as self.lock:
+            if self.lock is None:
+                fix = "wait for it; `rlft schedule list` shows which"
+                raise RlftError(f"a run of {self.stored.name} goes on", where="NAME", fix=fix)
             self._left()
             return self._fire(Firing(schedule=self.stored.name, due=self.clock(), origin="person"))
 
     def _left(self) -> list[Firing]:
         """Bring the run to its end that a process had looked after which is gone."""
-        firing = state_of(self.home, self.stored.name).running
-        if firing is None:
+        if (firing := self._state.running) is None:
             return []
         self.say(f"the run {firing.run} had begun, and goes on")
-        with locked(self.home, self.stored.name, ".run", wait=True):
-            outcome = self._outcome()
+        outcome = self._outcome()
         if outcome is None or outcome.is_passing:
-            ended, done = None, self._run(firing, is_begun=True)
-        else:
-            ended = datetime.fromtimestamp(result_file(self.home, firing.schedule).stat().st_mtime, UTC)
-            done = self._finish(firing, outcome)
-        self._skip(ended or self.clock())
-        return [done]
-
-    def _skip(self, until: datetime) -> None:
-        """Leave out what has become due while a run went on, as `overlap: skip` says."""
-        if self.stored.schedule.overlap == "skip" and (due := due_now(self.home, self.stored, until)) is not None:
-            self._end(Firing(schedule=self.stored.name, due=due), "skipped", "another run of this schedule went on")
+            return [self._run(firing, is_begun=True)]
+        return [self._finish(firing, outcome)]
 
     def _fire(self, firing: Firing) -> Firing:
-        schedule, is_asked = self.stored.schedule, firing.origin == "person"
+        schedule = self.stored.schedule
         is_late = self.clock() - firing.due > timedelta(minutes=schedule.grace_minutes)
         if is_late and schedule.missed == "skip":  # one that a person asks for is never late
             return self._end(firing, "missed", "nothing looked when it was due")
         try:
-            reason, facts = self._again(retry_if_exception(_is_passing))(self._judge, is_asked)
-        except EndedError:
-            raise
+            reason, facts = self._again(retry_if_exception(_is_passing))(self._judge, firing.origin == "person")
         except Exception as error:  # sources of tasks raise what they like
             said = str(error) if isinstance(error, RlftError) else f"{type(error).__name__}: {error}"
             return self._end(firing, "failed", f"whether there is a reason could not be found out: {said}")
@@ -170,13 +125,13 @@ class Watch:
         Raises RlftError if that cannot be found out.
         """
         os.chdir(self.stored.folder)
-        when, last = self.stored.schedule.when, state_of(self.home, self.stored.name).facts
+        when, last = self.stored.schedule.when, self._state.facts
         if when.is_always:
-            return Reason(True, "a person asked for it") if is_asked else should_run(when, Facts(), last), Facts()
+            return _ASKED if is_asked else should_run(when, Facts(), last), Facts()
         from mlops.schedules.facts import look
 
         found, score = look(self.home, self.stored), None
-        reason = Reason(True, "a person asked for it") if is_asked else should_run(when, found.facts, last)
+        reason = _ASKED if is_asked else should_run(when, found.facts, last)
         if not reason.found and when.score_below is not None:
             by_score, score = self._by_score(found, last or Facts())
             told = "; ".join(filter(None, [reason.sentence, by_score.sentence]))
@@ -193,15 +148,13 @@ class Watch:
             return Reason(False, found.missing), None
         if found.score_key in last.score_keys:
             return Reason(False, f"the score of {found.model} on the same tasks was the reason of an earlier run"), None
-        file = result_file(self.home, self.stored.name)
-        file.unlink(missing_ok=True)
         code = self.call("evaluate", found.model, "--suite", asked.suite, *self._ends())
         if code:
             error = RlftError(f"the evaluation of {found.model} ended with exit code {code}", where="when.score_below")
             error.exit_code = code
             raise error
         try:
-            score = score_in(json.loads(file.read_text(encoding="utf-8")), found, asked.split)
+            score = score_in(json.loads(self._result.read_text(encoding="utf-8")), found, asked.split)
         except RlftError as error:  # no attempt has a score
             return Reason(False, error.what), None
         looks = last.looks.with_another(score.model, score.key)
@@ -211,73 +164,76 @@ class Watch:
     def _run(self, firing: Firing, facts: Facts | None = None, *, is_begun: bool = False) -> Firing:
         """Run it, and again while that may help and the schedule allows it; return what came of it."""
         if not is_begun:  # what lies there is of another run
-            result_file(self.home, firing.schedule).unlink(missing_ok=True)
+            self._result.unlink(missing_ok=True)
         self._keep(running=firing, **({} if facts is None else {"facts": facts}))
-
-        def attempt() -> Outcome:
-            return self._try(firing, is_begun=is_begun or bool(firing.codes))
 
         def is_to_go_on(outcome: Outcome) -> bool:
             return outcome.is_passing and not find(self.home, firing.schedule).paused
 
-        return self._finish(firing, self._again(retry_if_result(is_to_go_on), len(firing.codes))(attempt))
+        again = self._again(retry_if_result(is_to_go_on), len(firing.codes))
+        done = self._finish(firing, again(lambda: self._try(firing, is_begun=is_begun or bool(firing.codes))))
+        if self.stored.schedule.overlap == "skip" and (due := due_now(self.stored, self._state, self.clock())):
+            self._end(Firing(schedule=self.stored.name, due=due), "skipped", "another run of this schedule went on")
+        return done
 
     def _try(self, firing: Firing, *, is_begun: bool) -> Outcome:
-        """Run or resume it once, and note how that ended. Raises EndedError if a signal ends this process, too."""
+        """Run or resume it once, and note how that ended."""
         assert firing.run is not None
-        name, outcome = self.stored.name, None
-        due = f"{firing.due.astimezone(self.stored.schedule.zone):%Y-%m-%d %H:%M %Z}"
-        said = f"Schedule {name}, due {due}: {firing.reason}."[:1000]
-        changes = [word for each in overrides_of(self.stored.schedule) for word in ("--set", each)]
-        begin = ("run", "--name", firing.run, "--tag", f"schedule={name}", "--note", said, *changes, *self._ends())
-        commands: list[tuple[str, ...]] = [(*begin, "--", self.stored.schedule.config)]  # which may begin with a dash
+        schedule, outcome = self.stored.schedule, Outcome(UNUSABLE, None)
+        due = f"{firing.due.astimezone(schedule.zone):%Y-%m-%d %H:%M %Z}"
+        said = f"Schedule {schedule.name}, due {due}: {firing.reason}."[:1000]
+        changes = [word for each in overrides_of(schedule) for word in ("--set", each)]
+        tag = f"schedule={schedule.name}"
+        begin = ("run", "--name", firing.run, "--tag", tag, "--note", said, *changes, *self._ends())
+        commands: list[tuple[str, ...]] = [(*begin, "--", schedule.config)]  # which may begin with a dash
         if is_begun:  # it was noted before it was begun, so that there may be nothing to resume yet
             commands.insert(0, ("resume", firing.run, *self._ends()))
         for command in commands:
-            result_file(self.home, name).unlink(missing_ok=True)
+            self._result.unlink(missing_ok=True)
             code = self.call(*command)
-            outcome = self._outcome(code) or Outcome(code, None)
+            left = self._outcome()
+            outcome = Outcome(code, left and left.summary)
             if code != UNUSABLE or (outcome.summary is not None and outcome.summary.pipeline_run_id is not None):
                 break
-        assert outcome is not None
         firing.codes.append(outcome.code)
         self._keep(running=firing)
         return outcome
 
     def call(self, *words: str) -> int:
-        """Run a command of rlft that holds the run's lock, and return its exit code as shells have it.
+        """Run a command of rlft that holds the schedule's lock, and return its exit code as shells have it.
 
-        Signals are handed on to it. Raises EndedError if one ends this process, too, which Ctrl-C does not.
+        A signal that interrupts this process is handed on to it, and the next look goes on.
         """
-        signals = Signals()
-        with locked(self.home, self.stored.name, ".run", wait=True) as lock, signals.handled():
-            assert lock is not None
-            signals.process = subprocess.Popen(
-                rlft_command(*words),
-                cwd=self.stored.folder,
-                env=self.environment | rlft_environment(self.home, self.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=self.output,
-                stderr=self.output,
-                pass_fds=(lock,),
-                start_new_session=True,  # Ctrl-C reaches it once, from here
-            )
-            code = signals.process.wait()
-        if signals.caught in (signal.SIGTERM, signal.SIGHUP):
-            raise EndedError(signals.caught)
+        assert self.lock is not None
+        process = subprocess.Popen(
+            rlft_command(*words),
+            cwd=self.stored.folder,
+            env=dict(os.environ) | variables(self.home),
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=self.output,
+            pass_fds=(self.lock,),
+            start_new_session=True,  # Ctrl-C reaches it once, from here
+        )
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.send_signal(signalled() or signal.SIGINT)
+            process.wait()
+            raise
         return code if code >= 0 else 128 - code
 
     def _ends(self) -> list[str]:
         stack = ["--stack", self.stored.schedule.stack] if self.stored.schedule.stack is not None else []
-        return ["--summary", str(result_file(self.home, self.stored.name)), *stack]
+        return ["--summary", str(self._result), *stack]
 
-    def _outcome(self, code: int | None = None) -> Outcome | None:
-        """Return what the last try has left, with its exit code if that is known; `None` if it has left nothing."""
+    def _outcome(self) -> Outcome | None:
+        """Return what the last try has left; `None` if it has left nothing."""
         try:
-            found = Summary.model_validate_json(result_file(self.home, self.stored.name).read_bytes())
+            found = Summary.model_validate_json(self._result.read_bytes())
         except (OSError, ValueError):
             return None
-        return Outcome(found.exit_code if code is None else code, found)
+        return Outcome(found.exit_code, found)
 
     def _again(self, retry: retry_base, tries: int = 0) -> Retrying:
         """Return what tries a function again as the schedule's retries say, of which there were some before."""
@@ -312,13 +268,20 @@ class Watch:
         for event in events_of(done, summary):
             if event in settings.events and (problem := tell(settings, message(event, done, summary))):
                 done.said += f"; {problem}"
-        note(self.home, done)
-        self._keep(running=None, **({"looked": firing.due} if firing.origin == "clock" else {}))
+        looked = {"looked": firing.due} if firing.origin == "clock" else {}
+        self._keep(running=None, past=[done, *self._state.past][:KEPT], **looked)
         return done
 
+    @property
+    def _result(self) -> Any:
+        return result_file(self.home, self.stored.name)
+
+    @property
+    def _state(self) -> State:
+        return state_of(self.home, self.stored.name)
+
     def _keep(self, **changes: Any) -> None:
-        state: State = state_of(self.home, self.stored.name)
-        keep_state(self.home, self.stored.name, state.model_copy(update=changes))
+        keep_state(self.home, self.stored.name, self._state.model_copy(update=changes))
 
 
 def rlft_command(*words: str) -> list[str]:
@@ -326,28 +289,26 @@ def rlft_command(*words: str) -> list[str]:
     return [sys.executable, "-P", "-m", "cli", *words]
 
 
-def rlft_environment(home: Home, given: dict[str, str]) -> dict[str, str]:
+def variables(home: Home) -> dict[str, str]:
     """Return the variables with which such a command finds rlft and its home."""
-    path = os.pathsep.join(filter(None, [str(PROJECT), given.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
     return {"PYTHONPATH": path, "RLFT_HOME": str(home.root)}
 
 
 def _is_passing(error: BaseException) -> bool:
     """Return whether another look may find out what this one could not: errors of rlft say if a set-up cannot work."""
-    is_error = isinstance(error, Exception) and not isinstance(error, EndedError)  # and no interrupt
-    return is_error and getattr(error, "exit_code", 1) not in (UNUSABLE, INTERRUPTED)
+    return isinstance(error, Exception) and getattr(error, "exit_code", 1) not in (UNUSABLE, INTERRUPTED)
 
 
 def _came_to(outcome: Outcome, tries: int) -> str:
-    """Return what came of a run: what its exit code means, and what its summary says."""
-    said = _MEANINGS.get(outcome.code, f"it ended with exit code {outcome.code}")
+    """Return what came of a run: its exit code, if that is not 0, and what its summary says."""
+    said = "it finished" if outcome.code in _FINISHED else f"it failed with exit code {outcome.code}"
     said += f", the last of {tries} tries" if tries > 1 else ""
     if (summary := outcome.summary) is None:
         return said
     if summary.error:
         return f"{said}: {summary.error}"
-    if summary.status in ("improved", "not_improved"):
-        said += f", {summary.status.replace('_', ' ')}"
+    said += f", {summary.status.replace('_', ' ')}"
     if (promotion := summary.promotion).version is not None:
         became = "waits for a person to approve it" if promotion.approval == "pending" else "was not promoted"
         became = "became champion" if promotion.promoted else became

@@ -28,28 +28,28 @@ def events_of(firing: Firing, summary: Summary | None) -> list[Event]:
         return ["failed"]
     if firing.state != "finished" or summary is None:
         return []
-    found: list[Event] = ["improved"] if summary.status == "improved" else []
-    if summary.promotion.promoted:
-        found.append("promoted")
-    if summary.promotion.approval == "pending":
-        found.append("waiting_for_approval")
-    return found
+    happened: dict[Event, bool] = {
+        "improved": summary.status == "improved",
+        "promoted": summary.promotion.promoted,
+        "waiting_for_approval": summary.promotion.approval == "pending",
+    }
+    return [event for event, is_so in happened.items() if is_so]
 
 
 def message(event: Event, firing: Firing, summary: Summary | None) -> dict[str, Any]:
     """Return what is told of an event, as a JSON object."""
-    promotion = summary.promotion if summary is not None else None
-    named = promotion if promotion is not None and promotion.version is not None else None
+    told = summary or Summary(status="failed")
+    named = told.promotion if told.promotion.version is not None else None
     return {
         "event": event,
         **firing.model_dump(mode="json", include={"schedule", "due", "run", "reason", "said", "status"}),
-        "error": hide(summary.error) if summary is not None and summary.error else None,
-        "difference": summary.difference.model_dump() if summary is not None and summary.difference else None,
+        "error": told.error and hide(told.error),
+        "difference": told.difference and told.difference.model_dump(),
         "model": named and named.name,
         "version": named and named.version,
-        "why": [hide(reason) for reason in promotion.reasons] if promotion is not None else [],
+        "why": [hide(reason) for reason in told.promotion.reasons],
         "approve": f"rlft approve {named.name} {named.version}" if named and event == "waiting_for_approval" else None,
-        "mlflow_run_id": summary and summary.mlflow_run_id,
+        "mlflow_run_id": told.mlflow_run_id,
     }
 
 
@@ -60,12 +60,8 @@ def tell(settings: NotifyConfig, told: dict[str, Any]) -> str:
     if problem := check_notify(settings):
         return f"the webhook was not told: {problem}"
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs the address of every request
-    again = Retrying(
-        stop=stop_after_attempt(TRIES),
-        wait=wait_exponential(0.5, max=5),
-        retry=retry_if_exception(_is_passing),
-        reraise=True,
-    )
+    wait = wait_exponential(0.5, max=5)
+    again = Retrying(stop=stop_after_attempt(TRIES), wait=wait, retry=retry_if_exception(_is_passing), reraise=True)
     try:
         again(_post, str(resolve(settings.webhook, "notify.webhook")).strip(), told)
     except Exception as error:  # proxies and certificates of the environment raise what no library promises

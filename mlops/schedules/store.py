@@ -1,13 +1,12 @@
-"""The schedules of a home, in plain files of `.rlft/schedules/`, each written completely or not at all.
+"""The schedules of a home, as plain files of `.rlft/schedules/`, each written completely or not at all.
 
-Of each schedule: `NAME.json`, what was applied, which commands write; `NAME.state`, what it has seen and the run that
-goes on, which whoever holds its lock writes; `NAME.jsonl`, what came of its due times, a line each.
+Of each schedule: `NAME.json`, what was applied, which commands write; `NAME.state`, what it has seen, the run that goes
+on, and what came of its due times, which whoever holds its lock writes.
 """
 
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
 import time
 from collections.abc import Iterator
@@ -17,18 +16,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from mlops.home.folder import RESULTS, SCHEDULES, Home
-from rlft.errors import ConfigError, RlftError
+from rlft.errors import RlftError
 from rlft.files import make_private, write_file
 from rlft.schedule.reasons import Facts
 from rlft.schedule.settings import ScheduleConfig, check_schedule
 from rlft.schedule.times import newest_due
-
-logger = logging.getLogger(__name__)
-KEPT = 1000  # due times of a schedule, of which is noted what came of them
-_OTHERS = (0.05, 0.05)  # seconds that others may hold a lock who only look whether it is held
 
 
 class Stored(BaseModel):
@@ -46,12 +41,12 @@ class Stored(BaseModel):
     @cached_property
     def schedule(self) -> ScheduleConfig:
         """Its settings. Raises ConfigError if another version of rlft has applied it."""
-        return check_schedule(self.content, where=f"the schedule {self.content.get('name')}, as it was applied")
+        return check_schedule(self.content, where=f"the schedule {self.name}, as it was applied")
 
     @property
     def name(self) -> str:
         """The name of the schedule."""
-        return self.schedule.name
+        return self.content["name"]
 
 
 class Firing(BaseModel):
@@ -74,21 +69,18 @@ class Firing(BaseModel):
 
 
 class State(BaseModel):
-    """What a schedule has seen: the last due time that was looked at, what was when its last run began, and its run."""
+    """What a schedule has seen: the last due time that was looked at, what was when its last run began, its run, and
+    what came of the last due times, the newest first."""
 
     looked: datetime | None = None
     facts: Facts | None = None
     running: Firing | None = None
-
-
-def folder_of(home: Home) -> Path:
-    """Return the folder of all schedules of a home."""
-    return home.root / SCHEDULES
+    past: list[Firing] = []
 
 
 def file_of(home: Home, name: str, end: str) -> Path:
     """Return a file of a schedule, by what its name ends with."""
-    return folder_of(home) / f"{name}{end}"
+    return home.root / SCHEDULES / f"{name}{end}"
 
 
 def result_file(home: Home, name: str) -> Path:
@@ -99,56 +91,32 @@ def result_file(home: Home, name: str) -> Path:
 def keep(home: Home, stored: Stored) -> None:
     """Store a schedule, or replace the one of its name. Raises OSError."""
     home.make()
-    make_private(folder_of(home))
+    make_private(home.root / SCHEDULES)
     write_file(file_of(home, stored.name, ".json"), stored.model_dump_json(indent=1))
 
 
 def find(home: Home, name: str) -> Stored:
-    """Return a schedule by its name. Raises RlftError if there is none, and ConfigError if it cannot be read."""
-    check_known(home, name)
-    file = file_of(home, name, ".json")
-    try:
-        found = Stored.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError) as cause:
-        fix = f"apply its file again (`rlft schedule apply FILE`), or `rlft schedule delete {name}`"
-        raise ConfigError(f"this schedule cannot be read: {cause}", where=str(file), fix=fix) from cause
-    assert found.schedule
-    return found
-
-
-def check_known(home: Home, name: str) -> None:
-    """Raise RlftError if no schedule has this name."""
+    """Return a schedule by its name. Raises RlftError if there is none."""
     if name not in (names := names_of(home)):
         fix = f"there are: {', '.join(names)}" if names else "`rlft schedule apply FILE` makes one"
         raise RlftError(f"there is no schedule {name!r:.80}", where="NAME", fix=fix)
+    return Stored.model_validate_json(file_of(home, name, ".json").read_bytes())
 
 
 def names_of(home: Home) -> list[str]:
     """Return the names of all schedules."""
-    return sorted(file.stem for file in folder_of(home).glob("*.json"))
+    return sorted(file.stem for file in (home.root / SCHEDULES).glob("*.json"))
 
 
 def all_schedules(home: Home) -> list[Stored]:
-    """Return all schedules by name; one that cannot be read is logged and left out."""
-    found = list[Stored]()
-    for name in names_of(home):
-        try:
-            found.append(find(home, name))
-        except RlftError as error:
-            logger.error("%s", error)
-    return found
+    """Return all schedules by name."""
+    return [find(home, name) for name in names_of(home)]
 
 
 def state_of(home: Home, name: str) -> State:
-    """Return what a schedule has seen. Raises ConfigError if that cannot be read."""
+    """Return what a schedule has seen."""
     file = file_of(home, name, ".state")
-    try:
-        return State.model_validate_json(file.read_bytes())
-    except FileNotFoundError:
-        return State()
-    except (OSError, ValidationError) as cause:
-        fix = "remove this file: the next due time counts as the first"
-        raise ConfigError(f"this cannot be read: {cause}", where=str(file), fix=fix) from cause
+    return State.model_validate_json(file.read_bytes()) if file.exists() else State()
 
 
 def keep_state(home: Home, name: str, state: State) -> None:
@@ -157,68 +125,42 @@ def keep_state(home: Home, name: str, state: State) -> None:
         write_file(file_of(home, name, ".state"), state.model_dump_json())
 
 
-def due_now(home: Home, stored: Stored, now: datetime) -> datetime | None:
+def due_now(stored: Stored, state: State, now: datetime) -> datetime | None:
     """Return the newest due time that nothing has looked at; `None` if there is none."""
     if stored.paused or stored.cluster:
         return None
-    return newest_due(stored.schedule.trigger, last_look(home, stored), now)
-
-
-def last_look(home: Home, stored: Stored) -> datetime:
-    """Return until when due times of a schedule were looked at, or are left out."""
-    return max(stored.since, state_of(home, stored.name).looked or stored.since)
-
-
-def note(home: Home, firing: Firing) -> None:
-    """Add what came of a due time to the history of its schedule, unless that was deleted meanwhile."""
-    if file_of(home, firing.schedule, ".json").is_file():
-        found = [*history(home, firing.schedule)[KEPT - 2 :: -1], firing]
-        write_file(file_of(home, firing.schedule, ".jsonl"), "".join(f"{each.model_dump_json()}\n" for each in found))
-
-
-def history(home: Home, name: str) -> list[Firing]:
-    """Return what came of the due times of a schedule, the newest first; a line that cannot be read is left out."""
-    found = list[Firing]()
-    with suppress(FileNotFoundError):
-        for line in file_of(home, name, ".jsonl").read_bytes().splitlines():
-            with suppress(ValidationError):
-                found.append(Firing.model_validate_json(line))
-    return found[::-1]
+    return newest_due(stored.schedule.trigger, max(stored.since, state.looked or stored.since), now)
 
 
 def remove(home: Home, name: str) -> None:
     """Remove a schedule with all that is noted of it. Its runs and its variables stay."""
-    for file in (*(file_of(home, name, end) for end in (".json", ".state", ".jsonl")), result_file(home, name)):
+    for file in (file_of(home, name, ".json"), file_of(home, name, ".state"), result_file(home, name)):
         file.unlink(missing_ok=True)
 
 
 @contextmanager
-def locked(home: Home, name: str, end: Literal[".lock", ".run"], *, wait: bool = False) -> Iterator[int | None]:
-    """Hold a lock of a schedule, and yield its descriptor; `None` if another process has it, unless this is to wait.
+def locked(home: Home, name: str) -> Iterator[int | None]:
+    """Hold the lock of a schedule, and yield its descriptor; `None` if another process has it.
 
-    `.lock` is held by what looks after a schedule. `.run` is inherited by its run, so that the kernel holds it until
-    that has ended, however either ends.
+    What looks after a schedule hands it on to the run, so that the kernel holds it until both have ended.
     """
-    descriptor = os.open(file_of(home, name, end), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(file_of(home, name, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        yield descriptor if _is_taken(descriptor, wait) else None
+        yield descriptor if _is_taken(descriptor) else None
     finally:
         os.close(descriptor)  # and no unlock, which would release it for the run as well
 
 
-def _is_taken(descriptor: int, wait: bool) -> bool:
-    for pause in (*_OTHERS, None):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            if pause is not None:
-                time.sleep(pause)
-        else:
+def _is_taken(descriptor: int) -> bool:
+    for _ in range(3):  # others may hold it for a moment who only look whether it is held
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
+        time.sleep(0.05)
     return False
 
 
 def is_running(home: Home, name: str) -> bool:
     """Return whether a run of a schedule goes on, or something looks after one."""
-    with locked(home, name, ".lock") as watch, locked(home, name, ".run") as run:
-        return watch is None or run is None
+    with locked(home, name) as lock:
+        return lock is None

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from rlft.config.bounds import MOST
 from rlft.config.budget import BudgetConfig
 from rlft.config.file import check_settings, read_settings
-from rlft.config.names import Name, PathText, Text, check_plain_name
+from rlft.config.names import PathText, Text, check_plain_name
 from rlft.config.promotion import PromotionConfig
 from rlft.config.section import Section
 from rlft.config.suite import Word
@@ -68,9 +68,6 @@ class Changed(Section):
     """Something is not what it was at the last run."""
 
     files: list[PathText] = Field(default=[], max_length=100, description="Files whose content counts.")
-    datasets: list[Name] = Field(
-        default=[], max_length=100, description="Names of MLflow's data sets, whose records count."
-    )
     aliases: list[Text] = Field(
         default=[], max_length=100, description="Aliases of the registry, such as models:/base@production."
     )
@@ -85,8 +82,8 @@ class Changed(Section):
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
-        if not (self.files or self.datasets or self.aliases):
-            raise ValueError("it names nothing; give files, datasets or aliases")
+        if not (self.files or self.aliases):
+            raise ValueError("it names nothing; give files or aliases")
         return self
 
 

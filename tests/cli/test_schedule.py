@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from mlops.home.folder import Home
-from mlops.schedules.store import Firing, State, find, keep, keep_state, locked, note
+from mlops.schedules.store import Firing, State, find, keep, keep_state, locked
 from rlft import terminal
 from tests.cli.test_imports import HEAVY, imported
 from tests.e2e.conftest import ROOT, TINY
@@ -109,14 +109,14 @@ def test_a_schedule_that_is_not_there_is_told(folder, command):
 
 def test_lines_are_printed_for_cron_and_systemd(folder):
     told = read("lines")
-    assert told["crontab"].startswith(f"@reboot cd {folder}/.rlft && ")
+    assert told["crontab"].startswith(f"@reboot mkdir -p {folder}/.rlft/schedules && ")
     assert told["crontab"] in rlft("lines").output
-    assert f'Environment="RLFT_HOME={folder}/.rlft"' in told["systemd"]
+    assert f'"RLFT_HOME={folder}/.rlft"' in told["systemd"]
 
 
 def test_a_run_that_goes_on_is_not_begun_by_hand_too(folder):
     rlft("apply", write(folder))
-    with locked(Home(folder / ".rlft"), "weekly", ".lock"):
+    with locked(Home(folder / ".rlft"), "weekly"):
         done = rlft("run-now", "weekly")
     assert (done.exit_code, "a run of weekly goes on" in done.output) == (2, True)
 
@@ -152,58 +152,22 @@ def test_a_look_that_finds_no_reason_ends_at_once_and_is_listed(folder):
     assert "no reason to run" in rlft("list").output
 
 
-def test_due_times_that_a_change_leaves_out_are_told(folder):
-    rlft("apply", write(folder, cron="* * * * *"))
-    earlier(folder)
-    again = rlft("apply", write(folder, cron="* * * * *", retries={"count": 0}))
-    assert "is left out" not in again.output
-    changed = rlft("apply", write(folder, cron="0 5 * * tue"))
-    assert "what was due by the times of before is left out" in changed.output
-    assert "is left out" not in rlft("apply", write(folder, cron="0 6 * * tue")).output
-
-
-def test_a_schedule_that_cannot_be_read_is_named_repaired_and_deleted(folder):
-    rlft("apply", write(folder))
-    (folder / "other.yaml").write_text(yaml.safe_dump(WEEKLY | {"name": "other"}))
-    rlft("apply", "other.yaml")
-    damaged = folder / ".rlft/schedules/weekly.json"
-    damaged.write_text("{")
-    listed = rlft("list")
-    assert (listed.exit_code, "other" in listed.output) == (0, True)
-    assert (rlft("run", "--once").exit_code, rlft("pause", "weekly").exit_code) == (0, 2)
-    assert "schedule weekly is" in rlft("apply", write(folder)).output
-    assert [each["name"] for each in read("list")] == ["other", "weekly"]
-    damaged.write_text("{")
-    assert "schedule weekly is deleted" in rlft("delete", "weekly").output
-    assert [each["name"] for each in read("list")] == ["other"]
-
-
-def test_the_list_tells_what_goes_on_and_the_last_run_beside_later_looks(folder):
+def test_the_list_tells_what_goes_on_and_what_came_of_earlier_times(folder):
     rlft("apply", write(folder))
     home, now = Home(folder / ".rlft"), datetime.now(UTC)
     day = timedelta(days=1)
-    note(home, Firing(schedule="weekly", due=now - 3 * day, state="failed", said="it broke", run="weekly-1", codes=[1]))
-    note(home, Firing(schedule="weekly", due=now - 2 * day, state="no_reason", said="no reason to run: nothing new"))
+    broke = Firing(schedule="weekly", due=now - 3 * day, state="failed", said="it broke", run="weekly-1", codes=[1])
+    without = Firing(schedule="weekly", due=now - 2 * day, state="no_reason", said="no reason to run: nothing new")
     going_on = Firing(schedule="weekly", due=now, reason="a person asked for it", run="weekly-2")
-    keep_state(home, "weekly", State(running=going_on))
-    with locked(home, "weekly", ".run"):
-        lines = [line.rstrip() for line in rlft("list").output.splitlines()]
+    keep_state(home, "weekly", State(running=going_on, past=[without, broke]))
+    with locked(home, "weekly"):
+        lines = [line.rstrip() for line in rlft("list", "weekly").output.splitlines()]
         [listed] = read("list")
     ends = ("running: a person asked for it", "no reason to run: nothing new", "it broke")
     assert [line.endswith(end) for line, end in zip(lines[1:], ends, strict=True)] == [True] * 3
     assert (listed["state"], listed["last"]["state"], listed["last_run"]["run"]) == ("running", "no_reason", "weekly-1")
     assert "it was cut short, and goes on at the next look" in rlft("list", "weekly").output
     assert read("list")[0]["state"] == "active"
-
-
-def test_a_file_of_tasks_that_is_not_there_is_told_when_a_schedule_is_applied(folder):
-    config = yaml.safe_load((folder / "tiny.yaml").read_text())
-    config["tasks"] = {"source": "jsonl", "path": "gone.jsonl"}
-    (folder / "tiny.yaml").write_text(yaml.safe_dump(config))
-    made = rlft("apply", write(folder))
-    assert made.exit_code == 0, made.output
-    assert "tasks.path: gone.jsonl: no such file" in made.output
-    assert "a run fails unless it is there when the schedule is due" in made.output
 
 
 def test_the_scheduler_ends_on_sigterm_and_leaves_nothing_behind(folder):

@@ -19,11 +19,9 @@ from mlops.schedules.store import (
     State,
     Stored,
     find,
-    history,
     is_running,
     keep,
     keep_state,
-    locked,
     result_file,
     state_of,
 )
@@ -65,28 +63,27 @@ def test_a_schedule_that_is_due_every_minute_has_one_run_for_its_reason(make_hom
         words = [sys.executable, "-m", "cli", "schedule", "run"]
         return subprocess.Popen(words, cwd=place.folder, env=place.environment())
 
-    def has_begun() -> bool:
-        with locked(home, "often", ".run") as free:
-            return free is None
+    def watches() -> list[psutil.Process]:
+        return [each for each in psutil.Process(first.pid).children() if "--once" in each.cmdline()]
 
     first = started()
     try:
-        wait_for(lambda: state_of(home, "often").running and has_begun())
+        wait_for(lambda: state_of(home, "often").running and any(watch.children() for watch in watches()))
     finally:
-        [watch] = [each for each in psutil.Process(first.pid).children() if "--once" in each.cmdline()]
+        [watch] = watches()
         first.kill()
         first.wait()
         watch.kill()
     assert is_running(home, "often")  # the run goes on alone
-    assert not history(home, "often")
+    assert not state_of(home, "often").past
     second = started()
     try:
-        wait_for(lambda: len(history(home, "often")) >= 2)
+        wait_for(lambda: len(state_of(home, "often").past) >= 2)
     finally:
         second.send_signal(signal.SIGTERM)
         assert second.wait() == 143
     wait_for(lambda: not is_running(home, "often"))
-    first_due, second_due = history(home, "often")[:-3:-1]
+    first_due, second_due = state_of(home, "often").past[:-3:-1]
     # Nothing was there to see the exit code of the run, which its summary has.
     assert (first_due.state, first_due.codes, first_due.status) == ("finished", [], "already_solved")
     assert (second_due.state, second_due.run) == ("no_reason", None)
@@ -125,6 +122,6 @@ def test_a_champion_below_its_bound_is_a_reason_once(finished, tmp_path, monkeyp
     for minute in (1, 2):
         now = begin + timedelta(minutes=minute)
         Evaluating(home, find(home, "often"), clock=lambda now=now: now).look()
-    second, first = history(home, "often")
+    second, first = state_of(home, "often").past
     assert (first.state, second.state) == ("finished", "no_reason")  # the same version on the same tasks
     assert "models:/tiny" in first.reason

@@ -12,7 +12,7 @@ import pytest
 from mlops.home.folder import Home
 from mlops.schedules import store
 from mlops.schedules.firing import Watch
-from mlops.schedules.store import Firing, Stored, find, history, keep
+from mlops.schedules.store import Firing, Stored, find, keep
 from mlops.summary.file import failed, summary_text
 from mlops.summary.summary import Promotion, Summary
 
@@ -80,7 +80,7 @@ class Bench:
 
     def firings(self) -> list[Firing]:
         """What came of all due times, the oldest first."""
-        return history(self.home, "weekly")[::-1]
+        return self.state.past[::-1]
 
     def states(self) -> list[str]:
         """What came of them, in a word."""

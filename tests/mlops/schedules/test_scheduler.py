@@ -1,78 +1,99 @@
-"""What waits for the time: its jobs, and when APScheduler starts them. For real: tests/e2e/test_schedule.py."""
+"""What is started when, and what begins the scheduler by itself; for real in tests/e2e/test_schedule.py."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mlops.schedules.scheduler import Scheduler
-from mlops.schedules.store import Firing, State, keep, keep_state
+from mlops.home.folder import Home
+from mlops.schedules import scheduler
+from mlops.schedules.scheduler import crontab_line, start_due, systemd_unit
+from mlops.schedules.store import Firing, State, keep, keep_state, locked
+from tests.needs import need_crontab, need_systemd
 
-NOW = datetime.now(UTC).replace(second=0, microsecond=0)
+NOW = datetime.now(UTC)
+HOUR = timedelta(hours=1)
+
+
+class Process:
+    """One that goes on until a test gives it a code."""
+
+    code = None
+
+    def __init__(self, command, **_):
+        self.command = command[command.index("cli") + 1 :]
+
+    def poll(self):
+        return self.code
 
 
 @pytest.fixture
-def scheduler(bench):
-    made = Scheduler(bench.home)
-    made.jobs.start(paused=True)
-    yield made
-    made.jobs.shutdown()
+def started(bench, monkeypatch):
+    """Looks once, and returns the processes that go on or have ended, by schedule."""
+    monkeypatch.setattr(scheduler.subprocess, "Popen", Process)
+    begun = {}
+
+    def look(*names):
+        start_due(bench.home, names, begun)
+        return begun
+
+    return look
 
 
-def times(scheduler):
-    scheduler.refresh()
-    return {job.args[0]: job.next_run_time for job in scheduler.jobs.get_jobs()}
+def test_what_is_due_is_started_and_not_a_second_time_while_it_goes_on(bench, started):
+    bench.apply(cron="* * * * *", now=NOW)
+    assert started() == {}
+    bench.apply(cron="* * * * *", now=NOW - HOUR)
+    assert started("other") == {}
+    process = started()["weekly"]
+    assert process.command == ["schedule", "run", "weekly", "--once"]
+    assert started()["weekly"] is process
+    process.code = 0
+    with locked(bench.home, "weekly"):  # its run, which it left
+        assert started()["weekly"] is process
+    assert started()["weekly"] is not process
 
 
-def test_the_jobs_follow_the_schedules(bench, scheduler):
-    assert times(scheduler) == {}
-    stored = bench.apply(cron="0 4 * * *", now=NOW)
-    other = bench.apply(name="other", now=NOW)
-    assert times(scheduler).keys() == {"weekly", "other"}
-    assert times(scheduler)["weekly"] == stored.schedule.trigger.get_next_fire_time(None, NOW)
-    changed = bench.apply(cron="0 5 * * tue", now=NOW)
-    assert times(scheduler)["weekly"] == changed.schedule.trigger.get_next_fire_time(None, NOW)
-    keep(bench.home, changed.model_copy(update={"paused": True}))
-    keep(bench.home, other.model_copy(update={"cluster": "rlft-other"}))
-    assert times(scheduler) == {}
+@pytest.mark.parametrize("change", [{"paused": True}, {"cluster": "rlft-weekly"}])
+def test_what_is_paused_or_kept_by_a_cluster_is_not_started(bench, started, change):
+    keep(bench.home, bench.apply(cron="* * * * *", now=NOW - HOUR).model_copy(update=change))
+    assert started() == {}
 
 
-def test_a_job_begins_at_the_last_look_and_many_due_times_are_one_start(bench, scheduler):
-    bench.apply(cron="0 * * * *", now=NOW - timedelta(days=2))
-    looked = (NOW - timedelta(hours=5)).replace(minute=0)
-    keep_state(bench.home, "weekly", State(looked=looked))
-    assert times(scheduler)["weekly"] == looked + timedelta(hours=1)
-    [job] = scheduler.jobs.get_jobs()
-    assert (job.coalesce, job.max_instances, job.misfire_grace_time) == (True, 1, None)
-
-
-def test_a_run_that_was_left_is_looked_after_at_once(bench, scheduler):
+def test_a_run_that_was_left_is_looked_after_at_once(bench, started):
     bench.apply(cron="0 4 1 1 *", now=NOW)
     keep_state(bench.home, "weekly", State(running=Firing(schedule="weekly", due=NOW)))
-    assert abs(times(scheduler)["weekly"] - datetime.now(UTC)) < timedelta(minutes=1)
+    assert started().keys() == {"weekly"}
 
 
-def test_what_goes_on_is_not_started_a_second_time_and_what_was_killed_is(bench, scheduler, monkeypatch):
-    begun, codes = [], []
+@pytest.fixture
+def home(tmp_path):
+    """A home in a folder whose name systemd, cron and the shell would all read otherwise."""
+    return Home(tmp_path / 'my 100% "own" $HOME' / ".rlft")
 
-    class Process:
-        def __init__(self, command, **_):
-            begun.append(command[command.index("cli") + 1 :])
-            codes.append(None)
 
-        def poll(self):
-            return codes[-1]
+def test_the_unit_is_one_of_systemd(home, tmp_path):
+    program, file = need_systemd(), tmp_path / "rlft-schedules.service"
+    file.write_text(systemd_unit(home))
+    done = subprocess.run([program, "verify", "--man=no", str(file)], capture_output=True, text=True)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "rlft-schedules" in line]) == (0, [])
+    written = str(home.root).replace("%", "%%").replace('"', r"\"").replace("$", "$$")
+    assert f'"RLFT_HOME={written}"' in file.read_text()
 
-    bench.apply(now=NOW)
-    monkeypatch.setattr("mlops.schedules.scheduler.subprocess.Popen", Process)
-    for code, count in ((None, 1), (None, 1), (0, 2), (None, 2)):
-        codes[-1:] = [code]
-        scheduler.start("weekly")
-        assert len(begun) == count
-    codes[-1] = -9
-    scheduler.refresh()
-    assert begun == [["schedule", "run", "weekly", "--once"]] * 3
-    codes[-1] = 1
-    scheduler.refresh()
-    assert len(begun) == 3
+
+def test_the_line_is_one_of_cron(home, tmp_path):
+    program = need_crontab()
+    (tmp_path / "lines").write_text(crontab_line(home) + "\n")
+    done = subprocess.run([program, "-n", str(tmp_path / "lines")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_shell_reads_the_line_as_it_is_meant(home, monkeypatch):
+    monkeypatch.setattr(scheduler, "rlft_command", lambda *words: ["sh", "-c", "echo $RLFT_HOME; echo $0 $1", *words])
+    command = crontab_line(home).removeprefix("@reboot ").replace(r"\%", "%")  # as cron hands it to the shell
+    subprocess.run(["sh", "-c", command], check=True, env={"PATH": os.environ["PATH"]})
+    log = home.root / "schedules/scheduler.log"
+    assert log.read_text().splitlines() == [str(home.root), "schedule run"]

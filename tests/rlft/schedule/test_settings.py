@@ -42,7 +42,7 @@ def test_budget_and_promotion_are_those_of_the_config_but_for_what_is_set():
         ({"when": "sometimes"}, "when: 'sometimes' is no reason; write always, or some of new_tasks"),
         ({"when": {}}, "when: {} is no reason"),
         ({"when": {"new_task": {}}}, "when.new_task: unknown setting; did you mean when.new_tasks?"),
-        ({"when": {"changed": {}}}, "when.changed: it names nothing; give files, datasets or aliases"),
+        ({"when": {"changed": {}}}, "when.changed: it names nothing; give files or aliases"),
         ({"when": {"changed": {"aliases": ["base@x"]}}}, "'base@x' names no alias; write models:/NAME@ALIAS"),
         ({"when": {"changed": {"aliases": ["models:/base/3"]}}}, "names no alias"),
         ({"when": {"score_below": {"suite": "s.yaml"}}}, "when.score_below.bound: it is missing"),
