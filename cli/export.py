@@ -57,16 +57,9 @@ def export(
 
 def _show(console: Terminal, done: Exported, what: str, name: str) -> None:
     known, check = done.metadata, done.check
-    form = {
-        "adapter": "as an adapter on",
-        "merged": "merged into",
-        "full": "with all its weights",
-    }[done.form]
-    base = (
-        ""
-        if done.form == "full"
-        else f" {known.base_model}" + (f" ({known.base_revision})" * bool(known.base_revision))
-    )
+    form = {"adapter": "as an adapter on", "merged": "merged into", "full": "with all its weights"}[done.form]
+    revision = f" ({known.base_revision})" if known.base_revision else ""
+    base = "" if done.form == "full" else f" {known.base_model}{revision}"
     console.print(f"{what} is in {done.folder}, {form}{base}", soft_wrap=True)
     console.print(
         f"compared with the policy ({check.policy_dtype}) on {check.prompts} prompts, {check.tokens} tokens: "
@@ -98,16 +91,7 @@ def vllm_command(done: Exported, name: str) -> str:
 
     rank = rank_that_holds(json.loads((done.folder / "adapter_config.json").read_text(encoding="utf-8"))["r"])
     revision = ["--revision", known.base_revision] if known.base_revision else []
-    base = [
-        "vllm",
-        "serve",
-        str(known.base_model),
-        *revision,
-        "--dtype",
-        known.dtype,
-        "--tokenizer",
-        folder,
-        "--generation-config",
-        folder,
-    ]
-    return join([*base, "--enable-lora", "--max-lora-rank", str(rank), "--lora-modules", f"{name}={folder}"])
+    base = ["vllm", "serve", str(known.base_model), *revision, "--dtype", known.dtype]
+    files = ["--tokenizer", folder, "--generation-config", folder]
+    lora = ["--enable-lora", "--max-lora-rank", str(rank), "--lora-modules", f"{name}={folder}"]
+    return join([*base, *files, *lora])

@@ -28,10 +28,7 @@ from rlft.terminal import Terminal, console, styled
 HOST, PORT = "127.0.0.1", 5000
 # MLflow's server starts five processes for evaluation jobs, which rlft never gives it; they take 2 GB.
 _SETTINGS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-_SCREENS = {
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-}  # variables of a machine with a screen; elsewhere a browser would be one of text
+_SCREENS = {"DISPLAY", "WAYLAND_DISPLAY"}  # of a machine with a screen; elsewhere a browser would be one of text
 
 
 def ui(
@@ -140,10 +137,6 @@ def check_free(host: str, port: int, command: str) -> None:
             listener.bind(address)
     except socket.gaierror as cause:
         raise RlftError(f"no machine is called {host!r}", where="--host", fix=f"use {HOST}, or 0.0.0.0") from cause
-    except OverflowError as cause:
-        raise RlftError(f"{port} is no port", where="--port", fix="use one of 1 to 65535") from cause
-    except PermissionError as cause:
-        raise RlftError(f"port {port} is not yours to use", where="--port", fix="use one above 1023") from cause
     except OSError as cause:
         if cause.errno == errno.EADDRINUSE:
             fix = f"end the program that uses it, or take another: {command} --port {port + 1}"

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from mlops.home.folder import Home, find_home
-from mlops.registry.gates import note_tasks
+from mlops.registry.gates import HASHES, noted_tasks
 from mlops.runs.noting import note_artifacts
 from mlops.runs.results import make_history
 from mlops.runs.store import RunStore
@@ -129,7 +129,7 @@ class Observer:
     def tasks(self, task_set: TaskSet, moved: dict[str, Any] | None) -> None:
         """Note what was found while the data was read, `moved` included, and say what the gate can and cannot see."""
         self.tracker.log_json("task_notes.json", task_set.notes | ({"moved": moved} if moved else {}))
-        note_tasks(self.tracker, task_set)
+        self.tracker.log_json(HASHES, noted_tasks(task_set))
         self.summary.gate = say_what_it_sees(task_set.split("gate"), self.config, self.tracker)
 
     def audited(self, report: AuditReport) -> None:

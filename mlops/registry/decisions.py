@@ -208,10 +208,7 @@ def _score(tags: Mapping[str, str]) -> tuple[str, str, float] | None:
     found = [(key, kept) for key, kept in tags.items() if key.startswith(SCORE_TAG)]
     if not gate or len(found) != 1:
         return None
-    try:
-        return gate, found[0][0], float(found[0][1])
-    except ValueError:  # somebody has changed it
-        return None
+    return gate, found[0][0], float(found[0][1])
 
 
 def _move_champion(
@@ -423,7 +420,6 @@ def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -
     if change is None:
         return Past(move.to, None, until, "moved outside rlft", None, False, [], "")
     gate = tags.get(change.to, {}).get(REASONS_TAG, "").splitlines() if change.kind != "rollback" else []
-    said = [line for line in change.why if line not in gate]  # an earlier rlft noted both
     who = change.who
     return Past(
         version=change.to,
@@ -432,6 +428,6 @@ def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -
         how=_HOW[change.kind],
         by=who.name if who else None,
         verified=bool(who and who.verified),
-        why=[*said, *gate],
-        reason=" ".join(said),
+        why=[*change.why, *gate],
+        reason=" ".join(change.why),
     )

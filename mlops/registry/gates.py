@@ -4,24 +4,20 @@ Looks are tags of the registered model: `rlft.gate.<gate>` holds the sketch of a
 `rlft.look.<gate>.<asked>` the look at which a policy was judged as `<number>/<promotion.looks>/<spent>`. A tag for each
 look cannot be lost to another run that writes at the same time. `rlft.differs.<gate>.<metric>` is how far the policies
 of the last decision were apart, for a reward with its range. The tasks of a run are hashes by split, an artifact of its
-MLflow run; a tag holds their seal, so a file that was changed or removed is told.
+MLflow run.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from mlops.registry.client import RegistryClient
@@ -32,11 +28,7 @@ from rlft.power import Apart
 from rlft.statistics import Range
 from rlft.types import SPLITS, Split, Task, TaskSet
 
-logger = logging.getLogger(__name__)
-
 _NUMBERED = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)/([0-9.e+-]+)")  # a look that was numbered: number, looks, spent
-_LOOKS = re.compile(r"[0-9]*/([1-9][0-9]*)/")
-_USUAL = 20  # looks at one gate, the default of `promotion.looks`
 _retried = retry(
     # Two that set a tag at once may both try to insert it, which a database refuses to the second.
     retry=retry_if_exception_type(MlflowException),
@@ -105,18 +97,8 @@ def _looks(tags: Mapping[str, str], this: str, tasks: str) -> Look:
     """Return the last of the looks that count at the gate with this id and sketch; number 0 without any."""
     noted = [(key.removeprefix(LOOK_TAG), kept) for key, kept in tags.items() if key.startswith(LOOK_TAG)]
     same = {this, *_same(_gates(tags), this, tasks)}
-    spent = [_share(key, kept) for key, kept in noted if key.split(".")[0] in same]
+    spent = [1 / int(kept.split("/")[1]) for key, kept in noted if key.split(".")[0] in same]
     return Look(len(spent), sum(spent))
-
-
-def _share(key: str, kept: str) -> float:
-    """Return what a look has spent. One whose tag is damaged counts as one of twenty."""
-    if found := _LOOKS.match(kept):
-        return 1 / int(found[1])
-    logger.warning(
-        "the tag %s%s of the registered model is damaged: %r; it counts as a look of twenty", LOOK_TAG, key, kept[:40]
-    )
-    return 1 / _USUAL
 
 
 def _gates(tags: Mapping[str, str]) -> dict[str, str]:
@@ -164,21 +146,8 @@ def _apart(kept: str) -> Apart:
 
 
 HASHES = "task_questions.json"
-SEAL = "mlflow.rlft.task_questions"  # MLflow shows nobody what begins with `mlflow.`
 _NOTED = TypeAdapter(dict[Split, list[str]])
 _LOOKED_AT = 10  # the most runs that are asked for their tasks: each is a request
-
-
-class Notebook(Protocol):
-    """Writes into an MLflow run, as a tracker does."""
-
-    def log_json(self, name: str, content: Any) -> None:
-        """Write a JSON artifact."""
-        ...
-
-    def set_tags(self, tags: Mapping[str, Any]) -> None:
-        """Set tags of the run."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,27 +158,22 @@ class NotedTasks:
     hashes: dict[Split, list[str]]
 
 
-def note_tasks(tracker: Notebook, task_set: TaskSet) -> None:
-    """Note the hashes of a run's tasks by split, as the artifact `HASHES`, and their seal as the tag `SEAL`."""
-    hashes: dict[Split, list[str]] = {split: [task_hash(task) for task in task_set.split(split)] for split in SPLITS}
-    tracker.log_json(HASHES, hashes)
-    tracker.set_tags({SEAL: _seal(hashes)})
+def noted_tasks(task_set: TaskSet) -> dict[Split, list[str]]:
+    """Return what a run notes of its tasks as the artifact `HASHES`: their hashes by split."""
+    return {split: [task_hash(task) for task in task_set.split(split)] for split in SPLITS}
 
 
 def trained_on(tracking_uri: str, run_id: str) -> frozenset[str] | None:
-    """Return the hashes of the tasks that a run trained on; `None` if it has not noted them, is gone, or has noted
-    what cannot be read.
+    """Return the hashes of the tasks that a run trained on; `None` if it has not noted them, or is gone.
 
     Raises as MLflow does.
     """
-    client = MlflowClient(tracking_uri=tracking_uri)
     try:
-        tags = client.get_run(run_id).data.tags
+        noted = _read(MlflowClient(tracking_uri=tracking_uri), run_id)
     except MlflowException as cause:
         if cause.error_code not in ABSENT:
             raise
         return None
-    noted = _read(client, run_id, tags)
     return None if noted is None else frozenset(noted["train"])
 
 
@@ -222,34 +186,14 @@ def last_noted(tracking_uri: str, experiment_id: str, name: str, *, without: str
     runs = client.search_runs([experiment_id], order_by=["attributes.start_time DESC"], max_results=50)
     others = (run for run in runs if run.info.run_id != without and run.data.tags.get("rlft.name") == name)
     for run, _ in zip(others, range(_LOOKED_AT), strict=False):
-        if (noted := _read(client, run.info.run_id, run.data.tags)) is not None:
+        if (noted := _read(client, run.info.run_id)) is not None:
             return NotedTasks(run.info.run_name or run.info.run_id, noted)
     return None
 
 
-def _read(client: MlflowClient, run_id: str, tags: Mapping[str, str]) -> dict[Split, list[str]] | None:
-    """Return what a run with these tags has noted; `None`, with a warning, if that is not what it noted."""
-    sealed = tags.get(SEAL)
+def _read(client: MlflowClient, run_id: str) -> dict[Split, list[str]] | None:
+    """Return what a run has noted; `None` if it has noted nothing."""
     if all(file.path != HASHES for file in client.list_artifacts(run_id)):
-        if sealed is not None:
-            _warn(run_id, "was removed")
         return None
     with tempfile.TemporaryDirectory() as folder:
-        content = Path(client.download_artifacts(run_id, HASHES, folder)).read_bytes()
-    try:
-        found = _NOTED.validate_json(content)
-    except ValidationError as wrong:
-        _warn(run_id, f"is damaged ({wrong.errors()[0]['msg']})")
-        return None
-    if sealed != _seal(found):
-        _warn(run_id, "differs from the seal in its tag")
-        return None
-    return found if "train" in found else None
-
-
-def _seal(hashes: Mapping[Split, Sequence[str]]) -> str:
-    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
-
-
-def _warn(run_id: str, what: str) -> None:
-    logger.warning("%s of the MLflow run %s %s, so the tasks of that run are not known", HASHES, run_id, what)
+        return _NOTED.validate_json(Path(client.download_artifacts(run_id, HASHES, folder)).read_bytes())

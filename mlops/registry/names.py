@@ -9,7 +9,6 @@ notes, too.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import pwd
 import socket
@@ -17,12 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
 
 if TYPE_CHECKING:
     from rlft.promotion import Approval
 
-logger = logging.getLogger(__name__)
 
 ABSENT = {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}  # MLflow's errors for what is not there
 REGISTRATION = "register_policy"  # the id of a run's last step
@@ -93,7 +91,7 @@ def plain_tags(tags: Mapping[str, str], of_model: Mapping[str, str] | None = Non
     own, of_model = plain.pop(RECORD_TAG, ""), of_model or {}
     stored = record_key(own)
     later = {key.removeprefix(f"{stored}."): kept for key, kept in of_model.items() if key.startswith(f"{stored}.")}
-    return plain | _unpacked(of_model.get(stored, "{}")) | later
+    return plain | json.loads(of_model.get(stored, "{}")) | later
 
 
 def record_key(own: str) -> str:
@@ -104,16 +102,6 @@ def record_key(own: str) -> str:
 def _plain_key(key: str) -> str:
     plain = key.removeprefix(HIDDEN)
     return plain if stored_key(plain) == key else key
-
-
-def _unpacked(text: str) -> dict[str, str]:
-    """Return the records that a tag holds; of one that rlft has not written so none, with a warning."""
-    try:
-        record = json.loads(text)
-        return {key: kept for key, kept in record.items() if key in RECORDS and isinstance(kept, str)}
-    except (ValueError, AttributeError, RecursionError):  # no JSON, or no object
-        logger.warning("the tag %s%s of a version is damaged, and is left out: %s", HIDDEN, RECORD_TAG, text[:80])
-        return {}
 
 
 _CURRENT = "/api/2.0/mlflow/users/current"  # of MLflow's basic-auth app; a server without it answers 404
@@ -166,12 +154,9 @@ class Move:
 
 
 def read_changes(tags: Mapping[str, str]) -> list[Change]:
-    """Return the changes that a registered model's tags hold, those first that came first.
-
-    Tags that rlft has not written so are left out, with a warning: whoever can write tags can write these.
-    """
-    found = [_change(key, kept) for key, kept in tags.items() if key.startswith(CHANGE_TAG)]
-    return sorted((each for each in found if each), key=lambda each: each.at)
+    """Return the changes that a registered model's tags hold, those first that came first."""
+    found = [Change.model_validate_json(kept) for key, kept in tags.items() if key.startswith(CHANGE_TAG)]
+    return sorted(found, key=lambda each: each.at)
 
 
 def find_moves(changes: Sequence[Change], champion: str | None) -> list[Move]:
@@ -193,14 +178,6 @@ def find_moves(changes: Sequence[Change], champion: str | None) -> list[Move]:
             go(change.to, change)
     go(champion)
     return moves
-
-
-def _change(key: str, kept: str) -> Change | None:
-    try:
-        return Change.model_validate_json(kept)
-    except ValidationError as wrong:
-        logger.warning("the tag %s is damaged, and is left out: %s", key[:80], wrong.errors()[0]["msg"])
-        return None
 
 
 def approved_by(moves: Sequence[Move], version: str) -> Move | None:
@@ -227,8 +204,8 @@ def approval_of(tags: Mapping[str, str]) -> Approval:
 
 
 def rejection_of(tags: Mapping[str, str]) -> Change | None:
-    """Return the rejection that the tags of a version hold; `None` without one, and with a warning if it is damaged."""
-    return _change(VERDICT_TAG, tags[VERDICT_TAG]) if VERDICT_TAG in tags else None
+    """Return the rejection that the tags of a version hold; `None` without one."""
+    return Change.model_validate_json(tags[VERDICT_TAG]) if VERDICT_TAG in tags else None
 
 
 def failing(reasons: Sequence[str]) -> list[str]:

@@ -21,7 +21,6 @@ from mlflow.tracing.client import TracingClient
 from mlops.tracking.address import check_reachable, quick_http
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import (
-    ROLLOUT_TAG,
     SOURCE,
     MadeTrace,
     choose_rollouts,
@@ -29,6 +28,7 @@ from mlops.tracking.traces import (
     reward_feedback,
     root_span_id,
     store_traces,
+    stored_rollouts,
     trace_id,
     trace_key,
     trace_of,
@@ -234,7 +234,7 @@ def log_attempts(
     with quick_http():
         try:
             check_reachable(tracking_uri)
-            there = _stored(tracking_uri, experiment_id, run_id)
+            there = stored_rollouts(tracking_uri, experiment_id, run_id)
             stored = len(there)
             missing = [rollout for rollout in wanted if rollout.rollout_id not in there]
             traces = (trace(rollout) for rollout in missing)
@@ -261,20 +261,6 @@ def _of_run(assessments: Sequence[Assessment], run_id: str, trace: str, span_id:
         each.metadata = {**(each.metadata or {}), SOURCE_RUN: run_id}
         each.trace_id, each.span_id = trace, span_id
     return list(assessments)
-
-
-def _stored(tracking_uri: str, experiment_id: str, run_id: str) -> set[str]:
-    """Return the ids of the rollouts that the run has traces of."""
-    client = MlflowClient(tracking_uri=tracking_uri)
-    query, found, token = f"metadata.`mlflow.sourceRun` = '{run_id}'", set[str](), None
-    while True:
-        page = client.search_traces(
-            locations=[experiment_id], filter_string=query, include_spans=False, max_results=500, page_token=token
-        )
-        found |= {trace.info.tags.get(ROLLOUT_TAG, "") for trace in page}
-        token = page.token
-        if not token:
-            return found
 
 
 def scorer_feedback(scores: ScorerScores | None) -> dict[str, list[Assessment]]:

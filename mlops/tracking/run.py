@@ -35,7 +35,7 @@ from rlft.types import TaskSet
 logger = logging.getLogger(__name__)
 
 # With ZenML's id of the run's first attempt. MLflow shows nobody what begins with `mlflow.`
-ROOT_RUN_TAG, OLD_ROOT_RUN_TAG = "mlflow.rlft.root_run", "rlft.root_run"
+ROOT_RUN_TAG = "mlflow.rlft.root_run"
 
 
 # Twice as long after each failure in a row. A store that hangs takes some twenty seconds at first (`QUICK_HTTP`, tried
@@ -84,16 +84,9 @@ def read_missed(path: Path, root_run: str) -> list[Entry]:
 
     The end of that attempt is left out, since the run goes on.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["root_run"] != root_run:
-            return []
-        return [entry for entry in content["entries"] if entry["kind"] != "end"]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, KeyError, TypeError) as cause:
-        logger.warning("%s is not readable as a tracker's backlog and is left out: %s", path, cause)
-        return []
+    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    entries = content["entries"] if content.get("root_run") == root_run else []
+    return [entry for entry in entries if entry["kind"] != "end"]
 
 
 def write_missed(path: Path, root_run: str, entries: list[Entry]) -> None:
@@ -409,11 +402,7 @@ class Tracker:
         check_reachable(self.tracking_uri)
         client = MlflowClient(tracking_uri=self.tracking_uri)
         experiment_id = self._experiment(client)
-        found = [
-            run
-            for tag in (ROOT_RUN_TAG, OLD_ROOT_RUN_TAG)
-            for run in client.search_runs([experiment_id], f"tags.`{tag}` = '{self.root_run}'", max_results=1)
-        ]
+        found = client.search_runs([experiment_id], f"tags.`{ROOT_RUN_TAG}` = '{self.root_run}'", max_results=1)
         if found:
             run_id = found[0].info.run_id
             client.update_run(run_id, status="RUNNING")

@@ -27,6 +27,8 @@ from mlflow.entities import (
     TraceLocation,
     TraceState,
 )
+
+# The one module here that MLflow does not document: its public calls take the address from global state.
 from mlflow.tracing.client import TracingClient
 
 from mlops.tracking.address import check_reachable, quick_http
@@ -38,9 +40,6 @@ from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSe
 from rlft.visible import visible
 
 logger = logging.getLogger(__name__)
-
-# The one module here that MLflow does not document: its public calls take the address from global state.
-
 
 ROLLOUT_TAG, ROUND_TAG, POLICY_TAG = "rlft.rollout_id", "rlft.round", "rlft.policy"
 TASK_TAG = "rlft.task_id"
@@ -112,12 +111,12 @@ def log_rollout_traces(
     return stored
 
 
-def stored_rollouts(tracking_uri: str, experiment_id: str, run_id: str, round: int) -> set[str]:
-    """Return the ids of the rollouts of one round that the run has traces of."""
-    client = MlflowClient(tracking_uri=tracking_uri)
-    query = f"metadata.`mlflow.sourceRun` = '{run_id}' AND tags.`{ROUND_TAG}` = '{round}'"
-    found: set[str] = set()
-    token = None
+def stored_rollouts(tracking_uri: str, experiment_id: str, run_id: str, round: int | None = None) -> set[str]:
+    """Return the ids of the rollouts, of one round or of all, that the run has traces of."""
+    client, found, token = MlflowClient(tracking_uri=tracking_uri), set[str](), None
+    query = f"metadata.`mlflow.sourceRun` = '{run_id}'" + (
+        "" if round is None else f" AND tags.`{ROUND_TAG}` = '{round}'"
+    )
     while True:
         page = client.search_traces(
             locations=[experiment_id], filter_string=query, include_spans=False, max_results=500, page_token=token

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from mlops.registry.gates import count_look, note_tasks
+from mlops.registry.gates import HASHES, count_look, noted_tasks
 from mlops.registry.versions import open_name
 from mlops.tracking.run import Tracker
 from pipelines.gate import _hash_of_question, check_slices, say_what_it_sees, say_what_moved
@@ -53,7 +53,7 @@ def begin(tmp_path_factory):
             missed_path=folder / "missed.json",
         )
         moved = say_what_moved(tasks, CONFIG, tracker)
-        note_tasks(tracker, tasks)
+        tracker.log_json(HASHES, noted_tasks(tasks))
         return moved, say_what_moved(tasks, CONFIG, tracker)
 
     return run

@@ -12,7 +12,6 @@ from mlops.registry.names import (
     HASH_TAG,
     REASONS_TAG,
     RUN_NAME_TAG,
-    VERDICT_TAG,
     Person,
     approval_of,
 )
@@ -229,12 +228,6 @@ def test_a_registration_that_is_repeated_undoes_no_decision_and_asks_for_none_ag
     with pytest.raises(RefusedError, match="approved already") as refused:
         registry.approve()
     assert refused.value.fix == "`rlft rollback small --to 2 --reason TEXT` makes it the champion again"
-
-
-def test_a_damaged_verdict_leaves_a_version_waiting(registry, caplog):
-    registry.client.set_model_version_tag("small", "2", VERDICT_TAG, '{"verdict": "perhaps"}')
-    assert registry.state() == "pending"
-    assert "is damaged" in caplog.text
 
 
 def test_a_version_whose_rival_was_taken_back_meanwhile_undoes_no_rollback(registry):
