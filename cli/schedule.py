@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +16,6 @@ from rlft.errors import RlftError
 from rlft.terminal import console, errors, styled
 
 if TYPE_CHECKING:
-    from mlops.schedules.firing import Watch
     from mlops.schedules.store import Firing, Stored
 
 app = typer.Typer(no_args_is_help=True, help="Train again when there is a reason, without anyone watching.")
@@ -51,46 +46,38 @@ def apply(
         load_config(Path(schedule.config), overrides_of(schedule))
         if schedule.when.score_below is not None:
             load_suite(Path(schedule.when.score_below.suite))
-        with _variables(home, schedule.name):
-            problem = check_notify(schedule.notify)
-        if problem:
+        if problem := check_notify(schedule.notify):
             said = f"{problem}: nobody is told there unless it is set rightly for the run"
             errors.print(styled("warning", "yellow"), said)
         before = store.find(home, schedule.name) if schedule.name in store.names_of(home) else None
         stored = store.Stored(content=content, folder=Path.cwd(), since=datetime.now(UTC))
-        if before is not None:
-            stored.paused = before.paused
-            if all(before.content.get(key) == content.get(key) for key in ("cron", "timezone")):
-                stored.since = before.since  # what is due by them still is
+        times = ("cron", "timezone", "paused")
+        if before is not None and all(before.content.get(key) == content.get(key) for key in times):
+            stored.since = before.since  # what is due by them still is
         if schedule.stack is not None or (before and before.cluster):
             from mlops.schedules.cluster import keep_in_cluster
 
             stored.cluster = keep_in_cluster(home, stored, before, _submit)
         store.keep(home, stored)
+        if as_json:
+            console.write_json(_as_json(home, stored))
+            return
+        console.print(f"schedule {stored.name} is {'changed' if before else 'made'}")
+        if schedule.paused:
+            console.print("it is paused; apply it without `paused` to let it be due")
+            return
+        console.print(f"it is due next {_shown(stored, _next(stored))}")
         if stored.cluster:
-            goes = f"the cluster keeps it, as the ZenML schedule {stored.cluster}"
+            console.print(f"the cluster keeps it, as the ZenML schedule {stored.cluster}")
         else:
-            goes = "`rlft schedule run` must be going then; `rlft schedule lines` prints what begins it by itself"
-        _tell(home, stored, f"is {'changed' if before else 'made'}", goes, as_json=as_json)
+            said = "`rlft schedule run` must be going then; `rlft schedule lines` prints what begins it by itself"
+            console.print(said)
 
 
 def _submit(options: dict[str, Any], arguments: dict[str, Any]) -> None:
     from pipelines.train import train
 
     train.with_options(**options)(**arguments)
-
-
-def _tell(home: Home, stored: Stored, became: str, goes: str = "", *, as_json: bool) -> None:
-    """Say what became of a schedule, and when it is due."""
-    if as_json:
-        console.write_json(_as_json(home, stored))
-        return
-    following = "" if stored.paused else f"; it is due next {_shown(stored, _next(stored))}"
-    console.print(f"schedule {stored.name} {became}{following}")
-    if stored.paused:
-        console.print(f"it is paused: rlft schedule resume {stored.name}")
-    elif goes:
-        console.print(goes)
 
 
 @app.command()
@@ -107,6 +94,7 @@ def run(
     the exit code is 0, or 1 if a run has failed.
     """
     with guarded(verbose, None) as begun:
+        from mlops.schedules.firing import Watch
         from mlops.schedules.store import all_schedules
 
         home, begun.repeated = find_home(), True
@@ -118,8 +106,7 @@ def run(
             wait_and_start(home, names or ())
         done = list[Any]()
         for stored in found or [each for each in all_schedules(home) if not each.cluster]:
-            with _watch(home, stored) as watch:
-                done += watch.look()
+            done += Watch(home, stored, say=lambda text: errors.print(text, soft_wrap=True)).look()
         if not done:
             console.print("nothing is due")
         raise typer.Exit(int(any(firing.state == "failed" for firing in done)))
@@ -138,32 +125,6 @@ def _kept_here(home: Home, name: str) -> Stored:
         fix = "leave it to the cluster, or take `stack` out of its file and apply that again"
         raise RlftError(f"the cluster keeps {name} itself", where="NAME", fix=fix)
     return stored
-
-
-@contextmanager
-def _variables(home: Home, name: str) -> Iterator[None]:
-    """Have the variables of `.rlft/schedules/NAME.env` in this process's environment."""
-    from dotenv import dotenv_values
-
-    from mlops.schedules.store import file_of
-
-    before = dict(os.environ)
-    given = dotenv_values(file_of(home, name, ".env"), interpolate=False)
-    os.environ.update({key: value for key, value in given.items() if value is not None})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextmanager
-def _watch(home: Home, stored: Stored, output: Any = None) -> Iterator[Watch]:
-    """Yield what looks after a schedule, with its variables; its run prints to `output`."""
-    from mlops.schedules.firing import Watch
-
-    with _variables(home, stored.name):
-        yield Watch(home, stored, say=lambda text: errors.print(text, soft_wrap=True), output=output)
 
 
 @app.command()
@@ -244,7 +205,7 @@ def _row(home: Home, stored: Stored) -> tuple[Any, ...]:
 
     told = [*_running(home, stored.name), *state_of(home, stored.name).past]
     last = (_shown(stored, told[0].due), _said(told[0])) if told else ("-", "-")
-    return (stored.name, "paused" if stored.paused else _shown(stored, _next(stored)), *last)
+    return (stored.name, "paused" if stored.schedule.paused else _shown(stored, _next(stored)), *last)
 
 
 def _said(firing: Firing) -> Any:
@@ -262,8 +223,8 @@ def _as_json(home: Home, stored: Stored) -> dict[str, Any]:
         **stored.schedule.model_dump(mode="json", include={"name", "config", "cron", "timezone", "stack"}),
         **stored.model_dump(mode="json", include={"folder", "since", "cluster"}),
         "when": stored.schedule.when.model_dump(exclude_none=True) or "always",
-        "state": "running" if is_running(home, stored.name) else "paused" if stored.paused else "active",
-        "next": None if stored.paused else _next(stored).isoformat(timespec="seconds"),
+        "state": "running" if is_running(home, stored.name) else "paused" if stored.schedule.paused else "active",
+        "next": None if stored.schedule.paused else _next(stored).isoformat(timespec="seconds"),
         "last": past[0].model_dump(mode="json") if past else None,
         "last_run": last_run and last_run.model_dump(mode="json"),
     }
@@ -278,35 +239,6 @@ def _next(stored: Stored) -> datetime:
 
 def _shown(stored: Stored, moment: datetime) -> str:
     return f"{moment.astimezone(stored.schedule.zone):%a %Y-%m-%d %H:%M %Z}"
-
-
-@app.command()
-def pause(name: Name, as_json: ResultAsJson = False, verbose: Verbose = False) -> None:
-    """Let a schedule not be due until it is resumed. A run that goes on comes to its end, and is not tried again."""
-    with guarded(verbose, None):
-        _set_paused(name, True, as_json=as_json)
-
-
-@app.command()
-def resume(name: Name, as_json: ResultAsJson = False, verbose: Verbose = False) -> None:
-    """Let a paused schedule be due again, from now on: what was due meanwhile is left out."""
-    with guarded(verbose, None):
-        _set_paused(name, False, as_json=as_json)
-
-
-def _set_paused(name: str, paused: bool, *, as_json: bool) -> None:
-    from mlops.schedules.store import keep
-
-    home = find_home()
-    stored = _find(home, name)
-    if stored.cluster:
-        from mlops.schedules.cluster import set_active
-
-        set_active(home, stored, not paused)
-    stored.since = datetime.now(UTC) if stored.paused and not paused else stored.since
-    stored.paused = paused
-    keep(home, stored)
-    _tell(home, stored, f"is {'paused' if paused else 'active'}", as_json=as_json)
 
 
 @app.command()
@@ -325,18 +257,3 @@ def delete(name: Name, as_json: ResultAsJson = False, verbose: Verbose = False) 
             console.write_json({"name": name, "deleted": True})
             return
         console.print(f"schedule {name} is deleted")
-
-
-@app.command(name="run-now")
-def run_now(name: Name, as_json: ResultAsJson = False, verbose: Verbose = False) -> None:
-    """Run what a schedule runs, now and here, whether or not there is a reason.
-
-    It counts as a run of the schedule: what is new is told from it. The exit code is that of `rlft run`.
-    """
-    with guarded(verbose, None) as begun:
-        home, begun.repeated = find_home(), True
-        with _watch(home, _kept_here(home, name), sys.stderr if as_json else None) as watch:
-            done = watch.run_now()
-        if as_json:
-            console.write_json(done.model_dump(mode="json"))
-        raise typer.Exit(done.codes[-1] if done.codes else int(done.state == "failed"))

@@ -17,7 +17,7 @@ from mlops.runs.store import as_parameter
 from mlops.schedules.store import Stored
 from rlft.config import Config
 from rlft.config.file import load_config
-from rlft.errors import ConfigError, RefusedError
+from rlft.errors import ConfigError
 from rlft.schedule.settings import ScheduleConfig, overrides_of
 
 Submit = Callable[[dict[str, Any], dict[str, Any]], None]
@@ -26,12 +26,13 @@ Submit = Callable[[dict[str, Any], dict[str, Any]], None]
 def keep_in_cluster(home: Home, stored: Stored, before: Stored | None, submit: Submit) -> str:
     """Make the ZenML schedule of a schedule, in the place of the one that it had `before`, and return its name.
 
-    It is empty where the stack's orchestrator does not schedule such pipelines, and runs are made from this machine.
-    `submit` calls the pipeline of runs with options and arguments. Raises RlftError for a stack that cannot run it, and
-    for settings that a cluster cannot keep; the earlier ZenML schedule stays then.
+    It is empty while the schedule is paused, and where the stack's orchestrator does not schedule such pipelines: runs
+    are made from this machine then. `submit` calls the pipeline of runs with options and arguments. Raises RlftError
+    for a stack that cannot run it, and for settings that a cluster cannot keep; the earlier ZenML schedule stays then.
     """
     schedule, config = stored.schedule, None
-    if schedule.stack is not None and _client(home, stored).active_stack.orchestrator.flavor == "kubernetes":
+    goes_on = schedule.stack is not None and not schedule.paused
+    if goes_on and _client(home, stored).active_stack.orchestrator.flavor == "kubernetes":
         check_for_cluster(schedule)
         from mlops.stacks.image import check_image
 
@@ -91,15 +92,6 @@ def drop_from_cluster(home: Home, stored: Stored) -> None:
     """Delete the ZenML schedule of a schedule from its stack, and with it the CronJob."""
     with suppress(KeyError):  # somebody has deleted it with ZenML's own command
         _client(home, stored).delete_schedule(stored.cluster)
-
-
-def set_active(home: Home, stored: Stored, active: bool) -> None:
-    """Let the cluster suspend the CronJob of a schedule, or go on with it. Raises RefusedError if it is gone."""
-    try:
-        _client(home, stored).update_schedule(stored.cluster, active=active)
-    except KeyError as cause:
-        fix = "`rlft schedule apply` with its file makes it again"
-        raise RefusedError(f"ZenML has no schedule {stored.cluster} any more", where="NAME", fix=fix) from cause
 
 
 def _client(home: Home, stored: Stored) -> Any:

@@ -40,7 +40,6 @@ from rlft.secrets import hide
 UNUSABLE, INTERRUPTED = 2, 130
 KEPT = 200  # due times of a schedule, of which is noted what came of them
 _FINISHED = (0, 3, 4)  # trained and evaluated; too hard; solved already
-_ASKED = Reason(True, "a person asked for it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Outcome:
 class Watch:
     """What looks after a schedule, in the folder in which that was applied; `clock` and `sleep` are a test's in tests.
 
-    `output` is where the run prints; `None` for this process's own. `lock` is the descriptor of the schedule's lock.
+    `lock` is the descriptor of the schedule's lock.
     """
 
     home: Home
@@ -69,7 +68,6 @@ class Watch:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     sleep: Callable[[float], None] = time.sleep
     say: Callable[[str], None] = lambda text: None
-    output: Any = None
     lock: int | None = None
 
     def look(self) -> list[Firing]:
@@ -84,15 +82,6 @@ class Watch:
                 self.stored = find(self.home, self.stored.name)
             return found
 
-    def run_now(self) -> Firing:
-        """Run at once, as a person asks for it. Raises RlftError while another run goes on."""
-        with locked(self.home, self.stored.name) as self.lock:
-            if self.lock is None:
-                fix = "wait for it; `rlft schedule list` shows which"
-                raise RlftError(f"a run of {self.stored.name} goes on", where="NAME", fix=fix)
-            self._left()
-            return self._fire(Firing(schedule=self.stored.name, due=self.clock(), origin="person"))
-
     def _left(self) -> list[Firing]:
         """Bring the run to its end that a process had looked after which is gone."""
         if (firing := self._state.running) is None:
@@ -106,10 +95,10 @@ class Watch:
     def _fire(self, firing: Firing) -> Firing:
         schedule = self.stored.schedule
         is_late = self.clock() - firing.due > timedelta(minutes=schedule.grace_minutes)
-        if is_late and schedule.missed == "skip":  # one that a person asks for is never late
+        if is_late and schedule.missed == "skip":
             return self._end(firing, "missed", "nothing looked when it was due")
         try:
-            reason, facts = self._again(retry_if_exception(_is_passing))(self._judge, firing.origin == "person")
+            reason, facts = self._again(retry_if_exception(_is_passing))(self._judge)
         except Exception as error:  # sources of tasks raise what they like
             said = str(error) if isinstance(error, RlftError) else f"{type(error).__name__}: {error}"
             return self._end(firing, "failed", f"whether there is a reason could not be found out: {said}")
@@ -119,7 +108,7 @@ class Watch:
         name = f"{schedule.name}-{firing.due.astimezone(UTC):%Y-%m-%d-%H%M%SZ}"
         return self._run(firing.model_copy(update={"reason": reason.sentence, "run": name}), facts)
 
-    def _judge(self, is_asked: bool) -> tuple[Reason, Facts]:
+    def _judge(self) -> tuple[Reason, Facts]:
         """Return whether there is a reason to run, and what the next look compares with if a run begins.
 
         Raises RlftError if that cannot be found out.
@@ -127,11 +116,11 @@ class Watch:
         os.chdir(self.stored.folder)
         when, last = self.stored.schedule.when, self._state.facts
         if when.is_always:
-            return _ASKED if is_asked else should_run(when, Facts(), last), Facts()
+            return should_run(when, Facts(), last), Facts()
         from mlops.schedules.facts import look
 
         found, score = look(self.home, self.stored), None
-        reason = _ASKED if is_asked else should_run(when, found.facts, last)
+        reason = should_run(when, found.facts, last)
         if not reason.found and when.score_below is not None:
             by_score, score = self._by_score(found, last or Facts())
             told = "; ".join(filter(None, [reason.sentence, by_score.sentence]))
@@ -168,7 +157,7 @@ class Watch:
         self._keep(running=firing, **({} if facts is None else {"facts": facts}))
 
         def is_to_go_on(outcome: Outcome) -> bool:
-            return outcome.is_passing and not find(self.home, firing.schedule).paused
+            return outcome.is_passing and not find(self.home, firing.schedule).schedule.paused
 
         again = self._again(retry_if_result(is_to_go_on), len(firing.codes))
         done = self._finish(firing, again(lambda: self._try(firing, is_begun=is_begun or bool(firing.codes))))
@@ -210,8 +199,6 @@ class Watch:
             cwd=self.stored.folder,
             env=dict(os.environ) | variables(self.home),
             stdin=subprocess.DEVNULL,
-            stdout=self.output,
-            stderr=self.output,
             pass_fds=(self.lock,),
             start_new_session=True,  # Ctrl-C reaches it once, from here
         )
@@ -268,8 +255,7 @@ class Watch:
         for event in events_of(done, summary):
             if event in settings.events and (problem := tell(settings, message(event, done, summary))):
                 done.said += f"; {problem}"
-        looked = {"looked": firing.due} if firing.origin == "clock" else {}
-        self._keep(running=None, past=[done, *self._state.past][:KEPT], **looked)
+        self._keep(running=None, looked=firing.due, past=[done, *self._state.past][:KEPT])
         return done
 
     @property

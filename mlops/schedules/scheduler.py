@@ -37,7 +37,7 @@ def start_due(home: Home, names: Sequence[str], begun: dict[str, subprocess.Pope
     """
     for stored in all_schedules(home):
         name = stored.name
-        if stored.paused or stored.cluster or (names and name not in names):
+        if stored.schedule.paused or stored.cluster or (names and name not in names):
             continue
         if (name in begun and begun[name].poll() is None) or is_running(home, name):
             continue

@@ -35,7 +35,6 @@ class Stored(BaseModel):
     content: dict[str, Any]
     folder: Path
     since: datetime
-    paused: bool = False
     cluster: str = ""
 
     @cached_property
@@ -52,13 +51,12 @@ class Stored(BaseModel):
 class Firing(BaseModel):
     """A due time of a schedule and what came of it.
 
-    `origin` is `clock`, or `person` for `rlft schedule run-now`. `reason` and `said` are sentences: why it ran, and
-    what came of it. `codes` are the exit codes of its tries, and `status` is that of its run's summary.
+    `reason` and `said` are sentences: why it ran, and what came of it. `codes` are the exit codes of its tries, and
+    `status` is that of its run's summary.
     """
 
     schedule: str
     due: datetime
-    origin: Literal["clock", "person"] = "clock"
     state: Literal["running", "finished", "failed", "no_reason", "skipped", "missed"] = "running"
     reason: str = ""
     said: str = ""
@@ -127,13 +125,13 @@ def keep_state(home: Home, name: str, state: State) -> None:
 
 def due_now(stored: Stored, state: State, now: datetime) -> datetime | None:
     """Return the newest due time that nothing has looked at; `None` if there is none."""
-    if stored.paused or stored.cluster:
+    if stored.schedule.paused or stored.cluster:
         return None
     return newest_due(stored.schedule.trigger, max(stored.since, state.looked or stored.since), now)
 
 
 def remove(home: Home, name: str) -> None:
-    """Remove a schedule with all that is noted of it. Its runs and its variables stay."""
+    """Remove a schedule with all that is noted of it. Its runs stay."""
     for file in (file_of(home, name, ".json"), file_of(home, name, ".state"), result_file(home, name)):
         file.unlink(missing_ok=True)
 

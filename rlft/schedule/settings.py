@@ -165,6 +165,7 @@ class ScheduleConfig(Section):
     retries: RetriesConfig = RetriesConfig()
     budget: BudgetConfig = BudgetConfig()
     promotion: PromotionConfig = PromotionConfig()
+    paused: bool = Field(default=False, description="Whether it is not due until it is applied without this.")
     stack: Text | None = Field(default=None, description="The ZenML stack that runs are on. null means `.rlft/`.")
     notify: NotifyConfig = NotifyConfig()
 

@@ -65,10 +65,10 @@ def test_a_schedule_from_its_file_to_its_end(folder):
     assert timedelta() < due - datetime.now(UTC) <= timedelta(days=7, hours=1)
     assert due.weekday() == 0
     assert "schedule weekly is changed" in rlft("apply", write(folder, cron="0 5 * * tue")).output
-    assert read("pause", "weekly")["state"] == "paused"
+    assert read("apply", write(folder, paused=True))["state"] == "paused"
     assert read("list")[0]["next"] is None
     assert "paused" in rlft("list").output
-    assert read("resume", "weekly")["state"] == "active"
+    assert read("apply", write(folder))["state"] == "active"
     assert "CET" in rlft("list").output or "CEST" in rlft("list").output
     assert "schedule weekly is deleted" in rlft("delete", "weekly").output
     assert "no schedules in" in rlft("list").output
@@ -97,7 +97,7 @@ def test_a_webhook_whose_variable_is_not_set_is_told_and_its_address_is_not(fold
     assert b"s3cr3t" not in stored
 
 
-@pytest.mark.parametrize("command", ["pause", "resume", "delete", "run-now", "list", "run"])
+@pytest.mark.parametrize("command", ["delete", "list", "run"])
 def test_a_schedule_that_is_not_there_is_told(folder, command):
     rlft("apply", write(folder))
     more = {"run": ["--once"]}.get(command, [])
@@ -112,13 +112,6 @@ def test_lines_are_printed_for_cron_and_systemd(folder):
     assert told["crontab"].startswith(f"@reboot mkdir -p {folder}/.rlft/schedules && ")
     assert told["crontab"] in rlft("lines").output
     assert f'"RLFT_HOME={folder}/.rlft"' in told["systemd"]
-
-
-def test_a_run_that_goes_on_is_not_begun_by_hand_too(folder):
-    rlft("apply", write(folder))
-    with locked(Home(folder / ".rlft"), "weekly"):
-        done = rlft("run-now", "weekly")
-    assert (done.exit_code, "a run of weekly goes on" in done.output) == (2, True)
 
 
 def test_one_look_finds_nothing_before_the_time(folder):
@@ -140,12 +133,10 @@ def test_a_look_that_finds_no_reason_ends_at_once_and_is_listed(folder):
     from rlft.schedule.reasons import Facts
 
     rlft("apply", write(folder, when={"changed": {"files": ["tiny.yaml"]}}, cron="* * * * *"))
-    (folder / ".rlft/schedules/weekly.env").write_text("SOMETHING='a b#c'\n")
     home = earlier(folder)
     keep_state(home, "weekly", State(facts=Facts(values={"file tiny.yaml": file_hash("tiny.yaml")})))
     done = rlft("run", "weekly", "--once")
     assert (done.exit_code, "no reason to run: file tiny.yaml is as at the last run" in done.output) == (0, True)
-    assert "SOMETHING" not in os.environ
     told = read("list", "weekly")
     assert [each["state"] for each in told["firings"]] == ["no_reason"]
     assert not (folder / ".rlft/runs").exists()
@@ -183,7 +174,7 @@ def test_the_scheduler_ends_on_sigterm_and_leaves_nothing_behind(folder):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["list", "--json"], ["pause", "weekly"], ["run", "weekly", "--once"], ["apply", "weekly.yaml"]],
+    [["list"], ["list", "--json"], ["run", "weekly", "--once"], ["apply", "weekly.yaml"]],
 )
 def test_these_import_none_of_the_large_libraries(folder, arguments):
     rlft("apply", write(folder))

@@ -101,6 +101,11 @@ def test_a_schedule_that_comes_back_to_this_machine_leaves_none_in_the_cluster(c
     assert cluster.done == [("deleted", "old", "rlft-weekly")]
 
 
+def test_a_schedule_that_is_paused_is_none_of_the_cluster(cluster):
+    assert keep_in_cluster(None, stored(paused=True), stored("rlft-weekly"), None) == ""
+    assert cluster.done == [("deleted", "gpu", "rlft-weekly")]
+
+
 def test_what_is_refused_leaves_the_earlier_schedule_as_it_is(cluster):
     with pytest.raises(ConfigError, match="a cluster cannot keep this schedule"):
         keep_in_cluster(None, stored(when="new_tasks"), stored("rlft-weekly"), None)
