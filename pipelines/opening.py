@@ -107,7 +107,7 @@ def _begin(
     if own_store:
         RunStore(home).start(run, name)
     tags = {"zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, **identity_tags(config, labels)}
-    tracker = Tracker.open(
+    tracker = Tracker(
         tracking_uri,
         config.tracking.experiment or config.name,
         root,

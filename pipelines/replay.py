@@ -122,7 +122,7 @@ def open_replay(
         RunStore(home).start(run, summary.name)
     keep_replay(home, summary)  # all that a kill leaves
     tags = {**_tags(summary, run), **identity_tags(config, labels)}
-    tracker = Tracker.open(
+    tracker = Tracker(
         tracking_uri,
         experiment_of(source),
         str(first.id),

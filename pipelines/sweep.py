@@ -56,7 +56,7 @@ class SweptRun:
 def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps: Sequence[str]) -> Tracker:
     """Open the MLflow run of a sweep in the experiment of its runs."""
     own_store = tracking_uri == home.tracking_uri
-    tracker = Tracker.open(
+    tracker = Tracker(
         tracking_uri,
         config.tracking.experiment or config.name,
         name,

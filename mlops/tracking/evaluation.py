@@ -74,7 +74,7 @@ def open_evaluation(
     settings: Mapping[str, Any],
 ) -> Tracker:
     """Open the run of a call; `root` is ZenML's id of it, and `missed` the file for what MLflow does not take."""
-    parent = Tracker.open(
+    parent = Tracker(
         tracking_uri,
         experiment,
         root,
@@ -95,7 +95,7 @@ def log_cell(
     if parent.run_id is None:
         return None
     own = {TYPE_TAG: TYPE, PARENT_TAG: parent.run_id, CELL_TAG: result.cell, MODEL_TAG: result.model}
-    run = Tracker.open(
+    run = Tracker(
         parent.tracking_uri,
         parent.experiment,
         f"{parent.root_run}/{result.cell}/{result.model}",

@@ -132,7 +132,8 @@ class RunWriter:
                 values = [Metric(name, value, entry["time_ms"], 0) for name, value in entry["values"].items()]
                 self._client.log_batch(self._run_id, metrics=values)
             case "curves":
-                self._write_curves(entry["values"], entry["time_ms"])
+                steps = [(n, step, v) for n, curve in entry["values"].items() for step, v in enumerate(curve, 1)]
+                self._write_values([each for each in steps if math.isfinite(each[2])], entry["time_ms"])
             case "tags":
                 self._client.log_batch(self._run_id, tags=[RunTag(k, v) for k, v in entry["values"].items()])
             case "tasks":
@@ -166,10 +167,6 @@ class RunWriter:
         for start in range(0, len(new), PARAMS_AT_ONCE):
             self._client.log_batch(self._run_id, params=new[start : start + PARAMS_AT_ONCE])
 
-    def _write_curves(self, curves: dict[str, list[float]], time_ms: int) -> None:
-        values = [(n, step, v) for n, curve in curves.items() for step, v in enumerate(curve, 1) if math.isfinite(v)]
-        self._write_values(values, time_ms)
-
     def _write_values(self, values: Sequence[tuple[str, int, float]], time_ms: int) -> None:
         """Write those (name, step, value) of which the run has none yet."""
         names = {name for name, _, _ in values}
@@ -201,7 +198,12 @@ _NOTE = (
 
 
 class Tracker:
-    """The MLflow run of a pipeline run. Made by `Tracker.open`; no method raises because MLflow fails."""
+    """The MLflow run of a pipeline run; no method raises because MLflow fails.
+
+    It is the run tagged with `root_run` (ZenML's id of the first attempt) in `experiment`; both are made if need be.
+    `artifact_location` is given to a new experiment, `tags` to a new run. What cannot be written is left in
+    `missed_path` (JSON); entries that an earlier attempt of the same root run left there are tried again.
+    """
 
     def __init__(
         self,
@@ -219,42 +221,12 @@ class Tracker:
         self.run_id: str | None = None
         self.experiment_id: str | None = None
         self._writer: RunWriter | None = None
-        self._backlog: list[Entry] = []  # what is to be written, in order
+        self._backlog = read_missed(self.missed_path, root_run)  # what is to be written, in order
         self._warned: set[str] = set()  # kinds of entries whose failure was told
         self._patience = Patience()
-        self._is_kept = False  # whether there may be a file of what is missing
+        self._is_kept = True  # whether there may be a file of what is missing
         self._is_lost = False  # whether that file lacks some of it
-
-    @classmethod
-    def open(
-        cls,
-        tracking_uri: str,
-        experiment: str,
-        root_run: str,
-        run_name: str,
-        artifact_location: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        *,
-        missed_path: Path,
-    ) -> Tracker:
-        """Find the run tagged with `root_run` (ZenML's id of the first attempt) in `experiment`, or make both.
-
-        `artifact_location` is given to a new experiment, `tags` to a new run. What cannot be written is left in
-        `missed_path` (JSON); entries that an earlier attempt of the same root run left there are tried again.
-        """
-        tracker = cls(
-            tracking_uri,
-            experiment,
-            root_run,
-            run_name,
-            missed_path=missed_path,
-            artifact_location=artifact_location,
-            tags=tags,
-        )
-        tracker._backlog = read_missed(tracker.missed_path, root_run)
-        tracker._is_kept = True
-        tracker.flush()
-        return tracker
+        self.flush()
 
     @property
     def is_away(self) -> bool:

@@ -43,7 +43,7 @@ def begin(tmp_path_factory):
     def run(tasks: TaskSet):
         root = f"root{len(list(folder.glob('run*')))}"
         (folder / f"run-{root}").touch()
-        tracker = Tracker.open(
+        tracker = Tracker(
             store,
             "moving",
             root,
@@ -87,14 +87,14 @@ def test_tasks_that_moved_are_named_once_and_whether_the_gate_is_new(begin, capl
 
 
 def test_a_store_that_does_not_answer_is_no_reason_to_stop(tmp_path):
-    tracker = Tracker.open("http://127.0.0.1:9", "moving", "root", "run", missed_path=tmp_path / "missed.json")
+    tracker = Tracker("http://127.0.0.1:9", "moving", "root", "run", missed_path=tmp_path / "missed.json")
     assert say_what_moved(dealt({0}), CONFIG, tracker) is None
 
 
 def tracker_at(tmp_path, folder="home"):
     (tmp_path / folder).mkdir()
     store = new_store(tmp_path / folder)
-    return Tracker.open(store, "moving", "root", "run", missed_path=tmp_path / folder / "missed.json")
+    return Tracker(store, "moving", "root", "run", missed_path=tmp_path / folder / "missed.json")
 
 
 def test_a_gate_whose_looks_are_spent_says_so_before_the_run_is_paid_for(tmp_path, caplog):

@@ -30,7 +30,7 @@ LONG = "Think step by step, and write the answer between tags: "
 def test_the_run_of_a_sweep_says_who_began_it_by_which_command(monkeypatch, tmp_path):
     given = {}
     monkeypatch.setattr(sys, "argv", ["/usr/bin/rlft", "run", "configs/tiny.yaml", "--sweep", "seed=0,1"])
-    monkeypatch.setattr(Tracker, "open", lambda *_, **options: given.update(options))
+    monkeypatch.setattr(Tracker, "__init__", lambda self, *_, **options: given.update(options))
     open_sweep(Home(tmp_path), load_config(TINY), "sqlite:///x.db", "tries", ["seed=0,1"])
     assert given["tags"]["mlflow.source.name"] == "rlft run tiny.yaml --sweep seed=0,1"
     assert given["tags"]["mlflow.user"] == getpass.getuser()

@@ -35,7 +35,7 @@ def test_the_run_of_a_sweep_gets_the_mean_curve_of_each_setting(tmp_path):
         swept = run({"training.learning_rate": rate, "seed": seed}, reached)
         swept.summary.mlflow_run_id = own
         runs.append(swept)
-    tracker = Tracker.open(address, "e", "sweep", "sweep", missed_path=tmp_path / "missed")
+    tracker = Tracker(address, "e", "sweep", "sweep", missed_path=tmp_path / "missed")
     log_mean_curves(tracker, runs)
     metrics = client.get_run(tracker.run_id).data.metrics
     assert metrics[f"{NAME}/learning_rate 1"] == 0.5

@@ -6,6 +6,7 @@ from mlflow import MlflowClient
 from mlops.registry.client import NamedVersion, RegistryClient, find_version, split_version
 from mlops.registry.names import AGAIN_TAG, HASH_TAG, MODEL_TAG, PASSED_TAG, PROMOTE_TAG, REASONS_TAG, SCORE_TAG
 from rlft.errors import RlftError
+from tests.mlflow_stores import new_store
 
 SCORE = f"{SCORE_TAG}accuracy"
 
@@ -13,7 +14,8 @@ SCORE = f"{SCORE_TAG}accuracy"
 @pytest.fixture
 def both(tmp_path) -> tuple[RegistryClient, MlflowClient]:
     """Our client and MLflow's own, over a registry with a version that an earlier rlft wrote and one of now."""
-    ours, theirs = (kind(f"sqlite:///{tmp_path}/mlflow.db") for kind in (RegistryClient, MlflowClient))
+    address = new_store(tmp_path)
+    ours, theirs = RegistryClient(address), MlflowClient(address)
     ours.create_registered_model("m")
     theirs.create_model_version("m", source="x", tags={HASH_TAG: "old", PROMOTE_TAG: "true", SCORE: "0.5"})
     ours.create_model_version("m", source="x", tags={HASH_TAG: "new", PROMOTE_TAG: "true", SCORE: "0.75"})
@@ -76,7 +78,7 @@ def test_notes_of_a_model_are_hidden(both):
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory):
     """A registry with versions 1 and 2 of `demo`, of which rlft has made the first alone."""
-    uri = f"sqlite:///{tmp_path_factory.mktemp('registry')}/mlflow.db"
+    uri = new_store(tmp_path_factory.mktemp("registry"))
     client = MlflowClient(uri, uri)
     client.create_registered_model("demo")
     client.create_model_version("demo", "somewhere", tags={HASH_TAG: "abc", MODEL_TAG: "m-1"})

@@ -27,13 +27,14 @@ from rlft.gates.looks import Look
 from rlft.power import Apart
 from rlft.statistics import Range
 from rlft.types import TaskSet
+from tests.mlflow_stores import new_store
 from tests.rlft.gates.test_identity import tasks
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory) -> MlflowClient:
     """A client of one MLflow, which is made once."""
-    return RegistryClient(f"sqlite:///{tmp_path_factory.mktemp('gates')}/mlflow.db")
+    return RegistryClient(new_store(tmp_path_factory.mktemp("gates")))
 
 
 def look(client, name, policy, numbers, looks=20):

@@ -16,6 +16,7 @@ from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import read_history, roll_back, set_aliases
 from mlops.registry.names import Change, Person, find_moves, read_changes, waits
 from rlft.errors import RefusedError, StorageError
+from tests.mlflow_stores import new_store
 from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.registry.written import CountedClient, Killed, add_version
 
@@ -25,7 +26,7 @@ ANN = Person(name="ann")
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     """One MLflow, which is made once."""
-    return f"sqlite:///{tmp_path_factory.mktemp('history')}/mlflow.db"
+    return new_store(tmp_path_factory.mktemp("history"))
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ def test_an_answer_whose_rest_does_not_come_is_none():
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_what_is_tracked_is_kept_on_disk_and_training_goes_on(tmp_path, body):
     with saying(body) as address:
-        tracker = Tracker.open(address, "experiment", "root", "run", missed_path=tmp_path / "missed.json")
+        tracker = Tracker(address, "experiment", "root", "run", missed_path=tmp_path / "missed.json")
         tracker.log_metrics({"reward": 1.0}, 1)
         assert tracker.run_id is None
     assert "reward" in (tmp_path / "missed.json").read_text()

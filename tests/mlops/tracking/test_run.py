@@ -37,7 +37,7 @@ def store(tmp_path_factory):
 def open_run(store, tmp_path, request):
     def open_again(**kwargs):
         given = {"missed_path": tmp_path / "missed.json", "artifact_location": store[1]} | kwargs
-        return Tracker.open(store[0], "experiment", request.node.name, "a run", **given)
+        return Tracker(store[0], "experiment", request.node.name, "a run", **given)
 
     return open_again
 
@@ -92,7 +92,7 @@ def test_a_curve_that_grows_is_whole_and_has_each_step_once(open_run):
 def test_a_curve_waits_once_for_a_tracker_that_is_away(tmp_path, store, monkeypatch):
     monkeypatch.setattr(tracking, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(tracking, "check_reachable", lambda uri: (_ for _ in ()).throw(OSError("away")))
-    tracker = Tracker.open(store[0], "experiment", "away", "a run", missed_path=tmp_path / "missed.json")
+    tracker = Tracker(store[0], "experiment", "away", "a run", missed_path=tmp_path / "missed.json")
     for steps in range(1, 4):
         tracker.log_curves({"sft/loss": [float(step) for step in range(steps)]})
     tracker.finish()
@@ -101,12 +101,12 @@ def test_a_curve_waits_once_for_a_tracker_that_is_away(tmp_path, store, monkeypa
     ]
     assert [entry["values"] for entry in waiting] == [{"sft/loss": [0.0, 1.0, 2.0]}]
     monkeypatch.undo()
-    again = Tracker.open(store[0], "experiment", "away", "a run", missed_path=tmp_path / "missed.json")
+    again = Tracker(store[0], "experiment", "away", "a run", missed_path=tmp_path / "missed.json")
     assert curve(again, "sft/loss") == [(1, 0.0), (2, 1.0), (3, 2.0)]
 
 
 def test_another_root_run_is_another_run(open_run, store, tmp_path):
-    other = Tracker.open(store[0], "experiment", "someone else", "b", missed_path=tmp_path / "m")
+    other = Tracker(store[0], "experiment", "someone else", "b", missed_path=tmp_path / "m")
     assert open_run().run_id != other.run_id
     assert other.experiment_id == open_run().experiment_id
 
@@ -173,7 +173,7 @@ def test_a_server_that_is_down_stops_nothing_and_loses_nothing(tmp_path, caplog,
     environment = dict(os.environ)
     started = time.monotonic()
     with caplog.at_level(logging.INFO):
-        tracker = Tracker.open(DOWN, "experiment", "root", "run", missed_path=missed)
+        tracker = Tracker(DOWN, "experiment", "root", "run", missed_path=missed)
         tracker.log_params({"a": 1})
         for step in range(50):
             tracker.log_metrics({"reward": float(step)}, step)
@@ -194,7 +194,7 @@ def test_a_server_that_is_down_stops_nothing_and_loses_nothing(tmp_path, caplog,
     assert content["entries"][3]["values"] == {"reward": 2.0}
 
     # The next attempt of the same root run, with the server back, writes what was missed and removes the file.
-    later = Tracker.open(store[0], "experiment", "root", "run", missed_path=missed)
+    later = Tracker(store[0], "experiment", "root", "run", missed_path=missed)
     later.finish()
     assert curve(later, "reward") == [(step, float(step)) for step in range(50)]
     assert stored(later).info.status == "FINISHED"
@@ -214,7 +214,7 @@ def test_a_store_that_hangs_is_probed_after_ever_longer_pauses_and_what_it_misse
     monkeypatch.setattr(tracking, "check_reachable", hangs)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     missed = tmp_path / "missed.json"
-    tracker = Tracker.open(DOWN, "experiment", "root", "run", missed_path=missed)
+    tracker = Tracker(DOWN, "experiment", "root", "run", missed_path=missed)
     assert tracker.is_away
     for step in range(3600):  # a round a second, for an hour
         clock[0] += 1
@@ -229,7 +229,7 @@ def test_a_store_that_hangs_is_probed_after_ever_longer_pauses_and_what_it_misse
 
 @pytest.mark.parametrize(("room", "said"), [(True, "; they are in "), (False, "; they are lost")])
 def test_what_the_tracker_misses_is_said_to_be_where_it_is(room, said, tmp_path, monkeypatch, caplog):
-    tracker = Tracker.open(DOWN, "experiment", "root", "run", missed_path=tmp_path / "missed.json")
+    tracker = Tracker(DOWN, "experiment", "root", "run", missed_path=tmp_path / "missed.json")
     if not room:
         full = OSError(errno.ENOSPC, "No space left on device")
         monkeypatch.setattr(tracking, "write_missed", lambda *given: (_ for _ in ()).throw(full))
@@ -321,7 +321,7 @@ def test_a_database_that_cannot_be_written_fails_at_once(tmp_path, monkeypatch):
     for uri in (f"sqlite:///{tmp_path}/file/mlflow.db", "postgresql+psycopg2://u:p@127.0.0.1:9/mlflow"):
         with pytest.raises(ConnectionError):
             tracking.check_reachable(uri)
-        tracker = Tracker.open(uri, "e", "r", "n", missed_path=tmp_path / "m.json")
+        tracker = Tracker(uri, "e", "r", "n", missed_path=tmp_path / "m.json")
         assert tracker.run_id is None
     assert not asked
     assert time.monotonic() - started < 5
