@@ -170,7 +170,7 @@ def test_versions_that_were_not_promoted_are_told_with_the_rules_that_failed(add
     ]
 
 
-ANN = Person(name="ann", verified=True)
+VERIFIED = Person(name="ann", verified=True)
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def registry(tmp_path):
 
 
 def back(registry, to=None):
-    return roll_back(registry.client, registry.name, to, "it is rude", ANN).to
+    return roll_back(registry.client, registry.name, to, "it is rude", VERIFIED).to
 
 
 def test_one_rollback_after_another_goes_ever_further_back_and_can_be_undone(registry):
