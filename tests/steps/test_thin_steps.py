@@ -37,6 +37,9 @@ class FakePolicies:
     def __init__(self, policy):
         self.live, self.kept = policy, []
 
+    def note_training(self):
+        """Nothing is sampled beside it."""
+
     def borrow(self, folder, device):
         return self.live
 
