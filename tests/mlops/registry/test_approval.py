@@ -272,7 +272,6 @@ def test_the_best_of_those_that_failed_the_same_gate_by_the_same_metric(tmp_path
         add_version(client, "m", promote=False, **of_gate("a", score))
     add_version(client, "m", promote=False, **of_gate("b", 0.99))  # at another gate
     add_version(client, "m", promote=False, **of_gate("a", 0.99, "reward"))
-    add_version(client, "m", promote=False, **{DECIDED_TAG: "rlft.look.a.x", "rlft.score.accuracy": "much"})
     add_version(client, "m", **of_gate("a", 0.999))  # promoted
     add_version(client, "m", promote=False)
     number = add_version(client, "m", **of_gate("a", 0.843))
