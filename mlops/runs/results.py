@@ -31,17 +31,18 @@ from mlops.runs.listing import find_local
 from mlops.runs.store import LocalRun, stored_config, stored_settings
 from mlops.summary.summary import Difference
 from rlft.config import Config
-from rlft.diagnosis import History
 from rlft.errors import DamagedError, RlftError
-from rlft.evaluation import compared_by
 from rlft.outcome import as_text
 from rlft.types import EvaluationReport, Reward, Rewards, Rollout, Rollouts, Task, TaskSet, TrainReport
 
 if TYPE_CHECKING:
     from mlops.runs.shared import SharedRun
+    from rlft.diagnosis import History
 
 
 Run: TypeAlias = "LocalRun | SharedRun"
+# `rlft.diagnosis` and `rlft.evaluation` load scipy, for which a command that lists attempts must not wait. So they are
+# imported where they are needed.
 
 _ARRAYS = ("token_ids", "loss_mask", "logprobs")
 
@@ -205,6 +206,8 @@ def make_history(
     config: Config, rounds: Sequence[TrainReport], validations: Mapping[int, EvaluationReport], train_tasks: int
 ) -> History:
     """Return the curves of a run with the settings of its config that a diagnosis names."""
+    from rlft.diagnosis import History
+
     training = config.training
     return History(
         rounds=rounds,
@@ -229,6 +232,8 @@ def stored_change(run: Run) -> Difference | None:
 
 def stored_history(run: Run) -> History:
     """Return the history of a past run. Raises RlftError for a run that has trained no round."""
+    from rlft.evaluation import compared_by
+
     refuse_others(run, "diagnose the run whose attempts it has used; `rlft ui` shows its own curves")
     rounds, validations = stored_curves(run)
     if not rounds:
@@ -278,6 +283,8 @@ def settings_of_run(run: Run) -> dict[str, Any]:
 
     Raises FormatVersionError.
     """
+    from rlft.evaluation import compared_by
+
     settings = stored_settings(run.config, run.name)
     evaluation, baseline = settings.get("evaluation") or {}, run.output(EVALUATION, "baseline")
     if baseline is not None and evaluation.get("metric") == "auto":

@@ -267,4 +267,4 @@ def test_a_schedule_on_a_stack_that_keeps_none_is_kept_here(user):
     (user.folder / "here.yaml").write_text(f"name: here\nconfig: {TINY}\ncron: 0 4 * * mon\nstack: rlft-local\n")
     assert user.rlft("schedule", "apply", "here.yaml").code == 0
     [found] = json.loads(user.module("cli", "schedule", "list", "--json").stdout)
-    assert (found["name"], found["stack"], found["cluster"]) == ("here", "rlft-local", None)
+    assert (found["name"], found["stack"], found["cluster"]) == ("here", "rlft-local", "")
