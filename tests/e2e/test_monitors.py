@@ -12,11 +12,12 @@ from tests.shipped import overrides
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow, pytest.mark.long]
 WATCHED_AGAIN = """
-from mlops.runs.results import stored_history
+from mlops.home.folder import find_home
+from mlops.runs.results import open_run, stored_history
 from rlft.config import MonitorsConfig
 from rlft.monitors import watch
 
-found = watch(stored_history("loop"), MonitorsConfig(honest="right").actions(), rounds=16, validations=8)
+found = watch(stored_history(open_run(find_home(), "loop", None)), MonitorsConfig(honest="right").actions(), rounds=16, validations=8)
 print(json.dumps([[each.monitor, each.action, each.rounds, each.what] for each in found]))
 """
 LOGGED = """
