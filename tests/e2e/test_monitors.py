@@ -17,7 +17,8 @@ from mlops.runs.results import open_run, stored_history
 from rlft.config import MonitorsConfig
 from rlft.monitors import watch
 
-found = watch(stored_history(open_run(find_home(), "loop", None)), MonitorsConfig(honest="right").actions(), rounds=16, validations=8)
+history = stored_history(open_run(find_home(), "loop", None))
+found = watch(history, MonitorsConfig(honest="right").actions(), rounds=16, validations=8)
 print(json.dumps([[each.monitor, each.action, each.rounds, each.what] for each in found]))
 """
 LOGGED = """
