@@ -113,6 +113,8 @@ def test_what_a_round_costs_is_what_its_sampling_and_training_have_cost():
     rows = tuple(make_rollout(task, sample, completion=(5, 1)) for task in ("a", "b") for sample in range(3))
     rollouts = Rollouts(rows, metrics=sampling_costs(shape, rows, shares_prompts=True))
     cost = RoundCost.measured(policy, rollouts, 2, 3, 7.0)
+    length = rows[0].prompt_length  # of the prompt of both tasks, which is all that they have in common
+    assert cost.beginning == shape.forward(length, 0, length**2) > 0
     assert cost.of(2, 3, "full") == rollouts.metrics[ROLLOUT_FLOPS] + 7
     two = [rollout for rollout in rows if rollout.sample < 2]  # all completions are of the same length
     assert cost.of(2, 2, "best") == pytest.approx(sampling_costs(shape, two, shares_prompts=True)[ROLLOUT_FLOPS] + 7)

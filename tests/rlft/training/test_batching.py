@@ -169,10 +169,10 @@ def test_a_group_that_is_cut_encodes_its_prompt_once_in_every_part():
 
 
 def test_what_begins_alike_stays_together():
-    # Two groups, each a prompt of 20 and two completions of 3: 26. A part of 32 has room for one rollout of the second
+    # Two groups, each a prompt of 20 and two completions of 3: 26. A part of 34 has room for one rollout of the second
     # group beside the first, and ends between the groups, though both begin with the same 16 tokens.
     groups = [[(rollout_of([7] * 16 + [t] * 4, [8 + i, 5, 6, 1], sample=i), 0.0) for i in (0, 1)] for t in (3, 4)]
-    parts = split_tree([groups[1][0], groups[0][0], groups[1][1], groups[0][1]], 32)
+    parts = split_tree([groups[1][0], groups[0][0], groups[1][1], groups[0][1]], 34)
     assert [[rollout.token_ids[16] for rollout, _ in part] for part in parts] == [[3, 3], [4, 4]]
     assert [packed_size(part) for part in parts] == [26, 26]
     assert packed_size(flat(groups)) == 36  # 16 + 2 * (4 + 2 * 3)
