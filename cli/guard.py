@@ -22,7 +22,7 @@ from cli.shortages import shortage_error
 from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import own_note, with_command
 from mlops.home.variables import quieten
-from mlops.runtime.signals import ignore, signalled, when_late
+from mlops.runs.signals import ignore, signalled, when_late
 from mlops.summary.file import end_summary, failed, held_target, summary_since, write_summary
 from rlft.errors import RlftError, StorageError
 from rlft.files import OWN_PACKAGES

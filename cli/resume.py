@@ -132,7 +132,7 @@ def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> s
 
 def _code_now(config: Config, stack: str | None) -> dict[str, str]:
     """Return the fingerprints of a run's code; none where that runs elsewhere and does not load here."""
-    from mlops.runtime.environment import code_of_run
+    from mlops.runs.environment import code_of_run
 
     try:
         return code_of_run(config)

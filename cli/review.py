@@ -67,7 +67,7 @@ def ask(
             raise RlftError(f"{reviewed.name} has trained no round", where="RUN", fix="review a run that has")
         number = reviewed.rounds - 1 if round is None else round
         from mlops.runs.results import load_round
-        from mlops.serving.review import ask_people
+        from mlops.runs.review import ask_people
         from rlft.review.choosing import choose
 
         scored = load_round(reviewed.run, str(number))
@@ -107,7 +107,7 @@ def collect(
     with guarded(verbose, None):
         reviewed = _open_run(run, stack)
         from mlops.runs.results import load_round
-        from mlops.serving.review import collect as collected
+        from mlops.runs.review import collect as collected
         from rlft.review.cases import cases
         from rlft.review.golds import golds
         from rlft.review.opinions import by_environment

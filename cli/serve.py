@@ -22,7 +22,7 @@ from rlft.privacy import PERSONAL, Personal
 from rlft.terminal import console, styled
 
 if TYPE_CHECKING:
-    from mlops.serving.engines import Backend, Engine
+    from mlops.registry.engines import Backend, Engine
 
 
 _OPEN = "Whoever reaches this machine there can ask the model: nobody is asked who they are."
@@ -86,8 +86,8 @@ def serve(
             found = find_version(address, name, alias, number)
         if follow and alias is None:
             raise RlftError("a number always names the same version", where="--follow", fix=f"serve {name}@champion")
-        from mlops.serving.engines import MlflowServer, Vllm
-        from mlops.serving.server import Settings, serve
+        from mlops.registry.engines import MlflowServer, Vllm
+        from mlops.registry.server import Settings, serve
 
         adapters = 2 if follow and not merge else 1
         chosen: Engine = (

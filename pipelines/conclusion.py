@@ -10,7 +10,7 @@ from typing import Any
 from mlops.registry.client import NamedVersion, current_champion
 from mlops.registry.decisions import decided_with, score_tag
 from mlops.runs.resuming import has_step
-from mlops.runtime.runtime import current_run
+from mlops.runs.runtime import current_run
 from mlops.summary.arms import (
     contamination_sections,
     promotion_section,

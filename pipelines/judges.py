@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mlops.runtime.runtime import pipeline_environment, start_judge
+from mlops.runs.runtime import pipeline_environment, start_judge
 from pipelines.showing import Show
 from rlft.config import Config, EnvironmentConfig, RewardConfig, SuiteConfig
 from rlft.contract.base import BaseEnv

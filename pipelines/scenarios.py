@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from mlops.ids import REWARDS, ROLLOUTS, step_id
-from mlops.runtime.runtime import pipeline_environment
+from mlops.runs.runtime import pipeline_environment
 from mlops.tracking.scorers import scorers_digest
 from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlops.ids import DRAW, PASS_RATES, REWARDS, ROLLOUTS, TRAIN_REPORT, UNUSED, round_name, step_id
-from mlops.runtime.runtime import pipeline_environment, shared_runtime
+from mlops.runs.runtime import pipeline_environment, shared_runtime
 from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
 from rlft.config.specified import unscored

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mlops.runs.results import make_history
-from mlops.runtime.runtime import pipeline_environment
+from mlops.runs.runtime import pipeline_environment
 from mlops.tracking.run import Tracker
 from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Scored, Stages

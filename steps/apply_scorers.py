@@ -5,8 +5,8 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime import cache_policies
-from mlops.runtime.runtime import current_runtime
+from mlops.runs import cache_policies
+from mlops.runs.runtime import current_runtime
 from mlops.tracking.scorers import load_scorers, score_attempts
 from rlft.suites.scorers import ScorerScores
 from rlft.types import Rollouts, TaskSet

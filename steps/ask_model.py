@@ -5,7 +5,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime.runtime import current_runtime
+from mlops.runs.runtime import current_runtime
 from rlft.config import EnvironmentConfig, ModelControl
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.harness.first_answer import get_to_know

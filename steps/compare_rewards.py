@@ -5,7 +5,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime import cache_policies
+from mlops.runs import cache_policies
 from rlft.rewards.rescored import RescoreReport
 from rlft.rewards.rescored import compare_rewards as compare
 from rlft.types import Rewards

@@ -5,7 +5,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime import cache_policies
+from mlops.runs import cache_policies
 from rlft.config import EvaluationConfig, PromotionConfig
 from rlft.controls.constant import ConstantAnswer
 from rlft.gates.looks import Look

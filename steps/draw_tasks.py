@@ -5,8 +5,8 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime import cache_policies
-from mlops.runtime.runtime import tag_round
+from mlops.runs import cache_policies
+from mlops.runs.runtime import tag_round
 from rlft.config import TrainingConfig
 from rlft.curriculum.draw import Draw, draw_round
 from rlft.curriculum.rates import KeptRates, PassRates

@@ -5,8 +5,8 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime import cache_policies
-from mlops.runtime.runtime import current_runtime
+from mlops.runs import cache_policies
+from mlops.runs.runtime import current_runtime
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.controls.constant import ConstantAnswer, best_constant
 from rlft.types import Split, TaskSet

@@ -5,7 +5,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime import cache_policies
+from mlops.runs import cache_policies
 from rlft.evaluation import evaluate_rollouts
 from rlft.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS
 from rlft.types import Evaluation, Rewards, Rollouts, TaskSet, add_judging

@@ -5,7 +5,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime import cache_policies
+from mlops.runs import cache_policies
 from rlft.flops import ROLLOUT_FLOPS
 from rlft.suites.measures import CellMeasures, evaluate_cell
 from rlft.types import Evaluation, Rewards, Rollouts, TaskSet

@@ -6,7 +6,7 @@ from zenml import step
 
 from materializers.policy import PolicyMaterializer
 from mlops.registry.client import download_version
-from mlops.runtime.runtime import current_runtime
+from mlops.runs.runtime import current_runtime
 from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
 from rlft.policy import PolicyFolder
 

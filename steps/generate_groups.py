@@ -6,8 +6,8 @@ from typing import Annotated
 from zenml import step
 
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer
-from mlops.runtime import cache_policies
-from mlops.runtime.runtime import current_runtime, tag_round
+from mlops.runs import cache_policies
+from mlops.runs.runtime import current_runtime, tag_round
 from rlft.config import EnvironmentConfig, RewardConfig
 from rlft.curriculum.draw import Draw
 from rlft.curriculum.groups import Groups, sample_groups

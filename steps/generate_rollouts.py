@@ -5,8 +5,8 @@ from typing import Annotated
 from zenml import step
 
 from materializers.tables import RolloutsMaterializer
-from mlops.runtime import cache_policies
-from mlops.runtime.runtime import current_runtime, tag_round
+from mlops.runs import cache_policies
+from mlops.runs.runtime import current_runtime, tag_round
 from rlft.config import EnvironmentConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.policy import PolicyFolder

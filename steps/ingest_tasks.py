@@ -5,8 +5,8 @@ from typing import Annotated
 from zenml import step
 
 from materializers.tables import TaskSetMaterializer
-from mlops.runtime.runtime import current_runtime
-from mlops.serving.use import fetch_use
+from mlops.runs.runtime import current_runtime
+from mlops.runs.use import fetch_use
 from rlft.config import TasksConfig, WarmStartConfig
 from rlft.sft.overlap import shown_texts
 from rlft.tasks import ingest_tasks as ingest

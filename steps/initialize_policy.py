@@ -6,7 +6,7 @@ from zenml import step
 
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
-from mlops.runtime.runtime import current_runtime
+from mlops.runs.runtime import current_runtime
 from rlft.config import EngineSettings, EnvironmentConfig, HarnessConfig, PolicyConfig
 from rlft.contract.base import prompt_messages
 from rlft.harness.preparing import prepare_policy

@@ -5,7 +5,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.policy import PolicyMaterializer
-from mlops.runtime.runtime import current_runtime
+from mlops.runs.runtime import current_runtime
 from rlft.config import EnvironmentConfig, HarnessConfig, PolicyConfig
 from rlft.harness.preparing import open_prepared
 from rlft.policy import PolicyFolder, save_policy

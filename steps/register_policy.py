@@ -9,7 +9,7 @@ from mlops.home.folder import find_home
 from mlops.home.processes import aliases_lock
 from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
-from mlops.runtime.runtime import current_runtime
+from mlops.runs.runtime import current_runtime
 from mlops.summary.version_facts import Registration, verdict_blocks, version_facts
 from mlops.tracking.address import HOME, PATIENT_HTTP, answering, tracking_address
 from rlft.card import version_files

@@ -5,8 +5,8 @@ from typing import Annotated
 from zenml import step
 
 from materializers.tables import RewardsMaterializer
-from mlops.runtime import cache_policies
-from mlops.runtime.runtime import current_runtime, tag_round
+from mlops.runs import cache_policies
+from mlops.runs.runtime import current_runtime, tag_round
 from rlft.config import EnvironmentConfig, RewardConfig
 from rlft.rewards.by_settings import score_by as score_rollouts
 from rlft.types import Rewards, Rollouts, TaskSet

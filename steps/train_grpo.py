@@ -8,8 +8,8 @@ from zenml import step
 
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
-from mlops.runtime import cache_policies
-from mlops.runtime.runtime import Runtime, current_runtime, tag_round
+from mlops.runs import cache_policies
+from mlops.runs.runtime import Runtime, current_runtime, tag_round
 from rlft.config import DistributedConfig, TrainingConfig
 from rlft.curriculum.draw import Draw
 from rlft.curriculum.groups import reasons

@@ -6,8 +6,8 @@ from zenml import step
 
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
-from mlops.runtime import cache_policies
-from mlops.runtime.runtime import current_runtime
+from mlops.runs import cache_policies
+from mlops.runs.runtime import current_runtime
 from rlft.config import EnvironmentConfig, WarmStartConfig
 from rlft.policy import PolicyFolder, save_policy
 from rlft.sft.overlap import check_overlap

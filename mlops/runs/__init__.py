@@ -14,4 +14,19 @@
 - `removing`: what goes with a run and why something stays; removing it
 - `labels`: its own name, note and tags; the name of one that was given none
 - `commits`, `identity`: the commits of its code; what ran
+
+What its steps need beside their artifacts:
+
+- `runtime`: the policies, engine and environment of a process, which the steps of a run share, and the trainers and
+  engines that Ray starts; how artifacts are marked with their round
+- `environment`: loads the environment of a config
+- `cache_policies`: which code a step's cached result depends on
+- `signals`: what Ctrl-C, SIGTERM and a closed terminal do; signals that a process hands on to the run it has started
+- `hangs`: says where code hangs in which no signal is handled, and ends its process
+- `pods`: that state stays in memory in a pod, too, and what the pod does that takes the place of one which was ended
+
+What people give back:
+
+- `use`: what people asked a served version, read back as tasks of a run
+- `review`: people asked about attempts of a run, and what they said
 """

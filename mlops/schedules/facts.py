@@ -61,7 +61,7 @@ def _train_tasks(home: Home, stored: Stored, config: Config) -> frozenset[str]:
 
     use = None
     if config.tasks.use is not None and (address := _address(home, stored)):
-        from mlops.serving.use import fetch_use
+        from mlops.runs.use import fetch_use
         from rlft.sft.overlap import shown_texts
 
         where = HOME if stored.schedule.stack is None else address

@@ -28,7 +28,7 @@ from tenacity import (
 )
 
 from mlops.home.folder import PROJECT, Home
-from mlops.runtime.signals import signalled
+from mlops.runs.signals import signalled
 from mlops.schedules.notify import events_of, message, tell
 from mlops.schedules.store import Firing, State, Stored, due_now, find, keep_state, locked, result_file, state_of
 from mlops.summary.summary import Summary

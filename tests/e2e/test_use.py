@@ -23,7 +23,7 @@ from mlflow.tracing.client import TracingClient
 
 from tests.e2e.conftest import ROOT, Home, free_port
 from tests.e2e.test_promotion import CONFIG, FIXTURES, aliases
-from tests.mlops.serving.test_serving_real import Served
+from tests.mlops.registry.test_serving_real import Served
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow, pytest.mark.long]
 OLD, NEW = "abcdef", "ghij"  # the last letters that training knows, and those that people ask for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mlops.runtime.runtime import Runtime
+from mlops.runs.runtime import Runtime
 from rlft.config import WarmStartConfig
 from rlft.policy import save_policy
 from rlft.types import TaskSet

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mlops.runtime.runtime import Runtime
+from mlops.runs.runtime import Runtime
 from rlft.config import TrainingConfig
 from rlft.policy import PolicyFolder
 from rlft.training.job import Round

@@ -12,11 +12,11 @@ import yaml
 from mlflow import MlflowClient
 
 from mlops.schedules.facts import ABSENT, look, score_in
-from mlops.serving.conversations import Conversations
+from mlops.registry.conversations import Conversations
 from rlft.errors import ConfigError, RlftError, TaskError
 from rlft.schedule.reasons import Score
 from tests.mlops.registry.small_policy import SmallRegistry
-from tests.mlops.serving.test_use_traces import exchange
+from tests.mlops.registry.test_use_traces import exchange
 
 CONFIG = {
     "name": "capitals",

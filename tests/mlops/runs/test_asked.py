@@ -1,8 +1,8 @@
 import pytest
 
-from mlops.serving.engines import PARSERS, tool_parser
-from mlops.serving.proxy import context_of, with_context
-from tests.mlops.serving.registered import TOOL
+from mlops.registry.engines import PARSERS, tool_parser
+from mlops.registry.proxy import context_of, with_context
+from tests.mlops.registry.registered import TOOL
 
 SHOWN = {"system_prompt": "Be kind.", "tools": [TOOL], "tool_format": "hermes"}
 USER = {"role": "user", "content": "Hi"}

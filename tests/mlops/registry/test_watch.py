@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from mlops.registry.client import NamedVersion
-from mlops.serving.proxy import Serving
-from mlops.serving.server import Watch
+from mlops.registry.proxy import Serving
+from mlops.registry.server import Watch
 from rlft.errors import EngineError
-from tests.mlops.serving.small_app import backend, proxied
+from tests.mlops.registry.small_app import backend, proxied
 from tests.rlft.engines.chat_servers import ASKED, ChatServer
 
 BODY = {"model": "small", "messages": [{"role": "user", "content": "Hi"}]}
@@ -39,7 +39,7 @@ def engine():
 def log(caplog):
     """What was logged, each entry as a line."""
     caplog.set_level(logging.INFO, "mlops")
-    return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("mlops.serving")]
+    return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("mlops.registry")]
 
 
 def test_another_champion_is_told_once_and_a_rollback_takes_it_back(engine, log):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from mlops.serving.conversations import Conversations, Exchange, experiment_id
-from mlops.serving.version import ServedVersion
+from mlops.registry.conversations import Conversations, Exchange, experiment_id
+from mlops.registry.served_version import ServedVersion
 from rlft.errors import TrackerError
 from rlft.privacy import LONGEST
 from tests.e2e.conftest import free_port
@@ -118,7 +118,7 @@ def test_what_cannot_be_logged_is_lost_alone_and_told_once(uri, caplog):
     logged._queue.put(None)
     logged._thread.join(120)
     assert (logged.written, logged.lost) == (2, 3)
-    told = [record.getMessage() for record in caplog.records if record.name == "mlops.serving.conversations"]
+    told = [record.getMessage() for record in caplog.records if record.name == "mlops.registry.conversations"]
     assert len(told) == 1
     assert told[0].startswith("a conversation is not logged, and others are: ")
 
@@ -180,12 +180,12 @@ def test_a_tracker_that_is_away_is_told_once_and_asked_seldom(caplog):
     logged._queue.put(None)
     logged._thread.join(60)
     assert (logged.written, logged.lost, len(asked)) == (0, 5, 1)
-    (said,) = [record.getMessage() for record in caplog.records if record.name == "mlops.serving.conversations"]
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "mlops.registry.conversations"]
     assert said.startswith("conversations are not logged, and answers go on: MLflow does not take them: ")
 
 
 def test_nothing_is_stored_in_an_experiment_that_is_deleted_and_logging_goes_on_in_the_next(uri, monkeypatch):
-    monkeypatch.setattr("mlops.serving.conversations._PAUSE", 0.0)
+    monkeypatch.setattr("mlops.registry.conversations._PAUSE", 0.0)
     logged, client = Conversations(uri, "small", mask=()), MlflowClient(uri)
     logged.start()
 
@@ -230,7 +230,7 @@ def test_more_than_can_wait_is_dropped_without_waiting(uri):
 
 def test_what_waits_is_bounded_in_bytes(uri, monkeypatch):
     each = exchange("x" * 1000)
-    monkeypatch.setattr("mlops.serving.conversations._WAITING_BYTES", 3 * each.size)
+    monkeypatch.setattr("mlops.registry.conversations._WAITING_BYTES", 3 * each.size)
     logged = Conversations(uri, "small", mask=())
     for _ in range(5):
         logged.add(each)

@@ -23,7 +23,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
 from mlops.registry.served_input import conversations
-from mlops.serving.version import ServedVersion
+from mlops.registry.served_version import ServedVersion
 from mlops.tracking.address import REFUSALS, check_reachable
 from mlops.tracking.run import active_experiment
 from mlops.tracking.traces import PREVIEW, chat_span, trace_id

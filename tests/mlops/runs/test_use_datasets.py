@@ -8,7 +8,7 @@ import mlflow
 import pytest
 from mlflow.genai.datasets import create_dataset
 
-from mlops.serving.use import find_records
+from mlops.runs.use import find_records
 from rlft.errors import TaskError
 from tests.mlflow_stores import new_store
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mlops.runtime.signals import arm_pod, disarm_pod
+from mlops.runs.signals import arm_pod, disarm_pod
 
 # A shell that runs this in the background, or nohup, makes it deaf. A command whose body is `code`.
 COMMAND = """
@@ -20,9 +20,9 @@ for number in (signal.SIGINT, signal.SIGHUP):
 import cli.app
 from cli.__main__ import console_script
 from cli.guard import guarded
-import mlops.runtime.signals
-from mlops.runtime.signals import listen
-mlops.runtime.signals.LATE_SECONDS = 3.0
+import mlops.runs.signals
+from mlops.runs.signals import listen
+mlops.runs.signals.LATE_SECONDS = 3.0
 def app(arguments):
     import typer
     try:
@@ -121,5 +121,5 @@ def test_a_pod_ends_at_once_and_its_handler_goes_with_the_run():
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
-    code = "import os, signal\nfrom mlops.runtime.signals import arm_pod\narm_pod()\nos.kill(os.getpid(), 15)"
+    code = "import os, signal\nfrom mlops.runs.signals import arm_pod\narm_pod()\nos.kill(os.getpid(), 15)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 143

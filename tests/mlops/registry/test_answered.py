@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlops.serving.conversations import answered_messages
+from mlops.registry.conversations import answered_messages
 
 STREAM = "text/event-stream; charset=utf-8"
 

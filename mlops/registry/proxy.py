@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from mlops.serving.conversations import (
+from mlops.registry.conversations import (
     INVOCATIONS,
     LONGEST_ANSWER,
     LONGEST_REQUEST,
@@ -30,7 +30,7 @@ from mlops.serving.conversations import (
     Exchange,
     read_tags,
 )
-from mlops.serving.engines import Backend
+from mlops.registry.engines import Backend
 from mlops.tracking.traces import trace_id
 
 _CHAT = "/v1/chat/completions"

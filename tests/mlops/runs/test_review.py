@@ -8,7 +8,7 @@ from mlflow.entities import AssessmentSource, Expectation, Feedback
 from mlflow.tracing.client import TracingClient
 
 from mlops.runs.results import ScoredRound
-from mlops.serving.review import ANSWER, DESERVED, REASON_TAG, WHY, ask_people, collect, items_of, queues_of
+from mlops.runs.review import ANSWER, DESERVED, REASON_TAG, WHY, ask_people, collect, items_of, queues_of
 from rlft.errors import TrackerError
 from rlft.review.choosing import choose
 from rlft.review.opinions import by_environment

@@ -11,10 +11,10 @@ from typing import Any
 
 import uvicorn
 
-from mlops.serving.engines import Backend
-from mlops.serving.proxy import Proxy, Serving
-from mlops.serving.server import Connection
-from mlops.serving.version import ServedVersion
+from mlops.registry.engines import Backend
+from mlops.registry.proxy import Proxy, Serving
+from mlops.registry.server import Connection
+from mlops.registry.served_version import ServedVersion
 from tests.rlft.engines.chat_servers import ChatServer
 
 VLLM_PATHS = frozenset({"/v1/chat/completions", "/v1/completions"})

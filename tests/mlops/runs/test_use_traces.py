@@ -11,9 +11,9 @@ from mlflow import MlflowClient
 from mlflow.entities import AssessmentError, AssessmentSource, Expectation, Feedback
 from mlflow.tracing.client import TracingClient
 
-from mlops.serving.conversations import Conversations, Exchange
-from mlops.serving.use import find_traces, trace_filter
-from mlops.serving.version import ServedVersion
+from mlops.registry.conversations import Conversations, Exchange
+from mlops.runs.use import find_traces, trace_filter
+from mlops.registry.served_version import ServedVersion
 from rlft.errors import TaskError
 from rlft.tasks.use import Said
 from tests.mlflow_stores import new_store
@@ -74,7 +74,7 @@ def test_traces_are_found_by_tags_and_time_the_end_left_out(address):
 
 
 def test_more_than_a_page_is_read(address, monkeypatch):
-    monkeypatch.setattr("mlops.serving.use._PAGE", 1)
+    monkeypatch.setattr("mlops.runs.use._PAGE", 1)
     assert [r.id for r in found(address)] == ids(0, 1, 2, 3)
 
 

@@ -16,9 +16,9 @@ import psutil
 import pytest
 import torch
 
-from mlops.runtime import hangs
+from mlops.runs import hangs
 from tests.e2e.conftest import ROOT, free_port
-from tests.mlops.serving.registered import NAME, TOOL, Registered
+from tests.mlops.registry.registered import NAME, TOOL, Registered
 from tests.needs import need_vllm
 from tests.rlft.engines.vllm_policies import scores
 

@@ -6,8 +6,8 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.registry.client import NamedVersion
-from mlops.serving import use as fetch
-from mlops.serving.use import fetch_use
+from mlops.runs import use as fetch
+from mlops.runs.use import fetch_use
 from rlft.config import UseConfig
 from rlft.contamination.texts import text_of_demonstration
 from rlft.errors import TrackerError

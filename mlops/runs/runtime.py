@@ -21,9 +21,9 @@ from zenml.models import ArtifactVersionResponse, PipelineRunResponse
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
 
 from mlops.ids import round_of
-from mlops.runtime.environment import open_environment
-from mlops.runtime.pods import keep_warm, take_over
-from mlops.runtime.signals import arm_pod, disarm_pod, listen
+from mlops.runs.environment import open_environment
+from mlops.runs.pods import keep_warm, take_over
+from mlops.runs.signals import arm_pod, disarm_pod, listen
 from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.config.specified import unscored
 from rlft.contract.base import BaseEnv

@@ -13,7 +13,7 @@ from mlflow.genai.label_schemas import InputNumeric, InputText
 from mlflow.tracing.client import TracingClient
 
 from mlops.runs.results import ScoredRound
-from mlops.serving.use import record_of_trace
+from mlops.runs.use import record_of_trace
 from mlops.tracking.address import answering
 from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG, log_rollout_traces, trace_id, trace_key
 from rlft.errors import TrackerError

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mlops.serving.conversations import Exchange, conversations_of, read_tags
-from mlops.serving.version import ServedVersion
+from mlops.registry.conversations import Exchange, conversations_of, read_tags
+from mlops.registry.served_version import ServedVersion
 
 VERSION = ServedVersion("small", "3", "champion", "abc", "m-1", Path("none/served"))
 KEY = bytes(16)

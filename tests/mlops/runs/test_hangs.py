@@ -13,7 +13,7 @@ from tests.e2e.conftest import ROOT
 
 PROGRAM = """
 import re, signal, sys, threading, time
-from mlops.runtime.hangs import watch_for_hangs
+from mlops.runs.hangs import watch_for_hangs
 
 def backtracks():
     re.match("(a+)+b", "a" * 40)  # 2^40 ways to part the letters

@@ -23,10 +23,10 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mlops.registry.client import NamedVersion
-from mlops.serving.conversations import Conversations
-from mlops.serving.engines import Backend, Engine, Vllm
-from mlops.serving.proxy import Proxy, Serving
-from mlops.serving.version import KIND, find
+from mlops.registry.conversations import Conversations
+from mlops.registry.engines import Backend, Engine, Vllm
+from mlops.registry.proxy import Proxy, Serving
+from mlops.registry.served_version import KIND, find
 from mlops.tracking.address import PATIENT_HTTP, quick_http
 from rlft.engines.child import StoppedError
 from rlft.errors import RlftError, ServerEndedError

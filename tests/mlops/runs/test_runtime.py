@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from mlops.runtime.runtime import Lent, Runtime
+from mlops.runs.runtime import Lent, Runtime
 from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.distributed.demand import Demand
 from rlft.engines.chat_endpoint import AskedModel

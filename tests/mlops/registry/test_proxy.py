@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from mlops.serving import proxy, server
-from mlops.serving.conversations import LONGEST_REQUEST
-from mlops.serving.proxy import Serving, refusal
-from tests.mlops.serving.registered import TOOL
-from tests.mlops.serving.small_app import backend, proxied
+from mlops.registry import proxy, server
+from mlops.registry.conversations import LONGEST_REQUEST
+from mlops.registry.proxy import Serving, refusal
+from tests.mlops.registry.registered import TOOL
+from tests.mlops.registry.small_app import backend, proxied
 from tests.rlft.engines.chat_servers import ASKED, DROP, ChatServer, completion
 
 SHOWN = {"system_prompt": "Be kind.", "tools": [TOOL], "tool_format": "hermes"}

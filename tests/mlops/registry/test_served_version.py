@@ -5,8 +5,8 @@ from mlflow.models import Model
 
 from mlops.registry.client import find_version
 from mlops.registry.logged_model import served_program
-from mlops.serving.version import prepare
-from tests.mlops.serving.registered import NAME, Registered
+from mlops.registry.served_version import prepare
+from tests.mlops.registry.registered import NAME, Registered
 
 
 def test_mlflows_server_runs_the_program_of_rlft_and_not_the_one_that_lies_in_the_version(tmp_path):

@@ -19,7 +19,7 @@ from types import FrameType
 
 import psutil
 
-from mlops.runtime.hangs import SIGNALS
+from mlops.runs.hangs import SIGNALS
 
 POD_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _CHILDREN_SECONDS = 2.0  # that children have to end after SIGTERM, and after SIGKILL

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from mlops.registry.client import NamedVersion
-from mlops.serving.version import ServedVersion, prepare
+from mlops.registry.served_version import ServedVersion, prepare
 from rlft.engines.child import Child, free_port
 from rlft.errors import EngineError
 

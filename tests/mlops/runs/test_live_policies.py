@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from mlops.runtime.runtime import Runtime
+from mlops.runs.runtime import Runtime
 from rlft.policy import save_policy
 from rlft.progress import silent
 from rlft.rollout import SamplingSettings
