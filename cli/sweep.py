@@ -23,8 +23,8 @@ from cli.result import drawn
 from cli.start import check_start, say_start
 from mlops.home.folder import PROJECT, Home, find_home
 from mlops.runs.labels import default_name, hold_free, make_labels, refuse_taken, run_called
-from mlops.runs.store import RunStore
 from mlops.runs.signals import Signals
+from mlops.runs.store import RunStore
 from mlops.summary.file import write_asked
 from mlops.summary.summary import Summary
 from rlft.config import Config

@@ -16,9 +16,9 @@ from mlops.registry.names import RUN_NAME_TAG
 from mlops.runs.commits import rlft_commit
 from mlops.runs.identity import typed_command
 from mlops.runs.noting import note_artifacts, seen_on_stack
-from mlops.runs.store import RunStore
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
 from mlops.runs.signals import signalled
+from mlops.runs.store import RunStore
 from mlops.summary.evaluations import EvaluationSummary, keep_evaluation, measures_as_json, pairs_as_json
 from mlops.tracking.address import tracking_address
 from mlops.tracking.evaluation import CellResult, log_cell, open_evaluation

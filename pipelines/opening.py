@@ -26,10 +26,10 @@ from mlops.runs.labels import Labels
 from mlops.runs.listing import note_versions
 from mlops.runs.noting import close_model_version, seen_on_stack
 from mlops.runs.report import make_report
-from mlops.runs.shared import SharedRun
-from mlops.runs.store import RunStore
 from mlops.runs.runtime import current_run
+from mlops.runs.shared import SharedRun
 from mlops.runs.signals import signalled
+from mlops.runs.store import RunStore
 from mlops.stacks.away import server_error, was_ended
 from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary, read_summary
 from mlops.summary.result import GPU_HOURS, NOT_YET, cut_short, description, links_of, result_metrics

@@ -23,9 +23,9 @@ from mlops.runs.labels import Labels
 from mlops.runs.noting import note_artifacts, seen_on_stack
 from mlops.runs.replayed import Source
 from mlops.runs.resuming import HARNESS, REWARD, begun_with
-from mlops.runs.store import RunStore
 from mlops.runs.runtime import Lent, current_run, shared_runtime
 from mlops.runs.signals import signalled
+from mlops.runs.store import RunStore
 from mlops.summary.replays import ReplaySummary, keep_replay, replay_blocks
 from mlops.tracking.evaluation import KIND_TAG
 from mlops.tracking.run import DESCRIPTION, Tracker

@@ -14,8 +14,8 @@ from zenml import pipeline
 from mlops.home.folder import find_home
 from mlops.runs.labels import labels_of
 from mlops.runs.resuming import naming_damage
-from mlops.runs.store import stored_config
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
+from mlops.runs.store import stored_config
 from mlops.tracking.address import tracking_address
 from mlops.tracking.curves import log_training
 from pipelines.arms import Starts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,9 +16,29 @@ from rlft.audit.verdict import kinds_in, mean_of, paid_parts, summary
 from rlft.contract.base import BaseEnv
 from rlft.contract.specified import specification_of
 from rlft.rewards.rubric import TOLERANCE
-from rlft.specification.executing import runs_code
 from rlft.specification.programs import Program
+from rlft.syntax import parse
 from rlft.types import Reward
+
+_RUN = ("exec", "eval", "compile", "execfile", "run_path", "run_module", "exec_module", "runcode", "runsource")
+
+
+def runs_code(source: str) -> bool:
+    """Return whether Python code seems to run other code in its own process: whether it calls `exec` or the like."""
+    try:
+        calls = [node.func for node in ast.walk(parse(source)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    names = {each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in calls}
+    of_patterns = {
+        each.attr for each in calls if isinstance(each, ast.Attribute) and _is_named(each.value, "re", "regex")
+    }
+    return bool((names - of_patterns) & set(_RUN))
+
+
+def _is_named(node: ast.expr, *names: str) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
+
 
 _HALF = 0.5
 _MOST_PARTS = 5

@@ -6,7 +6,6 @@
 - `texts`, `values`: graders that look at a text, or at a value in it
 - `finding`, `likeness`: whether a text holds others, and how alike two are
 - `programs`, `judged`, `judge`: graders that are code, or ask a judge; the protocol of judges
-- `executing`: whether a program runs other code beside itself
 - `compared`, `scorers`: graders that compare the attempts at a task, and that are scorers of MLflow
 - `billing`: what judges were asked for a score
 - `openai`: OpenAI's graders that compute

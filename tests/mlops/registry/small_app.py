@@ -13,8 +13,8 @@ import uvicorn
 
 from mlops.registry.engines import Backend
 from mlops.registry.proxy import Proxy, Serving
-from mlops.registry.server import Connection
 from mlops.registry.served_version import ServedVersion
+from mlops.registry.server import Connection
 from tests.rlft.engines.chat_servers import ChatServer
 
 VLLM_PATHS = frozenset({"/v1/chat/completions", "/v1/completions"})

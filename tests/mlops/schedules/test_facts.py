@@ -11,8 +11,8 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from mlops.schedules.facts import ABSENT, look, score_in
 from mlops.registry.conversations import Conversations
+from mlops.schedules.facts import ABSENT, look, score_in
 from rlft.errors import ConfigError, RlftError, TaskError
 from rlft.schedule.reasons import Score
 from tests.mlops.registry.small_policy import SmallRegistry

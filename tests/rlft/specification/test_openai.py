@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rlft.audit.warnings import runs_code
 from rlft.config.names import SPECIFICATION
 from rlft.config.specified import PLAIN
 from rlft.contract.loading import load_environment
@@ -13,7 +14,6 @@ from rlft.errors import ConfigError
 from rlft.rewards.scoring import score_rollouts
 from rlft.sandbox.create import create_sandbox
 from rlft.specification.attempt import Attempt, Helpers
-from rlft.specification.executing import runs_code
 from rlft.specification.importing import import_grader
 from rlft.specification.judged import Input
 from rlft.specification.scoring import score_attempt
