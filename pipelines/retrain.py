@@ -15,7 +15,7 @@ from typing import Any
 from zenml import pipeline
 
 from mlops.home.folder import Home, find_home
-from mlops.ids import EVALUATION, TRAINED, validation_name
+from mlops.ids import EVALUATION, TASKS, TRAINED, validation_name
 from mlops.runs.environment import code_of_run
 from mlops.runs.labels import labels_of
 from mlops.runs.policies import noted_weights, stored_policy
@@ -165,7 +165,7 @@ def retrain(
     address = tracking_address(tracking_uri)
     with open_replay(summary, found, settings, stages.fingerprints, address, own_labels, run) as tracker:
         meet_judges(settings, stages.show, noting(summary, tracker))
-        tasks, start = take_tasks(found.tasks), policy_before(home, found, from_round)
+        tasks, start = take_tasks(found.tasks, id=TASKS.step), policy_before(home, found, from_round)
         rounds = run_rounds(
             stages,
             tasks,
