@@ -58,10 +58,14 @@ def _note(run: LocalRun, run_id: str) -> None:
     for step in found:
         if not step.status.is_successful:
             continue
-        if steps.get(step.name, {}).get("id") != str(step.id):
-            steps[step.name] = _facts(run, step, own)
-            if not steps[step.name]["cached"]:
-                attempt["tokens"] = attempt.get("tokens", 0) + steps[step.name].get("sampled_tokens", 0)
+        known = steps.get(step.name, {})
+        if known.get("id") != str(step.id):
+            facts = _facts(run, step, own)
+            # What an earlier attempt has made stays noted with the seconds that it took.
+            if not (facts["cached"] and known.get("outputs") == facts["outputs"]):
+                steps[step.name] = facts
+            if not facts["cached"]:
+                attempt["tokens"] = attempt.get("tokens", 0) + facts.get("sampled_tokens", 0)
         attempt["noted"] = f"{step.created:%Y-%m-%d %H:%M:%S}"
     run.keep_steps(steps)
     run.keep()
