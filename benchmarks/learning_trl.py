@@ -15,6 +15,7 @@ Different, and left as TRL does it:
 from __future__ import annotations
 
 import asyncio
+import copy
 import statistics
 import tempfile
 from typing import Any
@@ -24,6 +25,7 @@ from datasets import Dataset
 from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from benchmarks.grpo_step_trl import CPU_TOKENS
 from benchmarks.learning_bench import Bench
 from rlft.config import Config
 from rlft.contract.base import BaseEnv, prompt_messages
@@ -35,19 +37,24 @@ from rlft.training.optimizer import learning_rate
 from rlft.types import Message, Task, Trajectory
 
 
-def trl_settings(config: Config, folder: str) -> GRPOConfig:
-    """rlft's settings in TRL's words."""
+def trl_settings(config: Config, folder: str, longest: int) -> GRPOConfig:
+    """rlft's settings in TRL's words; `longest` is the most tokens of a prompt with its completion.
+
+    As many rollouts are read at the same time as was fastest on a CPU, and their gradients added up.
+    """
     own = config.training
     rollouts = own.tasks_per_round * own.num_generations
     if rollouts % own.updates_per_round:
         raise ValueError(f"TRL cannot deal {rollouts} rollouts out to {own.updates_per_round} equal updates")
+    update, most = rollouts // own.updates_per_round, max(1, CPU_TOKENS // longest)
+    at_once = max(rows for rows in range(1, update + 1) if update % rows == 0 and rows <= most)
     return GRPOConfig(
         output_dir=folder,
         seed=config.seed,
         max_steps=config.training.rounds * own.updates_per_round,
-        per_device_train_batch_size=rollouts // own.updates_per_round,
-        gradient_accumulation_steps=1,
-        steps_per_generation=own.updates_per_round,
+        per_device_train_batch_size=at_once,
+        gradient_accumulation_steps=update // at_once,
+        steps_per_generation=rollouts // at_once,
         num_generations=own.num_generations,
         num_iterations=own.num_iterations,
         max_completion_length=config.rollout.max_completion_length,
@@ -76,11 +83,11 @@ def make_rows(bench: Bench, policy: Policy) -> Dataset:
     own, rows = bench.config.training, []
     for number in range(own.rounds):
         for task in tasks_of_round(bench.task_set, round=number, count=own.tasks_per_round, seed=bench.config.seed):
-            messages = prompt_messages(task, bench.environment)
-            text = "\n".join(message["content"] for message in messages)
-            if list(policy.tokenizer(text).input_ids) != render_prompt(policy.tokenizer, messages):
+            ids = render_prompt(policy.tokenizer, prompt_messages(task, bench.environment))
+            text = policy.tokenizer.decode(ids)  # with the words of a chat template, which TRL then reads as they stand
+            if list(policy.tokenizer(text).input_ids) != ids:
                 raise ValueError(f"task {task.id}: its prompt has other tokens in TRL than in rlft")
-            rows.append({"prompt": text, "task_id": task.id})
+            rows.append({"prompt": text, "task_id": task.id, "tokens": len(ids)})
     return Dataset.from_list(rows)
 
 
@@ -122,12 +129,11 @@ class Examiner(TrainerCallback):
 def train_trl(bench: Bench, policy: Policy) -> list[float]:
     """All rounds with TRL, from the weights of `policy`, which ends with the trained ones; the mean reward of each."""
     config, own = bench.config, bench.config.training
-    model = type(policy.model)(policy.model.config)
-    model.load_state_dict(policy.model.state_dict())
-    model.generation_config = policy.model.generation_config
+    model, rows = copy.deepcopy(policy.model), make_rows(bench, policy)
+    longest = max(rows["tokens"]) + config.rollout.max_completion_length
     reward = EnvironmentReward(bench.environment, bench.task_set.by_id(), config.reward.weights)
     optimizer = torch.optim.AdamW(
-        model.parameters(),
+        [weight for weight in model.parameters() if weight.requires_grad],
         lr=own.learning_rate,
         betas=(own.adam_beta1, own.adam_beta2),
         weight_decay=own.weight_decay,
@@ -138,8 +144,8 @@ def train_trl(bench: Bench, policy: Policy) -> list[float]:
         trainer = GRPOTrainer(
             model=model,
             reward_funcs=reward,
-            args=trl_settings(config, folder),
-            train_dataset=make_rows(bench, policy),
+            args=trl_settings(config, folder, longest),
+            train_dataset=rows,
             processing_class=policy.tokenizer,
             callbacks=[Examiner(bench, policy, model)],
             optimizers=(optimizer, schedule),
