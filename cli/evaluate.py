@@ -73,7 +73,9 @@ def evaluate(
         tracking_uri = connect(home, stack)
         if stack is None:
             _check_names(home, settings, named, tracking_uri)
-        images = _checked_images(settings, named, key)
+        from mlops.stacks.image import image_settings
+
+        images = image_settings(settings)
         begun.repeated = True
         run_id = _run(settings, models, tracking_uri if stack else None, key, images, no_cache=no_cache)
         from cli.evaluated import finish_evaluation
@@ -89,16 +91,6 @@ def _check_names(home: Home, settings: SuiteConfig, models: list[ModelName], tra
     if settings.scorers:
         load_scorers(settings.scorers)
     check_models(home, models, tracking_uri)
-
-
-def _checked_images(settings: SuiteConfig, models: list[ModelName], key: str | None) -> Mapping[str, Any]:
-    """Return the settings of the pipeline's image. Raises NotReadyError for what the stack's pods will not have."""
-    from mlops.stacks.archive import needs_of_suite
-    from mlops.stacks.image import check_pods, image_settings
-
-    needs = needs_of_suite(settings, models, key)
-    check_pods(needs)
-    return image_settings(needs.configs[0])
 
 
 def _run(

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
 from mlops.home.folder import Home, find_home
-from rlft.errors import RlftError
 from rlft.terminal import console, errors, styled
 
 if TYPE_CHECKING:
@@ -66,12 +65,10 @@ def apply(
         if schedule.paused:
             console.print("it is paused; apply it without `paused` to let it be due")
             return
-        console.print(f"it is due next {_shown(stored, _next(stored))}")
-        if stored.cluster:
-            console.print(f"the cluster keeps it, as the ZenML schedule {stored.cluster}")
-        else:
-            said = "`rlft schedule run` must be going then; `rlft schedule lines` prints what begins it by itself"
-            console.print(said)
+        begins = f"the cluster keeps it, as the ZenML schedule {stored.cluster}"
+        if not stored.cluster:
+            begins = "`rlft schedule run` must be going then; `rlft schedule lines` prints what begins it by itself"
+        console.print(f"it is due next {_shown(stored, _next(stored))}\n{begins}")
 
 
 def _submit(options: dict[str, Any], arguments: dict[str, Any]) -> None:
@@ -95,40 +92,25 @@ def run(
     """
     with guarded(verbose, None) as begun:
         from mlops.schedules.firing import Watch
-        from mlops.schedules.store import all_schedules
+        from mlops.schedules.store import all_schedules, find
 
         home, begun.repeated = find_home(), True
-        found = [_kept_here(home, name) for name in names or []]
+        found = [find(home, name) for name in names or []] or all_schedules(home)
         if not once:
             from mlops.schedules.scheduler import wait_and_start
 
             console.print(f"waiting for the schedules of {home.root}; Ctrl-C ends this, and no run", soft_wrap=True)
             wait_and_start(home, names or ())
         done = list[Any]()
-        for stored in found or [each for each in all_schedules(home) if not each.cluster]:
+        for stored in found:
             done += Watch(home, stored, say=lambda text: errors.print(text, soft_wrap=True)).look()
         if not done:
             console.print("nothing is due")
         raise typer.Exit(int(any(firing.state == "failed" for firing in done)))
 
 
-def _find(home: Home, name: str) -> Stored:
-    from mlops.schedules.store import find
-
-    return find(home, name)
-
-
-def _kept_here(home: Home, name: str) -> Stored:
-    """Return a schedule. Raises RlftError if there is none of this name, or if a cluster keeps it."""
-    stored = _find(home, name)
-    if stored.cluster:
-        fix = "leave it to the cluster, or take `stack` out of its file and apply that again"
-        raise RlftError(f"the cluster keeps {name} itself", where="NAME", fix=fix)
-    return stored
-
-
 @app.command()
-def lines(as_json: ResultAsJson = False, verbose: Verbose = False) -> None:
+def lines(verbose: Verbose = False) -> None:
     """Print a line for a crontab and a unit for systemd: either begins `rlft schedule run` with the machine.
 
     Nothing is written or installed.
@@ -136,15 +118,11 @@ def lines(as_json: ResultAsJson = False, verbose: Verbose = False) -> None:
     with guarded(verbose, None):
         from mlops.schedules.scheduler import crontab_line, systemd_unit
 
-        line, unit = crontab_line(find_home()), systemd_unit(find_home())
-        if as_json:
-            console.write_json({"crontab": line, "systemd": unit})
-            return
         told = "to ~/.config/systemd/user/rlft-schedules.service, and call"
-        console.print(f"# with cron: add this line by `crontab -e`\n{line}\n", soft_wrap=True)
+        console.print(f"# with cron: add this line by `crontab -e`\n{crontab_line(find_home())}\n", soft_wrap=True)
         console.print(f"# with systemd: write this {told}", soft_wrap=True)
         console.print("# systemctl --user enable --now rlft-schedules && loginctl enable-linger", soft_wrap=True)
-        console.print(unit, soft_wrap=True)
+        console.print(systemd_unit(find_home()), soft_wrap=True)
 
 
 @app.command(name="list")
@@ -157,55 +135,42 @@ def list_schedules(
 ) -> None:
     """List the schedules: when each is due next, and what came of the last time. With NAME list what came of each."""
     with guarded(verbose, None):
-        from mlops.schedules.store import all_schedules, state_of
+        from mlops.schedules.store import all_schedules, find
 
         home = find_home()
-        if name is not None:
-            stored = _find(home, name)
-            told = state_of(home, name).past
-            if as_json:
-                console.write_json(
-                    _as_json(home, stored) | {"firings": [each.model_dump(mode="json") for each in told]}
-                )
-                return
-            rows = [(_shown(stored, each.due), each.run or "-", _said(each)) for each in [*_running(home, name), *told]]
-            _print_table(("due", "run", "what came of it"), rows, f"{name} has not been due yet")
-            return
-        found = all_schedules(home)
+        found = [find(home, name)] if name else all_schedules(home)
         if as_json:
-            console.write_json([_as_json(home, stored) for stored in found])
+            told = [_as_json(home, stored, whole=name is not None) for stored in found]
+            console.write_json(told[0] if name else told)
             return
-        rows = [_row(home, stored) for stored in found]
-        empty = f"no schedules in {home.root}; `rlft schedule apply FILE` makes one"
-        _print_table(("schedule", "next", "last", "what came of it"), rows, empty)
+        columns = ["due"] if name else ["schedule", "next", "last"]
+        headings = (Column(each, overflow="fold") for each in [*columns, "run", "what came of it"])
+        table = Table(*headings, box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        for stored in found:
+            times = _told(home, stored)
+            if name:
+                for each in times:
+                    table.add_row(_shown(stored, each.due), each.run or "-", _said(each))
+                continue
+            following = "paused" if stored.schedule.paused else _shown(stored, _next(stored))
+            last = (_shown(stored, times[0].due), times[0].run or "-", _said(times[0])) if times else ("-",) * 3
+            table.add_row(stored.name, following, *last)
+        if found and table.rows:
+            console.print(table)
+            return
+        empty = f"{name} has not been due yet" if name else f"no schedules in {home.root}"
+        console.print(empty if name else f"{empty}; `rlft schedule apply FILE` makes one", soft_wrap=True)
 
 
-def _print_table(columns: tuple[str, ...], rows: list[tuple[Any, ...]], empty: str) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in columns:
-        table.add_column(heading, overflow="fold", no_wrap=heading != "what came of it")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table if rows else empty, soft_wrap=not rows)
-
-
-def _running(home: Home, name: str) -> list[Firing]:
-    """Return the run of a schedule that is not over, if there is one."""
+def _told(home: Home, stored: Stored) -> list[Firing]:
+    """Return what came of the due times of a schedule, the newest first, and before them the run that goes on."""
     from mlops.schedules.store import is_running, state_of
 
-    if (firing := state_of(home, name).running) is None:
-        return []
-    cut = "" if is_running(home, name) else "; it was cut short, and goes on at the next look"
-    return [firing.model_copy(update={"said": f"{firing.reason}{cut}"})]
-
-
-def _row(home: Home, stored: Stored) -> tuple[Any, ...]:
-    """Return a schedule as a line of a table: when it is due, and what goes on, or what came of the last due time."""
-    from mlops.schedules.store import state_of
-
-    told = [*_running(home, stored.name), *state_of(home, stored.name).past]
-    last = (_shown(stored, told[0].due), _said(told[0])) if told else ("-", "-")
-    return (stored.name, "paused" if stored.schedule.paused else _shown(stored, _next(stored)), *last)
+    state = state_of(home, stored.name)
+    if state.running is None:
+        return state.past
+    cut = "" if is_running(home, stored.name) else "; it was cut short, and goes on at the next look"
+    return [state.running.model_copy(update={"said": f"{state.running.reason}{cut}"}), *state.past]
 
 
 def _said(firing: Firing) -> Any:
@@ -213,20 +178,21 @@ def _said(firing: Firing) -> Any:
     return styled(text, _COLOURS.get(firing.state, ""))
 
 
-def _as_json(home: Home, stored: Stored) -> dict[str, Any]:
-    """Return a schedule as `--json` prints it."""
+def _as_json(home: Home, stored: Stored, *, whole: bool = False) -> dict[str, Any]:
+    """Return a schedule as `--json` prints it; `whole` with all its due times."""
     from mlops.schedules.store import is_running, state_of
 
     past = state_of(home, stored.name).past
-    last_run = next((each for each in past if each.run is not None), None)
+    firings = [each.model_dump(mode="json") for each in past]
     return {
         **stored.schedule.model_dump(mode="json", include={"name", "config", "cron", "timezone", "stack"}),
         **stored.model_dump(mode="json", include={"folder", "since", "cluster"}),
         "when": stored.schedule.when.model_dump(exclude_none=True) or "always",
         "state": "running" if is_running(home, stored.name) else "paused" if stored.schedule.paused else "active",
         "next": None if stored.schedule.paused else _next(stored).isoformat(timespec="seconds"),
-        "last": past[0].model_dump(mode="json") if past else None,
-        "last_run": last_run and last_run.model_dump(mode="json"),
+        "last": next(iter(firings), None),
+        "last_run": next((each for each in firings if each["run"] is not None), None),
+        **({"firings": firings} if whole else {}),
     }
 
 
@@ -242,18 +208,15 @@ def _shown(stored: Stored, moment: datetime) -> str:
 
 
 @app.command()
-def delete(name: Name, as_json: ResultAsJson = False, verbose: Verbose = False) -> None:
+def delete(name: Name, verbose: Verbose = False) -> None:
     """Delete a schedule, and what is noted of its due times. Its runs stay, and one that goes on does so."""
     with guarded(verbose, None):
-        from mlops.schedules.store import remove
+        from mlops.schedules.store import find, remove
 
         home = find_home()
-        if (stored := _find(home, name)).cluster:
+        if (stored := find(home, name)).cluster:
             from mlops.schedules.cluster import drop_from_cluster
 
             drop_from_cluster(home, stored)
         remove(home, name)
-        if as_json:
-            console.write_json({"name": name, "deleted": True})
-            return
         console.print(f"schedule {name} is deleted")

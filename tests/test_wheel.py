@@ -53,7 +53,8 @@ def test_its_doctor_looks_for_no_clone(installed, tmp_path):
 
 
 def test_its_command_runs_a_pipeline_from_its_own_files(installed, tmp_path):
-    done = run(installed, tmp_path, "run", str(TINY), "--summary", "summary.json")
+    short = ("--set", "training.rounds=1", "--set", "controls=[]")
+    done = run(installed, tmp_path, "run", str(TINY), *short, "--summary", "summary.json")
     assert done.returncode == 0, done.stdout + done.stderr
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert (summary["status"], summary["rounds"]) in (("improved", 3), ("not_improved", 3))
+    assert (summary["status"], summary["rounds"]) in (("improved", 1), ("not_improved", 1))

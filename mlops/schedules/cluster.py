@@ -15,10 +15,12 @@ from mlops.home.folder import Home
 from mlops.ids import EXPERIMENT_TAG
 from mlops.runs.store import as_parameter
 from mlops.schedules.store import Stored
+from mlops.stacks.image import check_image, image_settings
+from mlops.stacks.stack import connect
 from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import ConfigError
-from rlft.schedule.settings import ScheduleConfig, overrides_of
+from rlft.schedule.settings import GRACE_MINUTES, ScheduleConfig, overrides_of
 
 Submit = Callable[[dict[str, Any], dict[str, Any]], None]
 
@@ -31,19 +33,18 @@ def keep_in_cluster(home: Home, stored: Stored, before: Stored | None, submit: S
     for a stack that cannot run it, and for settings that a cluster cannot keep; the earlier ZenML schedule stays then.
     """
     schedule, config = stored.schedule, None
-    goes_on = schedule.stack is not None and not schedule.paused
-    if goes_on and _client(home, stored).active_stack.orchestrator.flavor == "kubernetes":
-        check_for_cluster(schedule)
-        from mlops.stacks.image import check_image
+    if schedule.stack is not None and not schedule.paused:
+        connect(home, schedule.stack)
+        from zenml.client import Client
 
-        config = load_config(Path(schedule.config), overrides_of(schedule))
-        check_image(config)
+        if Client().active_stack.orchestrator.flavor == "kubernetes":
+            check_for_cluster(schedule)
+            config = load_config(Path(schedule.config), overrides_of(schedule))
+            check_image(config)
     if before is not None and before.cluster:
         drop_from_cluster(home, before)  # first, as both have one name, and on the stack that it was made on
     if config is None:
         return ""
-    from mlops.stacks.stack import connect
-
     tracking_uri = connect(home, schedule.stack)
     # Without labels a run has the name that ZenML gives it when its time has come.
     submit(
@@ -72,11 +73,9 @@ def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
     from zenml.integrations.kubernetes.flavors import KubernetesOrchestratorSettings
     from zenml.utils.tag_utils import Tag
 
-    from mlops.stacks.image import image_settings
-
     settings = KubernetesOrchestratorSettings(
         concurrency_policy="Forbid",
-        starting_deadline_seconds=max(1, round(60 * schedule.grace_minutes)) if schedule.missed == "skip" else None,
+        starting_deadline_seconds=60 * GRACE_MINUTES if schedule.missed == "skip" else None,
         orchestrator_job_backoff_limit=schedule.retries.count,
     )
     experiment = Tag(name=f"{EXPERIMENT_TAG}={config.tracking.experiment or config.name}", cascade=True)
@@ -90,15 +89,8 @@ def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
 
 def drop_from_cluster(home: Home, stored: Stored) -> None:
     """Delete the ZenML schedule of a schedule from its stack, and with it the CronJob."""
-    with suppress(KeyError):  # somebody has deleted it with ZenML's own command
-        _client(home, stored).delete_schedule(stored.cluster)
-
-
-def _client(home: Home, stored: Stored) -> Any:
-    """Return ZenML's client of the stack of a schedule."""
-    from mlops.stacks.stack import connect
-
     connect(home, stored.schedule.stack)
     from zenml.client import Client
 
-    return Client()
+    with suppress(KeyError):  # somebody has deleted it with ZenML's own command
+        Client().delete_schedule(stored.cluster)

@@ -12,7 +12,7 @@ from mlops.tracking.address import HOME, VARIABLE
 from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import ConfigError, RlftError
-from rlft.files import file_hash, why_no_file
+from rlft.files import file_hash
 from rlft.gates.identity import digest
 from rlft.schedule.reasons import Facts, Score
 from rlft.schedule.settings import ScoreBelow, overrides_of
@@ -45,7 +45,7 @@ def look(home: Home, stored: Stored) -> Look:
     tasks = _train_tasks(home, stored, config) if when.new_tasks is not None else frozenset[str]()
     values: dict[str, str] = {}
     if when.changed is not None:
-        values = {f"file {path}": _content_of(Path(path)) for path in when.changed.files}
+        values = {f"file {path}": file_hash(path) if Path(path).exists() else ABSENT for path in when.changed.files}
         values |= {f"alias {alias}": _version_of(home, stored, alias) for alias in when.changed.aliases}
     facts = Facts(tasks, values)
     return Look(facts) if when.score_below is None else _scored(home, stored, config, when.score_below, facts)
@@ -77,15 +77,6 @@ def _train_tasks(home: Home, stored: Stored, config: Config) -> frozenset[str]:
         )
         for task in found.split("train")
     )
-
-
-def _content_of(path: Path) -> str:
-    if not path.exists():
-        return ABSENT
-    if problem := why_no_file(path):  # a pipe would be waited for
-        fix = "make it a file that this user can read, or take it out of when.changed.files"
-        raise ConfigError(problem, where=str(path), fix=fix)
-    return file_hash(path)
 
 
 def _address(home: Home, stored: Stored) -> str:
@@ -140,7 +131,7 @@ def _scored(home: Home, stored: Stored, config: Config, asked: ScoreBelow, facts
     if (number := named.version or _version_of(home, stored, text)) == ABSENT:
         return Look(facts, missing=f"there is no {text}, whose score could be low")
     tasks = ingest_tasks(cell.tasks, environment=cell.environment.name, seed=cell.tasks.seed)
-    key = digest([named.name, number, suite.model_dump(mode="json"), tasks.fingerprint, asked.split])
+    key = digest([named.name, number, suite.model_dump(mode="json"), tasks.fingerprint, asked.split, asked.bound])
     return Look(facts, f"models:/{named.name}/{number}", cell.name, suite.main_metric, key)
 
 

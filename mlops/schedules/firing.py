@@ -13,9 +13,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tenacity import (
     RetryCallState,
@@ -33,9 +34,12 @@ from mlops.schedules.notify import events_of, message, tell
 from mlops.schedules.store import Firing, State, Stored, due_now, find, keep_state, locked, result_file, state_of
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
-from rlft.schedule.reasons import Facts, Reason, Score, remembered, score_reason, should_run
-from rlft.schedule.settings import overrides_of
+from rlft.schedule.reasons import Facts, Reason, remembered, score_reason, should_run
+from rlft.schedule.settings import GRACE_MINUTES, ScoreBelow, overrides_of
 from rlft.secrets import hide
+
+if TYPE_CHECKING:
+    from mlops.schedules.facts import Look
 
 UNUSABLE, INTERRUPTED = 2, 130
 KEPT = 200  # due times of a schedule, of which is noted what came of them
@@ -76,25 +80,18 @@ class Watch:
             if self.lock is None:
                 self.say(f"a run of {self.stored.name} goes on")
                 return []
-            found = self._left()
+            found = list[Firing]()
+            if (left := self._state.running) is not None:  # by a process that is gone
+                self.say(f"the run {left.run} had begun, and goes on")
+                found.append(self._run(left, is_begun=True))
             while (due := due_now(self.stored, self._state, self.clock())) is not None:
                 found.append(self._fire(Firing(schedule=self.stored.name, due=due)))
                 self.stored = find(self.home, self.stored.name)
             return found
 
-    def _left(self) -> list[Firing]:
-        """Bring the run to its end that a process had looked after which is gone."""
-        if (firing := self._state.running) is None:
-            return []
-        self.say(f"the run {firing.run} had begun, and goes on")
-        outcome = self._outcome()
-        if outcome is None or outcome.is_passing:
-            return [self._run(firing, is_begun=True)]
-        return [self._finish(firing, outcome)]
-
     def _fire(self, firing: Firing) -> Firing:
         schedule = self.stored.schedule
-        is_late = self.clock() - firing.due > timedelta(minutes=schedule.grace_minutes)
+        is_late = self.clock() - firing.due > timedelta(minutes=GRACE_MINUTES)
         if is_late and schedule.missed == "skip":
             return self._end(firing, "missed", "nothing looked when it was due")
         try:
@@ -119,24 +116,22 @@ class Watch:
             return should_run(when, Facts(), last), Facts()
         from mlops.schedules.facts import look
 
-        found, score = look(self.home, self.stored), None
+        found = look(self.home, self.stored)
         reason = should_run(when, found.facts, last)
         if not reason.found and when.score_below is not None:
-            by_score, score = self._by_score(found, last or Facts())
+            by_score = self._by_score(found, when.score_below, last or Facts())
             told = "; ".join(filter(None, [reason.sentence, by_score.sentence]))
             reason = by_score if by_score.found else Reason(False, told)
-        return reason, remembered(found.facts, last, score if reason.found else None)
+        return reason, remembered(found.facts, (self._state.facts or Facts()).looks)
 
-    def _by_score(self, found: Any, last: Facts) -> tuple[Reason, Score | None]:
-        """Return whether the score is a reason, and the score; nothing is evaluated that was a reason before."""
+    def _by_score(self, found: Look, asked: ScoreBelow, last: Facts) -> Reason:
+        """Return whether the score is a reason; nothing is evaluated that was looked at before."""
         from mlops.schedules.facts import score_in
 
-        asked = self.stored.schedule.when.score_below
-        assert asked is not None
         if not found.model:
-            return Reason(False, found.missing), None
-        if found.score_key in last.score_keys:
-            return Reason(False, f"the score of {found.model} on the same tasks was the reason of an earlier run"), None
+            return Reason(False, found.missing)
+        if found.score_key == last.looks.key:
+            return Reason(False, f"the score of {found.model} on the same tasks was looked at before")
         code = self.call("evaluate", found.model, "--suite", asked.suite, *self._ends())
         if code:
             error = RlftError(f"the evaluation of {found.model} ended with exit code {code}", where="when.score_below")
@@ -145,22 +140,18 @@ class Watch:
         try:
             score = score_in(json.loads(self._result.read_text(encoding="utf-8")), found, asked.split)
         except RlftError as error:  # no attempt has a score
-            return Reason(False, error.what), None
+            return Reason(False, error.what)
         looks = last.looks.with_another(score.model, score.key)
         self._keep(facts=replace(last, looks=looks))  # now, as a look without a reason counts, too
-        return score_reason(score, asked.bound, looks), score
+        return score_reason(score, asked.bound, looks)
 
     def _run(self, firing: Firing, facts: Facts | None = None, *, is_begun: bool = False) -> Firing:
         """Run it, and again while that may help and the schedule allows it; return what came of it."""
-        if not is_begun:  # what lies there is of another run
-            self._result.unlink(missing_ok=True)
         self._keep(running=firing, **({} if facts is None else {"facts": facts}))
-
-        def is_to_go_on(outcome: Outcome) -> bool:
-            return outcome.is_passing and not find(self.home, firing.schedule).schedule.paused
-
-        again = self._again(retry_if_result(is_to_go_on), len(firing.codes))
-        done = self._finish(firing, again(lambda: self._try(firing, is_begun=is_begun or bool(firing.codes))))
+        again = self._again(retry_if_result(lambda outcome: outcome.is_passing))
+        outcome = again(lambda: self._try(firing, is_begun=is_begun or bool(firing.codes)))
+        state = "finished" if outcome.code in _FINISHED else "failed"
+        done = self._end(firing, state, _came_to(outcome, len(firing.codes)), outcome.summary)
         if self.stored.schedule.overlap == "skip" and (due := due_now(self.stored, self._state, self.clock())):
             self._end(Firing(schedule=self.stored.name, due=due), "skipped", "another run of this schedule went on")
         return done
@@ -172,17 +163,17 @@ class Watch:
         due = f"{firing.due.astimezone(schedule.zone):%Y-%m-%d %H:%M %Z}"
         said = f"Schedule {schedule.name}, due {due}: {firing.reason}."[:1000]
         changes = [word for each in overrides_of(schedule) for word in ("--set", each)]
-        tag = f"schedule={schedule.name}"
-        begin = ("run", "--name", firing.run, "--tag", tag, "--note", said, *changes, *self._ends())
-        commands: list[tuple[str, ...]] = [(*begin, "--", schedule.config)]  # which may begin with a dash
+        begin = ("run", "--name", firing.run, "--tag", f"schedule={schedule.name}", "--note", said, *changes)
+        commands: list[tuple[str, ...]] = [(*begin, *self._ends(), "--", schedule.config)]  # may begin with a dash
         if is_begun:  # it was noted before it was begun, so that there may be nothing to resume yet
             commands.insert(0, ("resume", firing.run, *self._ends()))
         for command in commands:
             self._result.unlink(missing_ok=True)
-            code = self.call(*command)
-            left = self._outcome()
-            outcome = Outcome(code, left and left.summary)
-            if code != UNUSABLE or (outcome.summary is not None and outcome.summary.pipeline_run_id is not None):
+            code, summary = self.call(*command), None
+            with suppress(OSError, ValueError):  # it has left none
+                summary = Summary.model_validate_json(self._result.read_bytes())
+            outcome = Outcome(code, summary)
+            if code != UNUSABLE or (summary is not None and summary.pipeline_run_id is not None):
                 break
         firing.codes.append(outcome.code)
         self._keep(running=firing)
@@ -214,37 +205,21 @@ class Watch:
         stack = ["--stack", self.stored.schedule.stack] if self.stored.schedule.stack is not None else []
         return ["--summary", str(self._result), *stack]
 
-    def _outcome(self) -> Outcome | None:
-        """Return what the last try has left; `None` if it has left nothing."""
-        try:
-            found = Summary.model_validate_json(self._result.read_bytes())
-        except (OSError, ValueError):
-            return None
-        return Outcome(found.exit_code, found)
-
-    def _again(self, retry: retry_base, tries: int = 0) -> Retrying:
-        """Return what tries a function again as the schedule's retries say, of which there were some before."""
+    def _again(self, retry: retry_base) -> Retrying:
+        """Return what tries a function again as the schedule's retries say."""
         retries = self.stored.schedule.retries
 
         def tell_of(state: RetryCallState) -> None:
             self.say(f"it did not work, and is tried again in {state.upcoming_sleep / 60:.0f} min")
 
-        def last(state: RetryCallState) -> Any:
-            assert state.outcome is not None
-            return state.outcome.result()
-
         return Retrying(
-            stop=stop_after_attempt(max(1, retries.count + 1 - tries)),
-            wait=wait_exponential(60 * retries.wait_minutes, 60 * retries.longest_wait_minutes, retries.factor),
+            stop=stop_after_attempt(retries.count + 1),
+            wait=wait_exponential(60 * retries.wait_minutes, 4 * 3600),
             retry=retry,
             before_sleep=tell_of,
-            retry_error_callback=last,
+            retry_error_callback=lambda state: state.outcome and state.outcome.result(),
             sleep=self.sleep,
         )
-
-    def _finish(self, firing: Firing, outcome: Outcome) -> Firing:
-        state = "finished" if outcome.code in _FINISHED else "failed"
-        return self._end(firing, state, _came_to(outcome, len(firing.codes)), outcome.summary)
 
     def _end(self, firing: Firing, state: str, said: str, summary: Summary | None = None) -> Firing:
         """Tell whom it concerns what came of a firing, and note it. A kill in between lets it be told twice."""

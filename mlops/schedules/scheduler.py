@@ -24,36 +24,32 @@ LOOK_SECONDS = 10  # so soon a due time and a change of the schedules are seen
 
 def wait_and_start(home: Home, names: Sequence[str] = ()) -> None:
     """Start what is due at its time, of all schedules or of these, until an exception ends this. The runs go on."""
-    begun: dict[str, subprocess.Popen[bytes]] = {}
     while True:
-        start_due(home, names, begun)
+        start_due(home, names)
         time.sleep(LOOK_SECONDS)
 
 
-def start_due(home: Home, names: Sequence[str], begun: dict[str, subprocess.Popen[bytes]]) -> None:
+def start_due(home: Home, names: Sequence[str]) -> None:
     """Start what looks after each schedule that is due, or whose run was left by a process that is gone.
 
-    `begun` are the processes by schedule. Each has a session of its own: Ctrl-C ends none.
+    Each process has a session of its own: Ctrl-C ends none. Of two of one schedule the second ends at once.
     """
     for stored in all_schedules(home):
-        name = stored.name
-        if stored.schedule.paused or stored.cluster or (names and name not in names):
+        name, state = stored.name, state_of(home, stored.name)
+        is_due = state.running is not None or due_now(stored, state, datetime.now(UTC)) is not None
+        if (names and name not in names) or stored.schedule.paused or not is_due or is_running(home, name):
             continue
-        if (name in begun and begun[name].poll() is None) or is_running(home, name):
-            continue
-        state = state_of(home, name)
-        if state.running or due_now(stored, state, datetime.now(UTC)):
-            log = file_of(home, name, ".log")
-            with log.open("ab") as output:
-                begun[name] = subprocess.Popen(
-                    rlft_command("schedule", "run", name, "--once"),
-                    env=dict(os.environ) | variables(home),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            logger.info("%s is due: what comes of it is in %s", name, log)
+        log = file_of(home, name, ".log")
+        with log.open("ab") as output:
+            subprocess.Popen(
+                rlft_command("schedule", "run", name, "--once"),
+                env=dict(os.environ) | variables(home),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        logger.info("%s is due: what comes of it is in %s", name, log)
 
 
 def crontab_line(home: Home) -> str:

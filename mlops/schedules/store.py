@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -143,19 +142,14 @@ def locked(home: Home, name: str) -> Iterator[int | None]:
     What looks after a schedule hands it on to the run, so that the kernel holds it until both have ended.
     """
     descriptor = os.open(file_of(home, name, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    taken = None
     try:
-        yield descriptor if _is_taken(descriptor) else None
-    finally:
-        os.close(descriptor)  # and no unlock, which would release it for the run as well
-
-
-def _is_taken(descriptor: int) -> bool:
-    for _ in range(3):  # others may hold it for a moment who only look whether it is held
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        time.sleep(0.05)
-    return False
+            taken = descriptor
+        yield taken
+    finally:
+        os.close(descriptor)  # and no unlock, which would release it for the run as well
 
 
 def is_running(home: Home, name: str) -> bool:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError
 from zenml.client import Client
 from zenml.enums import StackComponentType, StoreType
 from zenml.exceptions import ArtifactStoreInterfaceError
@@ -30,17 +28,19 @@ from rlft.errors import StackError
 logger = logging.getLogger(__name__)
 
 
+def _address(server: str | None) -> str | None:
+    return None if server is None else check_address(server, path="/zenml")
+
+
+Name = Annotated[str, AfterValidator(check_name)]
+
+
 class ComponentFile(Section):
     """One component of a stack; without a flavor it names one that is registered already."""
 
-    name: str
+    name: Name
     flavor: str | None = None
     config: dict[str, Any] = Field(default={})
-
-    @field_validator("name")
-    @classmethod
-    def _is_a_name(cls, name: str) -> str:
-        return check_name(name)
 
 
 class StackFile(Section):
@@ -49,23 +49,13 @@ class StackFile(Section):
     `server` is the address of the ZenML server of the team that shares it: what the file names is then checked.
     """
 
-    name: str
-    server: str | None = None
+    name: Name
+    server: Annotated[str | None, AfterValidator(_address)] = None
     orchestrator: ComponentFile
     artifact_store: ComponentFile
     experiment_tracker: ComponentFile
     container_registry: ComponentFile | None = None
     image_builder: ComponentFile | None = None
-
-    @field_validator("name")
-    @classmethod
-    def _is_a_name(cls, name: str) -> str:
-        return check_name(name)
-
-    @field_validator("server")
-    @classmethod
-    def _is_an_address(cls, server: str | None) -> str | None:
-        return None if server is None else check_address(server, path="/zenml")
 
     def components(self) -> dict[StackComponentType, ComponentFile]:
         """Return the components that the file has, by their types."""
@@ -82,24 +72,23 @@ def read_stack_file(path: Path) -> StackFile:
     Raises StackError, which names what is wrong or missing, and variables that hold a secret. Those in comments need
     not be set.
     """
+    fix = "start from a shipped one, such as configs/stacks/local.yaml"
     if not path.is_file():
-        raise StackError("no such file", where=str(path), fix="name a file such as configs/stacks/local.yaml")
-    text = _text_of(path)
-    content_lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    names = sorted(set(re.findall(r"\$\{(\w+)\}", content_lines)))
-    missing = [name for name in names if name not in os.environ]
-    if missing:
-        raise StackError(
-            f"these variables are not set: {', '.join(missing)}",
-            where=str(path),
-            fix=f"export {missing[0]}=... and so on, then apply the file again",
-        )
+        raise StackError("no such file", where=str(path), fix=fix)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as cause:
+        raise StackError("this is no text in UTF-8", where=str(path), fix="save it as such") from cause
+    without_comments = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    names = sorted(set(re.findall(r"\$\{(\w+)\}", without_comments)))
+    if missing := [name for name in names if name not in os.environ]:
+        what, way_out = f"these variables are not set: {', '.join(missing)}", f"export {missing[0]}=... and so on"
+        raise StackError(what, where=str(path), fix=f"{way_out}, then apply the file again")
     check_variables({name: os.environ[name] for name in names}, str(path))
     if names:
         logger.info("%s reads the variables %s", path, ", ".join(names))
     for name in names:
         text = text.replace(f"${{{name}}}", os.environ[name])
-    fix = "start from a shipped one, such as configs/stacks/local.yaml"
     try:
         return StackFile.model_validate(read_yaml(text))
     except ValidationError as cause:
@@ -108,72 +97,40 @@ def read_stack_file(path: Path) -> StackFile:
         raise StackError(f"not readable as YAML: {cause}", where=str(path), fix=fix) from cause
 
 
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as cause:
-        raise StackError("this is no text in UTF-8", where=str(path), fix="save it as such") from cause
-
-
 def validate_components(stack: StackFile) -> None:
     """Check each component's settings against its flavor, and pods against Kubernetes' API.
 
     Raises StackError, which names component and setting.
     """
+    client = Client()
     for kind, component in stack.components().items():
         if component.flavor is None:
             continue
-        where = f"{kind.value}.config"
-        flavor = _flavor(component.flavor, kind)
+        try:
+            flavor = client.get_flavor_by_name_and_type(name=component.flavor, component_type=kind)
+        except KeyError:
+            there = sorted(flavor.name for flavor in client.list_flavors(type=kind, size=200))
+            what, fix = f"ZenML has no {kind.value} {component.flavor!r}", f"write one of {', '.join(there)}"
+            raise StackError(what, where=f"{kind.value}.flavor", fix=fix) from None
+        what, where = f"the {component.flavor} {kind.value}", f"{kind.value}.config"
         known = flavor.config_schema.get("properties", {})
-        unknown = sorted(set(component.config) - set(known))
-        if unknown:
-            raise StackError(
-                f"the {component.flavor} {kind.value} has no setting {', '.join(unknown)}",
-                where=f"{stack.name}.{where}",
-                fix=f"it has: {', '.join(sorted(known))}",
-            )
+        if unknown := sorted(set(component.config) - set(known)):
+            said, fix = f"{what} has no setting {', '.join(unknown)}", f"it has: {', '.join(sorted(known))}"
+            raise StackError(said, where=f"{stack.name}.{where}", fix=fix)
         settings = as_zenml_takes_them(kind, component)
-        check_settings(settings, known, where)
-        with _sentences_of_zenml(f"the {component.flavor} {kind.value}", where, stack.name):
+        try:
+            check_settings(settings, known, where)
             if component.flavor == "kubernetes" and kind == StackComponentType.ORCHESTRATOR:
                 check_pods(stack)
             validate_stack_component_config(settings, flavor, kind)
-
-
-def _flavor(name: str, kind: StackComponentType) -> Any:
-    client = Client()
-    try:
-        return client.get_flavor_by_name_and_type(name=name, component_type=kind)
-    except KeyError:
-        there = sorted(flavor.name for flavor in client.list_flavors(type=kind, size=200))
-        fix = f"write one of {', '.join(there)}"
-        raise StackError(f"ZenML has no {kind.value} {name!r}", where=f"{kind.value}.flavor", fix=fix) from None
-
-
-@contextmanager
-def _sentences_of_zenml(what: str, where: str, name: str) -> Iterator[None]:
-    """Raise as StackError what ZenML throws at settings of `what`; of a list where a text belongs it knows no more."""
-    try:
-        yield
-    except (AttributeError, TypeError) as cause:
-        said = f"ZenML cannot read the settings of {what}: {cause}"
-        fix = "look where a list, a section, a text or nothing stands in place of another"
-        raise StackError(said, where=where, fix=fix) from cause
-    # pydantic's ValidationError is a ValueError.
-    except (ValueError, KeyError, ImportError, ArtifactStoreInterfaceError) as cause:
-        said = f"ZenML does not take {what}:\n{describe_refusal(cause, where)}"
-        fix = "correct the settings there"
-        if isinstance(cause, ImportError):
-            fix = "install what it needs: make setup-kubernetes, or for S3 alone make setup-team"
-        if "string" in said:
-            fix += '; a number that is a text has quotes ("8")'
-        if "secret" in said:
-            fix += (
-                "; a secret is made with `zenml secret create NAME --private --interactive`, and without --private for "
-                "all"
-            )
-        raise StackError(said, where=name, fix=fix) from cause
+        # pydantic's ValidationError is a ValueError; of a list where a text belongs ZenML raises the first two.
+        except (AttributeError, TypeError, ValueError, KeyError, ImportError, ArtifactStoreInterfaceError) as cause:
+            said = f"ZenML does not take {what}:\n{describe_refusal(cause, where)}"
+            fix = 'correct the settings there: a number that is a text has quotes ("8"), and a secret is made with '
+            fix += "`zenml secret create NAME --private --interactive`, without --private for all"
+            if isinstance(cause, ImportError):
+                fix = "install what it needs: make setup-kubernetes, or for S3 alone make setup-team"
+            raise StackError(said, where=stack.name, fix=fix) from cause
 
 
 def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> dict[str, Any]:
@@ -223,28 +180,21 @@ def apply_stack_file(stack: StackFile) -> str:
 
 def _apply_component(client: Client, kind: StackComponentType, component: ComponentFile) -> Any:
     """Register or update a component, or find the one that is only named; returns its id. Raises StackError."""
-    existing = client.list_stack_components(name=component.name, type=kind)
+    name, existing = component.name, client.list_stack_components(name=component.name, type=kind)
     if component.flavor is None:
         if not existing:
-            raise StackError(
-                f"there is no {kind.value} {component.name!r}",
-                where=kind.value,
-                fix="give it a flavor and a config, or name one that exists",
-            )
+            fix = "give it a flavor and a config, or name one that exists"
+            raise StackError(f"there is no {kind.value} {name!r}", where=kind.value, fix=fix)
         return existing[0].id
     settings = as_zenml_takes_them(kind, component)
-    if existing:
-        if existing[0].flavor_name != component.flavor:
-            raise StackError(
-                f"there is a {existing[0].flavor_name} {kind.value} of the name {component.name!r} already",
-                where=f"{kind.value}.name",
-                fix="give this one another name",
-            )
-        # ZenML keeps settings that an update does not mention: a login that the file no longer has is unset.
-        forgotten = {name: None for name in CREDENTIALS if name in existing[0].configuration}
-        return client.update_stack_component(
-            existing[0].id, component_type=kind, configuration={**forgotten, **settings}
-        ).id
-    return client.create_stack_component(
-        name=component.name, flavor=component.flavor, component_type=kind, configuration=settings
+    if not existing:
+        made = client.create_stack_component(name, component.flavor, component_type=kind, configuration=settings)
+        return made.id
+    if existing[0].flavor_name != component.flavor:
+        what = f"there is a {existing[0].flavor_name} {kind.value} of the name {name!r} already"
+        raise StackError(what, where=f"{kind.value}.name", fix="give this one another name")
+    # ZenML keeps settings that an update does not mention: a login that the file no longer has is unset.
+    forgotten = {each: None for each in CREDENTIALS if each in existing[0].configuration}
+    return client.update_stack_component(
+        existing[0].id, component_type=kind, configuration={**forgotten, **settings}
     ).id

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from mlops.tracking.address import NO_AUTHENTICATION
 from rlft.errors import StackError
+from rlft.files import texts_in
 from rlft.secrets import find_secrets
 
 SETTINGS = ("orchestrator_pod_settings", "pod_settings")
 """The settings of an orchestrator that describe a pod."""
-_REFERENCE = re.compile(r"\{\{[^{}]*\}\}")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+WAY_OUT_OF_PODS = (
+    "take it from a secret of the cluster: env_from, or valueFrom: {secretKeyRef: {name: NAME, key: KEY}} of a variable"
+)
+_WAY_OUT = (
+    "put it into a secret of ZenML, `zenml secret create NAME --interactive` (with --private for yourself alone), and "
+    "write {{NAME.KEY}} in the file"
+)
 
 
 def check_variables(variables: Mapping[str, str], where: str) -> None:
     """Raise StackError for a variable that holds a secret, by its name or its value, and would stand in a stack."""
     if secret := sorted(name for name, value in variables.items() if find_secrets({name: value})):
-        what = (
-            f"{', '.join(f'${{{name}}}' for name in secret)}: what looks like a secret would stand in ZenML's registry"
-        )
+        named = ", ".join(f"${{{name}}}" for name in secret)
+        what = f"{named}: what looks like a secret would stand in ZenML's registry"
         raise StackError(f"{what}, which shows it to all who share the stack", where=where, fix=_WAY_OUT)
 
 
@@ -31,7 +35,7 @@ def check_settings(config: Mapping[str, Any], properties: Mapping[str, Any], whe
 
     `properties` is what the JSON schema of its flavor says of each: ZenML marks those that are for secrets.
     """
-    own = {name: _of_pod(each) if name in SETTINGS else each for name, each in _own(config).items()}
+    own = {name: _of_pod(each) if each and name in SETTINGS else each for name, each in _own(config).items()}
     found = [key for key in own if properties.get(key, {}).get("sensitive") and "username" not in key and own[key]]
     if found := list(dict.fromkeys([*found, *find_secrets(own)])):
         places = ", ".join(f"{where}.{key}" for key in found)
@@ -40,54 +44,19 @@ def check_settings(config: Mapping[str, Any], properties: Mapping[str, Any], whe
         raise StackError(what, where=places, fix=WAY_OUT_OF_PODS if is_of_pod else _WAY_OUT)
 
 
-def is_unencrypted(address: str) -> bool:
-    """Return whether what is sent to an address of HTTP can be read on its way to another machine."""
-    parts = urlsplit(address)
-    return parts.scheme == "http" and parts.hostname not in _LOOPBACK
-
-
-def texts_of(value: Any) -> Iterator[str]:
-    """Yield all texts of nested lists and maps but their keys."""
-    if isinstance(value, str):
-        yield value
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    for each in inner:
-        yield from texts_of(each)
-
-
 def _of_pod(settings: Any) -> dict[str, Any]:
-    """Return what of a pod's settings may hold a secret: its variables by name, and all texts, whatever their names.
+    """Return what of a pod's settings may hold a secret: its variables and annotations by name, and all texts.
 
     Names there are Kubernetes' own: the `key` of a label or of a secret is none.
     """
-    return {"env": dict(_variables(settings)), "texts": list(texts_of(settings))}
-
-
-def _variables(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        if isinstance(value.get("name"), str) and "value" in value:
-            yield value["name"], value["value"]
-        for name in ("annotations", "labels"):
-            if isinstance(value.get(name), Mapping):
-                yield from value[name].items()
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    for each in inner:
-        yield from _variables(each)
+    env = {each.get("name", ""): each.get("value") for each in settings.get("env") or ()}
+    return {"env": env, "annotations": settings.get("annotations"), "texts": list(texts_in(settings))}
 
 
 def _own(value: Any) -> Any:
     """Return a copy of nested lists and maps without the references to secrets, and what stands for no login."""
     if isinstance(value, str):
-        return _REFERENCE.sub("", "" if value == NO_AUTHENTICATION else value)
+        return re.sub(r"\{\{[^{}]*\}\}", "", "" if value == NO_AUTHENTICATION else value)
     if isinstance(value, Mapping):
         return {key: _own(each) for key, each in value.items()}
     return [_own(each) for each in value] if isinstance(value, list) else value
-
-
-WAY_OUT_OF_PODS = (
-    "take it from a secret of the cluster: env_from, or valueFrom: {secretKeyRef: {name: NAME, key: KEY}} of a variable"
-)
-_WAY_OUT = (
-    "put it into a secret of ZenML, `zenml secret create NAME --interactive` (with --private for yourself alone), and "
-    "write {{NAME.KEY}} in the file"
-)

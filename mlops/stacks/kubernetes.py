@@ -6,22 +6,19 @@ ZenML drops a misspelt setting of a pod, or writes it into the manifest, and war
 
 from __future__ import annotations
 
-import typing
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from mlops.stacks.in_the_clear import SETTINGS, WAY_OUT_OF_PODS, texts_of
+from mlops.stacks.in_the_clear import SETTINGS, WAY_OUT_OF_PODS
 from rlft.errors import StackError
 from rlft.files import write_file
 
 if TYPE_CHECKING:
     from mlops.stacks.file import StackFile
-
-_KINDS = {dict: "a section", list: "a list", str: "a text", bool: "true or false"}
-_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
 def write_pod(stack: StackFile, file: Path, image: str) -> None:
@@ -53,56 +50,23 @@ def pod_manifest(stack: StackFile, image: str) -> dict[str, Any]:
 
 
 def check_pods(stack: StackFile) -> None:
-    """Check the settings of pods in a stack's file, before ZenML reads them, and the pod that it makes of them.
+    """Check the names of the settings of pods in a stack's file, and the pod that ZenML makes of them.
 
     The schemas are those of the newest version of the API that the package `kubernetes-validate` carries. Raises
-    StackError, which names the setting.
+    StackError, which names the setting, and what ZenML raises for a value that it cannot read.
     """
-    config = stack.orchestrator.config
-    for name in SETTINGS:
-        if config.get(name) is not None:
-            _check_settings(config[name], f"orchestrator.config.{name}")
-    _check_schema(pod_manifest(stack, "IMAGE"))
-
-
-def _check_settings(settings: Any, where: str) -> None:
-    """Raise StackError for a setting that a pod lacks, one of another kind, and a reference to a secret of ZenML."""
     from kubernetes.client import V1PodSpec
-    from kubernetes.utils.quantity import parse_quantity
     from zenml.integrations.kubernetes.pod_settings import KubernetesPodSettings
 
-    fields = KubernetesPodSettings.model_fields
-    _check_kind(settings, dict, where)
-    _check_names(settings, fields, where)
-    for name, value in settings.items():
-        _check_kind(value, fields[name].annotation, f"{where}.{name}")
-    for kind, amounts in (settings.get("resources") or {}).items():
-        _check_kind(amounts, dict, f"{where}.resources.{kind}")
-        for name, amount in amounts.items():
-            if "/" not in name and name not in _RESOURCES and not name.startswith("hugepages-"):
-                has = f"it has {', '.join(_RESOURCES)}, and devices with their domain, such as nvidia.com/gpu"
-                raise StackError(f"Kubernetes has no resource {name}", where=f"{where}.resources.{kind}", fix=has)
-            try:
-                parse_quantity(amount)
-            except ValueError:
-                what, fix = f"{amount!r} is no amount of {name}", 'write it as Kubernetes does: "8", 500m, 64Gi'
-                raise StackError(what, where=f"{where}.resources.{kind}", fix=fix) from None
-    more = settings.get("additional_pod_spec_args") or {}
-    _check_names(more, V1PodSpec.openapi_types, f"{where}.additional_pod_spec_args")
-    if any("{{" in text for text in texts_of(settings)):
-        what = "ZenML fills in none of its secrets in the settings of a pod"
-        raise StackError(what, where=where, fix=WAY_OUT_OF_PODS)
-
-
-def _check_kind(value: Any, annotation: Any, where: str) -> None:
-    """Raise StackError if a list, a section or a text stands where another of them belongs, or nothing does."""
-    kind = typing.get_origin(annotation) or annotation
-    if kind in _KINDS and not isinstance(value, kind):
-        found = "nothing" if value is None else _KINDS.get(type(value), "a number")
-        what = f"{_KINDS[kind]} belongs here, and {found} stands there"
-        raise StackError(what, where=where, fix=f"write {_KINDS[kind]}, or leave it out")
-    if kind is dict and any(not isinstance(key, str) for key in value):
-        raise StackError("a name here is no text", where=where, fix="put it in quotes")
+    for name in SETTINGS:
+        settings, where = stack.orchestrator.config.get(name) or {}, f"orchestrator.config.{name}"
+        _check_names(settings, KubernetesPodSettings.model_fields, where)
+        more = settings.get("additional_pod_spec_args") or {}
+        _check_names(more, V1PodSpec.openapi_types, f"{where}.additional_pod_spec_args")
+        if "{{" in json.dumps(settings, default=str):
+            what = "ZenML fills in none of its secrets in the settings of a pod"
+            raise StackError(what, where=where, fix=WAY_OUT_OF_PODS)
+    _check_schema(pod_manifest(stack, "IMAGE"))
 
 
 def _check_names(named: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:

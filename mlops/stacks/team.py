@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
-from mlops.stacks.in_the_clear import is_unencrypted
 from mlops.stacks.stack import check_tracking_address
 from rlft.errors import StackError
 from rlft.secrets import redact
@@ -21,7 +21,6 @@ from rlft.secrets import redact
 logger = logging.getLogger(__name__)
 
 _REFERENCE = re.compile(r"\{\{\s*([^.{}]+?)\.([^.{}]+?)\s*\}\}")
-_SECONDS = 10.0
 _PRIVATE = "mlflow"  # the secret of which everybody has their own, as MLflow then knows who does what
 
 
@@ -32,20 +31,18 @@ def check_server(address: str) -> None:
     from zenml.config.global_config import GlobalConfiguration
     from zenml.exceptions import AuthorizationException
 
-    used = GlobalConfiguration().store_configuration.url
+    used, address = GlobalConfiguration().store_configuration.url.rstrip("/"), address.rstrip("/")
     login = f"zenml login {redact(address)}"
-    if used.rstrip("/") != address.rstrip("/"):
-        other = "no server" if used.startswith("sqlite") else used
-        raise StackError(
-            f"this stack is one of {redact(address)}, and your ZenML uses {redact(other)}", where="server", fix=login
-        )
-    _check_version("ZenML", f"{address.rstrip('/')}/api/v1/info", __version__, "server")
+    if used != address:
+        other = "no server" if used.startswith("sqlite") else redact(used)
+        what = f"this stack is one of {redact(address)}, and your ZenML uses {other}"
+        raise StackError(what, where="server", fix=login)
+    _check_version("ZenML", f"{address}/api/v1/info", __version__, "server")
     try:
         _ = Client().active_user  # asks the server
     except (AuthorizationException, RuntimeError, KeyError) as cause:
-        raise StackError(
-            f"ZenML's server does not know you: {_line(cause)}", where="server", fix=f"{login} --refresh"
-        ) from None
+        what = f"ZenML's server does not know you: {_line(cause)}"
+        raise StackError(what, where="server", fix=f"{login} --refresh") from None
 
 
 def check_secrets(configs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -53,22 +50,22 @@ def check_secrets(configs: Mapping[str, Mapping[str, Any]]) -> None:
 
     `configs` are the settings by the components' types.
     """
+    from zenml.client import Client
+
     wanted: dict[str, set[str]] = {}
-    for config in configs.values():
-        for name, key in (found for value in config.values() for found in _REFERENCE.findall(str(value))):
-            wanted.setdefault(name, set()).add(key)
+    for name, key in _REFERENCE.findall(str([*configs.values()])):
+        wanted.setdefault(name, set()).add(key)
     for name, keys in wanted.items():
-        there = _secret(name)
-        if lacking := sorted(keys - set(there or {})):
-            verb = "create" if there is None else "update"
-            options = "--private " * (name == _PRIVATE and there is None)
-            raise StackError(
-                f"ZenML has no secret {name!r} that you may read"
-                if there is None
-                else f"ZenML's secret {name!r} lacks {', '.join(lacking)}",
-                where=", ".join(kind for kind, config in configs.items() if f"{{{{{name}." in str(config)),
-                fix=f"zenml secret {verb} {name} {options}--interactive, with the keys {' and '.join(sorted(keys))}",
-            )
+        try:
+            there = Client().get_secret_by_name_and_private_status(name).secret_values
+            verb, lacks = "update", f"ZenML's secret {name!r} lacks {', '.join(sorted(keys - set(there)))}"
+        except KeyError:
+            there, verb, lacks = {}, "create", f"ZenML has no secret {name!r} that you may read"
+        if keys - set(there):
+            places = ", ".join(kind for kind, config in configs.items() if f"{{{{{name}." in str(config))
+            options = "--private " * (name == _PRIVATE and verb == "create")
+            fix = f"zenml secret {verb} {name} {options}--interactive, with the keys {' and '.join(sorted(keys))}"
+            raise StackError(lacks, where=places, fix=fix)
 
 
 def check_flavors(flavors: Mapping[str, str | None]) -> None:
@@ -99,18 +96,12 @@ def _check_store(store: Any) -> None:
             if file.read() != b"rlft":
                 raise OSError(f"{place} does not hold what was written")
         store.remove(place)
-    except FileNotFoundError:
-        what, fix = f"there is no bucket or folder {store.path}", "make it, or correct artifact_store.config.path"
-    except PermissionError as cause:
-        what = f"one may not write, read and remove files there: {_line(cause)}"
-        fix = "allow it to the key, or put another one into ZenML's secret (zenml secret update s3 --interactive)"
     except Exception as cause:  # whatever a store's library throws
-        what, fix = f"the store does not take a file: {_line(cause)}", "see that it answers at artifact_store.config"
-    else:
-        return
-    with suppress(Exception):
-        store.cleanup()
-    raise StackError(what, where=store.path, fix=f"{fix}, then apply the file again")
+        with suppress(Exception):
+            store.cleanup()
+        fix = "see that the bucket or folder of artifact_store.config.path is there and answers, and that the key may "
+        fix += "write, read and remove files (zenml secret update s3 --interactive), then apply the file again"
+        raise StackError(f"the store does not take a file: {_line(cause)}", where=store.path, fix=fix) from cause
 
 
 def _check_tracker(config: Any) -> None:
@@ -118,10 +109,11 @@ def _check_tracker(config: Any) -> None:
     from mlflow import __version__
 
     address = str(config.tracking_uri or "")
-    if not address.startswith(("http://", "https://")):
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https"):
         return
     check_tracking_address(address, where="experiment_tracker")
-    if config.tracking_password and is_unencrypted(address):
+    if config.tracking_password and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         logger.warning("%s is no https://, so your password at MLflow can be read on its way there", redact(address))
     login = (config.tracking_username, config.tracking_password)
     # A server with accounts tells its version to them alone.
@@ -136,10 +128,11 @@ def _check_version(name: str, address: str, here: str, where: str, login: Any = 
     import requests
 
     try:
-        answer = requests.get(address, timeout=_SECONDS, auth=login if login and login[0] else None)
+        answer = requests.get(address, timeout=10, auth=login if login and login[0] else None)
     except requests.exceptions.RequestException as cause:
         said = f"{name}'s server does not answer at {redact(address)}: {type(cause).__name__}"
-        raise StackError(said, where=where, fix="start it (docker compose up --wait), or correct its address") from None
+        fix = "start it (docker compose up --wait), or correct its address"
+        raise StackError(said, where=where, fix=fix) from None
     if login is not None and answer.status_code in (401, 403):
         said = f"{name}'s server does not let you in as {login[0] or 'nobody'} with this password"
         fix = f"zenml secret update {name.lower()} --interactive, then apply the file again"
@@ -151,15 +144,6 @@ def _check_version(name: str, address: str, here: str, where: str, login: Any = 
     if found[1].split(".")[:2] != here.split(".")[:2]:
         fix = f"give the server {name} {here} (compose.yaml), or use the rlft that goes with {found[1]}"
         raise StackError(f"{name}'s server is {found[1]}, and here is {here}", where=where, fix=fix)
-
-
-def _secret(name: str) -> dict[str, str] | None:
-    from zenml.client import Client
-
-    try:
-        return Client().get_secret_by_name_and_private_status(name).secret_values
-    except KeyError:
-        return None
 
 
 def _line(cause: Exception) -> str:

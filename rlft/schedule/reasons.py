@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from rlft.schedule.settings import WhenConfig
 
-KEPT_SCORES = 200  # of those that were reasons
 LEVEL = 0.05  # chance of a run, before the next one or the next champion, although the score is not below its bound
 _FEW_ERRORS = 0.05  # of the attempts, which may be left out where it is not known what they could have scored
 
@@ -52,9 +51,7 @@ class Looks:
     count: int = 0
 
     def with_another(self, model: str, key: str) -> Looks:
-        """Return it with a look at a score; the same tasks again are no other look, and another model begins anew."""
-        if (model, key) == (self.model, self.key):
-            return self
+        """Return it with a look at a score; another model begins anew."""
         return Looks(model, key, self.count + 1 if model == self.model else 1)
 
     @property
@@ -72,13 +69,11 @@ class Facts:
     """What the reasons of a schedule are about.
 
     `tasks` are fingerprints of the content of train tasks, and `values` maps what may change (`file tasks.jsonl`, say)
-    to what it is. `score_keys` are those of the scores that were reasons, the last `KEPT_SCORES`, and `looks` those at
-    scores since. What no reason asks for is empty.
+    to what it is. `looks` are those at scores. What no reason asks for is empty.
     """
 
     tasks: frozenset[str] = frozenset()
     values: Mapping[str, str] = field(default_factory=dict)
-    score_keys: tuple[str, ...] = ()
     looks: Looks = Looks()
 
 
@@ -130,10 +125,9 @@ def score_reason(score: Score, bound: float, looks: Looks) -> Reason:
     return Reason(True, f"{told}, below {bound:g}")
 
 
-def remembered(now: Facts, last: Facts | None, score: Score | None) -> Facts:
-    """Return what the next look compares with, if a run begins now, for which `score` is the reason if there is one.
+def remembered(now: Facts, looks: Looks) -> Facts:
+    """Return what the next look compares with, if a run begins now, before which scores were looked at so often.
 
-    Scores that were reasons stay known: so that each is the reason of one run. Looks are counted anew.
+    The last of them stays known, so that it is the reason of one run at most. Looks are counted anew.
     """
-    keys = [*(last.score_keys if last is not None else ()), *([score.key] if score is not None else [])]
-    return Facts(now.tasks, dict(now.values), tuple(dict.fromkeys(keys))[-KEPT_SCORES:])
+    return Facts(now.tasks, dict(now.values), Looks(looks.model, looks.key))

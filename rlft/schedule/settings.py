@@ -26,7 +26,7 @@ from rlft.types import Split
 
 Event = Literal["improved", "promoted", "waiting_for_approval", "failed"]
 LONGEST_NAME = 60  # it is a part of the names of runs and of files
-_LONGEST_MINUTES = 60.0 * 24 * 31
+GRACE_MINUTES = 10  # a due time that is seen so late is not missed yet
 _VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -114,10 +114,11 @@ class RetriesConfig(Section):
     """What follows a run that failed. A run that had begun goes on where it stopped, as by `rlft resume`."""
 
     count: int = Field(default=2, ge=0, le=100, description="How often a run that failed is tried again.")
-    wait_minutes: float = Field(default=10.0, ge=0, le=_LONGEST_MINUTES, description="How long before the first time.")
-    factor: float = Field(default=2.0, ge=1, le=100, description="How many times longer before each later one.")
-    longest_wait_minutes: float = Field(
-        default=240.0, ge=0, le=_LONGEST_MINUTES, description="No wait is longer than this."
+    wait_minutes: float = Field(
+        default=10.0,
+        ge=0,
+        le=60.0 * 24 * 31,
+        description="How long before the first time. Each later wait is twice as long, up to four hours.",
     )
 
 
@@ -156,11 +157,8 @@ class ScheduleConfig(Section):
     )
     missed: Literal["run", "skip"] = Field(
         default="run",
-        description="What becomes of due times at which nothing looked, as the machine was off: one run for all of "
-        "them as soon as something looks (`run`), or none (`skip`).",
-    )
-    grace_minutes: float = Field(
-        default=10.0, ge=0, le=_LONGEST_MINUTES, description="A due time that is seen so late is not missed yet."
+        description="What becomes of due times at which nothing looked for ten minutes, as the machine was off: one "
+        "run for all of them as soon as something looks (`run`), or none (`skip`).",
     )
     retries: RetriesConfig = RetriesConfig()
     budget: BudgetConfig = BudgetConfig()

@@ -9,16 +9,15 @@ from apscheduler.triggers.cron import CronTrigger
 
 WEEK, MONTH = 7.0, 1461 / 48
 """Days of a week, and of a month in the mean."""
-_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAY = timedelta(days=1)
 
 
 class DueTrigger(CronTrigger):
     """The due times of a cron expression in a time zone.
 
-    Days of the week are those of cron, in which 0 and 7 are Sunday; to `CronTrigger` 0 is Monday. A time that the clock
-    skips in spring is due an hour later, and one that it shows twice in autumn the first time, unless every hour is
-    due. Raises ValueError for an expression that cannot be used.
+    Days of the week have names, as 1 is Monday to cron and Tuesday to `CronTrigger`. A time that the clock skips in
+    spring is due an hour later, and one that it shows twice in autumn the first time, unless every hour is due. Raises
+    ValueError for an expression that cannot be used.
     """
 
     def __init__(self, cron: str, timezone: tzinfo) -> None:
@@ -29,7 +28,9 @@ class DueTrigger(CronTrigger):
         if day != "*" and weekday != "*":
             what = "names days of the month and of the week, of which cron takes either and others both"
             raise ValueError(f"{cron!r:.80} {what}; make two schedules")
-        super().__init__(minute=minute, hour=hour, day=day, month=month, day_of_week=_named(weekday), timezone=timezone)
+        if any(letter.isdigit() for letter in weekday):
+            raise ValueError(f"{cron!r:.80} has a number as a day of the week; write names, such as mon or mon-fri")
+        super().__init__(minute=minute, hour=hour, day=day, month=month, day_of_week=weekday, timezone=timezone)
         self._is_hourly = hour in ("*", "*/1", "0-23")
         if super().get_next_fire_time(None, datetime.now(timezone)) is None:
             raise ValueError(f"{cron!r:.80} is never due")
@@ -69,25 +70,3 @@ def _count(cron: str, begin: datetime, end: datetime) -> int:
     while (found := trigger.get_next_fire_time(found, found or begin)) is not None and found < end:
         count += 1
     return count
-
-
-def _named(field: str) -> str:
-    """Return a field of days of the week with names in the place of cron's numbers, and without ranges."""
-    named: list[str] = []
-    for part in field.lower().split(","):
-        days, _, step = part.partition("/")
-        first, _, last = ("0-6" if days == "*" else days).partition("-")
-        begin, end = _weekday(first), _weekday(last or first)
-        end += 7 if end < begin else 0  # fri-sun, and fri-mon
-        if step and (not step.isdecimal() or int(step) == 0):
-            raise ValueError(f"day of the week: {part!r:.40} has no step from 1")
-        named += [_WEEKDAYS[number % 7] for number in range(begin, end + 1, int(step or 1))]
-    return ",".join(named)
-
-
-def _weekday(text: str) -> int:
-    if text in _WEEKDAYS:
-        return _WEEKDAYS.index(text)
-    if text not in [*"01234567"]:
-        raise ValueError(f"day of the week: {text!r:.40} is not 0 to 7 or sun to sat")
-    return int(text)

@@ -13,17 +13,21 @@ import pytest
 from tests.e2e.conftest import TINY, Home
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+SHORT = (str(TINY), "--set", "training.rounds=1", "--set", "controls=[]")
 
 
 @pytest.fixture(scope="module")
 def two(make_home) -> Home:
-    """Two runs that train differently and are judged on the same gate at the same time."""
+    """Two runs without a name that train differently and are judged on the same gate at the same time."""
     home = make_home("two")
-    differing = {name: ("--set", f"training.learning_rate={rate}") for name, rate in (("slow", 1e-3), ("fast", 2e-3))}
+    configs = {name: home.folder / f"{name}.yaml" for name in ("slow", "fast")}
+    short = TINY.read_text().replace("rounds: 3", "rounds: 1").replace("controls: [sft]", "controls: []")
+    configs["slow"].write_text(short)
+    configs["fast"].write_text(short.replace("learning_rate: 1e-3", "learning_rate: 2e-3"))
     with ThreadPoolExecutor() as pool:
         runs = [
-            pool.submit(home.module, "cli", "run", str(TINY), "--name", name, "--summary", f"{name}.json", *options)
-            for name, options in differing.items()
+            pool.submit(home.module, "cli", "run", str(config), "--summary", f"{name}.json")
+            for name, config in configs.items()
         ]
     for run in runs:
         assert run.result().returncode == 0, run.result().stdout + run.result().stderr
@@ -48,16 +52,11 @@ print(json.dumps([{v.version: v.run_id for v in found}, mlflow_client.get_regist
     assert {name: str(number) for name, number in aliases.items()} == {"challenger": max(versions, key=int)}
 
 
-def test_runs_without_a_name_that_begin_at_once_are_numbered(make_home):
-    home = make_home("unnamed")
-    with ThreadPoolExecutor() as pool:
-        runs = [pool.submit(home.module, "cli", "run", str(TINY)) for _ in range(2)]
-    for run in runs:
-        assert run.result().returncode == 0, run.result().stdout + run.result().stderr
-    first, second = sorted(home.query("print(json.dumps([run.name for run in client.list_pipeline_runs()]))"))
+def test_runs_without_a_name_that_begin_at_once_are_numbered(two):
+    first, second = sorted(two.query("print(json.dumps([run.name for run in client.list_pipeline_runs()]))"))
     assert re.fullmatch(r"tiny-\d{4}-\d\d-\d\d", first)
     assert second == f"{first}-2"
-    shown = home.module("cli", "show", first, "0")  # exactly that run, although the other one's name begins like it
+    shown = two.module("cli", "show", first, "0")  # exactly that run, although the other one's name begins like it
     assert shown.returncode == 0, shown.stderr
 
 
@@ -65,7 +64,7 @@ def test_runs_without_a_name_that_begin_at_once_are_numbered(make_home):
 def killed(make_home) -> Home:
     """A run that was killed when it was to register its policy."""
     home = make_home("prunable")
-    done = home.rlft("run", str(TINY), "--name", "third", kill_at="steps.register_policy:register_policy_version:1")
+    done = home.rlft("run", *SHORT, "--name", "third", kill_at="steps.register_policy:register_policy_version:1")
     assert done.code == -signal.SIGKILL, done.output
     return home
 

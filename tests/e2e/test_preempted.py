@@ -29,7 +29,7 @@ from pipelines.train import train
 from rlft.config.file import load_config
 
 name, number, awaited = {name!r}, {number}, {awaited!r}
-config = load_config(Path({config!r}), ["controls=[]"])
+config = load_config(Path({config!r}), ["controls=[]", "training.rounds=1"])
 folder = Path(tempfile.mkdtemp(dir=".")).resolve()
 app = folder / "app"
 kept = ("PATH", "PYTHONPATH", "HOME", "ZENML_LOCAL_STORES_PATH", "KUBECONFIG", "OMP_NUM_THREADS", "HF_HUB_OFFLINE")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import TINY
+from tests.e2e.conftest import TINY, Home
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
@@ -34,11 +34,18 @@ print(json.dumps(step.outputs["policy"][0].uri))
     return files
 
 
-def test_a_run_killed_four_times_ends_with_the_same_bytes(finished, make_home):
-    whole_home, whole = finished
+@pytest.fixture(scope="module")
+def killed_once(make_home) -> Home:
+    """The home of a run that was killed in its second round."""
     home = make_home("killed")
     killed = home.rlft("run", str(TINY), kill_at=KILLS[0])
     assert killed.code == -9, killed.output
+    return home
+
+
+def test_a_run_killed_four_times_ends_with_the_same_bytes(finished, killed_once, tmp_path):
+    whole_home, whole = finished
+    home = killed_once.copy(tmp_path)
     (run_id,) = [file.name.split(".")[0] for file in (home.folder / ".rlft" / "runs").glob("*.process.json")]
     for kill in KILLS[1:]:
         killed = home.rlft("resume", run_id, kill_at=kill)
@@ -109,9 +116,8 @@ print(json.dumps(run.steps["warm_start"].outputs["sft_report"][0].load().losses)
     assert list((home.folder / ".rlft" / "checkpoints").rglob("*.safetensors")) == []
 
 
-def test_doctor_marks_a_killed_run_as_failed(make_home):
-    home = make_home("doctor")
-    home.rlft("run", str(TINY), kill_at="steps.score_rewards:score_rollouts:1")
+def test_doctor_marks_a_killed_run_as_failed(killed_once, tmp_path):
+    home = killed_once.copy(tmp_path)
     (file,) = (home.folder / ".rlft" / "runs").glob("????????-????-????-????-????????????.json")
     assert json.loads(file.read_text())["status"] == "running"  # nobody has seen it yet
     seen = home.rlft("doctor")

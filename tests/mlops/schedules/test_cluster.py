@@ -41,11 +41,11 @@ def test_everything_that_is_refused_is_told_at_once():
     assert raised.value.what.count("\n") == 2
 
 
-@pytest.mark.parametrize(("missed", "deadline"), [("run", None), ("skip", 300)])
+@pytest.mark.parametrize(("missed", "deadline"), [("run", None), ("skip", 600)])
 def test_the_schedule_of_zenml_has_its_times_and_the_cron_job_its_limits(missed, deadline):
     from pipelines.train import train
 
-    schedule = ScheduleConfig.model_validate(PLAIN | {"missed": missed, "grace_minutes": 5.0, "retries": {"count": 4}})
+    schedule = ScheduleConfig.model_validate(PLAIN | {"missed": missed, "retries": {"count": 4}})
     options = cluster_options(schedule, load_config(TINY))
     made = train.with_options(**options)
     given = made._run_args["schedule"]  # what ZenML registers when the pipeline is called
@@ -76,9 +76,9 @@ class Cluster:
 @pytest.fixture
 def cluster(monkeypatch):
     made = Cluster()
-    monkeypatch.setattr("mlops.stacks.stack.connect", made.connect)
+    monkeypatch.setattr("mlops.schedules.cluster.connect", made.connect)
     monkeypatch.setattr("zenml.client.Client", lambda: made)
-    monkeypatch.setattr("mlops.stacks.image.check_image", lambda config: None)
+    monkeypatch.setattr("mlops.schedules.cluster.check_image", lambda config: None)
     return made
 
 

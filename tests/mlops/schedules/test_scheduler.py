@@ -18,56 +18,40 @@ NOW = datetime.now(UTC)
 HOUR = timedelta(hours=1)
 
 
-class Process:
-    """One that goes on until a test gives it a code."""
-
-    code = None
-
-    def __init__(self, command, **_):
-        self.command = command[command.index("cli") + 1 :]
-
-    def poll(self):
-        return self.code
-
-
 @pytest.fixture
 def started(bench, monkeypatch):
-    """Looks once, and returns the processes that go on or have ended, by schedule."""
-    monkeypatch.setattr(scheduler.subprocess, "Popen", Process)
-    begun = {}
+    """Looks once, and returns the commands of the processes that it has started."""
 
     def look(*names):
-        start_due(bench.home, names, begun)
-        return begun
+        commands = []
+        monkeypatch.setattr(scheduler.subprocess, "Popen", lambda command, **_: commands.append(command[4:]))
+        start_due(bench.home, names)
+        return commands
 
     return look
 
 
 def test_what_is_due_is_started_and_not_a_second_time_while_it_goes_on(bench, started):
     bench.apply(cron="* * * * *", now=NOW + HOUR)
-    assert started() == {}
+    assert started() == []
     bench.apply(cron="* * * * *", now=NOW - HOUR)
-    assert started("other") == {}
-    process = started()["weekly"]
-    assert process.command == ["schedule", "run", "weekly", "--once"]
-    assert started()["weekly"] is process
-    process.code = 0
-    with locked(bench.home, "weekly"):  # its run, which it left
-        assert started()["weekly"] is process
-    assert started()["weekly"] is not process
+    assert started("other") == []
+    assert started() == [["schedule", "run", "weekly", "--once"]]
+    with locked(bench.home, "weekly"):  # by it, or by its run, which it left
+        assert started() == []
 
 
 def test_what_is_paused_or_kept_by_a_cluster_is_not_started(bench, started):
     stored = bench.apply(cron="* * * * *", now=NOW - HOUR)
     keep(bench.home, stored.model_copy(update={"cluster": "rlft-weekly"}))
     bench.apply(name="other", cron="* * * * *", now=NOW - HOUR, paused=True)
-    assert started() == {}
+    assert started() == []
 
 
 def test_a_run_that_was_left_is_looked_after_at_once(bench, started):
     bench.apply(cron="0 4 1 1 *", now=NOW)
     keep_state(bench.home, "weekly", State(running=Firing(schedule="weekly", due=NOW)))
-    assert started().keys() == {"weekly"}
+    assert started() == [["schedule", "run", "weekly", "--once"]]
 
 
 @pytest.fixture

@@ -110,11 +110,6 @@ def test_what_is_no_clone_would_be_uploaded_whole_and_is_refused(folder, monkeyp
         archived_files()
 
 
-def test_git_looks_where_it_is_told_also_within_a_hook(folder, monkeypatch):
-    monkeypatch.setenv("GIT_DIR", str(folder / "nowhere"))
-    assert names() == {"rlft/__init__.py"}
-
-
 def test_paths_that_lead_elsewhere_in_a_pod_are_not_held(folder):
     git(folder, "init")
     (folder / "link.txt").symlink_to("places.txt")

@@ -24,7 +24,10 @@ WHERE = "http://zenml.example"
 
 @pytest.fixture(autouse=True)
 def _address(monkeypatch):
-    monkeypatch.setattr(away, "_address", lambda: WHERE)
+    from zenml.config import global_config
+
+    store = SimpleNamespace(store_configuration=SimpleNamespace(url=WHERE))
+    monkeypatch.setattr(global_config, "GlobalConfiguration", lambda: store)
 
 
 @contextmanager

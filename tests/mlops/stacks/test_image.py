@@ -11,7 +11,6 @@ from mlops.home.folder import PINS, Home
 from mlops.runs.labels import Labels
 from mlops.runs.starting import replay_options, run_options
 from mlops.schedules.cluster import cluster_options
-from mlops.stacks import image
 from mlops.stacks.image import check_image, image_settings
 from pipelines.train import train
 from rlft.config.file import load_config
@@ -61,12 +60,12 @@ def test_an_image_that_exists_is_taken_as_it_is(monkeypatch):
 
 
 def test_all_that_is_lacking_is_told_at_once(folder):
-    (folder / "capitals.py").write_text("import shapely_of_nowhere")
+    (folder / "capitals.py").write_text("import pytest")
     with pytest.raises(NotReadyError) as refused:
         check_image(load_config(folder / "config.yaml"))
     files, packages = refused.value.problems
     assert "environment.name: capitals.py" in files.what
-    assert "capitals.py imports shapely_of_nowhere" in packages.what
+    assert "capitals.py imports pytest, which is of pytest" in packages.what
 
 
 def test_a_replay_is_checked_too_and_its_image_is_for_its_config(folder):
@@ -96,19 +95,13 @@ def test_a_local_orchestrator_has_no_pods(folder, remote):
     check_image(load_config(folder / "config.yaml"))
 
 
-def test_an_rlft_without_its_clone_has_nothing_to_make_an_image_of(folder, monkeypatch):
-    monkeypatch.setattr(image, "PINS", folder / "requirements" / "base.txt")
-    with pytest.raises(StackError, match="installed without one"):
-        check_image(load_config(folder / "config.yaml"))
-
-
-@pytest.mark.parametrize(("kind", "flavor"), [(RuntimeError, "kubernetes"), (StackValidationError, "airflow")])
-def test_a_stack_that_zenml_does_not_take_here_is_refused_in_a_sentence(remote, kind, flavor):
+@pytest.mark.parametrize("kind", [RuntimeError, StackValidationError])
+def test_a_stack_that_zenml_does_not_take_here_is_refused_in_a_sentence(remote, kind):
     def refuse():
         raise kind("Could not load the Kubernetes configuration")
 
-    remote.validate, remote.orchestrator.flavor = refuse, flavor
+    remote.validate = refuse
     with pytest.raises(StackError, match="ZenML does not take the stack on this machine") as caught:
         check_image(load_config(TINY))
     assert "Could not load the Kubernetes configuration" in caught.value.what
-    assert ("kubectl config get-contexts" in caught.value.fix) == (flavor == "kubernetes")
+    assert "kubectl config get-contexts" in caught.value.fix

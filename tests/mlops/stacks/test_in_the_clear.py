@@ -9,7 +9,7 @@ from zenml.client import Client
 from zenml.enums import StackComponentType
 
 from mlops.stacks.file import read_stack_file, validate_components
-from mlops.stacks.in_the_clear import check_settings, is_unencrypted
+from mlops.stacks.in_the_clear import check_settings
 from mlops.tracking.address import NO_AUTHENTICATION
 from rlft.errors import StackError
 from tests.e2e.conftest import ROOT
@@ -136,18 +136,3 @@ def test_the_address_of_a_server_holds_no_password_and_it_is_not_said(write):
         assert "Wq6" not in str(refused.value)
     read = read_stack_file(write(f'{{tracking_uri: "{PLAIN}"}}', "server: https://h/zenml/\n"))
     assert read.server == "https://h/zenml"
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("http://mlflow.example", True),
-        ("https://mlflow.example", False),
-        ("http://127.0.0.1:5000", False),
-        ("http://localhost", False),
-        ("http://[::1]:5000", False),
-        ("http://10.0.0.1", True),
-    ],
-)
-def test_what_is_sent_to_another_machine_without_tls_can_be_read(address, expected):
-    assert is_unencrypted(address) == expected

@@ -142,17 +142,9 @@ class Store:
         """Nothing is held."""
 
 
-@pytest.mark.parametrize(
-    ("cause", "said"),
-    [
-        (FileNotFoundError("The specified bucket does not exist"), r"there is no bucket or folder s3://zenml\n"),
-        (PermissionError("Access Denied"), "one may not write, read and remove files there: Access Denied"),
-        (RuntimeError("no route\nto host"), "the store does not take a file: no route to host"),
-    ],
-)
-def test_a_store_that_takes_no_file_is_refused(cause, said):
-    with pytest.raises(StackError, match=said):
-        team._check_store(Store(cause))
+def test_a_store_that_takes_no_file_is_refused():
+    with pytest.raises(StackError, match="the store does not take a file: no route to host"):
+        team._check_store(Store(PermissionError("no route\nto host")))
 
 
 def test_no_password_of_an_address_is_said(monkeypatch):
@@ -166,11 +158,17 @@ def test_no_password_of_an_address_is_said(monkeypatch):
     assert "Wq6" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("password", "warned"), [("never-said", True), (None, False)])
-def test_a_password_that_is_sent_unencrypted_is_warned_of(monkeypatch, caplog, password, warned):
+@pytest.mark.parametrize(
+    ("address", "password", "warned"),
+    [
+        ("http://mlflow.example", "never-said", True),
+        ("http://mlflow.example", None, False),
+        ("https://mlflow.example", "never-said", False),
+        ("http://[::1]:5000", "never-said", False),
+    ],
+)
+def test_a_password_that_is_sent_unencrypted_is_warned_of(monkeypatch, caplog, address, password, warned):
     monkeypatch.setattr(team, "_check_version", lambda *_: None)
-    team._check_tracker(
-        SimpleNamespace(tracking_uri="http://mlflow.example", tracking_username="u", tracking_password=password)
-    )
+    team._check_tracker(SimpleNamespace(tracking_uri=address, tracking_username="u", tracking_password=password))
     assert ("so your password at MLflow can be read on its way there" in caplog.text) == warned
     assert "never-said" not in caplog.text

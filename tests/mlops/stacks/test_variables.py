@@ -9,8 +9,14 @@ from zenml.integrations.kubernetes.pod_settings import KubernetesPodSettings
 from zenml.utils import env_utils
 
 from mlops.stacks.image import lacking_variables
+from rlft.config.file import load_config
+from tests.e2e.conftest import TINY
 
-NEEDED = [("environment.kwargs.key", "JUDGE_KEY"), ("controls.api_key", "MODEL_KEY")]
+CHANGES = [
+    "environment.kwargs={key: 'env:JUDGE_KEY'}",
+    'controls=[{model: gpt, endpoint: "http://127.0.0.1:1/v1", api_key: "env:MODEL_KEY"}]',
+]
+CONFIG = load_config(TINY, CHANGES)
 
 
 def stack_with(**pod: Any) -> Any:
@@ -21,17 +27,15 @@ def stack_with(**pod: Any) -> Any:
 
 
 def missing(stack: Any) -> list[str]:
-    return [line.strip() for problem in lacking_variables(NEEDED, stack) for line in problem.what.splitlines()[1:]]
+    return [line.strip() for problem in lacking_variables(CONFIG, stack) for line in problem.what.splitlines()[1:]]
 
 
 def test_each_is_named_with_its_setting():
     both = ["environment.kwargs.key needs the variable JUDGE_KEY", "controls.api_key needs the variable MODEL_KEY"]
     stack = stack_with()
     assert missing(stack) == both
-    [problem] = lacking_variables([NEEDED[0], NEEDED[0]], stack)
-    assert problem.what.count("JUDGE_KEY") == 1
-    assert "env_from" in problem.fix
-    assert lacking_variables([], stack) == []
+    assert "env_from" in lacking_variables(CONFIG, stack)[0].fix
+    assert lacking_variables(load_config(TINY), stack) == []
     assert missing(SimpleNamespace(**vars(stack) | {"orchestrator": SimpleNamespace(flavor="vertex")})) == both
 
 

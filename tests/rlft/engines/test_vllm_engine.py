@@ -123,8 +123,13 @@ def assert_right(policy, found, temperature):
         assert not own[len(row.logprobs) :].any()
 
 
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def family(request) -> str:
+    """A kind of model. Of the module, so that the engine, which starts again for each, does so once."""
+    return request.param
+
+
 @pytest.mark.parametrize("lora", [False, True])
-@pytest.mark.parametrize("family", ARCHITECTURES)
 def test_log_probabilities_are_those_of_the_model_through_ten_updates(engine, family, lora):
     policy = make_vllm_policy(family, lora=lora)
     first = policy_of(copy.deepcopy(policy.model))
@@ -311,7 +316,6 @@ def test_weights_that_did_not_arrive_are_caught(engine, monkeypatch, lora, sabot
 
 
 @WAYS
-@pytest.mark.parametrize("family", ARCHITECTURES)
 def test_a_small_update_that_did_not_arrive_is_caught(engine, monkeypatch, family, by):
     rate = 1e-6
     blind(engine, monkeypatch, by)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlft.schedule.reasons import KEPT_SCORES, Facts, Looks, Score, remembered, score_reason, should_run
+from rlft.schedule.reasons import Facts, Looks, Score, remembered, score_reason, should_run
 from rlft.schedule.settings import WhenConfig
 
 LAST = Facts(frozenset("abc"), {"file rows.jsonl": "1", "alias models:/base@production": "4"})
@@ -75,8 +75,7 @@ def test_a_later_look_has_to_be_surer():
     assert score_reason(SCORE, 0.62, looks).found
 
 
-def test_looks_at_the_same_tasks_are_one_and_those_at_another_model_begin_anew():
-    assert FIRST.with_another("m", "k") is FIRST
+def test_looks_at_another_model_begin_anew():
     assert FIRST.with_another("m", "l").with_another("n", "k") == Looks("n", "k", 1)
 
 
@@ -109,17 +108,7 @@ def test_attempts_without_a_score_could_have_been_right():
     assert score_reason(replace(unknown, errors=0.04), 0.9, FIRST).found
 
 
-def test_scores_that_were_reasons_stay_known():
-    # A run for another reason meanwhile, or for another score, does not make one a reason again.
-    last = remembered(Facts(), None, SCORE)
-    assert last.score_keys == ("k",)
-    assert remembered(Facts(frozenset("a")), last, None) == Facts(frozenset("a"), score_keys=("k",))
-    assert remembered(Facts(), last, replace(SCORE, key="l")).score_keys == ("k", "l")
-
-
-def test_the_last_scores_are_known():
-    last = Facts(looks=Looks("m", "k", 7))
-    for number in range(KEPT_SCORES + 1):
-        last = remembered(Facts(), last, replace(SCORE, key=str(number)))
-    assert (len(last.score_keys), last.score_keys[0]) == (KEPT_SCORES, "1")
-    assert last.looks == Looks()  # a run begins
+def test_a_run_counts_looks_anew_and_the_last_score_stays_known():
+    assert remembered(Facts(frozenset("a"), {"f": "1"}), Looks("m", "k", 7)) == Facts(
+        frozenset("a"), {"f": "1"}, Looks("m", "k", 0)
+    )
