@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -147,6 +146,8 @@ class Watch:
 
     def _run(self, firing: Firing, facts: Facts | None = None, *, is_begun: bool = False) -> Firing:
         """Run it, and again while that may help and the schedule allows it; return what came of it."""
+        if not is_begun:  # what lies there is of another run
+            self._result.unlink(missing_ok=True)
         self._keep(running=firing, **({} if facts is None else {"facts": facts}))
         again = self._again(retry_if_result(lambda outcome: outcome.is_passing))
         outcome = again(lambda: self._try(firing, is_begun=is_begun or bool(firing.codes)))
@@ -157,7 +158,9 @@ class Watch:
         return done
 
     def _try(self, firing: Firing, *, is_begun: bool) -> Outcome:
-        """Run or resume it once, and note how that ended."""
+        """Run or resume it once, unless it has come to its end while nothing looked, and note how that ended."""
+        if is_begun and (ended := self._outcome()) is not None and not ended.is_passing:
+            return ended
         assert firing.run is not None
         schedule, outcome = self.stored.schedule, Outcome(UNUSABLE, None)
         due = f"{firing.due.astimezone(schedule.zone):%Y-%m-%d %H:%M %Z}"
@@ -169,11 +172,9 @@ class Watch:
             commands.insert(0, ("resume", firing.run, *self._ends()))
         for command in commands:
             self._result.unlink(missing_ok=True)
-            code, summary = self.call(*command), None
-            with suppress(OSError, ValueError):  # it has left none
-                summary = Summary.model_validate_json(self._result.read_bytes())
-            outcome = Outcome(code, summary)
-            if code != UNUSABLE or (summary is not None and summary.pipeline_run_id is not None):
+            code, left = self.call(*command), self._outcome()
+            outcome = Outcome(code, left and left.summary)
+            if code != UNUSABLE or (outcome.summary is not None and outcome.summary.pipeline_run_id is not None):
                 break
         firing.codes.append(outcome.code)
         self._keep(running=firing)
@@ -204,6 +205,14 @@ class Watch:
     def _ends(self) -> list[str]:
         stack = ["--stack", self.stored.schedule.stack] if self.stored.schedule.stack is not None else []
         return ["--summary", str(self._result), *stack]
+
+    def _outcome(self) -> Outcome | None:
+        """Return what the last try has left; `None` if it has left nothing."""
+        try:
+            found = Summary.model_validate_json(self._result.read_bytes())
+        except (OSError, ValueError):
+            return None
+        return Outcome(found.exit_code, found)
 
     def _again(self, retry: retry_base) -> Retrying:
         """Return what tries a function again as the schedule's retries say."""

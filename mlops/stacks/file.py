@@ -126,8 +126,10 @@ def validate_components(stack: StackFile) -> None:
         # pydantic's ValidationError is a ValueError; of a list where a text belongs ZenML raises the first two.
         except (AttributeError, TypeError, ValueError, KeyError, ImportError, ArtifactStoreInterfaceError) as cause:
             said = f"ZenML does not take {what}:\n{describe_refusal(cause, where)}"
-            fix = 'correct the settings there: a number that is a text has quotes ("8"), and a secret is made with '
-            fix += "`zenml secret create NAME --private --interactive`, without --private for all"
+            fix = (
+                'correct the settings there: none is left empty, a number that is a text has quotes ("8"), a secret is '
+            )
+            fix += "made with `zenml secret create NAME --private --interactive`, without --private for all"
             if isinstance(cause, ImportError):
                 fix = "install what it needs: make setup-kubernetes, or for S3 alone make setup-team"
             raise StackError(said, where=stack.name, fix=fix) from cause

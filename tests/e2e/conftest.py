@@ -221,6 +221,14 @@ def make_home(tmp_path_factory: pytest.TempPathFactory, shared_home):
 
 
 @pytest.fixture(scope="session")
+def short_config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of the tiny config with one round and no control, for runs whose rounds are no matter."""
+    file = tmp_path_factory.mktemp("short") / "short.yaml"
+    file.write_text(TINY.read_text().replace("rounds: 3", "rounds: 1").replace("controls: [sft]", "controls: []"))
+    return file
+
+
+@pytest.fixture(scope="session")
 def finished(shared_home) -> tuple[Home, Result]:
     """A whole tiny run that was left alone."""
     return shared_home("finished", lambda home: home.rlft("run", str(TINY)))

@@ -10,18 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.e2e.conftest import TINY, Home
+from tests.e2e.conftest import Home
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
-SHORT = (str(TINY), "--set", "training.rounds=1", "--set", "controls=[]")
 
 
 @pytest.fixture(scope="module")
-def two(make_home) -> Home:
+def two(make_home, short_config) -> Home:
     """Two runs without a name that train differently and are judged on the same gate at the same time."""
     home = make_home("two")
     configs = {name: home.folder / f"{name}.yaml" for name in ("slow", "fast")}
-    short = TINY.read_text().replace("rounds: 3", "rounds: 1").replace("controls: [sft]", "controls: []")
+    short = short_config.read_text()
     configs["slow"].write_text(short)
     configs["fast"].write_text(short.replace("learning_rate: 1e-3", "learning_rate: 2e-3"))
     with ThreadPoolExecutor() as pool:
@@ -61,10 +60,11 @@ def test_runs_without_a_name_that_begin_at_once_are_numbered(two):
 
 
 @pytest.fixture(scope="module")
-def killed(make_home) -> Home:
+def killed(make_home, short_config) -> Home:
     """A run that was killed when it was to register its policy."""
     home = make_home("prunable")
-    done = home.rlft("run", *SHORT, "--name", "third", kill_at="steps.register_policy:register_policy_version:1")
+    kill = "steps.register_policy:register_policy_version:1"
+    done = home.rlft("run", str(short_config), "--name", "third", kill_at=kill)
     assert done.code == -signal.SIGKILL, done.output
     return home
 

@@ -24,13 +24,13 @@ print(json.dumps([{"id": r.info.run_id, "name": r.info.run_name, "status": r.inf
                    "metrics": r.data.metrics} for r in runs]))
 """
 
-SHORT = (str(TINY), "--set", "training.rounds=1", "--set", "controls=[]")
-
 
 @pytest.fixture(scope="module")
-def swept(make_home):
+def swept(make_home, short_config):
     home = make_home("sweep")
-    return home, home.rlft("run", *SHORT, "--sweep", "seed=0,1", "--name", "tries", "--tag", "team=a", "--json")
+    return home, home.rlft(
+        "run", str(short_config), "--sweep", "seed=0,1", "--name", "tries", "--tag", "team=a", "--json"
+    )
 
 
 def test_the_runs_are_nested_in_one_that_holds_their_mean(swept):
@@ -93,30 +93,27 @@ def test_the_name_of_a_sweep_leads_to_its_runs(swept, command):
     assert "such as tries-seed=0. All side by side: rlft compare tries-seed=0 tries-seed=1" in said
 
 
-def test_runs_of_one_sweep_are_not_made_twice(swept):
+def test_runs_of_one_sweep_are_not_made_twice(swept, short_config):
     home, _ = swept
-    again = home.rlft("run", *SHORT, "--sweep", "seed=0,1", "--name", "tries")
+    again = home.rlft("run", str(short_config), "--sweep", "seed=0,1", "--name", "tries")
     assert again.code == 2
     assert "a run is called 'tries-seed=0' already" in again.output
 
 
 @pytest.mark.slow
-def test_a_sweep_without_a_name_has_that_of_the_day_and_its_runs_are_listed_with_it(swept, tmp_path):
-    home = swept[0].copy(tmp_path)
-    done = home.rlft("run", *SHORT, "--sweep", "seed=1,0")
-    assert done.code == 0, done.output
-    day = done.summary["name"].removeprefix("tiny-sweep-seed-")
+def test_sweeps_without_a_name_are_numbered_and_their_runs_listed_with_them(swept, short_config, tmp_path):
+    home = swept[0].copy(tmp_path)  # whose runs these take from the cache
+    first, second = (home.rlft("run", str(short_config), "--sweep", values) for values in ("seed=0,1", "seed=1,0"))
+    assert (first.code, second.code) == (0, 0), first.output + second.output
+    day = first.summary["name"].removeprefix("tiny-sweep-seed-")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", day)
-    named = [run["name"] for run in done.summary["runs"]]
-    assert [(f"seed={seed}" in name, name.endswith(f"-{day}")) for seed, name in zip("10", named, strict=True)] == [
-        (True, True)
-    ] * 2
+    assert second.summary["name"] == f"tiny-sweep-seed-{day}-2"
+    assert [run["name"] for run in second.summary["runs"]] == [f"tiny-seed=1-{day}-2", f"tiny-seed=0-{day}-2"]
     listed = json.loads(home.module("cli", "runs", "--json").stdout)
     assert {run["name"]: run["sweep"] for run in listed} == {
-        "tries-seed=0": "tries",
-        "tries-seed=1": "tries",
-        **dict.fromkeys(named, done.summary["name"]),
-    }
+        "tries-seed=0": "tries", "tries-seed=1": "tries",
+        **{run["name"]: done.summary["name"] for done in (first, second) for run in done.summary["runs"]},
+    }  # fmt: skip
 
 
 def test_nothing_begins_if_one_of_the_configs_cannot_be_used(make_home):

@@ -15,7 +15,7 @@ from mlops.schedules.facts import ABSENT, look, score_in
 from rlft.errors import ConfigError, RlftError, TaskError
 from rlft.schedule.reasons import Score
 from tests.mlops.registry.small_policy import SmallRegistry
-from tests.mlops.registry.test_use_traces import exchange
+from tests.mlops.runs.test_use_traces import exchange
 
 CONFIG = {
     "name": "capitals",

@@ -129,6 +129,15 @@ def test_a_run_that_was_noted_and_had_not_begun_is_begun(bench):
     assert bench.states() == ["finished"]
 
 
+def test_a_run_that_ended_while_nothing_looked_is_not_made_again(bench):
+    bench.apply()
+    with pytest.raises(KeyboardInterrupt):
+        bench.at(MONDAY, codes=[None])
+    bench.watch().call("run", "--summary", str(bench.home.root / "schedules/results/weekly.json"))
+    watch = bench.at(MONDAY + MINUTE)
+    assert (watch.commands, bench.states()) == ([], ["finished"])
+
+
 def test_a_schedule_that_is_deleted_while_its_run_goes_on_leaves_nothing(bench, monkeypatch):
     from mlops.schedules.store import names_of, remove
 

@@ -193,9 +193,9 @@ def test_the_shipped_stack_is_taken(stack):
         ("affinity", {"nodeAffinty": {}}, "'nodeAffinty' was unexpected"),
         ("env", {"name": "KEY", "value": "{{openai.key}}"}, "ZenML fills in none of its secrets"),
         ("node_selectors", ["gpu"], "node_selectors"),
-        ("resources", {"requests": ["cpu"]}, "requests"),
+        ("resources", {"requests": ["cpu"]}, "orchestrator_pod_settings.resource"),
         ("host_ipc", None, "host_ipc"),
-        ("volumes", None, "volumes"),
+        ("volumes", None, "none is left empty"),
     ],
 )
 def test_what_is_misspelt_is_refused(stack, setting, value, said):

@@ -80,10 +80,10 @@ def test_looks_at_another_model_begin_anew():
 
 
 def test_a_year_of_looks_at_a_score_on_its_bound_seldom_makes_a_run():
-    # 400 years of 52 looks at 200 fresh tasks, of which 80 % are solved, the bound. At 2.5 % each half of
+    # 200 years of 52 looks at 200 fresh tasks, of which 80 % are solved, the bound. At 2.5 % each half of
     # the years would have a run, or more: 1 - 0.975^52 = 0.73.
     random, found, before = np.random.default_rng(0), 0, 0
-    for _ in range(400):
+    for _ in range(200):
         looks, first, plain = Looks(), False, False
         for week, solved in enumerate(random.binomial(200, 0.8, size=52)):
             mean = solved / 200
@@ -93,8 +93,8 @@ def test_a_year_of_looks_at_a_score_on_its_bound_seldom_makes_a_run():
             first = first or score_reason(score, 0.8, looks).found
             plain = plain or score.high < 0.8
         found, before = found + first, before + plain
-    assert before / 400 > 0.45
-    assert found / 400 <= 0.05 + 0.033  # 3 * sqrt(0.05 * 0.95 / 400)
+    assert before / 200 > 0.45
+    assert found / 200 <= 0.05 + 0.046  # 3 * sqrt(0.05 * 0.95 / 200)
 
 
 def test_attempts_without_a_score_could_have_been_right():
