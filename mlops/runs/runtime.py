@@ -28,9 +28,7 @@ from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.config.specified import unscored
 from rlft.contract.base import BaseEnv
 from rlft.distributed.demand import Demand
-from rlft.distributed.director_process import DirectorProcess
-from rlft.distributed.engines import RayEngines, shared_folder
-from rlft.distributed.trainers import Trainers
+from rlft.distributed.director_process import DirectorProcess, RayEngines, Trainers, shared_folder
 from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.create import choose_engine, create_engine

@@ -1,4 +1,4 @@
-"""The process that uses Ray for a run, the `director`, as the run's own process sees it.
+"""The trainers and engines of a run as its own process sees them, and the process that uses Ray for it, the `director`.
 
 Ray ends a process that has lost the head of its cluster. That must not be the process of the run, which has to say what
 has happened and what to do.
@@ -8,19 +8,30 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
+import os
 import signal
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from rlft.config import EngineSettings
 from rlft.distributed import director
 from rlft.distributed.demand import Demand
-from rlft.distributed.local_cluster import remove_folders
-from rlft.distributed.messages import Done, Failed, Heard, Request, Said
-from rlft.distributed.words import RESUME
+from rlft.distributed.director import Advance, Alive, Done, Failed, Heard, Pids, Request, Said, StartEngines, Train
+from rlft.distributed.local_cluster import RESUME, remove_folders
 from rlft.engines.child import end_session
+from rlft.engines.ordered import Served
+from rlft.engines.ordering import order_for
 from rlft.errors import DistributedError
+from rlft.policy import Policy
+from rlft.progress import Progress, silent
+from rlft.secrets.hiding import remember
+from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.training.job import Job
+from rlft.types import TrainReport
 
 _END_SECONDS = 30.0
 _START_SECONDS = 300.0
@@ -172,3 +183,81 @@ def _dead(code: int | None, *, joined: bool) -> DistributedError:
 def _silent(seconds: float) -> DistributedError:
     what = f"the process that uses Ray has not answered for {seconds:g} s"
     return DistributedError(what, where="distributed", fix=RESUME)
+
+
+class Trainers:
+    """The processes that train together; they are started by the first round, and again after one that has failed.
+
+    `folder` is where their machines see files of this one.
+    """
+
+    def __init__(self, director: DirectorProcess, folder: Path) -> None:
+        self._director, self.folder = director, folder
+        self.pids: list[int] = []
+        """The numbers of their processes; 0 for one on another machine."""
+
+    def train(self, job: Job, progress: Progress = silent) -> TrainReport:
+        """Train a round; the policy that it makes is in `job.target` unless the report says that it was stopped.
+
+        Raises DistributedError if a trainer, a machine or the head of the cluster dies, or if they hang; and what a
+        trainer raises. Then all trainers are ended.
+        """
+
+        def heard(said: Heard) -> None:
+            match said:
+                case Pids(numbers):
+                    self.pids = numbers
+                case Advance(done, total, what, tokens):
+                    progress(done, total, what, tokens=tokens)
+                case Alive():
+                    pass
+
+        within = self._director.demand.settings.timeout_seconds
+        try:
+            return self._director.ask(Train(job, self.folder), within, heard)
+        except BaseException:
+            self.pids = []
+            raise
+
+    def close(self) -> None:
+        """End the trainers, and all else that their director has started."""
+        self._director.close()
+        self.pids = []
+
+
+def find_problem(demand: Demand, folder: Path) -> DistributedError | None:
+    """Return what keeps the cluster that a run is to join from its work; `folder` is where policies are stored."""
+    try:
+        return ask_once(director.look, demand, folder)
+    except DistributedError as error:
+        return error
+
+
+_KIND = "start"  # of temporary folders
+
+
+class RayEngines:
+    """Starts the engines that the settings ask for; `folder` is where their machines see files of this one."""
+
+    def __init__(self, director: DirectorProcess, settings: EngineSettings, batch_size: int, folder: Path) -> None:
+        self._director, self._settings, self._batch_size = director, settings, batch_size
+        self.folder = folder
+
+    def start(self, policy: Policy) -> Sequence[Served]:
+        """Start servers for a policy, whose weights are still to be pushed, and return them once they answer.
+
+        Raises EngineError if one does not start, DistributedError, and as `order_for` does.
+        """
+        remove_left_behind(_KIND, self.folder)
+        within = self._settings.server.start_seconds
+        with tempfile.TemporaryDirectory(prefix=folder_prefix(_KIND), dir=self.folder) as folder:
+            order = order_for(policy, self._settings, self._batch_size, Path(folder))
+            found: list[Served] = self._director.ask(StartEngines(order, within, self.folder), within, lambda _: None)
+        for each in found:
+            remember(each.key)
+        return found
+
+
+def shared_folder(address: str | None, scratch: Path) -> Path:
+    """Return where trainers and engines see files: beside the policies in a cluster, else where temporary files go."""
+    return Path(tempfile.gettempdir()) if address is None else Path(os.path.realpath(scratch)).parent

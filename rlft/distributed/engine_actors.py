@@ -7,12 +7,33 @@ from contextlib import suppress
 from typing import Any
 
 from rlft.distributed.demand import Demand
-from rlft.distributed.engine_actor import EngineActor
 from rlft.distributed.existing_cluster import ExistingCluster
-from rlft.distributed.local_cluster import LocalCluster
-from rlft.distributed.words import GONE
-from rlft.engines.ordered import Order, Served
+from rlft.distributed.local_cluster import GONE, LOOPBACK, LocalCluster, address_here
+from rlft.engines.ordered import Order, Ordered, Served
 from rlft.errors import DistributedError, EngineError
+
+
+class EngineActor:
+    """Starts one server, and ends with it."""
+
+    def __init__(self) -> None:
+        self._ordered: Ordered | None = None
+
+    def start(self, order: Order, cores: int, within: float, on_loopback: bool) -> Served:
+        """Start the server and return it once it answers, which may take `within` seconds.
+
+        On a CPU it computes with `cores` threads. It listens on loopback, or else on the address that Ray knows this
+        machine by. Raises EngineError.
+        """
+        self._ordered = Ordered(order, LOOPBACK if on_loopback else address_here(), cores)
+        self._ordered.wait(within)
+        return self._ordered.served
+
+    def stop(self) -> None:
+        """End the server."""
+        if self._ordered is not None:
+            self._ordered.stop()
+
 
 _END_SECONDS = 10.0
 _SLACK = 60.0

@@ -12,11 +12,8 @@ import psutil
 
 from rlft.distributed.demand import Demand
 from rlft.distributed.existing_cluster import ExistingCluster
-from rlft.distributed.local_cluster import LocalCluster
-from rlft.distributed.place import Place, are_together
-from rlft.distributed.pulse import Pulse
-from rlft.distributed.trainer_actor import TrainerActor
-from rlft.distributed.words import GONE, RESUME
+from rlft.distributed.local_cluster import GONE, RESUME, LocalCluster
+from rlft.distributed.trainer_actor import Place, Pulse, TrainerActor, are_together
 from rlft.errors import DistributedError, RlftError
 from rlft.progress import Progress, silent
 from rlft.training.job import Job

@@ -7,8 +7,7 @@ from pathlib import Path
 from rlft.config import Config, DistributedConfig
 from rlft.cores import cores_here
 from rlft.distributed.demand import Demand
-from rlft.distributed.local_cluster import is_installed
-from rlft.distributed.words import counted
+from rlft.distributed.local_cluster import counted, is_installed
 from rlft.errors import DistributedError
 from rlft.readiness.device import gpus_here
 
@@ -70,7 +69,7 @@ def check_cluster(config: Config, folder: Path) -> None:
     """
     if config.distributed is None or config.distributed.address is None:
         return
-    from rlft.distributed.trainers import find_problem
+    from rlft.distributed.director_process import find_problem
 
     device = config.policy.device
     demand = Demand.of(config, on_gpu=device == "cuda" or (device == "auto" and bool(gpus_here())))

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any
 
-from rlft.distributed.trainers import Trainers
+from rlft.distributed.director_process import Trainers
 
 
 def kill_before(count: int, pid: int | None, *, is_head: bool) -> None:

@@ -36,7 +36,7 @@ def exits(link: Connection, *_: Any) -> None:
 
 def answers_once(link: Connection, *_: Any) -> None:
     """Answer the first request, and be stopped."""
-    from rlft.distributed.messages import Done
+    from rlft.distributed.director import Done
 
     link.send(Done(link.recv()))
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -44,8 +44,8 @@ def answers_once(link: Connection, *_: Any) -> None:
 
 def leaves(link: Connection, *_: Any) -> None:
     """Say which program and which folder of Ray's it has, and die without ending them."""
+    from rlft.distributed.director import Done
     from rlft.distributed.local_cluster import make_folder
-    from rlft.distributed.messages import Done
 
     os.setsid()
     link.recv()
@@ -56,7 +56,7 @@ def leaves(link: Connection, *_: Any) -> None:
 
 def echoes(link: Connection, *_: Any) -> None:
     """Send back what comes, as the answer."""
-    from rlft.distributed.messages import Done
+    from rlft.distributed.director import Done
 
     try:
         while True:

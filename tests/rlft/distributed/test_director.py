@@ -12,10 +12,9 @@ import pytest
 from rlft.config import DistributedConfig
 from rlft.distributed import director, existing_cluster
 from rlft.distributed.demand import Demand
-from rlft.distributed.director import look
+from rlft.distributed.director import Done, Failed, look
 from rlft.distributed.existing_cluster import ExistingCluster
-from rlft.distributed.messages import Done
-from rlft.errors import DistributedError
+from rlft.errors import DamagedError, DistributedError
 from tests.needs import need_ray
 
 DEMAND = Demand(DistributedConfig(engine="ray", trainers=2, address="auto"), on_gpu=False, trainers=2)
@@ -86,3 +85,41 @@ def test_where_trainers_meet_outlasts_the_round_and_not_the_cluster(ray, monkeyp
         assert not each.is_relative_to(scratch)  # which the next round empties
     cluster.close()
     assert list(tmp_path.iterdir()) == [scratch]
+
+
+class Needy(Exception):
+    """Pickles, and cannot be made again from its one argument."""
+
+    def __init__(self, place: str, number: int) -> None:
+        super().__init__(f"{place} has {number}")
+
+
+class Held(Exception):
+    """Cannot be pickled."""
+
+    def __init__(self) -> None:
+        super().__init__("it holds a function")
+        self.function = lambda: None
+
+
+def test_an_error_arrives_as_it_was():
+    ours = DamagedError("it is damaged", where="file", run="one", step="train_grpo_r001")
+    found = Failed.by(ours).error()
+    assert isinstance(found, DamagedError)
+    assert (str(found), found.run) == (str(ours), "one")
+    other = ValueError("no number")
+    other.add_note("in a trainer")
+    again = Failed.by(other).error()
+    assert type(again) is ValueError
+    assert (again.args, again.__notes__) == (("no number",), ["in a trainer"])
+
+
+@pytest.mark.parametrize(
+    ("error", "text"), [(Needy("t0", 3), "Needy: t0 has 3"), (Held(), "Held: it holds a function")]
+)
+def test_one_that_cannot_be_made_again_arrives_in_words(error, text):
+    error.add_note("in a trainer")
+    found = Failed.by(error).error()
+    assert type(found) is RuntimeError
+    assert str(found) == text
+    assert found.__notes__ == ["in a trainer"]

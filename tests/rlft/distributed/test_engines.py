@@ -16,8 +16,7 @@ import pytest
 
 from rlft.config import DistributedConfig, EngineSettings
 from rlft.distributed.demand import Demand
-from rlft.distributed.director_process import DirectorProcess
-from rlft.distributed.engines import RayEngines, shared_folder
+from rlft.distributed.director_process import DirectorProcess, RayEngines, shared_folder
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.ordered import SERVER, Served
 from rlft.engines.vllm_server import VllmServerEngine

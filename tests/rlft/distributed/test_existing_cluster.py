@@ -13,7 +13,7 @@ import pytest
 from rlft.config import DistributedConfig
 from rlft.distributed import existing_cluster
 from rlft.distributed.demand import Demand
-from rlft.distributed.trainers import find_problem as find_problem_of
+from rlft.distributed.director_process import find_problem as find_problem_of
 from rlft.errors import DistributedError
 from rlft.policy import PolicyFolder, save_policy
 from tests.factories import make_policy

@@ -17,7 +17,7 @@ import pytest
 from rlft.config import DistributedConfig
 from rlft.distributed import local_cluster
 from rlft.distributed.demand import Demand
-from rlft.distributed.local_cluster import LocalCluster, make_folder
+from rlft.distributed.local_cluster import LocalCluster, make_folder, said_by
 from rlft.errors import DistributedError
 from tests.left_behind import left_behind
 from tests.needs import need_ray
@@ -157,3 +157,20 @@ def test_nobody_else_reaches_rays_files_though_ray_lets_everybody_write_to_its_o
     assert rays == "0o777"  # why the folder above must be closed
     assert Path(folder) in Path(session).parents
     assert not Path(folder).exists()
+
+
+TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: too short\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\n  it timed out \nand more", "it timed out"),
+        (TRACE, "ValueError: too short"),
+        (f"a worker has failed\n{TRACE}", "ValueError: too short"),
+        ("", ""),
+        (400 * "x", 300 * "x"),
+    ],
+)
+def test_an_error_is_said_in_one_line(text, said):
+    assert said_by(RuntimeError(text)) == said

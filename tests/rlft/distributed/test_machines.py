@@ -9,7 +9,7 @@ import pytest
 
 from rlft.config import DistributedConfig
 from rlft.distributed.demand import Demand
-from rlft.distributed.machines import Machine, cores_each, find_problem, rooms_beside
+from rlft.distributed.existing_cluster import Machine, cores_each, find_problem, rooms_beside
 from rlft.distributed.probe import look_around
 
 HERE = {

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from rlft.distributed import place
-from rlft.distributed.place import Place, are_together
+from rlft.distributed import trainer_actor
+from rlft.distributed.trainer_actor import Place, are_together
 
 OWN = Place(7, "10.0.0.7", "pid:[1]")
 
@@ -40,9 +40,9 @@ def test_a_number_names_a_process_only_on_its_machine_and_in_its_container(other
 
 def test_the_machines_own_name_says_nothing(monkeypatch):
     monkeypatch.setattr("platform.node", lambda: "same")
-    monkeypatch.setattr(place, "address_here", lambda: "10.0.0.7")
+    monkeypatch.setattr(trainer_actor, "address_here", lambda: "10.0.0.7")
     one = Place.here()
-    monkeypatch.setattr(place, "address_here", lambda: "10.0.0.8")
+    monkeypatch.setattr(trainer_actor, "address_here", lambda: "10.0.0.8")
     two = Place.here()
     assert one.pid == two.pid == os.getpid()
     assert not one.sees(two)

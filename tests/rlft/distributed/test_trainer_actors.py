@@ -12,8 +12,7 @@ import pytest
 from rlft.config import DistributedConfig
 from rlft.distributed import director, trainer_actors
 from rlft.distributed.demand import Demand
-from rlft.distributed.place import Place
-from rlft.distributed.pulse import Pulse
+from rlft.distributed.trainer_actor import Place, Pulse
 from rlft.distributed.trainer_actors import TrainerActors
 from rlft.errors import DamagedError, DistributedError, RlftError
 
