@@ -79,7 +79,7 @@ class Vllm:
 
     def start(self, found: NamedVersion, alias: str | None, stop: threading.Event) -> Backend:
         """Start vLLM for a version. Raises EngineError, RlftError and StoppedError."""
-        from rlft.engines.serving_exports import serve_export_command
+        from rlft.engines.serving import serve_export_command
 
         version = prepare(self.tracking_uri, found, alias, export=True, merge=self.merge)
         port, key, model = free_port(), secrets.token_urlsafe(24), f"{version.name}/{version.number}"
@@ -199,7 +199,7 @@ def _is_adapter(folder: Path) -> bool:
 
 def _fits(new: ServedVersion, old: ServedVersion) -> bool:
     """Return whether a vLLM that was started for one adapter can take the other, with the same tokens and tools."""
-    from rlft.engines.vllm_adapter import rank_that_holds
+    from rlft.engines.vllm_process import rank_that_holds
 
     mine, theirs = _settings(new.folder), _settings(old.folder)
     same = ("base_model_name_or_path", "revision")

@@ -24,7 +24,7 @@ from rlft.distributed.director import Advance, Alive, Done, Failed, Heard, Pids,
 from rlft.distributed.local_cluster import RESUME, remove_folders
 from rlft.engines.child import end_session
 from rlft.engines.ordered import Served
-from rlft.engines.ordering import order_for
+from rlft.engines.serving import order_for
 from rlft.errors import DistributedError
 from rlft.policy import Policy
 from rlft.progress import Progress, silent

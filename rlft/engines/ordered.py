@@ -1,7 +1,13 @@
-"""A `vllm serve` that is started by an order, on whatever machine, and asks for a key."""
+"""A `vllm serve` that is started by an order, on whatever machine, and asks for a key.
+
+vLLM's own key leaves some routes open, among them those that reload weights, by which a program can be run. So vLLM is
+given a `Guard` by `--middleware`, and imports this file.
+"""
 
 from __future__ import annotations
 
+import hmac
+import importlib.util
 import os
 import secrets
 import shutil
@@ -9,13 +15,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rlft.engines.child import Child, free_port
-from rlft.engines.guard import KEY_VARIABLE, OPEN
 from rlft.temporary import folder_prefix, remove_left_behind
 
 SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
@@ -23,6 +28,39 @@ _KIND = "engine"  # of temporary folders
 _LOOKS_EVERY = 1.0  # seconds
 # Ends a server and what it has started once nobody holds its input any more.
 _ENDER = "import sys; from rlft.engines.child import end_session; sys.stdin.read(); end_session(int(sys.argv[1]))"
+KEY_VARIABLE = "RLFT_ENGINE_KEY"
+OPEN = "/health"
+"""The only path that answers without the key."""
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Any, Any], Awaitable[None]]
+
+
+class Guard:
+    """ASGI middleware that answers 401 unless a request has `Authorization: Bearer KEY` with the process's key.
+
+    Raises KeyError if the process has none.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app, self._wanted = app, f"Bearer {os.environ[KEY_VARIABLE]}".encode()
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Answer a request."""
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] == "lifespan" or scope.get("path") == OPEN or hmac.compare_digest(given, self._wanted):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"the key is missing or wrong"})
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+
+def is_installed() -> bool:
+    """Return whether vLLM can be imported, without importing it or torch."""
+    spec = importlib.util.find_spec("vllm")
+    # A folder that happens to be called `vllm` is found as a namespace package, which has no origin.
+    return spec is not None and spec.origin is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reads back the weights of a vLLM in this process after a push and compares them with the trainer's.
+"""Reads back the weights of a vLLM after a push, or its checksums of them, and compares them with the trainer's.
 
 Every value must be the same. vLLM joins some tensors (`packed_modules_mapping`), pads vocabularies and transposes
 GPT-2's `Conv1D`: the trainer's are joined and transposed in the same way before they are compared. On a CPU vLLM packs
@@ -8,10 +8,15 @@ weights.
 Some tensors vLLM keeps in another form, so that their values are not the trainer's after the first push although it
 changed them. Of these it is only checked that they change when the trainer's do; canaries (`rlft.engines.proof`) show
 whether they are right.
+
+A server tells the SHA-256 of the bytes of every tensor that it keeps (`ServerChecksums`). One whose checksum was the
+trainer's once, alone or joined, must have the trainer's after every later push. Others are large, and left to canaries;
+small ones, whose effect rounding may hide from canaries, are kept as they are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -157,3 +162,56 @@ def _readings(engine: nn.Module, name: str, width: int) -> Iterator[tuple[str, T
 
 def _hash(tensor: Tensor) -> int:
     return int(torch.hash_tensor(tensor).item())
+
+
+# How vLLM joins modules of most models.
+_JOINED = {"qkv_proj": ["q_proj", "k_proj", "v_proj"], "gate_up_proj": ["gate_proj", "up_proj"]}
+
+
+class PolicyChecksums:
+    """Holds the checksums of a policy's tensors by vLLM's names, computed once for all servers."""
+
+    def __init__(self, policy: Policy) -> None:
+        tensors = {name: list(parts.values()) for name, parts in as_joined(policy, _JOINED)}
+        # Sizes are in numbers, by tensor; both hold joined tensors where vLLM joins them.
+        self.sizes = {name: sum(part.numel() for part in parts) for name, parts in tensors.items()}
+        self.by_name = {name: _checksum(torch.cat(parts)) for name, parts in tensors.items()}
+
+
+class ServerChecksums:
+    """Remembers which tensors of one server were once equal to the trainer's, and checks that they stay so."""
+
+    def __init__(self) -> None:
+        self.compared = 0.0  # share of the policy's values that were equal to the server's in the last check
+        self._arrived: set[str] | None = None
+
+    def check(self, theirs: Mapping[str, str], ours: PolicyChecksums, server: str) -> None:
+        """Compare the checksums after a push; `server` is its address, for messages.
+
+        Raises EngineError, with the names of the tensors, if one that was equal before is not.
+        """
+        equal = {name for name, checksum in ours.by_name.items() if theirs.get(name) == checksum}
+        first = self._arrived is None
+        if self._arrived is not None:
+            refuse_stale([name for name in ours.by_name if name in self._arrived - equal], server)
+        self._arrived = equal | (self._arrived or set())
+        self.compared = sum(ours.sizes[name] for name in equal) / max(sum(ours.sizes.values()), 1)
+        if first and len(equal) < len(ours.by_name):
+            apart = [name for name in ours.by_name if name not in equal]
+            logger.info("%s keeps these in another form, canaries show if they are right: %s", server, apart)
+
+
+def of_all_workers(answers: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the checksums of all workers by the tensor's name alone; tensors that differ between workers are left out.
+
+    In the answers a tensor's name follows its worker's and a colon. Those that differ are shards of one tensor.
+    """
+    found: dict[str, set[str]] = defaultdict(set)
+    for answer in answers:
+        for name, checksum in answer.items():
+            found[name.rpartition(":")[2]].add(checksum)
+    return {name: next(iter(checksums)) for name, checksums in found.items() if len(checksums) == 1}
+
+
+def _checksum(tensor: Tensor) -> str:
+    return hashlib.sha256(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data).hexdigest()

@@ -1,26 +1,33 @@
-"""Makes the command that starts `vllm serve` in such a way that `VllmServerEngine` can work with it."""
+"""Makes commands that start `vllm serve`: for `VllmServerEngine`, for an export that answers people, or for a judge."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
 from rlft.config import Config, EngineSettings
 from rlft.cores import cores_here
-from rlft.engines.ordered import SERVER
-from rlft.engines.vllm_adapter import rank_that_holds
-from rlft.engines.vllm_process import CPU_BATCH_TOKENS, is_installed
+from rlft.engines.ordered import SERVER, Guard, Order, is_installed
+from rlft.engines.server_weights import write_checkpoint
+from rlft.engines.vllm_process import CPU_BATCH_TOKENS, model_config, rank_for, rank_that_holds
 from rlft.errors import EngineError, PolicyError
+from rlft.policy import Policy
 from rlft.policy.create import create_policy
 from rlft.policy.origin import LOAD_ERRORS, choose_device, first_line
+from rlft.specification.judge import JudgeSettings
+from rlft.temporary import writing
 
 # vLLM binds its threads to some cores and waits on others by spinning, so on few cores they wait for each other. On at
 # most so many cores its threads are not bound, and there is one less of them than cores.
 FEW_CORES = 4
 _LOCAL = ("127.0.0.1", "::1", "localhost")
+_CPU_CACHE = 1 << 30  # bytes of keys and values on a CPU
+_CPU_SEQUENCES = 64  # requests that are answered side by side on a CPU
 
 
 def serve_command(
@@ -127,3 +134,105 @@ def context_of(model: str, revision: str | None, where: str = "policy.model") ->
         return AutoConfig.from_pretrained(model, revision=revision).get_text_config().max_position_embeddings
     except LOAD_ERRORS as cause:
         raise PolicyError(f"the config of {model!r} does not load: {first_line(cause)}", fix=f"mend {where}") from cause
+
+
+def order_for(policy: Policy, settings: EngineSettings, batch_size: int, folder: Path) -> Order:
+    """Return the order of a server that samples `batch_size` completions of a policy at a time.
+
+    It starts with the base of an adapter, and else with the policy's weights, which are written to `folder` and must be
+    there until the server answers. Weights are for the client to push all the same. Raises StorageError, and
+    PolicyError if the config of the base does not load.
+    """
+    known, parallel, on_gpu = policy.metadata, settings.server.tensor_parallel_size, policy.device.type == "cuda"
+    # From random weights (`--load-format dummy`) vLLM would start as well, but refuse to read others from a folder.
+    model, revision, rank, more = str(folder), None, None, list[str]()
+    if known.kind == "adapter":
+        assert known.base_model is not None, "the config refuses adapters on random weights"
+        model, revision, rank = known.base_model, known.base_revision, rank_for(policy)
+    else:
+        with writing("weights for the engine", str(folder)):
+            write_checkpoint(policy, folder)
+            model_config(policy).save_pretrained(folder)
+            policy.tokenizer.save_pretrained(folder)
+    options, variables = sampling_options(
+        settings, model, revision, dtype=known.dtype, rank=rank, batch_size=batch_size, on_gpu=on_gpu
+    )
+    if parallel > 1:
+        # Else vLLM may take Ray for that, which it finds installed.
+        more += ["--tensor-parallel-size", str(parallel), "--distributed-executor-backend", "mp"]
+    more += ["--middleware", f"{Guard.__module__}.{Guard.__qualname__}"]
+    return Order((*options, *more), variables, on_gpu)
+
+
+def serve_export_command(
+    folder: Path, *, model: str, port: int, dtype: str, adapters: int = 1, extra: Sequence[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command that serves an export as `model` on a port of loopback, and the variables that it needs.
+
+    `dtype` is the type of a policy that was trained with an adapter; weights that are all in the export have their own.
+    vLLM would compute float32 weights in half precision, so both are named to it. With more than one of `adapters`,
+    others can be loaded and unloaded while it runs: whoever has its key can do that. `extra` options come last, so that
+    they count. Without a chat template in the export one is written into it that
+    joins messages as training did (`rlft.policy.tokens.render_prompt`). Raises PolicyError if the model's config does
+    not load.
+    """
+    adapter = folder / "adapter_config.json"
+    settings: dict[str, Any] = json.loads(adapter.read_text(encoding="utf-8")) if adapter.is_file() else {}
+    base, revision = settings.get("base_model_name_or_path") or str(folder), settings.get("revision")
+    command = [sys.executable, "-m", SERVER, "--model", base, "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--dtype", dtype if settings else dtype_of(folder), *(["--revision", revision] if revision else [])]
+    variables = {"VLLM_NO_USAGE_STATS": "1"}
+    if settings:
+        command += ["--tokenizer", str(folder), "--generation-config", str(folder), "--enable-lora"]
+        command += ["--max-lora-rank", str(rank_that_holds(settings["r"])), "--max-loras", str(adapters)]
+        command += ["--lora-modules", json.dumps({"name": model, "path": str(folder)})]
+        if adapters > 1:
+            variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
+    else:
+        command += ["--served-model-name", model]
+    command += _chat_template(AutoTokenizer.from_pretrained(folder), folder)
+    if choose_device("auto").type != "cuda":
+        context = context_of(base, revision, "the export")
+        options, more = on_cpu(context, cache_bytes=_CPU_CACHE, sequences=_CPU_SEQUENCES)
+        command, variables = command + options, variables | more
+    return [*command, *extra], variables
+
+
+def dtype_of(folder: Path) -> str:
+    """Return the data type of exported weights, as their config says it; `auto` where it does not."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return str(config.get("dtype") or config.get("torch_dtype") or "auto")
+
+
+def _chat_template(tokenizer: PreTrainedTokenizerBase, folder: Path) -> list[str]:
+    """Return options that give a model that continues text a template, written to `folder`, which joins by newlines."""
+    if tokenizer.chat_template:
+        return []
+    ids, template = tokenizer("a").input_ids, folder / "plain_chat.jinja"
+    begins = tokenizer.bos_token_id is not None and ids[:1] == [tokenizer.bos_token_id]
+    joined = (
+        "{% for message in messages %}{{ message['content'] }}{% if not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}"
+    )
+    template.write_text(("{{ bos_token }}" if begins else "") + joined, encoding="utf-8")
+    return ["--chat-template", str(template)]
+
+
+def serve_judge_command(
+    settings: JudgeSettings, revision: str | None, folder: Path, *, port: int
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command that serves the model of a judge on a port of loopback, and the variables that it needs.
+
+    `revision` is the commit of a model of the hub. A model without a chat template gets one in `folder` that joins
+    messages by newlines. Its memory is bounded by `judge.vllm`. Raises PolicyError if the model's config does not load.
+    """
+    own, model = settings.started, settings.model
+    context = own.max_model_len or context_of(model, revision, "reward.spec: judge.model")
+    command = [sys.executable, "-m", SERVER, "--model", model, "--served-model-name", model, "--dtype", own.dtype]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--max-model-len", str(context)]
+    command += ["--revision", revision] if revision else []
+    command += _chat_template(AutoTokenizer.from_pretrained(model, revision=revision), folder)
+    if choose_device("auto").type != "cuda":
+        options, variables = on_cpu(context, cache_bytes=int(own.cache_gib * 2**30), sequences=settings.concurrency)
+        return [*command, *options], variables
+    command += ["--gpu-memory-utilization", str(own.gpu_memory_utilization)]
+    return [*command, "--max-num-seqs", str(settings.concurrency)], {"VLLM_NO_USAGE_STATS": "1"}

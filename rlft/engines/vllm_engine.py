@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
+import io
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import PUSH_SECONDS, Canaries, Evidence, check_evidence
 from rlft.engines.readback import WEIGHTS_COMPARED, Readback
-from rlft.engines.vllm_adapter import LoadedAdapter, is_loaded, rank_for, start_with_base
-from rlft.engines.vllm_bar import reporting_bar
-from rlft.engines.vllm_process import check_temperature, model_config, start_vllm, vllm_module, vllm_threads
+from rlft.engines.vllm_process import (
+    LoadedAdapter,
+    check_temperature,
+    is_loaded,
+    model_config,
+    rank_for,
+    start_vllm,
+    start_with_base,
+    vllm_module,
+    vllm_threads,
+)
 from rlft.errors import EngineError, RlftError
 from rlft.policy import Policy
 from rlft.policy.weights import checkpoint_weights
-from rlft.progress import Progress, silent
+from rlft.progress import Meter, Progress, silent
+
+
+def reporting_bar(progress: Progress) -> Callable[..., tqdm]:
+    """Return a class for `use_tqdm` of `LLM.generate`, whose bars draw nothing and report how many completions ended.
+
+    vLLM makes two bars: one iterates over the prompts and is not reported, the other counts requests that have ended.
+    """
+
+    class Bar(tqdm):
+        def __init__(self, *over: Any, **options: Any) -> None:
+            # Only the bar over the prompts is given what it iterates over.
+            self.meter = None if over else Meter(progress, options.get("total"), "completions")
+            super().__init__(*over, **{**options, "file": io.StringIO()})
+
+        def update(self, n: float | None = 1) -> bool | None:
+            if self.meter is not None:
+                self.meter.add(n or 0)
+            return super().update(n)
+
+    return Bar
 
 
 class VllmEngine:

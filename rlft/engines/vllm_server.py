@@ -19,14 +19,11 @@ from typing import Any, Protocol
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
-from rlft.engines.checksums import PolicyChecksums, ServerChecksums, of_all_workers
-from rlft.engines.load_balancing import LoadBalancer, alike
 from rlft.engines.ordered import Served
 from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
-from rlft.engines.readback import WEIGHTS_COMPARED
-from rlft.engines.server_client import ServerClient
+from rlft.engines.readback import WEIGHTS_COMPARED, PolicyChecksums, ServerChecksums, of_all_workers
+from rlft.engines.server_clients import Failure, LoadBalancer, ServerClient, ServerSet, alike
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
-from rlft.engines.server_set import Failure, ServerSet
 from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import check_temperature
 from rlft.errors import EngineError

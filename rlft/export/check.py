@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlft.engines.base import Sampling
-from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries
-from rlft.engines.trainer_scores import score_rows
+from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries, score_rows
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import PolicyError
 from rlft.policy import Policy

@@ -23,7 +23,7 @@ from rlft.contract.base import BaseEnv
 from rlft.contract.several import Several
 from rlft.contract.specified import specification_of
 from rlft.engines.child import Child, free_port
-from rlft.engines.installed import is_installed
+from rlft.engines.ordered import is_installed
 from rlft.errors import EngineError
 from rlft.judges.weights import commit_in, named_weights
 from rlft.secrets import resolve
@@ -99,7 +99,7 @@ class JudgeServers:
             raise EngineError(
                 "vLLM is not installed", where=f"{_WHERE}.engine", fix="make setup-vllm, or name a judge.endpoint"
             )
-        from rlft.engines.serving_judges import serve_judge_command
+        from rlft.engines.serving import serve_judge_command
 
         remove_left_behind(_KIND)
         weights, port, started = named_weights(settings.model, settings.revision), free_port(), time.perf_counter()

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 
 from rlft.config import EngineSettings
-from rlft.engines.installed import is_installed
+from rlft.engines.ordered import is_installed
 from rlft.errors import EngineError
 from rlft.readiness.device import why_no_gpu
 

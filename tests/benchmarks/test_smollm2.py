@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import rlft
 from benchmarks.smollm2 import PACKAGE, fetch
 from rlft.config.file import load_config
-from rlft.engines.trainer_scores import score_tokens
+from rlft.engines.proof import score_tokens
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.calculator import Calculator
 from rlft.export import export_policy

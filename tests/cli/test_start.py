@@ -16,7 +16,7 @@ from mlops.home.folder import Home
 from mlops.home.processes import note_process
 from rlft import terminal
 from rlft.config.file import load_config
-from rlft.engines.installed import is_installed
+from rlft.engines.ordered import is_installed
 from rlft.errors import NotReadyError, RlftError, StorageError
 from rlft.readiness import engine
 from tests.e2e.conftest import TINY

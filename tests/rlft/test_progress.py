@@ -14,7 +14,7 @@ from rlft.config import SourceConfig, TasksConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.engines.vllm_bar import reporting_bar
+from rlft.engines.vllm_engine import reporting_bar
 from rlft.harness.headway import Headway
 from rlft.policy.prompts import check_prompts
 from rlft.progress import Meter

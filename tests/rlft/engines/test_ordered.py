@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import subprocess
@@ -14,8 +15,8 @@ from safetensors.torch import load_file
 
 from rlft.config import EngineSettings
 from rlft.engines import ordered
-from rlft.engines.ordered import Order, Ordered
-from rlft.engines.ordering import order_for
+from rlft.engines.ordered import KEY_VARIABLE, Guard, Order, Ordered
+from rlft.engines.serving import order_for
 from rlft.errors import EngineError
 from rlft.policy.weights import checkpoint_weights
 from tests.rlft.attention.models import add_lora, make_model, policy_of
@@ -45,7 +46,7 @@ def test_full_weights_are_in_the_folder_of_the_order(tmp_path):
     order = order_for(policy, settings(), 7, tmp_path)
     assert after(order, "--model") == str(tmp_path)
     assert (after(order, "--max-num-seqs"), after(order, "--dtype")) == ("7", "float32")
-    assert after(order, "--middleware") == "rlft.engines.guard.Guard"
+    assert after(order, "--middleware") == "rlft.engines.ordered.Guard"
     assert order.variables["VLLM_SERVER_DEV_MODE"] == "1"
     assert "--tensor-parallel-size" not in order.options
     assert (tmp_path / "config.json").is_file()
@@ -136,3 +137,47 @@ def test_a_server_that_does_not_start_says_why_and_leaves_nothing(stands_in):
     with pytest.raises(EngineError, match="ValueError: no room"):
         Ordered(Order((), {}, on_gpu=False), "127.0.0.1", 1).wait(60)
     assert [each for each in stands_in.iterdir() if each.is_dir() and each.name != "__pycache__"] == []
+
+
+def answers(scope: dict, monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """What is sent for a request."""
+    sent = []
+
+    async def server(scope, receive, send):
+        await send({"status": 200})
+
+    async def send(message):
+        sent.append(message)
+
+    monkeypatch.setenv(KEY_VARIABLE, "right")
+    asyncio.run(Guard(server)(scope, None, send))
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/collective_rpc", [(b"authorization", b"Bearer right")], 200),
+        ("/collective_rpc", [], 401),
+        ("/collective_rpc", [(b"authorization", b"Bearer wrong")], 401),
+        ("/v1/models", [(b"authorization", b"right")], 401),
+        ("/health", [], 200),
+        ("/health/", [], 401),
+    ],
+)
+def test_only_who_knows_the_key_is_answered(path, headers, status, monkeypatch):
+    first, *_ = answers({"type": "http", "path": path, "headers": headers}, monkeypatch)
+    assert first["status"] == status
+
+
+def test_a_socket_needs_the_key_and_the_start_of_the_server_does_not(monkeypatch):
+    assert answers({"type": "websocket", "path": "/v1/realtime", "headers": []}, monkeypatch) == [
+        {"type": "websocket.close", "code": 1008}
+    ]
+    assert answers({"type": "lifespan"}, monkeypatch) == [{"status": 200}]
+
+
+def test_a_server_without_a_key_does_not_start(monkeypatch):
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    with pytest.raises(KeyError):
+        Guard(lambda scope, receive, send: asyncio.sleep(0))

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from rlft.engines.base import Generation, Sampling
-from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries, Evidence, check_evidence
-from rlft.engines.trainer_scores import score_tokens
+from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries, Evidence, check_evidence, score_tokens
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import EngineError
 from tests.factories import ARCHITECTURES

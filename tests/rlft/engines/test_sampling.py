@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from rlft.engines.base import Sampling
-from rlft.engines.sampling import sample
+from rlft.engines.transformers_engine import sample
 
 OFF = float("-inf")
 # probabilities 0.5, 0.25, 0.125, 0.0625, 0.0625 in an order of their own

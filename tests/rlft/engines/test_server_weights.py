@@ -7,12 +7,11 @@ import torch
 from safetensors import SafetensorError
 
 from rlft.config import EngineSettings, ServerSettings
-from rlft.engines.server_client import ServerClient
+from rlft.engines.server_clients import ServerClient
 from rlft.engines.server_requests import ServerGoneError
-from rlft.engines.server_weights import ServerWeights
+from rlft.engines.server_weights import ServerWeights, WeightTransfer, own_address
 from rlft.engines.vllm_process import vllm_module
 from rlft.engines.vllm_server import VllmServerEngine
-from rlft.engines.weight_transfer import WeightTransfer, own_address
 from rlft.errors import EngineError, StorageError
 from rlft.policy.weights import checkpoint_weights
 from rlft.temporary import folder_prefix

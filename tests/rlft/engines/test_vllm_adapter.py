@@ -24,7 +24,7 @@ KILLED = """
 import os, signal
 from rlft.config import EngineSettings
 from rlft.engines import vllm_process
-from rlft.engines.vllm_adapter import start_with_base
+from rlft.engines.vllm_process import start_with_base
 from tests.rlft.engines.vllm_policies import make_vllm_policy
 vllm_process.vllm_module = lambda: os.kill(os.getpid(), signal.SIGKILL)
 vllm_process.start_vllm(make_vllm_policy(lora=True), EngineSettings(), 8, start_with_base)

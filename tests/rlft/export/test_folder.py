@@ -8,7 +8,7 @@ import torch
 from peft import AutoPeftModelForCausalLM
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from rlft.engines.trainer_scores import score_tokens
+from rlft.engines.proof import score_tokens
 from rlft.errors import DamagedError, PolicyError, RlftError
 from rlft.export import export_policy
 from rlft.policy import Policy, load_policy

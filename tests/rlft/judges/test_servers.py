@@ -15,7 +15,7 @@ import pytest
 from rlft.config.names import SPECIFICATION
 from rlft.config.specified import PLAIN
 from rlft.contract.loading import load_environment
-from rlft.engines import serving_judges
+from rlft.engines import serving
 from rlft.errors import EngineError, EnvironmentSetupError, RewardError
 from rlft.judges import servers
 from rlft.judges.answers import Answers
@@ -70,7 +70,7 @@ def acted(monkeypatch):
         started.append((settings.model, revision, port))
         return [sys.executable, "-c", ACTOR, str(port)], {}
 
-    monkeypatch.setattr(serving_judges, "serve_judge_command", command)
+    monkeypatch.setattr(serving, "serve_judge_command", command)
     monkeypatch.setattr(servers, "is_installed", lambda: True)
     for name in (VARIABLE, KEY_VARIABLE):
         monkeypatch.setenv(name, "")
@@ -138,7 +138,7 @@ def test_one_that_does_not_start_says_its_last_words_and_leaves_nothing(monkeypa
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     fails = [sys.executable, "-c", "print('ValueError: no room for the cache'); raise SystemExit(3)"]
-    monkeypatch.setattr(serving_judges, "serve_judge_command", lambda *_, **__: (fails, {}))
+    monkeypatch.setattr(serving, "serve_judge_command", lambda *_, **__: (fails, {}))
     with JudgeServers() as own, pytest.raises(EngineError, match=r"exit code 3[\s\S]*no room for the cache") as raised:
         own.start(settings_of(model))
     assert "cache_gib" in raised.value.fix
@@ -148,7 +148,7 @@ def test_one_that_does_not_start_says_its_last_words_and_leaves_nothing(monkeypa
 
 def test_an_interrupt_while_it_starts_ends_it(monkeypatch, acted, model):
     sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
-    monkeypatch.setattr(serving_judges, "serve_judge_command", lambda *_, **__: (sleeps, {}))
+    monkeypatch.setattr(serving, "serve_judge_command", lambda *_, **__: (sleeps, {}))
     own = JudgeServers()
     signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     signal.setitimer(signal.ITIMER_REAL, 0.5)

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from rlft.config import EngineSettings, ServerSettings, VllmSettings
-from rlft.engines.installed import is_installed
+from rlft.engines.ordered import is_installed
 from rlft.errors import EngineError
 from rlft.readiness import engine
 from rlft.readiness.engine import check_engine
