@@ -40,9 +40,8 @@ from rlft.config.distributed import Sharding
 from rlft.policy.live import Policy, PolicyMetadata
 from rlft.training.batching import Pair, packed_tokens
 from rlft.training.optimizer import prepare_optimizer
-from rlft.training.partition import partition
-from rlft.training.update import Updater
-from rlft.training.world import ALONE, World
+from rlft.training.trainer import Updater
+from rlft.training.world import ALONE, World, partition
 from rlft.types import Rollout
 from tests.factories import make_rollout
 from tests.rlft.distributed.together import run_together

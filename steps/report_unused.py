@@ -7,7 +7,7 @@ from zenml import step
 from materializers.report import ReportMaterializer
 from mlops.runs import cache_policies
 from mlops.runs.runtime import tag_round
-from rlft.training.unused import unused_report
+from rlft.training.ledger import unused_report
 from rlft.types import Rewards, Rollouts, TrainReport
 
 

@@ -20,7 +20,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import grpo_step_rlft
 from benchmarks.grpo_workload import Workload, write_model
-from rlft.training.update import Updater
+from rlft.training.trainer import Updater
 
 TOP = 25  # kernels and operations that are listed
 

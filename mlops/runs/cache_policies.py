@@ -69,7 +69,7 @@ def training_code() -> str:
 @cache
 def unused_code() -> str:
     """Return the fingerprint of the code behind `report_unused`."""
-    return code_fingerprint("rlft.training.unused")
+    return code_fingerprint("rlft.training.ledger")
 
 
 @cache

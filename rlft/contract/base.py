@@ -162,8 +162,8 @@ class BaseEnv:
 
         Returns {part: a score for each of `completion.turns`}, `None` where a part does not apply to a turn; empty
         where turns are not scored. These scores are no part of the total: training adds their advantages to those of
-        the attempt (`rlft.training.turns`). Another number of scores than of turns, an exception, NaN and infinity are
-        recorded as an error of this rollout.
+        the attempt (`rlft.training.advantage`). Another number of scores than of turns, an exception, NaN and infinity
+        are recorded as an error of this rollout.
         """
         known, turns = _known(completion, ground_truth), completion.turns
         return {

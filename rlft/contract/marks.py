@@ -63,7 +63,7 @@ def reward(weight: Any = 1.0, maximum: Any = 1.0, minimum: Any = None, per: Any 
 
     With `per="turn"` it scores each turn of the model by itself: it is called for every one and may also take `turn`
     (a `Turn`: the message and its results). Such scores are no part of the total. In training a token gets, beside
-    the advantage of its attempt, that of the scores of its turn and of the later ones (`rlft.training.turns`).
+    the advantage of its attempt, that of the scores of its turn and of the later ones (`rlft.training.advantage`).
 
     >>> import rlft
     >>> class Capitals(rlft.BaseEnv):

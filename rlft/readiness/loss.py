@@ -18,7 +18,9 @@ def check_loss(settings: TrainingConfig) -> None:
     Raises ConfigError and EnvironmentSetupError as `chosen_loss` and `try_loss` do.
     """
     if settings.shipped_loss() is None:
-        from rlft.training.chosen_loss import chosen_loss
-        from rlft.training.loss_trial import try_loss  # imports torch
+        from rlft.training.chosen_loss import (
+            chosen_loss,
+            try_loss,  # imports torch
+        )
 
         try_loss(chosen_loss(settings))

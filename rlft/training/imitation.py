@@ -15,9 +15,7 @@ from rlft.flops import ModelShape, training_flops
 from rlft.policy import Policy
 from rlft.policy.fused import fused
 from rlft.training.batching import Pair
-from rlft.training.checkpointing import gradient_checkpointing
-from rlft.training.logprobs import token_logprobs
-from rlft.training.parts import make_batch, split_parts
+from rlft.training.logprobs import gradient_checkpointing, make_batch, split_parts, token_logprobs
 from rlft.types import Rollout
 
 

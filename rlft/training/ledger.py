@@ -1,4 +1,7 @@
-"""Decides the fate of every sampled rollout before training: used, filtered for a reason, or errored at a place."""
+"""Decides the fate of every sampled rollout before training: used, filtered for a reason, or errored at a place.
+
+`unused_report` is that of a round that was sampled ahead (`training.lag`) and on which nobody trains.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ import torch
 
 from rlft.config.training import Baseline, Scale
 from rlft.credit import cannot_be_told_apart, compared, step_scores, weighed
+from rlft.metrics import round_metrics
 from rlft.outcome import NO_SCORE, Fate
-from rlft.training.advantage import decoupled_advantages, group_advantages
+from rlft.training.advantage import count_turns, decoupled_advantages, group_advantages, spread, turn_advantages
 from rlft.training.batching import Pair
-from rlft.training.turns import count_turns, spread, turn_advantages
-from rlft.types import Reward, Rewards, Rollout, Rollouts
+from rlft.types import Reward, Rewards, Rollout, Rollouts, TrainReport
 
 NO_VARIANCE = "no_variance"
 KL_ONLY = Fate("trained", "kl_only")  # its group has no advantages, and is trained on for the KL to the reference alone
@@ -60,7 +63,7 @@ def plan_training(
     their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL, of several
     environments that of each one's own. Rewards
     whose aggregation is `normalize_then_sum` are compared part by part, whatever `scale` and `baseline` are. Scores of
-    turns have advantages of their own, which are added to that of the attempt (`rlft.training.turns`).
+    turns have advantages of their own, which are added to that of the attempt (`rlft.training.advantage`).
 
     A rollout whose turns have scores is errored if its tokens were sampled in another number of turns.
 
@@ -158,3 +161,29 @@ def _of_attempts(
         return group_advantages(scores[:, 0], index, scale, baseline).tolist()
     weights = torch.tensor([rewards.weights[name] for name in weighed(rewards)], dtype=torch.float64)
     return decoupled_advantages(scores, weights, index).tolist()
+
+
+TRAINING_ENDED = Fate("filtered", "training_ended")
+
+
+def unused_report(rollouts: Rollouts, rewards: Rewards, *, round: int, age: int) -> TrainReport:
+    """Return a report without updates: those that failed are `errored`, all others `filtered:training_ended`.
+
+    Its metrics are those of sampling and scoring, which have cost what they cost. Raises ValueError if the rewards
+    belong to other rollouts.
+    """
+    metrics = round_metrics(rollouts, rewards)
+    places = {
+        rollout.rollout_id: failed_at(rollout, reward, rewards)
+        for rollout, reward in zip(rollouts, rewards, strict=True)
+    }
+    fates = {key: TRAINING_ENDED if place is None else Fate("errored", place) for key, place in places.items()}
+    clocks = {"perf/rollout_seconds": rollouts.seconds, "perf/score_seconds": rewards.seconds}
+    return TrainReport(
+        round=round,
+        metrics=metrics | clocks,
+        fates={key: str(fate) for key, fate in fates.items()},
+        updates=0,
+        seconds=0.0,
+        age=age,
+    )

@@ -9,10 +9,8 @@ import torch
 
 from rlft.progress import Meter
 from rlft.training.batching import Pair
-from rlft.training.kl import k3
-from rlft.training.old_logprobs import OldLogprobs
-from rlft.training.parts import make_batch
-from rlft.training.reading import Reading, shortest
+from rlft.training.logprobs import OldLogprobs, Reading, make_batch, shortest
+from rlft.training.loss import k3
 
 # After each update the KL is estimated on this share of its tokens, which is cheap and enough to see that nothing has
 # happened.

@@ -11,8 +11,7 @@ from torch import Tensor
 from rlft.config.loss import Correction
 from rlft.flops import ENCODED, OF_SEQUENCES
 from rlft.training.batching import Batch
-from rlft.training.importance import effective_share, mean_weight
-from rlft.training.loss import LossReport
+from rlft.training.loss import LossReport, effective_share, mean_weight
 from rlft.training.world import World
 
 LOGP_DIFFERENCE = "sampling/sampling_logp_difference"

@@ -1,4 +1,4 @@
-"""The trainers of one policy (data-parallel ranks), as one of them sees them.
+"""The trainers of one policy (data-parallel ranks), as one of them sees them, and how they divide rollouts.
 
 All trainers call the same functions with the same arguments. Each encodes its share of an update's rollouts, and every
 number that a decision depends on is that of all shares together, so that all trainers decide alike.
@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from rlft.errors import DistributedError
 from rlft.policy import Policy
-from rlft.training.batching import Pair
-from rlft.training.partition import partition
+from rlft.training.batching import Pair, packed_tokens
 
 _Part = TypeVar("_Part")
 
@@ -65,3 +64,28 @@ def _ways(found: Sequence[float]) -> str:
 
 
 ALONE = World()
+
+
+def partition(groups: Sequence[Sequence[Pair]], trainers: int, *, shares_prompts: bool) -> list[list[list[Pair]]]:
+    """Return the groups of each of the `trainers`, at least 1, so that all have about as many tokens to encode.
+
+    A group is given away whole, since its prompt would otherwise be encoded by several trainers. The largest is given
+    away first, and each to the trainer that has the fewest tokens so far (longest processing time first, Graham 1969):
+    none then has more than 4/3 of what the best division gives the one with most. Each trainer has its groups in the
+    order in which they came; a trainer may have none. With `shares_prompts` a prompt counts once in its group,
+    otherwise once in every rollout. Where two are equal the first is taken, so the division depends on nothing but its
+    arguments.
+    """
+    costs = [_tokens(group, shares_prompts=shares_prompts) for group in groups]
+    loads, owner = [0] * trainers, [0] * len(groups)
+    for number in sorted(range(len(groups)), key=lambda number: -costs[number]):
+        owner[number] = loads.index(min(loads))
+        loads[owner[number]] += costs[number]
+    return [
+        [list(group) for group, mine in zip(groups, owner, strict=True) if mine == trainer]
+        for trainer in range(trainers)
+    ]
+
+
+def _tokens(group: Sequence[Pair], *, shares_prompts: bool) -> int:
+    return packed_tokens(group) if shares_prompts else sum(len(rollout.token_ids) for rollout, _ in group)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlft.training.checkpointing import gradient_checkpointing
+from rlft.training.logprobs import gradient_checkpointing
 from tests.rlft.attention.models import FAMILIES, add_lora, make_model
 
 IDS = torch.tensor([[3, 4, 5, 6, 7, 8, 9, 10]])

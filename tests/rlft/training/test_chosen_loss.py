@@ -11,8 +11,7 @@ import yaml
 from rlft.config import TrainingConfig
 from rlft.errors import RlftError
 from rlft.losses import LOSSES
-from rlft.training.chosen_loss import chosen_loss, loss_fingerprint
-from rlft.training.loss_trial import try_loss
+from rlft.training.chosen_loss import chosen_loss, loss_fingerprint, try_loss
 from tests.factories import make_training
 from tests.rlft.attention.models import make_small_policy
 from tests.rlft.training.test_update import gradients, make_groups

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rlft.training.importance import effective_share, engine_correction, importance_ratio, mean_weight
+from rlft.training.loss import effective_share, engine_correction, importance_ratio, mean_weight
 
 MASK = torch.tensor([[True, True, False], [False, True, True], [False, False, False]])
 OLD = torch.tensor([[-1.0, -2.0, math.nan], [-math.inf, -3.0, -4.0], [math.nan, 7.0, 0.0]], dtype=torch.float64)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rlft.training.kl import k3
+from rlft.training.loss import k3
 
 ONE = torch.tensor([[True]])
 

@@ -8,8 +8,7 @@ import torch
 
 from rlft.attention.interface import attending
 from rlft.training.batching import pack_tree, pad_rows
-from rlft.training.checkpointing import gradient_checkpointing
-from rlft.training.logprobs import _taken, token_logprobs
+from rlft.training.logprobs import _taken, gradient_checkpointing, token_logprobs
 from tests.factories import make_rollout
 from tests.rlft.attention.models import FAMILIES, OTHERS, alone, make_small_policy, tokens_read
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.training.batching import packed_tokens
-from rlft.training.partition import partition
+from rlft.training.world import partition
 from tests.factories import make_rollout
 
 

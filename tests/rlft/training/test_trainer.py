@@ -13,7 +13,7 @@ from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.outcome import Failure
 from rlft.rollout import PolicyPlayer, collect_rollouts
-from rlft.training import parts, trainer
+from rlft.training import logprobs, trainer
 from rlft.training.batching import pack_tree, pad_rows
 from rlft.training.logprobs import token_logprobs
 from rlft.training.optimizer import prepare_optimizer
@@ -86,7 +86,7 @@ def encoded(monkeypatch):
         rows[torch.is_grad_enabled()] += [rollout.token_ids.tolist() for rollout, _ in pairs]
         return pack_tree(pairs, device)
 
-    monkeypatch.setattr(parts, "pack_tree", spy)
+    monkeypatch.setattr(logprobs, "pack_tree", spy)
     return rows
 
 

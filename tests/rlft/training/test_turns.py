@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.training.turns import count_turns, spread, turn_advantages, turn_of_tokens
+from rlft.training.advantage import count_turns, spread, turn_advantages, turn_of_tokens
 from tests.factories import make_rollout
 
 

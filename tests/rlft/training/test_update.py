@@ -14,8 +14,7 @@ from rlft.training.batching import pack_tree, packed_tokens, pad_rows, split_tre
 from rlft.training.limits import TrainingStopped
 from rlft.training.loss import Whole
 from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import _deal, train_round
-from rlft.training.update import Updater
+from rlft.training.trainer import Updater, _deal, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_training
 from tests.rlft.attention.models import (
@@ -121,10 +120,10 @@ def test_a_group_is_not_cut_where_no_budget_is_set(monkeypatch):
     policy = make_small_policy("qwen3")
     groups = make_groups(policy)
     sizes = [packed_tokens(group) for group in groups]
-    monkeypatch.setattr("rlft.training.parts._CPU_TOKENS", max(sizes) - 1)
+    monkeypatch.setattr("rlft.training.logprobs._CPU_TOKENS", max(sizes) - 1)
     parts = make_updater(policy).reading.parts(groups)
     assert [packed_tokens(part) for part in parts] == sizes  # each as a whole, its prompt once
-    monkeypatch.setattr("rlft.training.parts._GPU_TOKENS", min(sizes) - 1)
+    monkeypatch.setattr("rlft.training.logprobs._GPU_TOKENS", min(sizes) - 1)
     assert len(make_updater(policy).reading.parts(groups)) > len(groups)
 
 

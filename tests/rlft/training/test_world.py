@@ -8,7 +8,7 @@ import torch
 from rlft.errors import DistributedError
 from rlft.training.loss import LossReport
 from rlft.training.tally import Tally
-from rlft.training.update import Updater
+from rlft.training.trainer import Updater
 from rlft.training.world import ALONE, World
 from tests.factories import make_policy, make_training
 
