@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rlft.config.loss import Correction, Level
 from rlft.losses import LOSSES
+from rlft.training.loss import effective_share, engine_correction, importance_ratio, k3, mean_weight
 from tests.rlft.training.losses import loss_with
 
 LOSS_TYPES = list(LOSSES)
@@ -305,3 +306,182 @@ def test_what_is_wrong_is_said(options, match):
     tensors = [given.pop(name) for name in ("logprobs", "old", "advantages", "mask")]
     with pytest.raises(ValueError, match=match):
         loss_with(*tensors, **given)
+
+
+MASK = torch.tensor([[True, True, False], [False, True, True], [False, False, False]])
+OLD = torch.tensor([[-1.0, -2.0, math.nan], [-math.inf, -3.0, -4.0], [math.nan, 7.0, 0.0]], dtype=torch.float64)
+
+
+def shifted(*ratios):
+    """Log-probabilities with these ratios to OLD."""
+    return OLD + torch.tensor(ratios, dtype=torch.float64).log()
+
+
+def test_ratios_of_tokens():
+    new = shifted([2, 8, 5], [5, 0.5, 1], [5, 5, 5]).requires_grad_()
+    ratio = importance_ratio(new, OLD, MASK)
+    torch.testing.assert_close(ratio, torch.tensor([[2, 8, 1], [1, 0.5, 1], [1, 1, 1]], dtype=torch.float64))
+    ratio.sum().backward()  # d ratio / d logprob = ratio, and nothing outside the mask
+    torch.testing.assert_close(new.grad, torch.tensor([[2, 8, 0], [0, 0.5, 1], [0, 0, 0]], dtype=torch.float64))
+
+
+def test_the_ratio_of_a_sequence_is_the_geometric_mean():
+    # (2 * 8) ** (1/2) = 4; (0.5 * 1) ** (1/2); nothing: 1. Each of two tokens has half of the gradient.
+    new = shifted([2, 8, 5], [5, 0.5, 1], [5, 5, 5]).requires_grad_()
+    ratio = importance_ratio(new, OLD, MASK, "sequence")
+    root = math.sqrt(0.5)
+    torch.testing.assert_close(ratio, torch.tensor([[4], [root], [1]], dtype=torch.float64))
+    ratio.sum().backward()
+    expected = torch.tensor([[2, 2, 0], [0, root / 2, root / 2], [0, 0, 0]], dtype=torch.float64)
+    torch.testing.assert_close(new.grad, expected)
+
+
+def test_the_old_policy_gets_no_gradient():
+    new = OLD.clone().requires_grad_()
+    ratio = importance_ratio(new, new, MASK)  # forgotten detach
+    ratio.sum().backward()
+    assert new.grad.tolist() == MASK.double().tolist()
+
+
+BOUNDS = {"minimum": None, "maximum": 3.0}
+
+
+# Ratios 2 and 5 in the first row, 0.5 and 1 in the second, none in the third; the products are 10, 0.5 and 1.
+@pytest.mark.parametrize(
+    ("correction", "bounds", "expected"),
+    [
+        ("token_truncate", {}, [[2, 3], [0.5, 1]]),
+        ("token_truncate", {"minimum": 0.8}, [[2, 3], [0.8, 1]]),
+        ("token_truncate", {"minimum": 0.8, "maximum": None}, [[2, 5], [0.8, 1]]),
+        ("token_mask", {}, [[2, 0], [0.5, 1]]),
+        ("token_mask", {"minimum": 0.8}, [[2, 0], [0, 1]]),
+        ("token_mask", {"minimum": 1.0, "maximum": None}, [[2, 5], [0, 1]]),  # a bound itself is within
+        ("sequence_truncate", {}, [[3], [0.5], [1]]),
+        ("sequence_truncate", {"minimum": 0.8, "maximum": 20.0}, [[10], [0.8], [1]]),
+        ("sequence_mask", {}, [[0], [0.5], [1]]),
+        ("sequence_mask", {"minimum": 0.8, "maximum": 20.0}, [[10], [0], [1]]),
+    ],
+)
+def test_corrections_by_value(correction, bounds, expected):
+    sampled = shifted([1 / 2, 1 / 5, 9], [9, 1 / 0.5, 1], [9, 9, 9])  # old / sampled is 2, 5, 0.5, 1
+    found = engine_correction(OLD.clone().requires_grad_(), sampled, MASK, correction, **(BOUNDS | bounds))
+    assert not found.requires_grad
+    assert found.isfinite().all()
+    if correction.startswith("token"):
+        found = torch.stack([found[0, :2], found[1, 1:]])
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_equal_log_probabilities_need_no_correction():
+    assert (engine_correction(OLD, OLD, MASK, "sequence_mask", minimum=0.99, maximum=1.01) == 1).all()
+
+
+@pytest.mark.parametrize("correction", ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"])
+def test_an_unknown_log_probability_is_not_hidden(correction):
+    sampled = OLD.masked_fill(torch.tensor([[True, False, False]] + [[False] * 3] * 2), math.nan)
+    found = engine_correction(OLD, sampled, MASK, correction, **BOUNDS)
+    assert found[0, 0].isnan()
+    assert found[1:].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("correction", "bounds", "match"),
+    [
+        ("truncate", {}, "use one of token_truncate, token_mask, sequence_truncate, sequence_mask"),
+        ("token_truncate", {"maximum": None}, "give importance_sampling_max"),
+        ("token_mask", {"minimum": 3.0}, "importance_sampling_min=3 must be below importance_sampling_max=3"),
+    ],
+)
+def test_bounds_that_bound_nothing(correction, bounds, match):
+    with pytest.raises(ValueError, match=match):
+        engine_correction(OLD, OLD, MASK, correction, **(BOUNDS | bounds))
+
+
+def test_an_unknown_level():
+    with pytest.raises(ValueError, match="use one of token, sequence"):
+        importance_ratio(OLD, OLD, MASK, "rollout")
+
+
+def test_effective_share_of_weighted_samples():
+    # weights 2, 1, 1: 4^2 / (3 * 6); a common factor of e^800 changes nothing and overflows nowhere
+    logs = [math.log(2), 0.0, 0.0]
+    assert effective_share(logs) == pytest.approx(16 / 18)
+    assert effective_share([each + 800 for each in logs]) == pytest.approx(16 / 18)
+    assert effective_share([0.5] * 7) == pytest.approx(1.0)
+    assert effective_share([0.0, -900.0, -900.0, -900.0]) == pytest.approx(1 / 4)
+    with pytest.raises(ValueError, match="no samples"):
+        effective_share([])
+
+
+def test_tiny_weights_that_are_equal_have_a_tiny_mean():
+    # Attempts that the policy would make e^-20 times as often: all equal, so that the effective share is whole.
+    assert effective_share([-20.0] * 9) == pytest.approx(1.0)
+    assert mean_weight([-20.0] * 9) == pytest.approx(2.061e-9, rel=1e-3)
+    assert mean_weight([0.0, 1.0986122886681098]) == pytest.approx(2.0)  # of 1 and 3
+    assert mean_weight([900.0]) == pytest.approx(1.0142e304, rel=1e-3)  # e^700
+    with pytest.raises(ValueError, match="no mean weight"):
+        mean_weight([])
+
+
+def test_the_mean_weight_of_attempts_of_a_near_policy_is_1():
+    # Samples of N(0, 1), weighted by N(d, 1): the log weights are d x - d^2 / 2. At d = 0.5 the variance of a weight is
+    # e^0.25 - 1 = 0.28, so the mean of 4,000 is 1, give or take 3 * 0.0084. At d = 6 next to none is near its mean.
+    samples = torch.randn(4000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert mean_weight((0.5 * samples - 0.125).tolist()) == pytest.approx(1, abs=0.025)
+    assert mean_weight((6 * samples - 18).tolist()) < 0.1
+
+
+ONE = torch.tensor([[True]])
+
+
+def number(value):
+    return torch.tensor([[value]], dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("quotient", "estimate", "gradient"),
+    # k3 = q - ln q - 1 with q = ref / pi; its derivative by ln pi is 1 - q
+    [(1.0, 0.0, 0.0), (2.0, 1 - math.log(2), -1.0), (0.5, math.log(2) - 0.5, 0.5)],
+)
+def test_k3_by_value(quotient, estimate, gradient):
+    logprob, reference = number(-1.0), number(-1.0 + math.log(quotient))
+    found = k3(logprob, reference, ONE)
+    found.backward()
+    assert found.item() == pytest.approx(estimate, abs=1e-12)
+    assert logprob.grad.item() == pytest.approx(gradient, abs=1e-12)
+    assert reference.grad is None
+
+
+def test_a_weight_has_a_gradient_too():
+    # ratio 3, q = 2: 3 * (1 - ln 2); derivative 3 * (1 - q) + 3 * (1 - ln 2) = -3 ln 2
+    logprob = number(-1.0)
+    found = k3(logprob, number(-1.0 + math.log(2)), ONE, (logprob + 1 + math.log(3)).exp())
+    found.backward()
+    assert found.item() == pytest.approx(3 * (1 - math.log(2)), abs=1e-12)
+    assert logprob.grad.item() == pytest.approx(-3 * math.log(2), abs=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_only_the_weighted_estimate_is_the_reverse_kl(weighted):
+    # Every action of an old policy with its probability: the expectation without sampling. With the ratio, value and
+    # gradient are those of sum pi ln(pi / ref); without it, neither is.
+    logits = torch.tensor([[0.3, -0.2, 1.0]], dtype=torch.float64, requires_grad=True)
+    old, ref = (torch.tensor([row], dtype=torch.float64).log() for row in ([0.2, 0.5, 0.3], [0.6, 0.3, 0.1]))
+    policy = logits.log_softmax(-1)
+    everywhere = torch.ones(1, 3, dtype=torch.bool)
+    expected_value = (old.exp() * k3(policy, ref, everywhere, (policy - old).exp() if weighted else None)).sum()
+    (found,) = torch.autograd.grad(expected_value, logits, retain_graph=True)
+    exact = (policy.exp() * (policy - ref)).sum()
+    (gradient,) = torch.autograd.grad(exact, logits)
+    assert torch.allclose(found, gradient, rtol=0, atol=1e-12) is weighted
+    assert math.isclose(expected_value.item(), exact.item(), abs_tol=1e-12) is weighted
+
+
+@pytest.mark.parametrize("wild", [-1e4, -math.inf, math.inf, math.nan])
+def test_outside_the_mask_it_is_0(wild):
+    logprobs = torch.tensor([[wild, -1.0]], dtype=torch.float64, requires_grad=True)
+    found = k3(logprobs, torch.zeros(1, 2, dtype=torch.float64), torch.tensor([[False, True]]))
+    found.sum().backward()
+    assert found[0, 0] == 0
+    assert logprobs.grad[0, 0] == 0
+    assert found[0, 1].item() == pytest.approx(math.e - 2, abs=1e-12)  # q = e: e - 1 - 1
