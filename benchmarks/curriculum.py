@@ -44,9 +44,8 @@ from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.iteration import RoundResult, run_round
 from rlft.policy import Policy, PolicyFolder, save_policy
-from rlft.policy.create import create_policy
 from rlft.policy.folder import load_policy
-from rlft.policy.origin import choose_device
+from rlft.policy.origin import choose_device, create_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.sft.training import run_sft

@@ -29,7 +29,7 @@ from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.evaluation import evaluate_rollouts
 from rlft.iteration import run_round
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.types import EvaluationReport, Rewards, TaskSet

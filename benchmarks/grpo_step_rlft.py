@@ -16,7 +16,7 @@ from rlft.engines.base import Engine
 from rlft.engines.create import create_engine
 from rlft.iteration import RoundResult, run_round
 from rlft.policy import Policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.types import Task, TaskSet, Trajectory
 
 PRODUCTS, COPIES = 5, 5  # after each step

@@ -39,9 +39,9 @@ from rich.console import Console
 from benchmarks.machine import describe
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home
-from rlft.cores import cores_here
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.types import Trajectory
+from rlft.workers.machine import cores_here
 from tests.rlft.engines.chat_servers import ChatServer
 
 ROOT = Path(__file__).resolve().parents[1]

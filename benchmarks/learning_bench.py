@@ -18,15 +18,15 @@ from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.fingerprints.identity import code_fingerprint
 from rlft.policy import Policy, PolicyFolder
-from rlft.policy.create import create_policy
 from rlft.policy.folder import save_policy
+from rlft.policy.origin import create_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.sft.training import run_sft
 from rlft.tasks import ingest_tasks
 from rlft.types import TaskSet
 
-_WARM_CODE = ("rlft.policy.create", "rlft.policy.folder", "rlft.tasks", "rlft.sft.training")
+_WARM_CODE = ("rlft.policy.origin", "rlft.policy.folder", "rlft.tasks", "rlft.sft.training")
 
 
 @dataclass

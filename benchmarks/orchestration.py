@@ -36,8 +36,8 @@ def run_plain(config: Config) -> dict[str, float]:
     from rlft.engines.transformers_engine import TransformersEngine
     from rlft.evaluation import evaluate_rollouts
     from rlft.iteration import run_round
-    from rlft.policy.create import create_policy
-    from rlft.policy.prompts import check_prompts
+    from rlft.policy.origin import create_policy
+    from rlft.policy.tokens import check_prompts
     from rlft.rewards.scoring import score_rollouts
     from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
     from rlft.sft.training import run_sft

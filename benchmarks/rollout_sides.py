@@ -21,7 +21,7 @@ from rlft.engines.base import Engine, Sampling
 from rlft.engines.create import create_engine
 from rlft.engines.proof import PUSH_SECONDS
 from rlft.policy import Policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.policy.tokens import render_prompt
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.types import Rollouts, Task

@@ -22,10 +22,10 @@ from mlops.home.folder import PINS, Home, find_home
 from mlops.home.processes import Note, dead_notes, forget_process
 from mlops.stacks.stack import connect
 from mlops.summary.file import end_summary, read_summary
-from rlft.cores import cores_here
 from rlft.errors import EnvironmentSetupError, StorageError
 from rlft.readiness.device import why_no_gpu
 from rlft.terminal import Terminal, console, errors, styled
+from rlft.workers.machine import cores_here
 
 MIN_FREE_GIGABYTES = 2  # of 2**30 bytes; with less on the home's disk there is a warning
 # make sees changed files and no changed packages: with -W it takes the pins for changed, and installs them again.

@@ -29,7 +29,7 @@ from rlft.sft.training import Memory
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.training.job import Round
 from rlft.types import Evaluation, Split, TaskSet
-from rlft.workers.interpreter import shared_evenly
+from rlft.workers.threads import shared_evenly
 from steps.ask_model import ask_model
 from steps.audit_rewards import audit_rewards
 from steps.collect_pass_rates import collect_pass_rates

@@ -11,8 +11,8 @@ from rlft.config import EngineSettings, EnvironmentConfig, HarnessConfig, Policy
 from rlft.contract.base import prompt_messages
 from rlft.harness.preparing import prepare_policy
 from rlft.policy import PolicyFolder, save_policy
-from rlft.policy.create import create_policy
-from rlft.policy.prompts import PromptCheck, check_prompts
+from rlft.policy.origin import create_policy
+from rlft.policy.tokens import PromptCheck, check_prompts
 from rlft.tasks.from_use import texts_from_use
 from rlft.types import TaskSet
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.tables import TaskSetMaterializer
-from rlft.policy.prompts import PromptCheck
+from rlft.policy.tokens import PromptCheck
 from rlft.tasks.fitting import leave_out
 from rlft.types import TaskSet
 

@@ -13,7 +13,7 @@ from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig, TrainingC
 from rlft.contract.base import BaseEnv
 from rlft.outcome import Failure
 from rlft.policy import Policy, save_policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Split, Task, TaskSet, Trajectory
 
 torch.set_num_threads(1)  # matrices this small only lose by being shared out: the tests take half the time

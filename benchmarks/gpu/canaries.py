@@ -24,7 +24,7 @@ from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries, Evidence, check
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import EngineError
 from rlft.policy import Policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 
 
 def measure(workload: Workload, folder: Path, engine_name: str) -> dict[str, Any]:

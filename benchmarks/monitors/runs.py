@@ -19,7 +19,7 @@ from rlft.metrics import round_metrics
 from rlft.monitors import Alarm, watch
 from rlft.monitors.signs import PAID_ATTACKS
 from rlft.policy import Policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.rewards.by_settings import score_by
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.sft.training import run_sft

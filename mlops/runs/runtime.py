@@ -35,9 +35,8 @@ from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.judges.servers import JudgeServers
 from rlft.policy import Policy, PolicyFolder, load_policy
-from rlft.policy.live import holds_reference
+from rlft.policy.live import holds_reference, twin_of
 from rlft.policy.origin import choose_device
-from rlft.policy.twin import twin_of
 from rlft.progress import Progress, silent
 from rlft.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.secrets import hide_in_logs

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rlft.attention.packed import PackedTree
-from rlft.attention.partial import attend, merge_
+from rlft.attention.packed import PackedTree, attend, merge_
 from rlft.attention.tree import Edge, Tree
 
 # Finished rows are taken out once at most this share of the kept rows is still alive: copying the cache costs more than

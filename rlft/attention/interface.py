@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
+
+from rlft.attention.packed import PackedTree
+from rlft.attention.tree import Edge, Tree
 
 NAME = "rlft"  # of this room's attention in the registry
 _HARMLESS = {  # arguments that models hand to every attention function and that this one may ignore
@@ -80,3 +85,112 @@ def _forward(
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     output = attention.attend(int(module.layer_idx), query, key, value, scale)  # type: ignore[reportArgumentType]
     return output.transpose(1, 2), None  # transformers wants the tokens before the heads, and weights or None
+
+
+_log = logging.getLogger(__name__)
+# Sequences of a trial: two prompts that begin alike, with two and three completions, and one sequence that has nothing
+# in common with the others. The longest has 8 tokens: some models have no more positions. There is no 0, as it is often
+# the padding, of which models warn.
+_NUMBERS = (
+    (1, 2, 3, 4, 5, 6, 7),
+    (1, 2, 3, 8, 9),
+    (1, 2, 10, 11, 12, 13, 14, 15),
+    (1, 2, 10, 11, 12, 16, 17, 18),
+    (1, 2, 10, 11, 12, 19),
+    (20, 21, 22, 23),
+)
+_ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}  # largest relative difference of a token's logits
+_HALF_ROUNDING = 0.2  # rounding adds up over 28 layers in bfloat16; what this would hide, a leak, has its own test
+_LEAK = 0.05  # a share of the above: two passes of the same shape are rounded alike, so less is explained by it
+
+
+def shares_prompts(model: Any) -> bool:
+    """Return whether `model` can encode common beginnings once; if not, log the reason in one line."""
+    reason = _why_not(model)
+    if reason:
+        _log.info("each sequence is encoded whole, the plain and slower way: %s", reason)
+    return reason is None
+
+
+def _why_not(model: Any) -> str | None:
+    """Return why prompts cannot be shared, `None` if they can; the model is in evaluation mode for so long."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            return _objection(model) or _failed_trial(model)
+    except Exception as cause:  # whatever a model's code raises, each row can still be encoded with its prompt
+        return f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else 'no message'}"
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def _objection(model: Any) -> str | None:
+    """Return a reason that its config or modules tell and a few tokens would not show, such as a sliding window."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None)
+    if others := sorted(set(map(str, kinds or ())) - {"full_attention"}):
+        return f"the model has layers of the kind {', '.join(others)}"
+    if not kinds and getattr(config, "sliding_window", None):
+        return f"its attention reaches {config.sliding_window} tokens back"
+    if any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules()):
+        return "it is compiled, which would start again for every new shape of a row"
+    return None
+
+
+class _Probe(PackedTree):
+    """Does what `PackedTree` does, and notes which layers have called it."""
+
+    def __init__(self, edges: tuple[Edge, ...]) -> None:
+        super().__init__(edges)
+        self.layers: list[int] = []
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        self.layers.append(layer)
+        return super().attend(layer, query, key, value, scale)
+
+
+def _failed_trial(model: Any) -> str | None:
+    """Return what a packed row of a few tokens shows to be wrong, `None` if nothing.
+
+    Its logits must be those of its completions one by one, must depend on the positions that the model is given, and
+    must stay as they are when another completion of the row changes.
+    """
+    device = next(model.parameters()).device
+    size = model.get_input_embeddings().weight.shape[0]
+    step = next(number for number in (7, 11, 13, 1) if size % number)  # shares no factor with the size
+    sequences = [[number * step % size for number in sequence] for sequence in _NUMBERS]
+    tree = Tree.of(sequences, stride=1)
+    ids, positions = (torch.from_numpy(part)[None] for part in tree.row(sequences))
+    attention = _Probe(tree.edges)
+
+    def read(ids: Tensor, positions: Tensor) -> Tensor:
+        with attending(model):
+            inputs = {"input_ids": ids.to(device), "position_ids": positions.to(device), "attention": attention}
+            return model(**inputs, use_cache=False).logits[0]
+
+    packed = read(ids, positions)
+    if sorted(attention.layers) != list(range(model.config.get_text_config().num_hidden_layers)):
+        return "not every layer is one attention over all earlier tokens"
+    if torch.equal(packed, read(ids, positions.flip(-1))):
+        return "it does not look at the positions it is given"
+    edge = tree.edges[tree.paths[0][-1]]
+    own = slice(edge.start, edge.stop)
+    ids[0, own] = (ids[0, own] + 1) % size
+    others = [place for place in range(tree.size) if not own.start <= place < own.stop]
+    if not _close(read(ids, positions)[others], packed[others], share=_LEAK):
+        return "a completion changes the outputs of others in the same row"
+    for sequence, places in zip(sequences, tree.places, strict=True):
+        alone = torch.tensor([sequence], device=device)
+        logits = model(input_ids=alone, attention_mask=torch.ones_like(alone), use_cache=False).logits[0]
+        if not _close(packed[places], logits):
+            return "its outputs for a packed row differ from those of single ones"
+    return None
+
+
+def _close(ours: Tensor, theirs: Tensor, *, share: float = 1.0) -> bool:
+    """Return whether logits [tokens, vocabulary] are equal at every token but for a `share` of the type's rounding."""
+    tolerance = share * _ROUNDING.get(theirs.dtype, _HALF_ROUNDING)
+    difference, size = (ours - theirs).double().norm(dim=-1), theirs.double().norm(dim=-1)
+    return bool((difference <= tolerance * size).all())

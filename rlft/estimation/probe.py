@@ -38,7 +38,7 @@ from rlft.flops import ENCODED, OF_SEQUENCES, sampling_costs, shape_of
 from rlft.harness.preparing import prepare_policy
 from rlft.judges.servers import judging
 from rlft.policy import Policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.rewards.by_settings import score_by
 from rlft.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
 from rlft.sft.training import Memory, run_sft

@@ -11,7 +11,7 @@ from rlft.harness.dialogue import Dialogue
 from rlft.harness.playground import Playground, make_playground
 from rlft.harness.remote import RemoteDialogue, dialogue_pool
 from rlft.types import Task
-from rlft.workers.loop_thread import LoopThread
+from rlft.workers.threads import LoopThread
 from rlft.workers.pool import MAX_ENDED_IN_A_ROW, START_SECONDS, Pool
 
 

@@ -11,7 +11,7 @@ from rlft.contract.several import Several
 from rlft.harness.opening import open_playground
 from rlft.harness.playground import Playground
 from rlft.policy import Policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.types import Task
 
 

@@ -32,7 +32,7 @@ from rlft.outcome import Failure
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.types import Message, Rollout
-from rlft.workers.loop_thread import WAITING
+from rlft.workers.threads import WAITING
 
 _Asked = tuple[Live, Coroutine[Any, Any, list[Message] | None]]
 # Rollouts whose environment is asked by one message to the background thread, so that the tools of the first need not

@@ -11,8 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from rlft.head.blocks import HALVES, Link, chunk_bytes, precision
-from rlft.head.blockwise import FLOOR, blockwise_logprobs
+from rlft.head.blockwise import FLOOR, HALVES, Link, blockwise_logprobs, chunk_bytes, precision
 from rlft.head.split import Head
 
 

@@ -18,7 +18,7 @@ import torch
 from peft import PeftModel
 from torch import Tensor, nn
 
-from rlft.head.blocks import HALVES, Link, blockwise_logits, precision
+from rlft.head.blockwise import HALVES, Link, blockwise_logits, precision
 
 logger = logging.getLogger(__name__)
 

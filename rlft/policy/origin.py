@@ -23,6 +23,7 @@ from transformers.utils.peft_utils import find_adapter_config_file
 
 from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig
 from rlft.errors import PolicyError
+from rlft.policy.live import Policy, PolicyMetadata
 from rlft.policy.tokens import character_tokenizer
 
 LOAD_ERRORS = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)  # what transformers and peft raise
@@ -210,3 +211,28 @@ def origin_of(settings: PolicyConfig) -> tuple[str | None, str | None, str | Non
         return str(folder), settings.revision, hash_weights(folder)
     commit = folder.name if folder.parent.name == "snapshots" else settings.revision  # the layout of the hub's cache
     return settings.model, commit, hash_weights(folder)
+
+
+def create_policy(settings: PolicyConfig, *, seed: int) -> Policy:
+    """Load the base model, or build one from scratch, on its device and with a new adapter if there is to be one.
+
+    `seed` decides the random weights of model and adapter. Raises PolicyError if the model does not load, if the
+    adapter does not fit it, or if there is no GPU where one is asked for.
+    """
+    device = choose_device(settings.device)
+    if settings.from_scratch is not None:
+        drawn, tokenizer = build_from_scratch(settings.from_scratch, seed)
+        model = in_dtype(drawn, DTYPES[settings.dtype])
+    else:
+        assert settings.model is not None
+        model, tokenizer = load_base(settings.model, settings.revision, settings.dtype)
+    name, revision, base_hash = origin_of(settings)
+    trained = add_adapter(model, settings.lora, seed) if settings.lora else model
+    metadata = PolicyMetadata(
+        kind="adapter" if settings.lora else "full",
+        base_model=name,
+        base_revision=revision,
+        base_hash=base_hash,
+        dtype=settings.dtype,
+    )
+    return Policy(model=trained.to(device).eval(), tokenizer=tokenizer, metadata=metadata)  # type: ignore[reportArgumentType]

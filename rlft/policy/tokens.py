@@ -1,18 +1,24 @@
 """Turns messages into prompt tokens and sampled tokens into text, and makes a tokenizer of characters.
 
-Sampled tokens are never encoded again from their text, which might give other tokens.
+Sampled tokens are never encoded again from their text, which might give other tokens. `check_prompts` looks whether a
+model can read the prompts of all tasks, before anything is sampled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from rlft.errors import PolicyError
 from rlft.messages import as_read
-from rlft.types import Message
+from rlft.progress import Meter, Progress, silent
+from rlft.types import Message, Report
 
 
 def character_tokenizer(characters: str, pieces: Sequence[str] = ()) -> PreTrainedTokenizerFast:
@@ -77,3 +83,98 @@ def unknown_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[st
     if unknown not in tokenizer(text, add_special_tokens=False).input_ids:
         return []
     return sorted({c for c in text if unknown in tokenizer(c, add_special_tokens=False).input_ids})
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCheck(Report):
+    """Names, by their ids, the tasks that the model cannot read.
+
+    The prompts of `too_long` leave no token of the model's context (in tokens; `context_length` is `None` for a model
+    without a limit) for an answer, and `unreadable` ones, tasks from use alone, have a character without a token.
+    """
+
+    context_length: int | None
+    too_long: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.too_long, *(id for id in self.unreadable if id not in self.too_long))
+
+
+def check_prompts(
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[tuple[str, Sequence[Message]]],
+    *,
+    max_completion_length: int,
+    context_length: int | None,
+    encoded: Iterable[Sequence[int]] | None = None,
+    from_use: Mapping[str, str] = MappingProxyType({}),
+    progress: Progress = silent,
+) -> PromptCheck:
+    """Check every prompt, and return which are too long for the model's `context_length` (tokens).
+
+    `prompts` are (task id, messages), and `encoded` the tokens of each (by default those of `render_prompt`).
+    `from_use` are the ids of tasks that anybody may have asked, with the texts of their answers. Raises PolicyError
+    that names the task for a prompt without tokens or with a character that has none, if it is not one of these, and
+    when no prompt at all fits.
+    Prompts that leave less than `max_completion_length` tokens are warned of, as their answers are cut short.
+    """
+    meter = Meter(progress, len(prompts), "prompts")
+    lengths: dict[str, int] = {}
+    rendered = (render_prompt(tokenizer, messages) for _, messages in prompts) if encoded is None else encoded
+    unreadable = list[str]()
+    for (task_id, messages), ids in zip(prompts, rendered, strict=True):
+        if task_id in from_use and _lacks(tokenizer, messages, ids, from_use[task_id]):
+            unreadable.append(task_id)
+        else:
+            lengths[task_id] = _check_prompt(tokenizer, task_id, messages, ids)
+        meter.add()
+    if context_length is None:
+        return PromptCheck(None, unreadable=tuple(unreadable))
+    too_long = tuple(task_id for task_id, length in lengths.items() if length >= context_length)
+    if lengths and len(too_long) == len(lengths):
+        raise PolicyError(
+            f"every prompt is longer than the model's context of {context_length} tokens",
+            where="tasks.prompt",
+            fix="shorten the prompts, or use a model with a longer context",
+        )
+    cut = sum(length + max_completion_length > context_length for length in lengths.values()) - len(too_long)
+    if cut:
+        logger.warning(
+            "%d of %d prompts leave less than the %d tokens of rollout.max_completion_length in the model's context of "
+            "%d tokens: answers to them are cut short",
+            cut,
+            len(lengths),
+            max_completion_length,
+            context_length,
+        )
+    return PromptCheck(context_length, too_long, tuple(unreadable))
+
+
+def _lacks(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ids: Sequence[int], answer: str) -> bool:
+    """Return whether a prompt or an answer has a character without a token, or the prompt no tokens."""
+    text = "\n".join(message["content"] for message in messages)
+    unknown = tokenizer.unk_token_id in ids and unknown_characters(tokenizer, text)
+    return not ids or bool(unknown or unknown_characters(tokenizer, answer))
+
+
+def _check_prompt(
+    tokenizer: PreTrainedTokenizerBase, task_id: str, messages: Sequence[Message], ids: Sequence[int]
+) -> int:
+    """Return a prompt's number of tokens. Raises PolicyError if there are none, or one that the tokenizer lacks."""
+    where = f"task {task_id}"
+    if not ids:
+        raise PolicyError("its prompt has no tokens", where=where, fix="give the task a prompt")
+    text = "\n".join(message["content"] for message in messages)
+    if tokenizer.unk_token_id in ids and (unknown := unknown_characters(tokenizer, text)):
+        raise PolicyError(
+            f"the tokenizer has no token for {unknown}",
+            where=where,
+            fix="add the characters to policy.from_scratch.characters, or use a model whose tokenizer has them",
+        )
+    return len(ids)

@@ -1,4 +1,4 @@
-"""Advantages: how much better a rollout's reward is than those of the other attempts at its task."""
+"""Advantages: how much better a rollout's reward, or a turn's score, is than those of other attempts at its task."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """What runs in a worker process: it takes calls from its parent, runs them side by side, and sends the results back.
 
-The parent sends `{"open", ...}` first, then `{"call", "method", "argument"}`, `{"cancel"}` and `{"ping"}`. It gets
-`{"ready"}` or `{"failed"}`, then `{"begun"}`, `{"done", "result" | "error", "worn"}`, `{"pong"}` and `{"log"}`. Calls
-are numbered.
+The messages between them are JSON, each behind its length. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -10,19 +8,48 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import importlib
+import json
 import logging
 import os
 import resource
 import select
 import signal
+import struct
 import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from rlft.workers.frames import BROKEN, LIMIT, pack, read
-from rlft.workers.memory import MIB, memory_in_use
+from rlft.workers.machine import MIB, memory_in_use
+
+LIMIT = 256 << 20
+"""Most bytes of a message from a worker: the run's own process must hold it."""
+BROKEN = 70
+"""The exit code of a worker that can neither take calls nor answer them any more."""
+_LENGTH = struct.Struct(">Q")
+
+
+def pack(message: dict[str, Any]) -> bytes:
+    """Return a message as bytes. Raises TypeError or ValueError for what is not JSON."""
+    body = json.dumps(message).encode()  # in ASCII: a model's text need not be valid Unicode
+    return _LENGTH.pack(len(body)) + body
+
+
+def read(file: BinaryIO, limit: float = float("inf")) -> dict[str, Any] | None:
+    """Return the next message; `None` where there are no more, or the last one was cut off.
+
+    Raises ValueError for one of more bytes than `limit`, before it is read, and for what is not JSON.
+    """
+    head = file.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    if length > limit:
+        raise ValueError(f"a message of {length >> 20} MiB is too long")
+    body = file.read(length)
+    return json.loads(body) if len(body) == length else None
+
 
 Methods = dict[str, Callable[[Any], Awaitable[Any]]]
 _SLACK = 256 * MIB  # of address space, which threads and malloc reserve and do not fill

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from rlft.cores import cores_here
 from rlft.errors import EnvironmentSetupError
 from rlft.workers.bounded import Late
+from rlft.workers.machine import cores_here
 from rlft.workers.process import Call, Program, WorkerEnded, WorkerFailed, WorkerProcess
 
 MAX_ENDED_IN_A_ROW = 8

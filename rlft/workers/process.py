@@ -18,8 +18,8 @@ from typing import Any
 
 import psutil
 
-from rlft.workers.frames import BROKEN, LIMIT, pack, read
-from rlft.workers.memory import grown, killed_for_memory
+from rlft.workers.child import BROKEN, LIMIT, pack, read
+from rlft.workers.machine import grown, killed_for_memory
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rlft.workers.child import main; "
@@ -122,7 +122,7 @@ class WorkerProcess:
         self.kill("was closed")
 
     def growth(self, call: Call) -> str:
-        """Return by how much the process has grown since a call began, as `rlft.workers.memory.grown` says it."""
+        """Return by how much the process has grown since a call began, as `rlft.workers.machine.grown` says it."""
         return grown(self._memory.get(call.number, 0), self._resident())
 
     def _resident(self) -> int:

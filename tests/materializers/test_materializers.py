@@ -32,7 +32,7 @@ from rlft.errors import DamagedError, StorageError
 from rlft.files import write_file
 from rlft.forgetting import TextBits
 from rlft.policy import PolicyFolder, load_policy, save_policy
-from rlft.policy.prompts import PromptCheck
+from rlft.policy.tokens import PromptCheck
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.rewards.rescored import Reordered, RescoreReport
 from rlft.sft.training import SftReport

@@ -17,7 +17,7 @@ from rlft.config.file import load_config
 from rlft.errors import WeightsRemovedError
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.harness.examples import Example, Examples
-from rlft.workers.interpreter import SECONDS
+from rlft.workers.threads import SECONDS
 from tests.shipped import ROOT
 
 

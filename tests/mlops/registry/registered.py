@@ -14,7 +14,7 @@ from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from rlft.config import LoraSettings, PolicyConfig
 from rlft.policy import Policy, save_policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.policy.tokens import character_tokenizer
 from rlft.promotion import Decision
 from tests.mlflow_stores import new_store

@@ -31,7 +31,7 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import DamagedError, PolicyError, TrackerError, WeightsRemovedError
 from rlft.export.folder import write_export
 from rlft.policy import load_policy, origin, save_policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.policy.tokens import character_tokenizer, render_prompt
 from rlft.promotion import Decision
 from tests.factories import save_base

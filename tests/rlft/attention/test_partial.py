@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.attention import partial
-from rlft.attention.partial import attend, attend_backward, merge_
+from rlft.attention import packed
+from rlft.attention.packed import attend, attend_backward, merge_
 
 SCALE = 0.6
 HEADS = [(4, 4), (4, 2), (6, 1)]  # heads of the query, heads of the keys
@@ -55,8 +55,8 @@ def test_merging_by_value():
 WAYS = {  # the kernel of the processor, and what runs where there is no kernel
     "kernel": (attend, attend_backward),
     "dense": (
-        lambda q, k, v, *, scale, causal=False, mask=None: partial._attend_densely(q, k, v, scale, causal, mask),
-        lambda g, q, k, v, o, s, *, scale, causal=False: partial._attend_densely_backward(
+        lambda q, k, v, *, scale, causal=False, mask=None: packed._attend_densely(q, k, v, scale, causal, mask),
+        lambda g, q, k, v, o, s, *, scale, causal=False: packed._attend_densely_backward(
             g, q, k, v, o, s, scale, causal
         ),
     ),

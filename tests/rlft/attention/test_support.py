@@ -6,7 +6,7 @@ import pytest
 import torch
 from peft import PrefixTuningConfig, get_peft_model
 
-from rlft.attention.support import shares_prompts
+from rlft.attention.interface import shares_prompts
 from tests.rlft.attention.models import FAMILIES, OTHERS, add_lora, make_model
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -51,7 +51,7 @@ def refuse(model, caplog):
     caplog.set_level(logging.INFO)
     caplog.clear()
     assert not shares_prompts(model)
-    lines = [record.getMessage() for record in caplog.records if record.name == "rlft.attention.support"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "rlft.attention.interface"]
     assert len(lines) == 1
     assert "\n" not in lines[0]
     return lines[0]

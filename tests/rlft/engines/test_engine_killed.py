@@ -12,7 +12,7 @@ import pytest
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.policy import save_policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from tests.needs import need_vllm
 from tests.rlft.engines.test_vllm_server_real import STARTED_WITHIN, running, start_server
 from tests.rlft.engines.vllm_policies import make_vllm_policy

@@ -25,7 +25,7 @@ from rlft.engines.serving import serve_command
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
 from rlft.policy import save_policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.policy.weights import checkpoint_weights
 from tests.factories import user
 from tests.needs import need_vllm

@@ -9,7 +9,7 @@ import torch
 
 from rlft.config import LoraSettings, PolicyConfig
 from rlft.policy import Policy, PolicyFolder, save_policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 
 CARD, CONTEXT = "---\nbase_model: stories\n---\n# A card\n", '{"system_prompt": "Tell a story.", "tools": []}'
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"

@@ -18,9 +18,8 @@ from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import DamagedError, PolicyError, StorageError
 from rlft.policy import Policy, PolicyFolder, load_policy, save_policy
-from rlft.policy.create import create_policy
 from rlft.policy.folder import _hash_content
-from rlft.policy.origin import DTYPES, hash_weights, load_base
+from rlft.policy.origin import DTYPES, create_policy, hash_weights, load_base
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round

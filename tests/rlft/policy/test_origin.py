@@ -8,8 +8,7 @@ from huggingface_hub import constants
 from rlft.config import LoraSettings, PolicyConfig
 from rlft.errors import PolicyError
 from rlft.policy import save_policy
-from rlft.policy.create import create_policy
-from rlft.policy.origin import hash_weights, origin_of
+from rlft.policy.origin import create_policy, hash_weights, origin_of
 from tests.factories import make_lora_policy, save_base
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

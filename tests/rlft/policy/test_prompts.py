@@ -3,8 +3,7 @@
 import pytest
 
 from rlft.errors import PolicyError
-from rlft.policy.prompts import PromptCheck, check_prompts
-from rlft.policy.tokens import character_tokenizer
+from rlft.policy.tokens import PromptCheck, character_tokenizer, check_prompts
 from tests.factories import user
 
 TOKENIZER = character_tokenizer("<>padeosunk .,'!?")

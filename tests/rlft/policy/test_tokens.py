@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from rlft.policy.prompts import check_prompts
 from rlft.policy.tokens import (
     character_tokenizer,
+    check_prompts,
     completion_text,
     render_prompt,
     unknown_characters,

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from rlft.policy.live import twin_of
 from rlft.policy.optimizer import Optimizer
-from rlft.policy.twin import twin_of
 from tests.factories import make_lora_policy, make_policy, save_base
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rlft.config import LoraSettings, PolicyConfig
 from rlft.policy import PolicyFolder, load_policy, save_policy
-from rlft.policy.create import create_policy
+from rlft.policy.origin import create_policy
 from rlft.training.optimizer import learning_rate, prepare_optimizer
 from rlft.training.trainer import train_round
 from tests.factories import make_lora_policy, make_policy, make_scored, make_training, save_base

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from rlft.workers.memory import MIB, memory_in_use
+from rlft.workers.machine import MIB, memory_in_use
 
 
 async def open_rough(payload):

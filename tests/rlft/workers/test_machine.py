@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from rlft.cores import cores_here
+from rlft.workers.machine import cores_here
 
 
 @pytest.mark.parametrize(

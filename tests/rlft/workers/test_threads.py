@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import threading
 from contextlib import suppress
 
@@ -10,8 +11,7 @@ import pytest
 from rlft.contract.base import BaseEnv
 from rlft.errors import RlftError
 from rlft.workers.bounded import run_bounded
-from rlft.workers.loop_thread import LoopThread
-from rlft.workers.loops import give_loop_back, take_loop
+from rlft.workers.threads import SECONDS, LoopThread, give_loop_back, shared_evenly, take_loop
 
 
 async def running_loop():
@@ -75,7 +75,7 @@ def test_a_loop_that_hangs_is_left_behind():
 
 
 def test_a_loop_with_code_that_cannot_be_cancelled_is_not_used_again(monkeypatch):
-    monkeypatch.setattr("rlft.workers.loop_thread._ENDING_SECONDS", 0.1)
+    monkeypatch.setattr("rlft.workers.threads._ENDING_SECONDS", 0.1)
     environment, begun, turns = BaseEnv(), threading.Event(), []
 
     async def stays():
@@ -120,3 +120,17 @@ def test_code_that_ends_its_loop_ends_nothing_of_others(end):
         futures = [thread.start(result()), thread.start(ends()), thread.start(result())]
         assert [thread.wait(future, 5.0, "test", 5.0) for future in futures] == [1, 2, 1]
     assert not thread._thread.is_alive()
+
+
+def test_turns_are_short_inside_and_as_before_after_an_error():
+    before = sys.getswitchinterval()
+    inside = []
+
+    def fails():
+        inside.append(sys.getswitchinterval())
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), shared_evenly():
+        fails()
+    assert inside == [pytest.approx(SECONDS)]
+    assert sys.getswitchinterval() == before > 10 * SECONDS
