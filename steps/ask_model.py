@@ -8,7 +8,7 @@ from materializers.report import ReportMaterializer
 from mlops.runs.runtime import current_runtime
 from rlft.config import EnvironmentConfig, ModelControl
 from rlft.engines.chat_endpoint import AskedModel
-from rlft.harness.first_answer import get_to_know
+from rlft.harness.asked import get_to_know
 from rlft.rollout import SamplingSettings
 from rlft.types import TaskSet
 

@@ -12,7 +12,7 @@ import pytest
 
 from rlft.errors import EnvironmentSetupError
 from rlft.sandbox.bubblewrap import INSTALL
-from rlft.sandbox.programs import find_program
+from rlft.sandbox.process import find_program
 
 _SKIPPED = "Skipped: needs "
 

@@ -1,4 +1,8 @@
-"""Makes a transformers model use one of this room's attentions, by transformers' registry of attention functions."""
+"""Makes a transformers model use one of this room's attentions, by transformers' registry of attention functions.
+
+`shares_prompts` tries on a few tokens whether it then gives the same logits as with its own, because a config does not
+tell all that a model's code does.
+"""
 
 from __future__ import annotations
 

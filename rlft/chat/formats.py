@@ -4,6 +4,8 @@
 - `llama3`: `{"name": ..., "parameters": {...}}`, several with `;` between them, as the whole message or after text and
   `<|python_tag|>`
 - `mistral`: `[TOOL_CALLS][{"name": ..., "arguments": {...}}, ...]`, or `[TOOL_CALLS]name[ARGS]{...}`
+- one that a tokenizer declares itself: `response_template` in its tokenizer_config.json. The parser is that of
+  transformers (`parse_response`). It is laxer than `rlft.calls`: it does not notice a key that occurs twice.
 
 Parsing never raises. A call that cannot be read becomes an invalid call, with a sentence for the model about what is
 wrong; the calls beside it count.
@@ -17,9 +19,78 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlft.calls import CallError, read_json
-from rlft.chat.parsed import Parsed, Reading
-from rlft.types import ToolCall
+from transformers import PreTrainedTokenizerBase
+
+from rlft.calls import MAX_CALLS, CallError, as_call, read_json
+from rlft.contract.tools import ToolSpec
+from rlft.types import InvalidToolCall, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A turn taken apart into content and calls. A call has the id that the model wrote, or else an empty one.
+
+    `invalid` are the calls that could not be read, with what the model wrote, no letter of which is in the content.
+    """
+
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+    invalid: tuple[InvalidToolCall, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The sentences for the model, one about each call that could not be read."""
+        return tuple(each["error"] for each in self.invalid)
+
+
+class Reading:
+    """Collects the calls of one text in their order, and those that cannot be read with their text.
+
+    `start` and `end` are indices in the text: they bound what the model wrote for a call, marks included.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._calls: list[ToolCall] = []
+        self._invalid: list[InvalidToolCall] = []
+        self._kept_to = 0
+        self.is_full = False
+
+    @property
+    def place(self) -> int:
+        """The number of the next call, from 1."""
+        return len(self._calls) + len(self._invalid) + 1
+
+    def takes_another(self, start: int) -> bool:
+        """Return whether one more call may be read. If not, that becomes an invalid call the first time."""
+        if self.place > MAX_CALLS and not self.is_full:
+            self.is_full = True
+            self.note(f"only the first {MAX_CALLS} tool calls of a turn are read", start, len(self._text))
+        return not self.is_full
+
+    def note(self, sentence: str, start: int, end: int, position: int | None = None) -> None:
+        """Add an invalid call with this sentence. Each part of the text is kept only once, with its first problem."""
+        begin = max(start, min(self._kept_to, end))
+        self._kept_to = max(self._kept_to, end)
+        place = None if position is None or position < begin else min(position, end) - begin
+        self._invalid.append({"text": self._text[begin:end], "error": sentence, "position": place})
+
+    def problem(self, what: object, start: int, end: int) -> None:
+        """Add an invalid call whose sentence begins with the number of the call."""
+        position = what.position if isinstance(what, CallError) else None
+        self.note(f"tool call {self.place} {what}", start, end, position)
+
+    def add(self, value: Any, start: int, end: int) -> None:
+        """Add a decoded value as a call, or as an invalid one."""
+        try:
+            self._calls.append(as_call(value))
+        except CallError as error:
+            self.problem(error, start, end)
+
+    def done(self, content: str) -> Parsed:
+        """Return what was collected, with the content."""
+        return Parsed(content, tuple(self._calls), tuple(self._invalid))
+
 
 _SPACE = re.compile(r"\s*")
 _BARE_CALL = re.compile(
@@ -177,3 +248,59 @@ def _joined(parts: Sequence[str]) -> str:
 def _dumps(call: ToolCall, key: str) -> str:
     function = call["function"]
     return json.dumps({"name": function["name"], key: function["arguments"]}, ensure_ascii=False)
+
+
+def declares_format(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether the tokenizer declares how the turns of its model are parsed."""
+    return bool(getattr(tokenizer, "response_template", None))
+
+
+def declared_format(tokenizer: PreTrainedTokenizerBase, prompt: str, tools: Sequence[ToolSpec]) -> ToolFormat:
+    """Return the format that the tokenizer declares.
+
+    `prompt` is a rendered prompt, which the parser needs because a template may open the thinking in it. Thinking that
+    the parser took out is put in front of the content again, in `<think>` tags. How calls are written is not declared;
+    a call that is written without a template is in Hermes format.
+    """
+    specs: list[Any] | None = [tool.to_json() for tool in tools] or None
+
+    def parse(text: str) -> Parsed:
+        try:
+            message: Any = tokenizer.parse_response(text, prefix=prompt, tools=specs)
+        except Exception as error:  # a model may write anything, and the parser raises whatever its parts raise
+            return Parsed("", invalid=_invalid([f"the tool calls cannot be read: {error!s:.200}"], text))
+        calls, problems = _read_calls(message.get("tool_calls") or [])
+        thinking = message.get("thinking") or message.get("reasoning_content") or ""
+        content = str(message.get("content") or "")
+        return Parsed(
+            f"<think>\n{thinking}\n</think>\n\n{content}" if thinking else content, calls, _invalid(problems, text)
+        )
+
+    return ToolFormat("declared", (), parse, HERMES.write)
+
+
+def _read_calls(values: Any) -> tuple[tuple[ToolCall, ...], list[str]]:
+    """Return the calls among what the parser found, and a sentence for the model about each value that is no call."""
+    calls: list[ToolCall] = []
+    problems: list[str] = []
+    for place, value in enumerate(values if isinstance(values, list) else [values], start=1):
+        if place > MAX_CALLS:
+            problems.append(f"only the first {MAX_CALLS} tool calls of a turn are read")
+            break
+        try:
+            calls.append(as_call(read_json(json.dumps(value), 0)[0]))  # as text again, for the checks of read_json
+        except RecursionError:
+            problems.append(f"tool call {place} is nested too deep")
+        except CallError as error:
+            problems.append(f"tool call {place} {error}")
+    return tuple(calls), problems
+
+
+def _invalid(problems: Sequence[str], text: str) -> tuple[InvalidToolCall, ...]:
+    """Return the problems as invalid calls.
+
+    The first has the whole turn as its text: the parser tells no places of calls.
+    """
+    return tuple(
+        {"text": "" if place else text, "error": problem, "position": None} for place, problem in enumerate(problems)
+    )

@@ -1,30 +1,33 @@
-"""Conversations whose turns a model behind an address gives. Its tokens are not known, so the rollouts have none."""
+"""Conversations whose turns a model behind an address gives. Its tokens are not known, so the rollouts have none.
+
+`get_to_know` takes a first answer before any training: a wrong address, key or name stops the run.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rlft.chat import AssistantTurn
 from rlft.chat.served import as_sent, read_served
-from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv
+from rlft.config import HarnessConfig, ModelControl
+from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.faults import failure_of
 from rlft.engines.base import Generation, Sampling
 from rlft.engines.chat_endpoint import AskedModel, ChatAnswer, ChatEndpoint
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 from rlft.errors import EngineError
-from rlft.harness.dialogue import Attempt
+from rlft.harness.dialogue import Attempt, Playground
 from rlft.harness.examples import Examples
 from rlft.harness.live import Live
-from rlft.harness.opening import Ground
-from rlft.harness.playground import Playground
+from rlft.harness.opening import Ground, open_playground
 from rlft.outcome import Failure
 from rlft.progress import Meter, Progress, silent
-from rlft.types import Rollout
+from rlft.types import Rollout, Task
 from rlft.workers.threads import in_thread
 
 PROMPT_TOKENS, COMPLETION_TOKENS = "endpoint/prompt_tokens", "endpoint/completion_tokens"
@@ -153,3 +156,50 @@ def read_answer(answer: ChatAnswer, endpoint: ChatEndpoint) -> AssistantTurn:
         return read_served(answer.message)
     except (ValueError, RecursionError) as cause:
         raise ServerRefusedError(f"{endpoint.model.endpoint} answers as no chat endpoint does: {cause}") from cause
+
+
+_ENOUGH = 16  # tokens of the answer that shows that the endpoint works
+
+
+def get_to_know(
+    control: ModelControl, task: Task, environment: BaseEnv, harness: HarnessConfig, sampling: Sampling
+) -> AskedModel:
+    """Ask a model behind an address for the beginning of an answer to one task, and return what is known of it then.
+
+    Raises EngineError if it does not answer: a wrong address, key or name, tools or settings of sampling that it does
+    not take. Raises ConfigError for a key that is not set.
+    """
+    limits = {name: getattr(control, name) for name in ("api_key", "timeout_seconds", "attempts", "concurrency")}
+    model = AskedModel(endpoint=str(control.endpoint), model=control.model, **limits)
+    tools = [spec.to_json() for spec in open_playground(environment, harness).tools.values()]
+    short = replace(sampling, max_completion_length=min(sampling.max_completion_length, _ENOUGH))
+    with _asking(model) as endpoint:
+        answer = endpoint.ask(as_sent(prompt_messages(task, environment)), tools, short, 0)
+        read_answer(answer, endpoint)
+    return replace(model, calls_itself=answer.calls_itself)
+
+
+@contextmanager
+def _asking(model: AskedModel) -> Iterator[ChatEndpoint]:
+    """Open an endpoint, and close it. What it does not answer is an EngineError that says what to do."""
+    endpoint = ChatEndpoint(model)
+    try:
+        yield endpoint
+    except (ServerGoneError, ServerRefusedError) as cause:
+        raise EngineError(
+            f"{model.model} cannot be asked: {cause}", where="controls: endpoint", fix=_way_out(cause.status, model)
+        ) from cause
+    finally:
+        endpoint.close()
+
+
+def _way_out(status: int, model: AskedModel) -> str:
+    if status in (401, 403):
+        return f"see that {model.api_key or 'api_key names a variable that'} holds a key for this endpoint"
+    if status == 404:
+        return "mend `model` (as the endpoint names it) or `endpoint` (often with /v1 at its end), or leave it out"
+    if status == 400:
+        return (
+            "change what it does not take (evaluation.temperature, top_p, top_k, min_p; tools), or leave the model out"
+        )
+    return "start the endpoint, mend its address, or leave the model out of `controls`"

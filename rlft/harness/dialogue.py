@@ -1,4 +1,7 @@
-"""One conversation with an environment: its messages, tools, state and limits. Tokens are not known here."""
+"""One conversation with an environment: its messages, tools, state and limits. Tokens are not known here.
+
+A `Playground` is what all conversations with an environment share.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,41 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from rlft.contract.base import live_states, prompt_messages, told_faults
+from rlft.config import HarnessConfig
+from rlft.contract.base import BaseEnv, live_states, prompt_messages, told_faults
 from rlft.contract.calling import call, keeping
-from rlft.contract.faults import described, failure_of
-from rlft.harness.playground import Playground
+from rlft.contract.faults import calling, described, failure_of
+from rlft.contract.signatures import check_run_tool
+from rlft.contract.tools import ToolSpec, read_tools
 from rlft.harness.tools import ToolResult, call_tool, shortened
 from rlft.messages import MessageError, as_messages
 from rlft.outcome import Failure
 from rlft.secrets import hide
 from rlft.types import Message, Task, ToolCall, Trajectory
+
+TURNS_WITH_TOOLS = 8  # most turns, if neither config nor environment says how many, of one with tools or `respond`
+
+
+@dataclass(frozen=True, slots=True)
+class Playground:
+    """An environment, its tools by name, the most turns of a conversation with it, and the other limits."""
+
+    environment: BaseEnv
+    tools: Mapping[str, ToolSpec]
+    max_turns: int
+    harness: HarnessConfig
+
+
+async def make_playground(environment: BaseEnv, harness: HarnessConfig) -> Playground:
+    """Ask the environment for its tools. Raises EnvironmentSetupError if these cannot be described or called."""
+    with calling(f"{type(environment).__name__}.list_tools"):
+        listed = await call(environment.list_tools)
+    tools = {spec.name: spec for spec in read_tools(listed)}
+    check_run_tool(environment, tuple(tools.values()))
+    talks = bool(tools) or type(environment).respond is not BaseEnv.respond
+    turns = harness.max_turns or environment.max_turns or (TURNS_WITH_TOOLS if talks else 1)
+    return Playground(environment, tools, turns, harness)
+
 
 logger = logging.getLogger(__name__)
 

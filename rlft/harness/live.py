@@ -9,7 +9,7 @@ import numpy as np
 
 from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.harness.dialogue import Attempt, Dialogue
-from rlft.harness.remote import RemoteDialogue
+from rlft.harness.opening import RemoteDialogue
 from rlft.outcome import Failure
 from rlft.types import Rollout, StopReason
 

@@ -1,18 +1,179 @@
-"""Opens a playground where the environment's code runs: on a thread of this process, or in worker processes."""
+"""Opens a playground where the environment's code runs: on a thread of this process, or in worker processes.
+
+A `RemoteDialogue` is a conversation in a worker process; `open_dialogues` is what answers there.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.isolated import isolation_of
+from rlft.contract.base import BaseEnv, live_states
+from rlft.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
 from rlft.contract.tools import ToolSpec
 from rlft.errors import RlftError
-from rlft.harness.dialogue import Dialogue
-from rlft.harness.playground import Playground, make_playground
-from rlft.harness.remote import RemoteDialogue, dialogue_pool
-from rlft.types import Task
-from rlft.workers.threads import LoopThread
+from rlft.harness.dialogue import Dialogue, Playground, make_playground
+from rlft.outcome import Failure
+from rlft.types import Message, Task
+from rlft.workers.child import Methods
 from rlft.workers.pool import MAX_ENDED_IN_A_ROW, START_SECONDS, Pool
+from rlft.workers.process import WorkerEnded
+from rlft.workers.threads import LoopThread
+
+logger = logging.getLogger(__name__)
+_WAY_OUT = "mend what ends its process; a larger harness.memory_mib helps where memory runs out"
+
+
+class _StateLostError(Exception):
+    """Raised where a rollout would go on in another process that does not have all of its state."""
+
+
+@dataclass(slots=True)
+class RemoteDialogue:
+    """A `Dialogue` that goes on in a worker process; this object has what is known of it after each call.
+
+    If another rollout ends the process, this one goes on in another process with the state that it had. It cannot if
+    the environment has a `teardown`, and so keeps more than the state of a rollout: then it ends with an error.
+    """
+
+    playground: Playground
+    pool: Pool
+    rollout_id: str
+    task: Task
+    messages: list[Message] = field(default_factory=list)
+    prompt_messages: int = 0
+    state: dict[str, Any] | None = field(default_factory=dict)  # `None` while it is no JSON
+    turns: int = 0
+    tool_calls: int = 0
+    tool_errors: int = 0
+    tool_faults: list[Failure] = field(default_factory=list)
+    error: Failure | None = None
+    closed: bool = False
+    lost: bool = False  # whether its process has ended, and its state with it
+
+    async def open(self) -> None:
+        """Begin with the prompt of the task, and with the state that the environment's `setup` returns."""
+        await self._ask("open", [], "setup")
+
+    async def answer(self, message: Message, problems: Sequence[str] = ()) -> list[Message] | None:
+        """Take the model's next message and return the messages that it reads then; `None` if the conversation is over.
+
+        `problems` are sentences about calls that could not be read.
+        """
+        calls = message.get("tool_calls", [])
+        where = f"tool {calls[0]['function']['name']}"[:80] if len(calls) == 1 else "tools" if calls else "respond"
+        told = await self._ask("answer", [message, list(problems)], where)
+        if self.lost:
+            self.messages.append(message)
+            self.turns += 1
+        return told
+
+    async def close(self) -> None:
+        """Call the environment's `teardown` and take the state as plain JSON; a second call does nothing."""
+        if not self.closed and not self.lost and self.messages:
+            await self._ask("close", [], "teardown")
+        self.closed = True
+        self.state = self.state or {}
+        self.pool.forget(self.rollout_id)
+
+    async def _ask(self, method: str, argument: list[Any], where: str) -> Any:
+        try:
+            said = await self.pool.call(
+                "dialogue",
+                self._argument(method, argument),
+                key=self.rollout_id,
+                quiet_seconds=self.playground.harness.tool_timeout_seconds,
+            )
+        except WorkerEnded as ended:
+            why = f"the worker process {ended}" + (f" in {where}" if where.startswith("tool") else "")
+            self._lose(Failure("harness" if where.startswith("tool") else where, why, _WAY_OUT, raised="WorkerEnded"))
+            return None
+        except _StateLostError:
+            why = "another rollout has ended the worker process, and with it what the environment kept of this one"
+            place = "teardown" if method == "close" else "harness"
+            self._lose(Failure(place, why, _WAY_OUT, raised="WorkerEnded"))
+            return None
+        self.messages.extend(said["messages"])
+        for name in ("prompt_messages", "state", "turns", "tool_calls", "tool_errors"):
+            setattr(self, name, said[name])
+        self.tool_faults.extend(Failure(**each) for each in said["faults"])
+        self.error = said["error"] and Failure(**said["error"])
+        return said["told"]
+
+    def _lose(self, failure: Failure) -> None:
+        self.lost = True
+        if failure.where == "teardown":  # the conversation was over, and its state is known
+            logger.warning("teardown of %s failed: %s", self.rollout_id, failure.why)
+        else:
+            self.error = self.error or failure
+
+    def _argument(self, method: str, argument: list[Any]) -> Callable[[bool], dict[str, Any]]:
+        def make(anew: bool) -> dict[str, Any]:
+            content = {"rollout": self.rollout_id, "method": method, "argument": argument}
+            if not anew:
+                return content
+            if method == "open":
+                return {**content, "task": task_json(self.task)}
+            if self.state is None or type(self.playground.environment).teardown is not BaseEnv.teardown:
+                raise _StateLostError
+            names = ("messages", "prompt_messages", "state", "turns", "tool_calls", "tool_errors")
+            return {**content, "task": task_json(self.task), "before": {name: getattr(self, name) for name in names}}
+
+        return make
+
+
+def dialogue_pool(environment: BaseEnv, harness: HarnessConfig) -> Pool:
+    """Return the worker processes in which conversations with an environment go on."""
+    options = harness.model_dump(exclude={"processes", "memory_mib"}) | {"isolation": "thread"}
+    handler, workers = f"{__name__}:open_dialogues", harness.workers()
+    return pool_of(environment, handler, options, workers, setting="harness", processes=0)
+
+
+async def open_dialogues(payload: dict[str, Any]) -> Methods:
+    """Make the environment in a worker process, and return what the process can be asked for."""
+    environment = environment_of(payload)
+    playground = await make_playground(environment, HarnessConfig(**payload["options"]))
+    dialogues: dict[str, Dialogue] = {}
+
+    async def describe(argument: Any) -> dict[str, Any]:
+        del argument
+        tools = [[spec.name, spec.description, spec.parameters] for spec in playground.tools.values()]
+        return {"tools": tools, "max_turns": playground.max_turns}
+
+    async def dialogue(argument: dict[str, Any]) -> dict[str, Any]:
+        rollout = argument["rollout"]
+        if "task" in argument:
+            before = argument.get("before", {})
+            dialogues[rollout] = Dialogue(playground, rollout, read_task(argument["task"]), **before)
+            if before:
+                live_states(environment)[rollout] = dialogues[rollout].state
+        one = dialogues[rollout]
+        messages, faults = len(one.messages), len(one.tool_faults)
+        told = await getattr(one, argument["method"])(*argument["argument"])
+        if one.closed:
+            del dialogues[rollout]
+        return {
+            "told": told,
+            "messages": one.messages[messages:],
+            "faults": [asdict(fault) for fault in one.tool_faults[faults:]],
+            "error": one.error and asdict(one.error),
+            "state": _as_json(one.state),
+            **{name: getattr(one, name) for name in ("prompt_messages", "turns", "tool_calls", "tool_errors")},
+        }
+
+    return {"describe": describe, "dialogue": dialogue}
+
+
+def _as_json(state: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the state if it is JSON; `None` if not, which tools may mend before the rollout ends."""
+    try:
+        return json.loads(json.dumps(state))
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 class Ground:

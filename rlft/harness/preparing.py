@@ -8,8 +8,8 @@ from rlft.chat import Chat, apply_chat_template_setting, open_chat, use_training
 from rlft.config import HarnessConfig, PolicyConfig
 from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.several import Several
+from rlft.harness.dialogue import Playground
 from rlft.harness.opening import open_playground
-from rlft.harness.playground import Playground
 from rlft.policy import Policy
 from rlft.policy.origin import create_policy
 from rlft.types import Task

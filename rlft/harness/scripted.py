@@ -13,8 +13,7 @@ from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.several import in_turn
 from rlft.harness.dialogue import Dialogue
-from rlft.harness.opening import Ground
-from rlft.harness.remote import RemoteDialogue
+from rlft.harness.opening import Ground, RemoteDialogue
 from rlft.messages import MessageError, as_messages
 from rlft.outcome import Failure
 from rlft.progress import Meter, Progress, silent

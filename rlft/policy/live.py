@@ -1,4 +1,4 @@
-"""A policy in memory, and the metadata that it has in memory and on disk."""
+"""A policy in memory, the metadata that it has in memory and on disk, and a copy of it to train while it samples."""
 
 from __future__ import annotations
 

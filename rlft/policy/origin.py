@@ -1,4 +1,4 @@
-"""Loads the model that a policy starts from, by hub name or folder, or draws random weights; adds an adapter."""
+"""Makes the first policy of a run: a model by hub name or folder, or of random weights; adds an adapter."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 - `base`: the interface of a sandbox
 - `create`: a sandbox from its name in the config
-- `bubblewrap`: the sandbox of Linux namespaces; `seccomp`, `cgroup` and `watch` hold its parts
+- `bubblewrap`: the sandbox of Linux namespaces, with its filter of system calls; `cgroup` bounds all of it together
 - `plain`: a subprocess with limits, for code that is trusted
-- `programs`: the programs of the system that both are started with
-- `process`: a local child process that is watched from outside
+- `process`: a local child process, and all below it, watched from outside
 """

@@ -11,9 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from rlft.sandbox.base import Limits
-from rlft.sandbox.process import LimitedProcess, start
-from rlft.sandbox.programs import find_program, limit_options
-from rlft.sandbox.watch import exceeded, kill_tree
+from rlft.sandbox.process import LimitedProcess, exceeded, find_program, kill_tree, limit_options, start
 
 
 class NoSandbox:

@@ -1,4 +1,4 @@
-"""A child process whose time, output and memory are watched from outside."""
+"""A child process whose time, output and memory are watched from outside, with all processes below it. Linux only."""
 
 from __future__ import annotations
 
@@ -6,12 +6,37 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-from rlft.errors import SandboxError
-from rlft.sandbox.base import Limits, SandboxResult, Stopped
+from rlft.errors import EnvironmentSetupError, SandboxError
+from rlft.sandbox.base import MIB, Limits, SandboxResult, Stopped
+
+
+def limit_options(limits: Limits) -> list[str]:
+    """Return the limits of each process as options of `prlimit`, all but the number of processes."""
+    values = {
+        "as": limits.memory_mib * MIB,
+        "cpu": f"{limits.cpu_seconds}:{limits.cpu_seconds + 1}",  # SIGXCPU, then SIGKILL for a program that ignores it
+        "core": 1,  # with 0 the host's handler of core dumps would still be called; see core(5)
+        "fsize": limits.file_bytes,
+        "memlock": 0,
+        "msgqueue": 0,
+        "nofile": 64,
+        "sigpending": 256,
+    }
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def find_program(program: str, fix: str) -> str:
+    """Return the path of a program of the system. Raises `EnvironmentSetupError` with `fix` if it is not installed."""
+    found = shutil.which(program, path="/usr/bin:/bin:/usr/local/bin")
+    if found is None:
+        raise EnvironmentSetupError(f"there is no {program}", where="sandbox", fix=fix)
+    return found
+
 
 logger = logging.getLogger(__name__)
 _WATCH_SECONDS = 0.05
@@ -164,3 +189,76 @@ async def _read_bounded(stream: asyncio.StreamReader, limit: int, stop: Callable
             stop("output")
         kept += chunk[: limit - len(kept)]
     return bytes(kept)
+
+
+# Lines of /proc/PID/status that add up to memory in use. Page tables (VmPTE) count because they stay when their pages
+# are dropped: a program that touches one page in each GiB of addresses needs two pages of tables for each.
+_USED = (b"VmRSS:", b"VmPTE:", b"VmSwap:")
+_BURIAL_SECONDS, _LOOK_SECONDS = 2.0, 0.005
+_FILE_SIZE = 4096  # more than an empty file costs the kernel
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes below `pid`, parents first. The namespace's init adopts those whose parent has ended."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        current = waiting.pop()
+        try:
+            threads = os.listdir(f"/proc/{current}/task")
+        except OSError:
+            continue
+        for thread in threads:
+            with contextlib.suppress(OSError), open(f"/proc/{current}/task/{thread}/children") as file:
+                children = [int(child) for child in file.read().split()]
+                found += children
+                waiting += children
+    return found
+
+
+def used_bytes(pids: list[int]) -> int:
+    """Return the bytes of memory that these processes use, with swap and page tables; what two share counts twice."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
+            total += 1024 * sum(int(line.split()[1]) for line in file if line.startswith(_USED))
+    return total
+
+
+def exceeded(pid: int, limits: Limits, work: str | None) -> Stopped | None:
+    """Return the limit that the processes below `pid` exceed together, `None` if none.
+
+    `work` is their writable folder, as they see it.
+    """
+    pids = descendants(pid)
+    if used_bytes(pids) > limits.memory_mib * MIB:
+        return "memory"
+    # The first of them is the init of the namespace, into which the user of rlft may always look. Before it has a child
+    # the folders are not in place, and a folder of this name would be the host's.
+    if work is not None and len(pids) > 1 and limits.file_bytes:
+        with contextlib.suppress(OSError):
+            place = os.statvfs(f"/proc/{pids[0]}/root{work}")
+            if place.f_files - place.f_ffree > 64 + limits.file_bytes // _FILE_SIZE:
+                return "files"
+    return None
+
+
+def kill_tree(pid: int) -> None:
+    """Kill `pid` and all processes below it. The kernel ends all of a process namespace with its init."""
+    for each in [*descendants(pid), pid]:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(each, signal.SIGKILL)
+
+
+async def bury(pid: int) -> None:
+    """Reap a process whose parent has ended, if this process is the init (1) of a container and so inherits it.
+
+    Only then the number is sure to be that of the zombie; elsewhere another child of this process may have it by now.
+    """
+    if os.getpid() != 1:
+        return
+    with contextlib.suppress(ChildProcessError):
+        for _ in range(int(_BURIAL_SECONDS / _LOOK_SECONDS)):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from rlft.workers.threads import LoopThread
 from rlft.workers.machine import grown, memory_in_use
+from rlft.workers.threads import LoopThread
 
 Job = Callable[[], Coroutine[Any, Any, Any]]
 MAX_LATE_IN_A_ROW = 8
@@ -55,8 +55,8 @@ def run_bounded(
 ) -> Iterator[tuple[int, Any]]:
     """Run all jobs, `at_once` of them side by side, and yield (place, result) as each ends, `Late` if it is too slow.
 
-    They run in the event loop of `owner` (`rlft.workers.threads`). The limit of a job, in seconds, begins with its first
-    line. A coroutine that is too late is cancelled. Code that neither returns nor awaits is left behind with its
+    They run in the event loop of `owner` (`rlft.workers.threads`). The limit of a job, in seconds, begins with its
+    first line. A coroutine that is too late is cancelled. Code that neither returns nor awaits is left behind with its
     thread; the others that ran there begin anew on another thread, so a job must be a pure function. Raises what a job
     raises. Code in C that keeps the interpreter's lock cannot be left behind.
     """

@@ -16,8 +16,8 @@ from typing import get_args
 
 import pytest
 
+from rlft.chat.base import Marks
 from rlft.chat.formats import FORMATS, LLAMA3_TAGGED
-from rlft.chat.marks import Marks
 from rlft.chat.served import read_served
 from rlft.config.names import SPECIFICATION
 from rlft.config.specified import PLAIN

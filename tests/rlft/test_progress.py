@@ -15,7 +15,7 @@ from rlft.contract.base import BaseEnv
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_engine import reporting_bar
-from rlft.harness.headway import Headway
+from rlft.harness.sampled import Headway
 from rlft.policy.tokens import check_prompts
 from rlft.progress import Meter
 from rlft.rewards.scoring import score_rollouts

@@ -9,8 +9,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from transformers import PreTrainedTokenizerFast
 
 from rlft.calls import MAX_CHARACTERS, make_call
-from rlft.chat import open_chat, template_chat
-from rlft.chat.rendering import QUESTION, SYSTEM, render
+from rlft.chat import conversation, open_chat
+from rlft.chat.templates import QUESTION, SYSTEM, render
 from rlft.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 from rlft.policy.tokens import character_tokenizer, render_prompt
@@ -268,7 +268,7 @@ def test_a_turn_of_more_than_a_million_characters_is_not_read():
 def test_equal_prompts_are_rendered_once(monkeypatch):
     chat = open_chat(TOKENIZERS["qwen3"], [SEARCH])
     rendered = []
-    monkeypatch.setattr(template_chat, "render", lambda *a, **k: rendered.append(a) or render(*a, **k))
+    monkeypatch.setattr(conversation, "render", lambda *a, **k: rendered.append(a) or render(*a, **k))
     prompts = [chat.prompt([SYSTEM, *QUESTION]) for _ in range(64)]
     assert len(rendered) == 1
     prompts[0].append(0)  # the caller's own list

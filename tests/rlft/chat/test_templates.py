@@ -6,8 +6,7 @@ import pytest
 
 from rlft.calls import make_call
 from rlft.chat import apply_chat_template_setting, check_prefix, open_chat, training_template, use_training_template
-from rlft.chat.rendering import QUESTION, SYSTEM, render
-from rlft.chat.templates import family, shipped_template
+from rlft.chat.templates import QUESTION, SYSTEM, family, render, shipped_template
 from rlft.contract.tools import read_tools
 from rlft.errors import PolicyError
 from tests.rlft.chat.tokenizers import (

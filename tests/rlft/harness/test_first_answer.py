@@ -8,7 +8,7 @@ from rlft.config import HarnessConfig, ModelControl
 from rlft.engines import server_requests
 from rlft.engines.base import Sampling
 from rlft.errors import EngineError
-from rlft.harness.first_answer import get_to_know
+from rlft.harness.asked import get_to_know
 from tests.factories import make_task, user
 from tests.rlft.engines.chat_servers import DROP, HANG, ChatServer, completion
 from tests.rlft.harness.test_asked import KEY, Adder, Plain

@@ -8,8 +8,7 @@ import pytest
 import rlft
 from rlft.calls import make_call
 from rlft.config import HarnessConfig
-from rlft.harness.dialogue import Dialogue
-from rlft.harness.playground import make_playground
+from rlft.harness.dialogue import Dialogue, make_playground
 from rlft.rewards.scoring import score_rollouts
 from rlft.secrets import resolve
 from rlft.types import Rollouts

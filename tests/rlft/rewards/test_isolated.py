@@ -15,8 +15,8 @@ from rlft.contract.loading import load_environment
 from rlft.errors import ConfigError, EnvironmentSetupError
 from rlft.rewards.scores import RewardHangs
 from rlft.rewards.scoring import score_rollouts
-from rlft.workers.threads import take_loop
 from rlft.workers.settings import Workers
+from rlft.workers.threads import take_loop
 from tests.rlft.attempts import answered, make_task
 from tests.rlft.workers import isolated_env
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rlft.sandbox import seccomp
+from rlft.sandbox import bubblewrap
 from rlft.sandbox.base import MIB, Limits, run_program
 from rlft.sandbox.create import create_sandbox
 from rlft.sandbox.plain import NoSandbox
-from rlft.sandbox.watch import used_bytes
+from rlft.sandbox.process import used_bytes
 from tests.rlft.sandbox.hoards import HOARDS
 
 LIMITS = Limits(seconds=15, cpu_seconds=10, memory_mib=256, file_bytes=4 * MIB)
@@ -93,7 +93,7 @@ def test_memory_is_resident_pages_page_tables_and_swap(tmp_path, monkeypatch):
 
 
 def test_calls_that_keep_memory_elsewhere_are_refused(sandbox):
-    numbers = {name: pair[COLUMN] for name, pair in seccomp._UNSEEN.items()}
+    numbers = {name: pair[COLUMN] for name, pair in bubblewrap._UNSEEN.items()}
     code = (
         "import ctypes, json, sys\nlibc = ctypes.CDLL(None, use_errno=True)\n"
         "def errno(n):\n  return libc.syscall(n, -1, -1, -1, -1, -1, -1) and ctypes.get_errno()\n"
@@ -122,7 +122,7 @@ NORESERVE, HUGE = 0x4000, 0x40000
     ],
 )
 def test_memory_may_be_shared_only_through_a_file(sandbox, flags, file, allowed):
-    number = seccomp._MMAP[COLUMN]
+    number = bubblewrap._MMAP[COLUMN]
     code = (
         "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.syscall.restype = ctypes.c_long\n"
         "file = os.open('x', os.O_RDWR | os.O_CREAT)\nos.ftruncate(file, 4096)\n"

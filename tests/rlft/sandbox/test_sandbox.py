@@ -8,9 +8,8 @@ import pytest
 
 from rlft.errors import EnvironmentSetupError, SandboxError
 from rlft.sandbox.base import Limits, run_program
-from rlft.sandbox.bubblewrap import is_shown
+from rlft.sandbox.bubblewrap import is_shown, seccomp_filter
 from rlft.sandbox.create import create_sandbox
-from rlft.sandbox.seccomp import seccomp_filter
 
 
 @pytest.fixture(scope="module")
