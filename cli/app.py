@@ -11,9 +11,9 @@ from __future__ import annotations
 import typer
 
 from cli import environments
-from cli.approve import approve
 from cli.audit import audit
 from cli.compare import compare
+from cli.decisions import approve, reject, rollback
 from cli.delete import delete
 from cli.diagnose import diagnose
 from cli.doctor import doctor
@@ -23,14 +23,12 @@ from cli.export import export
 from cli.history import history
 from cli.promote import promote
 from cli.prune import prune
-from cli.reject import reject
 from cli.report import report
 from cli.rescore import rescore
 from cli.resume import resume
 from cli.retrain import retrain
 from cli.review import app as review
 from cli.reward.app import app as reward
-from cli.rollback import rollback
 from cli.run import run
 from cli.runs import runs
 from cli.schedule import app as schedule

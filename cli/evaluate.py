@@ -69,10 +69,11 @@ def evaluate(
         say_start(settings.name)
         check_kept(home)
         from mlops.stacks.stack import connect
+        from pipelines.models import check_models
 
         tracking_uri = connect(home, stack)
         if stack is None:
-            _check_names(home, settings, named, tracking_uri)
+            check_models(home, named, tracking_uri)
         from mlops.stacks.image import image_settings
 
         images = image_settings(settings)
@@ -81,16 +82,6 @@ def evaluate(
         from cli.evaluated import finish_evaluation
 
         finish_evaluation(home, run_id, summary, stack, as_json=as_json)
-
-
-def _check_names(home: Home, settings: SuiteConfig, models: list[ModelName], tracking_uri: str) -> None:
-    """Raise RlftError for a scorer or a model that is not there, before a run is recorded that would fail with it."""
-    from mlops.tracking.scorers import load_scorers
-    from pipelines.models import check_models
-
-    if settings.scorers:
-        load_scorers(settings.scorers)
-    check_models(home, models, tracking_uri)
 
 
 def _run(

@@ -85,14 +85,3 @@ def _without_score(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                     kinds = ", ".join(f"{count} of {kind}" for kind, count in measures["errors"].items())
                     text = f"{errors} of {measures['attempts']} attempts at {cell} ({split}) have no score: {kinds}"
                     yield label, text
-                yield from ((label, text) for text in _failed_scorers(cell, split, measures, len(of_models)))
-
-
-def _failed_scorers(cell: str, split: str, measures: Mapping[str, Any], models: int) -> Iterator[str]:
-    """Yield a sentence or two for each scorer that has failed on some attempts of a model."""
-    for name, count in measures.get("scorer_errors", {}).items():
-        text = f"the scorer {name} failed on {count} of {measures['attempts']} attempts at {cell} ({split})"
-        if first := measures.get("scorer_first_errors", {}).get(name):
-            text += f", first with: {first:.300}"
-        text += ". They have no value"
-        yield text + (", so it does not compare the models on the same attempts" if models > 1 else "")

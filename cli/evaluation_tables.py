@@ -23,10 +23,7 @@ def metrics_table(console: Terminal, cell: str, split: str, of_models: Mapping[s
     names = _metrics(there, n)
     times = "once" if n == 1 else f"{n} times"
     title = f"{cell} ({split}): {tasks} tasks, {times} each"
-    cells = {
-        label: [_cell(each["metrics"].get(name), name) + _rests_on(each, name) for name in names]
-        for label, each in there.items()
-    }
+    cells = {label: [_cell(each["metrics"].get(name), name) for name in names] for label, each in there.items()}
     wide = _table(title, ["", *(_heading(name, n) for name in names)], [[label, *row] for label, row in cells.items()])
     if _fits(console, wide):
         return wide
@@ -70,7 +67,6 @@ def _metrics(there: Mapping[str, Any], n: int) -> list[str]:
     """Return which metrics are shown of models that attempted each task `n` times."""
     names = [name for name in _SHOWN if any(name in each["metrics"] for each in there.values())]
     names = [name for name in names if n > 1 or name in ("accuracy", "reward")]
-    names += sorted({name for each in there.values() for name in each["metrics"] if name.startswith("scorers/")})
     return names + [name for name in ("turns", "tool_calls", "sampled_tokens", "seconds") if _is_known(name, there)]
 
 
@@ -89,14 +85,6 @@ def _fits(console: Terminal, table: Table) -> bool:
     return console.measure(table, options=console.options.update(max_width=10_000)).maximum <= console.width
 
 
-def _rests_on(measures: Mapping[str, Any], metric: str) -> str:
-    """Return on how many attempts a scorer's metric rests, if not on all of them."""
-    for name, count in measures.get("scorer_attempts", {}).items():
-        if f"{metric}/".startswith(f"scorers/{name}/") and count < measures["attempts"]:
-            return f" on {count} of {measures['attempts']}"
-    return ""
-
-
 def _is_known(name: str, there: Mapping[str, Any]) -> bool:
     """Return whether a metric says something: a mean that is not zero (calls) or one (turns) for all models."""
     plain = {"turns": 1.0}.get(name, 0.0)
@@ -105,13 +93,13 @@ def _is_known(name: str, there: Mapping[str, Any]) -> bool:
 
 def _heading(name: str, n: int) -> str:
     return {"pass_at_k": f"pass@{n}", "maj_at_k": f"maj@{n}", "accuracy": f"avg@{n}" if n > 1 else "accuracy"}.get(
-        name, name.removeprefix("scorers/").replace("_", " ")
+        name, name.replace("_", " ")
     )
 
 
 def _cell(interval: Mapping[str, Any] | None, name: str) -> str:
     if interval is None:
         return "-"
-    if name in _SHOWN or name.startswith("scorers/"):
+    if name in _SHOWN:
         return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
     return f"{interval['mean']:.3g}"

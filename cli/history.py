@@ -14,7 +14,7 @@ from cli.registry import AsJson, Name, RegistryStack, TrackingUri, registry
 from rlft.terminal import Terminal, console, styled
 
 if TYPE_CHECKING:
-    from mlops.registry.decisions import History, Past
+    from mlops.registry.decisions import History
 
 _LISTED = 10  # versions that were not promoted
 
@@ -51,17 +51,13 @@ def show_history(console: Terminal, found: History, options: str, *, full: bool)
         who = "no version" if past.version is None else f"version {past.version}"
         ended = "now" if past is found.past[-1] else _time(past.until)
         console.print(styled(f"{who}, from {_time(past.since)} to {ended}", "bold"))
-        console.print_behind("  ", _made(past))
+        console.print_behind("  ", f"{past.how} by {past.by}" if past.by else past.how)
         for reason in past.why if full else filter(None, [past.reason]):
             console.print_behind("    ", reason)
     for version in found.not_promoted[:_LISTED]:
         console.print(f"version {version.version} was not promoted")
         for reason in version.why:
             console.print_behind("  ", reason)
-        if version.again:
-            console.print("  compared once more since, it was not promoted either:")
-        for reason in version.again:
-            console.print_behind("    ", reason)
     if (more := len(found.not_promoted) - _LISTED) > 0:
         console.print(f"{more} older versions were not promoted either (--json lists all)")
     for version in found.waiting:
@@ -73,12 +69,6 @@ def show_history(console: Terminal, found: History, options: str, *, full: bool)
         console.print("--full shows what each decision has found")
     now = f"version {found.champion} is champion" if found.champion else "there is no champion"
     console.print(f"{found.name}: {now}")
-
-
-def _made(past: Past) -> str:
-    if past.by is None:
-        return past.how
-    return f"{past.how} by {past.by}{'' if past.verified else ' (unverified)'}"
 
 
 def _time(time: datetime | None) -> str:

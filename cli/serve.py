@@ -18,7 +18,6 @@ from cli.ui import check_free, is_loopback
 from mlops.home.folder import find_home
 from rlft.config.file import load_config
 from rlft.errors import RlftError
-from rlft.privacy import PERSONAL, Personal
 from rlft.terminal import console, styled
 
 if TYPE_CHECKING:
@@ -39,12 +38,6 @@ class EngineName(StrEnum):
 
 
 Logged = Annotated[bool, typer.Option("--log-conversations", help="Keep what is asked and answered as MLflow traces.")]
-Share = Annotated[
-    float | None, typer.Option(help="Share of the conversations that is kept; 1 keeps all.", min=0.0001, max=1)
-]
-Masked = Annotated[
-    list[str] | None, typer.Option(help="Kind of personal data to mask in them, such as EMAIL_ADDRESS; all by default.")
-]
 Unmasked = Annotated[bool, typer.Option("--no-mask", help="Mask no personal data in them.")]
 
 
@@ -58,8 +51,6 @@ def serve(
     ] = EngineName.VLLM,
     merge: Annotated[bool, typer.Option("--merge", help="vLLM gets the adapter merged into its base.")] = False,
     log_conversations: Logged = False,
-    log_share: Share = None,
-    mask: Masked = None,
     no_mask: Unmasked = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on to the version that the alias names, without dropping requests.")
@@ -76,7 +67,9 @@ def serve(
     """
     with guarded(verbose, None):
         _check(engine, merge=merge, extra=context.args)
-        masked = _masked(log_conversations, log_share, mask or [], no_mask=no_mask)
+        if no_mask and not log_conversations:
+            fix = "add --log-conversations, or leave it out"
+            raise RlftError("no conversation is kept", where="--no-mask", fix=fix)
         check_free(host, port, f"rlft serve {version}")
         with registry(stack, tracking_uri) as asked:
             from mlops.registry.client import find_version, split_version
@@ -100,7 +93,7 @@ def serve(
         console.print(f"version {found.version} of {name} is loaded, which can take minutes (Ctrl-C ends it)")
         with _listener(host, port) as listener:
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            kept = (log_conversations, log_share or 1.0, masked)
+            kept = log_conversations, not no_mask
             settings = Settings(address, found, alias, chosen, listener, follow, *kept, every)
             raise typer.Exit(serve(settings, lambda backend: _say(url, backend, engine)))
 
@@ -143,22 +136,6 @@ def _check(engine: EngineName, *, merge: bool, extra: list[str]) -> None:
         raise RlftError("vLLM is not installed", fix="make setup-vllm, or serve with --engine mlflow")
     if given := [option for option in extra if option.split("=")[0] in _NOT_PASSED_ON]:
         raise RlftError("rlft gives this option to vLLM itself", where=given[0], fix="leave it out")
-
-
-def _masked(kept: bool, share: float | None, mask: list[str], *, no_mask: bool) -> list[Personal]:
-    """Return the kinds of personal data that are masked in what is kept: all unless some, or none, are asked for.
-
-    Raises RlftError for options that do not go together, and for a kind that is not known.
-    """
-    if not kept and (share is not None or mask or no_mask):
-        given = "--log-share" if share is not None else "--mask" if mask else "--no-mask"
-        raise RlftError("no conversation is kept", where=given, fix="add --log-conversations, or leave it out")
-    if no_mask and mask:
-        raise RlftError("both were given", where="--mask, --no-mask", fix="leave one out")
-    if unknown := [kind for kind in mask if kind not in PERSONAL]:
-        kinds = ", ".join(PERSONAL)
-        raise RlftError(f"{unknown[0]!r:.80} is no kind that is found", where="--mask", fix=f"name some of {kinds}")
-    return [] if no_mask else [kind for kind in PERSONAL if not mask or kind in mask]
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -23,7 +23,6 @@ from mlops.summary.evaluations import EvaluationSummary, keep_evaluation, measur
 from mlops.tracking.address import tracking_address
 from mlops.tracking.evaluation import CellResult, log_cell, open_evaluation
 from mlops.tracking.run import Tracker
-from mlops.tracking.scorers import load_scorers
 from pipelines import models as opening
 from pipelines import scenarios
 from pipelines.judges import meet_judges_of_suite
@@ -64,8 +63,6 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
     summary = EvaluationSummary(settings.name, settings.main_metric, settings.seed)
     show = watched(display.stage)
     with keeping_evaluation(summary, address, current_run()), _explained():
-        if settings.scorers:
-            load_scorers(settings.scorers)  # before anything is attempted: one may not be there
         tasks = ingest_suite(settings, show)
         check_slices(settings, tasks)
         meet_judges_of_suite(settings, show, summary.note_canaries)
@@ -144,7 +141,6 @@ def report_evaluation(
                 tasks=each.tasks.load(),
                 rollouts=each.rollouts.load(),
                 rewards=each.rewards.load(),
-                scores=each.scores,
                 caveats=caveat_metrics(label, cell, summary.contamination, summary.forgetting),
             )
             place = home.root / "runs" / f"{root}-{cell}-{label}.missed.json"

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -25,7 +24,6 @@ from mlops.summary.file import keep_summary
 from mlops.summary.summary import AlarmSection, Baseline, DynamicSampling, JudgeCost, Ledger, Summary
 from mlops.tracking.curves import log_training
 from mlops.tracking.run import Tracker
-from mlops.tracking.system import SystemMetrics
 from pipelines.arms import Arms
 from pipelines.gate import say_what_it_sees
 from pipelines.rounds_done import Rounds
@@ -81,11 +79,6 @@ class Observer:
     trained: Interval | None = None  # the trained policy's mean on `test` in the metric of the run
     tokens: int = 0  # that the rounds have sampled
 
-    @cached_property
-    def system(self) -> SystemMetrics:
-        """How the machine is used, as far as it is not written yet."""
-        return SystemMetrics(self.attempt.number)
-
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         """Note in the summary the wall seconds of a stage that does not fail."""
@@ -94,11 +87,10 @@ class Observer:
         setattr(self.summary.seconds, stage, time.perf_counter() - started)
 
     def keep(self) -> None:
-        """Write down where the run's artifacts lie, outside of ZenML's database, and how the machine was used."""
+        """Write down where the run's artifacts lie, outside of ZenML's database."""
         assert self.summary.pipeline_run_id is not None
         if not self.attempt.is_shared:
             note_artifacts(RunStore(find_home()), self.attempt.name, self.summary.pipeline_run_id)
-        self.system.log(self.tracker)
 
     def keep_so_far(self) -> None:
         """Write down what the run has come to, for whoever finds it cut short, and do what `keep` does."""

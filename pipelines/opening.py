@@ -79,7 +79,7 @@ def open_run(
     status = "FAILED"
     try:
         _open_registry(tracking_uri, config.registry_name, seen.tracker, own_store=own_store)
-        with seen.system.measuring(), seen_on_stack(tracking_uri, home, run.id):
+        with seen_on_stack(tracking_uri, home, run.id):
             yield seen
         status = "FINISHED"
     except TrackerError:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 from mlops.ids import REWARDS, ROLLOUTS, step_id
 from mlops.runs.runtime import pipeline_environment
-from mlops.tracking.scorers import scorers_digest
 from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact
 from rlft.config import Cell, EngineSettings, SuiteConfig
@@ -28,9 +27,7 @@ from rlft.forgetting import TextBits, compare_bits, comparison_sentences, finger
 from rlft.rollout import SamplingSettings, Selection
 from rlft.slices import slices_of
 from rlft.suites.measures import CellMeasures
-from rlft.suites.scorers import ScorerScores, with_scores
 from rlft.types import Evaluation
-from steps.apply_scorers import apply_scorers
 from steps.evaluate_scenario import evaluate_scenario
 from steps.find_contamination import find_contamination
 from steps.generate_rollouts import generate_rollouts
@@ -45,7 +42,6 @@ STEPS = [
     generate_rollouts,
     score_rewards,
     evaluate_scenario,
-    apply_scorers,
     find_contamination,
     measure_forgetting,
 ]
@@ -56,17 +52,13 @@ LABEL = "suite"  # begins the ids of rollouts, and is part of their seeds
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Holds the artifacts of one policy at one cell; what all use is loaded: `evaluation`, `measures`, `scores`.
-
-    `scores` are those of the suite's scorers, which are among the measures, too; `None` if it names none.
-    """
+    """Holds the artifacts of one policy at one cell; what all use is loaded: `evaluation` and `measures`."""
 
     tasks: Artifact
     rollouts: Artifact
     rewards: Artifact
     evaluation: Evaluation
     measures: CellMeasures
-    scores: ScorerScores | None = None
 
 
 def ingest_suite(suite: SuiteConfig, show: Show = unshown) -> dict[str, Artifact]:
@@ -178,22 +170,7 @@ def _evaluate(
         evaluation, measures = evaluate_scenario(
             tasks, rollouts, rewards, cell.slices, id=step_id("evaluate_scenario", place)
         )
-    found = Evaluated(tasks, rollouts, rewards, evaluation.load(), measures.load())
-    return found if not suite.scorers else _scored(suite, found, place, show)
-
-
-def _scored(suite: SuiteConfig, found: Evaluated, place: str, show: Show) -> Evaluated:
-    """Return the results with what the suite's scorers say."""
-    with show(f"scorers {place}"):
-        scores = apply_scorers(
-            found.tasks,
-            found.rollouts,
-            suite.scorers,
-            scorers_digest(suite.scorers),
-            id=step_id("apply_scorers", place),
-        ).load()
-    measures = with_scores(found.measures, scores, found.rollouts.load(), found.tasks.load())
-    return replace(found, measures=measures, scores=scores)
+    return Evaluated(tasks, rollouts, rewards, evaluation.load(), measures.load())
 
 
 def sampling_of(suite: SuiteConfig, cell: Cell) -> SamplingSettings:

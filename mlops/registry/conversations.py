@@ -8,9 +8,7 @@ import hashlib
 import json
 import logging
 import queue
-import random
 import re
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,12 +26,12 @@ from mlops.tracking.address import REFUSALS, check_reachable
 from mlops.tracking.run import active_experiment
 from mlops.tracking.traces import PREVIEW, chat_span, trace_id
 from mlops.tracking.values import reason_of, redact
-from rlft.privacy import LONGEST, PERSONAL, Masker, Personal
+from rlft.privacy import LONGEST, PERSONAL, Masker
 from rlft.secrets import hide_secrets
 from rlft.visible import visible
 
 logger = logging.getLogger(__name__)
-_WAITING, _WAITING_BYTES = 1000, 32 << 20  # conversations that wait to be written, at most; later ones are dropped
+_WAITING = 100  # conversations that wait to be written, at most; later ones are dropped
 _ENDS_WITHIN = 2.0  # seconds for what still waits when the server ends
 _PAUSE = 30.0  # seconds for which a store that failed is left alone
 INVOCATIONS = "/invocations"
@@ -49,9 +47,8 @@ Messages = list[dict[str, Any]]
 class Exchange:
     """A request and its answer.
 
-    `asked` is the body that the engine got, and `answer` what it sent, up to `LONGEST_ANSWER`: as bytes, so that their
-    size is known while they wait. Times are nanoseconds since the epoch. `key` is the 16 bytes of the trace's id,
-    `tags` are those that the client gave.
+    `asked` is the body that the engine got, and `answer` what it sent, up to `LONGEST_ANSWER`. Times are nanoseconds
+    since the epoch. `key` is the 16 bytes of the trace's id, `tags` are those that the client gave.
     """
 
     version: ServedVersion
@@ -69,11 +66,6 @@ class Exchange:
     def failed(self) -> bool:
         """Whether the answer is an error."""
         return self.status >= 400
-
-    @property
-    def size(self) -> int:
-        """How many bytes it holds."""
-        return len(self.asked) + len(self.answer)
 
 
 def read_tags(headers: Iterable[str]) -> dict[str, str]:
@@ -97,45 +89,35 @@ def read_tags(headers: Iterable[str]) -> dict[str, str]:
 
 @dataclass
 class Conversations:
-    """Writes a `share` of all exchanges, from 0 to 1, into the experiment `NAME-served`.
+    """Writes exchanges into the experiment `NAME-served`.
 
-    Secrets, and personal data of the kinds in `mask`, are hidden before anything leaves this process.
+    Secrets, and personal data unless `mask` is false, are hidden before anything leaves this process.
     """
 
     tracking_uri: str
     name: str
-    share: float = 1.0
-    mask: Sequence[Personal] = PERSONAL
+    mask: bool = True
     written: int = 0
     lost: int = 0
     _queue: queue.Queue[Exchange | None] = field(default_factory=lambda: queue.Queue(_WAITING))
-    _held: int = 0  # bytes that wait
-    _lock: threading.Lock = field(default_factory=threading.Lock)
     _told: set[str] = field(default_factory=set)
     _thread: threading.Thread | None = None
     _experiment: str | None = None
     _masker: Masker = field(default_factory=lambda: Masker(()))
-    _draw: random.Random = field(default_factory=random.SystemRandom)
     _quiet_until: float = 0.0
 
     def start(self) -> None:
         """Begin to write what `add` is given. What masks personal data is imported first, which takes seconds."""
-        self._masker = Masker(self.mask)
+        self._masker = Masker(PERSONAL if self.mask else ())
         self._thread = threading.Thread(target=self._run, name="conversations", daemon=True)
         self._thread.start()
 
-    def choose(self) -> bytes | None:
-        """Return the key of the trace that the next exchange is to have; `None` if it is not to be logged."""
-        return secrets.token_bytes(16) if self._draw.random() < self.share else None
-
     def add(self, exchange: Exchange) -> None:
         """Let an exchange be written soon; never waits, and drops it if too many wait already."""
-        with self._lock:
-            if self._queue.full() or self._held + exchange.size > _WAITING_BYTES:
-                self._lose("conversations are dropped, and answers go on", "too many wait to be written")
-            else:
-                self._held += exchange.size
-                self._queue.put_nowait(exchange)
+        try:
+            self._queue.put_nowait(exchange)
+        except queue.Full:
+            self._lose("conversations are dropped, and answers go on", "too many wait to be written")
 
     def close(self) -> None:
         """Write what waits, for two seconds at most, and say how many were lost."""
@@ -148,8 +130,6 @@ class Conversations:
 
     def _run(self) -> None:
         while (exchange := self._queue.get()) is not None:
-            with self._lock:
-                self._held -= exchange.size
             if time.monotonic() < self._quiet_until:
                 self.lost += 1
                 continue

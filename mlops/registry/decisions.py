@@ -49,7 +49,6 @@ from mlops.registry.names import (
     waits,
     who_am_i,
     why_failed,
-    why_not_again,
     why_not_promoted,
 )
 from rlft.errors import RefusedError
@@ -184,33 +183,6 @@ def waiting(client: RegistryClient, ledger: Ledger) -> list[str]:
     return [str(each.version) for each in found if waits(each.tags, str(each.version), ledger.moves)]
 
 
-def note_better(client: RegistryClient, version: ModelVersion) -> str:
-    """Return in a sentence which version that failed the same gate had the highest score there, if it was higher.
-
-    That happens where a good warm start is not surpassed: the version equals it, fails, and a later one with a weaker
-    warm start passes. It is empty without one, and where the tags do not tell. Raises what MLflow raises.
-    """
-    own = _score(version.tags)
-    if own is None:
-        return ""
-    failed = [each for each in client.all_versions(f"name = '{version.name}'") if each.tags.get(PROMOTE_TAG) == "false"]
-    scores = [(found, each.version) for each in failed if (found := _score(each.tags))]
-    better = [(found[2], number) for found, number in scores if found[:2] == own[:2] and found[2] > own[2]]
-    if not better:
-        return ""
-    score, number = max(better)
-    return f"note: version {number}, not promoted, had {score:.3f} on the same gate; this one has {own[2]:.3f}"
-
-
-def _score(tags: Mapping[str, str]) -> tuple[str, str, float] | None:
-    """Return the gate that a version was decided about at, the metric, and its mean there; `None` if not known."""
-    gate = tags.get(DECIDED_TAG, "").rpartition(".")[0]
-    found = [(key, kept) for key, kept in tags.items() if key.startswith(SCORE_TAG)]
-    if not gate or len(found) != 1:
-        return None
-    return gate, found[0][0], float(found[0][1])
-
-
 def _move_champion(
     client: RegistryClient, ledger: Ledger, kind: Kind, version: str, who: Person, reason: str = ""
 ) -> Change:
@@ -339,7 +311,7 @@ class Past:
     """A time in which a version was champion, or none was (`version` is `None`).
 
     It began at `since` and ended at `until`, `None` where another client moved the alias, and of what has not ended.
-    `by` is a name, with whether MLflow has vouched for it in `verified`. `why` has the sentences of the decision at the
+    `by` is a name. `why` has the sentences of the decision at the
     gate, too; `reason` is what the person has said.
     """
 
@@ -348,7 +320,6 @@ class Past:
     until: datetime | None
     how: str
     by: str | None
-    verified: bool
     why: list[str]
     reason: str
 
@@ -360,14 +331,10 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class NotPromoted:
-    """A version that was decided about and was never champion, and the sentences that say why.
-
-    `again` are those of its newest comparison (`rlft promote`), if that has found something else.
-    """
+    """A version that was decided about and was never champion, and the sentences that say why."""
 
     version: str
     why: list[str]
-    again: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,18 +374,14 @@ def _not_promoted(ledger: Ledger, tags: Mapping[str, Mapping[str, str]]) -> list
     """Return the versions that were not promoted; one that another client has made champion is in the history."""
     without = {number: why_not_promoted(own) for number, own in tags.items()}
     numbers = sorted(without.keys() - ledger.ever, key=int, reverse=True)
-    return [
-        NotPromoted(number, why, why_not_again(tags[number]))
-        for number in numbers
-        if (why := without[number]) is not None
-    ]
+    return [NotPromoted(number, why) for number in numbers if (why := without[number]) is not None]
 
 
 def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -> Past:
     change = move.change
     until = end.change.at if end and end.change else None
     if change is None:
-        return Past(move.to, None, until, "moved outside rlft", None, False, [], "")
+        return Past(move.to, None, until, "moved outside rlft", None, [], "")
     gate = tags.get(change.to, {}).get(REASONS_TAG, "").splitlines() if change.kind != "rollback" else []
     who = change.who
     return Past(
@@ -427,7 +390,6 @@ def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -
         until=until,
         how=_HOW[change.kind],
         by=who.name if who else None,
-        verified=bool(who and who.verified),
         why=[*change.why, *gate],
         reason=" ".join(change.why),
     )

@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version as installed_version
@@ -21,7 +21,6 @@ from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model, ModelSignature
-from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType, Array, Object, Property
 
@@ -95,14 +94,6 @@ def log_model(client: MlflowClient, run_id: str, name: str, files: ServedFiles) 
     step = policy.get("round") or 0
     client.log_outputs(run_id, models=[LoggedModelOutput(logged.model_id, step=step)])
     return logged.model_id, files_hash
-
-
-def replace_files(client: MlflowClient, run_id: str, model_id: str, files: ServedFiles) -> str:
-    """Upload the files of a logged model anew, and return their hash. Others are removed where a store can do that."""
-    there = get_artifact_repository(client.get_logged_model(model_id).artifact_location, client.tracking_uri)
-    with suppress(NotImplementedError):  # some stores only add
-        there.delete_artifacts("artifacts")
-    return upload_files(client, run_id, model_id, files)
 
 
 def upload_files(client: MlflowClient, run_id: str, model_id: str, files: ServedFiles) -> str:

@@ -36,7 +36,6 @@ APPROVAL_TAG = "rlft.approval"
 COMPARED_TAG, COMPARED_HASH_TAG, DECIDED_TAG = "rlft.compared.version", "rlft.compared.weights_hash", "rlft.decided_at"
 VERDICT_TAG = "rlft.verdict"  # of a version: who rejected it, when and why
 WITHHELD_TAG = "rlft.withheld"  # of a version: why it did not become champion although its gate was passed
-AGAIN_TAG = "rlft.decided_again"  # of a version: why the newest comparison, made once more, has not promoted it
 REASONS_TAG = "rlft.reasons"  # of a version: the sentences of its decision
 SCORE_TAG = "rlft.score."  # of a version, with the metric that decides behind it: its mean on the gate
 PASSED_TAG = "rlft.gate"  # of a version: whether it `passes` its gate, or which of its rules it fails
@@ -60,7 +59,6 @@ RECORDS = frozenset(
         PROMOTE_TAG,
         VERDICT_TAG,
         WITHHELD_TAG,
-        AGAIN_TAG,
         RECORD_TAG,
         "rlft.round",
         "rlft.name",
@@ -104,7 +102,6 @@ def _plain_key(key: str) -> str:
     return plain if stored_key(plain) == key else key
 
 
-_CURRENT = "/api/2.0/mlflow/users/current"  # of MLflow's basic-auth app; a server without it answers 404
 _STATES: dict[str, Approval] = {"pending": "pending", "approved": "approved", "rejected": "rejected"}
 FAILS = "fails: "  # how the sentence of a rule begins that has failed
 _JUDGED = (FAILS, "passes: ", "no worse than ")  # how those of all rules do, which are no remarks
@@ -113,15 +110,11 @@ VersionNumber = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,9}$")]
 
 
 class Person(BaseModel):
-    """A user's name, and whether MLflow's server has said it of who asked: else it is what the machine says."""
+    """Who has decided."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
-    verified: bool = False
-
-    def __str__(self) -> str:
-        return self.name if self.verified else f"{self.name} (unverified)"
 
 
 class Change(BaseModel):
@@ -141,7 +134,7 @@ class Change(BaseModel):
 
     def __str__(self) -> str:
         why = f": {' '.join(self.why)}" if self.why else ""
-        return f" by {self.who}, {self.at:%Y-%m-%d %H:%M} UTC{why}"
+        return f" by {self.who.name if self.who else '?'}, {self.at:%Y-%m-%d %H:%M} UTC{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,35 +227,12 @@ def why_not_promoted(tags: Mapping[str, str]) -> list[str] | None:
     return [tags[WITHHELD_TAG]] if WITHHELD_TAG in tags else None
 
 
-def why_not_again(tags: Mapping[str, str]) -> list[str]:
-    """Return why the newest comparison has not promoted a version that one before it had not, if the reasons differ."""
-    newest = tags.get(AGAIN_TAG, "").splitlines()
-    return newest if newest != why_not_promoted(tags) else []
-
-
 def who_am_i(tracking_uri: str) -> Person:
-    """Return the user whom the MLflow server at an address takes this process for, by the credentials that it sends.
-
-    Where there is no server, or one that asks nobody who they are, it is the operating system's user at this machine,
-    which is not verified. Raises what MLflow raises if a server does not answer.
-    """
-    if tracking_uri.startswith(("http://", "https://")) and (name := _user_of(tracking_uri)):
-        return Person(name=name, verified=True)
+    """Return who decides: at a server the user whose name and password MLflow sends, else the user of this machine."""
+    if tracking_uri.startswith(("http://", "https://")) and (name := os.environ.get("MLFLOW_TRACKING_USERNAME")):
+        return Person(name=name)
     try:  # not `getpass.getuser`, which believes what the environment says
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         user = str(os.getuid())
     return Person(name=f"{user}@{socket.gethostname()}")
-
-
-def _user_of(tracking_uri: str) -> str | None:
-    from mlflow.utils.credentials import get_default_host_creds
-    from mlflow.utils.rest_utils import http_request
-
-    answer = http_request(get_default_host_creds(tracking_uri), _CURRENT, "GET", raise_on_status=False)
-    if answer is None or answer.status_code != 200:
-        return None
-    try:
-        return answer.json()["user"]["username"] or None
-    except (ValueError, KeyError, TypeError):
-        return None  # a page of another kind of server

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ from mlops.tracking.traces import trace_id
 
 _CHAT = "/v1/chat/completions"
 ENVIRONMENT_TAG = "rlft.environment"
-_LARGEST, _LARGEST_TOGETHER = 2 << 20, 128 << 20  # bytes of a body, and of all those whose requests are not over
+_LARGEST = 2 << 20  # bytes of a body
 _BODY_SECONDS = 60.0  # for a whole body to come
 _CONNECT_SECONDS = 10.0  # an answer itself may take as long as it takes
 ENVIRONMENT_HEADER, TRACE_HEADER = "rlft-environment", "rlft-trace"
@@ -95,7 +96,7 @@ class _Mark:
 class Proxy:
     """Passes requests for `paths` on to the engine that has the version served now, and nothing else.
 
-    `log` gets every conversation that it has chosen, if there is one. `local` says that it listens on loopback, where
+    `log` gets every conversation, if there is one. `local` says that it listens on loopback, where
     pages of other hosts in a browser of this machine must not ask anything.
     """
 
@@ -103,7 +104,6 @@ class Proxy:
         self, serving: Serving, paths: frozenset[str], log: Conversations | None = None, *, local: bool = True
     ) -> None:
         self.serving, self._paths, self._log, self._local = serving, paths, log, local
-        self._held = 0  # bytes of bodies
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS), limits=limits, trust_env=False
@@ -143,22 +143,14 @@ class Proxy:
         if refused := refusal(request.method, request.headers, local=self._local):
             return self._refuse(served, *refused)
         served.in_flight += 1  # counted before anything is awaited: a version is not freed between
-        body, held, handed_over = bytearray(), 0, False
+        handed_over = False
 
         def over() -> None:
             served.in_flight -= 1
-            self._held -= held
 
         try:
             async with asyncio.timeout(_BODY_SECONDS):
-                async for part in request.stream():
-                    body += part
-                    held += len(part)
-                    self._held += len(part)
-                    if self._held > _LARGEST_TOGETHER:
-                        return self._refuse(served, 503, "too many large requests have come at once; try again")
-            content = bytes(body)
-            body.clear()
+                content = await request.body()
             try:
                 mark, context = self._mark(path, request, len(content)), _context(served, path, request)
             except ValueError as wrong:
@@ -173,8 +165,8 @@ class Proxy:
                 asked["model"] = served.model
                 if path == _CHAT:
                     asked = with_context(asked, context, reads_calls=served.reads_calls)
-                # Half a letter stays an escape; and what is read takes many times the bytes of its text.
-                content, asked = json.dumps(asked, ensure_ascii=False).encode(errors="backslashreplace"), None
+                # Half a letter stays an escape.
+                content = json.dumps(asked, ensure_ascii=False).encode(errors="backslashreplace")
             start = time.time_ns()
             try:
                 answer = await self._send(served, request, content)
@@ -199,8 +191,7 @@ class Proxy:
             tags[ENVIRONMENT_TAG] = named
         if self._log is None or path not in _CONVERSATIONS or size > LONGEST_REQUEST:
             return None
-        key = self._log.choose()
-        return None if key is None else _Mark(key, tags)
+        return _Mark(secrets.token_bytes(16), tags)
 
     async def _send(self, served: Backend, request: Request, content: bytes) -> httpx.Response:
         own = {"authorization", "host", "accept-encoding"}

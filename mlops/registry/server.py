@@ -13,14 +13,13 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mlops.registry.client import NamedVersion
 from mlops.registry.conversations import Conversations
@@ -30,14 +29,12 @@ from mlops.registry.served_version import KIND, find
 from mlops.tracking.address import PATIENT_HTTP, quick_http
 from rlft.engines.child import StoppedError
 from rlft.errors import RlftError, ServerEndedError
-from rlft.privacy import PERSONAL, Personal
 from rlft.temporary import folder_prefix
 
 logger = logging.getLogger(__name__)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FINISH_WITHIN = 3  # seconds for answers that are being given when a signal comes
 _CONNECTIONS = 1000  # open ones that are answered; uvicorn refuses more with 503
-_HEAD_SECONDS = 10.0
 _LOOKS_EVERY = 0.5  # seconds between looks at the engine's process
 
 
@@ -46,7 +43,7 @@ class Settings:
     """What is served, and how: `found` is the version that `alias` names, or one named by its number (`None`).
 
     `every` is how often the registry is asked, in seconds. `listener` is the socket on which requests come. With
-    `log_conversations` a `share` of them is logged, with personal data masked of the kinds in `mask`.
+    `log_conversations` they are logged, with personal data masked unless `mask` is false.
     """
 
     tracking_uri: str
@@ -56,8 +53,7 @@ class Settings:
     listener: socket.socket
     follow: bool = False
     log_conversations: bool = False
-    share: float = 1.0
-    mask: Sequence[Personal] = PERSONAL
+    mask: bool = True
     every: float = 30.0
 
 
@@ -109,16 +105,14 @@ class _Server:
         given = self.settings
         serving = Serving(backend, "vllm" if isinstance(given.engine, Vllm) else "mlflow", given.follow)
         conversations = (
-            Conversations(given.tracking_uri, given.found.name, given.share, given.mask)
-            if given.log_conversations
-            else None
+            Conversations(given.tracking_uri, given.found.name, given.mask) if given.log_conversations else None
         )
         local = ipaddress.ip_address(given.listener.getsockname()[0]).is_loopback
         proxy = Proxy(serving, given.engine.paths, conversations, local=local)
         server = _Uvicorn(
             uvicorn.Config(
                 proxy.app(), log_config=None, access_log=False, lifespan="off", server_header=False,
-                timeout_graceful_shutdown=_FINISH_WITHIN, limit_concurrency=_CONNECTIONS, http=Connection,
+                timeout_graceful_shutdown=_FINISH_WITHIN, limit_concurrency=_CONNECTIONS,
             )
         )  # fmt: skip
         if conversations:
@@ -237,27 +231,6 @@ class _Uvicorn(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
-
-
-class Connection(H11Protocol):
-    """uvicorn's connection, closed where a request is not begun in time after its start or the last answer.
-
-    uvicorn itself waits for ever for the rest of a head, or of a body that was refused.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        """Expect the first request."""
-        super().connection_made(transport)
-        self._expect_request()
-
-    def on_response_complete(self) -> None:
-        """Expect the next one, which may be there already."""
-        self._expect_request()
-        super().on_response_complete()
-
-    def _expect_request(self) -> None:
-        last = self.cycle
-        self.loop.call_later(_HEAD_SECONDS, lambda: last is self.cycle and self.transport.close())
 
 
 async def _died(serving: Serving) -> None:

@@ -17,10 +17,9 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.decisions import note_better, set_aliases
-from mlops.registry.logged_model import ServedFiles, check_weights, damage_of, log_model, replace_files
+from mlops.registry.decisions import set_aliases
+from mlops.registry.logged_model import ServedFiles, check_weights, damage_of, log_model, upload_files
 from mlops.registry.names import (
-    AGAIN_TAG,
     APPROVAL_TAG,
     COMPARED_HASH_TAG,
     COMPARED_TAG,
@@ -70,7 +69,7 @@ def register_policy_version(
     It becomes `challenger`, and `champion` too if `decision.promote`; with `approval` a person decides about that.
     Weights that this run has registered already are not registered again, and a replay does not undo a rollback. With
     `anew` they may have been decided on before: if they are to be promoted now, by another look or beside another
-    champion, they become a version more, as its number says that this came later; if not, only the reason is noted.
+    champion, they become a version more, as its number says that this came later.
     `tags` say what the decision rested on (`decided_with`), `result` heads the version's description. `alone` keeps
     other processes from registering, if something can; it is entered once, when the weights have been uploaded. Files
     of a version that are damaged are replaced. Raises PolicyError when the folder holds no policy, and DamagedError
@@ -91,9 +90,6 @@ def register_policy_version(
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
             text = _described(client, run_id, decision, result)
             version = _create_version(client, name, run_id, model_id, {**own, **waiting, **tags}, text)
-        elif anew and not decision.promote:
-            failed = failing(decision.reasons) or decision.reasons
-            client.set_model_version_tag(name, str(version.version), AGAIN_TAG, "\n".join(failed))
         set_aliases(client, version)
     return _registered(client, name, str(version.version))
 
@@ -104,7 +100,7 @@ def _mend_files(client: RegistryClient, run_id: str, version: ModelVersion, file
     logger.info("%s: version %s has these weights of this run already", name, number)
     if damage_of(client, version):
         logger.warning("%s: the files of version %s are damaged, and are stored anew", name, number)
-        files_hash = replace_files(client, run_id, version.tags[MODEL_TAG], files)
+        files_hash = upload_files(client, run_id, version.tags[MODEL_TAG], files)
         client.set_model_version_tag(name, number, FILES_TAG, files_hash)
 
 
@@ -113,8 +109,7 @@ def _registered(client: RegistryClient, name: str, number: str) -> RegisteredVer
     aliases, version = client.get_registered_model(name).aliases, client.get_model_version(name, number)
     held = tuple(sorted(alias for alias, named in aliases.items() if str(named) == number))
     tags, state = version.tags, approval_of(version.tags)
-    note = note_better(client, version) if state == "pending" else ""
-    return RegisteredVersion(name, number, tags.get(MODEL_TAG), held, state, tags.get(WITHHELD_TAG, ""), note)
+    return RegisteredVersion(name, number, tags.get(MODEL_TAG), held, state, tags.get(WITHHELD_TAG, ""))
 
 
 def open_name(tracking_uri: str, name: str) -> None:

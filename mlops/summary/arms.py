@@ -133,8 +133,6 @@ def promotion_section(decision: Decision, version: RegisteredVersion, name: str,
             f"passed, and waits for a person: `rlft approve {quote(name)} {version.version}` makes it the champion, "
             f"`rlft reject {quote(name)} {version.version} --reason TEXT` does not"
         )
-    if version.note:
-        more.append(version.note)
     if version.withheld and (decision.promote or not anew):  # else this decision has compared with the champion of now
         more.append(f"not promoted: {version.withheld}")
     if taken_back:

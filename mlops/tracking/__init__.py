@@ -4,9 +4,7 @@
 - `run`: the MLflow run, which never stops training, and what it has noted of its code
 - `values`: what is logged, in the form that MLflow takes
 - `curves`: the curves of supervised training, and what was tried for the controls
-- `system`: how the machine is used while a run goes on
 - `traces`: rollouts as conversations that MLflow shows
 - `evaluation`: evaluations of models, in the shape of MLflow's own
-- `scorers`: scorers of MLflow that score attempts
 - `view`: the view of an experiment's runs that is opened first
 """

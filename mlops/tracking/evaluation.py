@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Assessment, AssessmentError, Expectation, Feedback, LoggedModelInput
+from mlflow.entities import Assessment, Expectation, LoggedModelInput
 from mlflow.tracing.client import TracingClient
 
 from mlops.tracking.address import check_reachable, quick_http
@@ -36,7 +36,6 @@ from mlops.tracking.traces import (
 from mlops.tracking.values import reason_of
 from rlft.outcome import as_text
 from rlft.suites.measures import CellMeasures
-from rlft.suites.scorers import ScorerScores
 from rlft.types import Rewards, Rollout, Rollouts, Task, TaskSet
 
 logger = logging.getLogger(__name__)
@@ -59,7 +58,6 @@ class CellResult:
     tasks: TaskSet
     rollouts: Rollouts
     rewards: Rewards
-    scores: ScorerScores | None = None
     caveats: Mapping[str, float] = field(default_factory=dict)  # metrics that stand beside the scores
 
 
@@ -122,7 +120,6 @@ def log_cell(
             model_id=result.model_id,
             tags={CELL_TAG: result.cell, MODEL_TAG: result.model},
             limit=max_traces,
-            more=scorer_feedback(result.scores),
         )
     run.finish()
     return run.run_id
@@ -143,7 +140,6 @@ def cell_metrics(measures: CellMeasures) -> dict[str, float]:
                 found |= {place: interval.mean, f"{place}_low": interval.low, f"{place}_high": interval.high}
         found[f"eval/{split}/tasks"] = float(of_split.tasks)
         found[f"eval/{split}/attempts"] = float(of_split.attempts)
-        found |= {f"eval/{split}/scorers/{name}/errors": float(n) for name, n in of_split.scorer_errors.items()}
         found[f"eval/{split}/attempts_without_score"] = float(sum(of_split.errors.values()))
     return found | {f"totals/{name}": value for name, value in measures.totals.items()}
 
@@ -209,14 +205,13 @@ def log_attempts(
     model_id: str | None,
     tags: Mapping[str, str],
     limit: int | None,
-    more: Mapping[str, Sequence[Assessment]] | None = None,
 ) -> int:
     """Store attempts as traces of an MLflow run; returns how many the run now has.
 
     Each trace is the conversation, with a feedback for the reward, `solved` and each part, and the task's answer as the
     expectation `expected_response`. It names the run, and the logged model if there is one. With a `limit` the attempts
-    are spread from the worst to the best. `more` are further assessments by rollout id. What the run has already is not
-    written again. A store that fails is warned of once and never raises.
+    are spread from the worst to the best. What the run has already is not written again.
+    A store that fails is warned of once and never raises.
     """
     by_id, scores = tasks.by_id(), {reward.rollout_id: reward for reward in rewards}
     wanted = list(rollouts) if limit is None else list(choose_rollouts(rollouts, rewards, limit))
@@ -225,7 +220,7 @@ def log_attempts(
     def trace(rollout: Rollout) -> MadeTrace:
         task, key = by_id.get(rollout.task_id), trace_key(run_id, rollout)
         found = reward_feedback(scores.get(rollout.rollout_id), rewards.weights, trace_id(key))
-        found += [*expectations(task, trace_id(key)), *(more or {}).get(rollout.rollout_id, ())]
+        found += expectations(task, trace_id(key))
         assessments = _of_run(found, run_id, trace_id(key), root_span_id(key))
         own = {**tags, **({"rlft.split": task.split} if task else {}), "rlft.sample": str(rollout.sample)}
         return trace_of(experiment_id, run_id, rollout, assessments, prompt_count(rollout, task), own, metadata)
@@ -261,20 +256,3 @@ def _of_run(assessments: Sequence[Assessment], run_id: str, trace: str, span_id:
         each.metadata = {**(each.metadata or {}), SOURCE_RUN: run_id}
         each.trace_id, each.span_id = trace, span_id
     return list(assessments)
-
-
-def scorer_feedback(scores: ScorerScores | None) -> dict[str, list[Assessment]]:
-    """Return the assessments of each attempt, by rollout id, without the trace that they are about."""
-    found: dict[str, list[Assessment]] = {}
-    if scores is None:
-        return found
-    for name, values in scores.values.items():
-        for rollout, value in values.items():
-            reason = scores.rationales.get(name, {}).get(rollout)
-            said = Feedback(name=name, value=value, rationale=reason, source=SOURCE)
-            found.setdefault(rollout, []).append(said)
-    for name, errors in scores.errors.items():
-        for rollout, error in errors.items():
-            failed = AssessmentError(error_code="SCORER_ERROR", error_message=error)
-            found.setdefault(rollout, []).append(Feedback(name=name, error=failed, source=SOURCE))
-    return found

@@ -42,40 +42,6 @@ ROOT_RUN_TAG = "mlflow.rlft.root_run"
 # twice), then a probe of five seconds after each of ever longer pauses.
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 600.0
 STORE = "store"  # the place without which no other is of use
-
-
-class Patience:
-    """Which places are left alone for now: the store, and others that may be away by themselves."""
-
-    def __init__(self) -> None:
-        self._until: dict[str, float] = {}  # until when a place is left alone, by the clock
-        self._failures: dict[str, int] = {}  # how often in a row a place has failed
-
-    @property
-    def doubts_store(self) -> bool:
-        """Whether the store did not answer when it was asked last."""
-        return STORE in self._failures
-
-    def is_quiet(self, place: str) -> bool:
-        """Return whether a place is left alone for now; while the store is, all are."""
-        now = time.monotonic()
-        return any(now < self._until.get(name, 0.0) for name in {place, STORE})
-
-    def failed(self, place: str) -> None:
-        """Leave a place alone for a while."""
-        times = self._failures[place] = self._failures.get(place, 0) + 1
-        pause = PAUSE_SECONDS * 2 ** (min(times, 20) - 1)
-        self._until[place] = time.monotonic() + min(pause, LONGEST_PAUSE_SECONDS)
-
-    def answered(self, place: str) -> None:
-        """Trust a place again."""
-        self._failures.pop(place, None)
-
-    def end_pauses(self) -> None:
-        """Let every place be tried once more now."""
-        self._until.clear()
-
-
 Entry = dict[str, Any]  # one thing to write: its `kind`, and what `RunWriter.write` needs for it, as JSON
 
 
@@ -223,7 +189,8 @@ class Tracker:
         self._writer: RunWriter | None = None
         self._backlog = read_missed(self.missed_path, root_run)  # what is to be written, in order
         self._warned: set[str] = set()  # kinds of entries whose failure was told
-        self._patience = Patience()
+        self._failures: dict[str, int] = {}  # how often in a row a place has failed: the store, or that of artifacts
+        self._until: dict[str, float] = {}  # until when a place is left alone, by the clock
         self._is_kept = True  # whether there may be a file of what is missing
         self._is_lost = False  # whether that file lacks some of it
         self.flush()
@@ -231,7 +198,7 @@ class Tracker:
     @property
     def is_away(self) -> bool:
         """Whether the store has just not answered, and is left alone for now."""
-        return self._patience.is_quiet(STORE)
+        return self._is_quiet(STORE)
 
     @property
     def where(self) -> str:
@@ -247,20 +214,17 @@ class Tracker:
         """Write settings, nested ones as `outer.inner`. The first value stays; a later change is only warned of."""
         self._write({"kind": "params", "values": flatten(hide_secrets(params))})
 
-    def log_metrics(self, metrics: Mapping[str, float], step: int, when: float | None = None) -> None:
+    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
         """Write the metrics of a round (`step`), each only if the run has no value of it at that step.
 
-        `when` they were measured is in seconds since the epoch; without it that is now. Values that are not finite are
-        left out, with a warning.
+        Values that are not finite are left out, with a warning.
         """
         finite = {legal_name(name): float(value) for name, value in metrics.items() if math.isfinite(value)}
         if len(finite) < len(metrics):
             names = sorted(name for name, value in metrics.items() if not math.isfinite(value))
             logger.warning("step %d: %s not finite, not written", step, ", ".join(names))
         if finite:
-            self._write(
-                {"kind": "metrics", "step": step, "time_ms": int((when or time.time()) * 1000), "values": finite}
-            )
+            self._write({"kind": "metrics", "step": step, "time_ms": int(time.time() * 1000), "values": finite})
 
     def log_result(self, metrics: Mapping[str, float]) -> None:
         """Write metrics at step 0, where MLflow draws bars, in place of what the run has of them.
@@ -300,7 +264,7 @@ class Tracker:
 
     def flush(self) -> int:
         """Try again what failed so far; returns how many entries are still missing."""
-        self._patience.end_pauses()
+        self._until.clear()
         self._retry()
         self._keep()
         return len(self._backlog)
@@ -337,7 +301,7 @@ class Tracker:
         if self.is_away:
             return
         with quick_http():
-            if self._patience.doubts_store and not self._attempt("probe", lambda: check_reachable(self.tracking_uri)):
+            if STORE in self._failures and not self._attempt("probe", lambda: check_reachable(self.tracking_uri)):
                 return
             if self._writer is None:
                 self._attempt("open", self._open)
@@ -345,8 +309,8 @@ class Tracker:
                 return
             waiting, self._backlog = self._backlog, []
             for entry in waiting:
-                kind, quiet = entry["kind"], self._patience.is_quiet(_place(entry["kind"]))
-                if quiet or not self._attempt(kind, lambda entry=entry: writer.write(entry)):
+                kind = entry["kind"]
+                if self._is_quiet(_place(kind)) or not self._attempt(kind, lambda entry=entry: writer.write(entry)):
                     self._backlog.append(entry)
 
     def _attempt(self, kind: str, call: Callable[[], None]) -> bool:
@@ -356,7 +320,10 @@ class Tracker:
         except Exception as cause:  # whatever MLflow, a driver or the network throws must not stop training
             refused = isinstance(cause, MlflowException) and cause.error_code in REFUSALS
             if not refused or kind == "open":
-                self._patience.failed(_place(kind))
+                place = _place(kind)
+                times = self._failures[place] = self._failures.get(place, 0) + 1
+                pause = min(PAUSE_SECONDS * 2 ** min(times - 1, 20), LONGEST_PAUSE_SECONDS)
+                self._until[place] = time.monotonic() + pause
             if kind not in self._warned and kind != "probe":  # what made it necessary has been told
                 self._warned.add(kind)
                 # MLflow goes on with the connection's own words, which name Python's objects.
@@ -366,8 +333,13 @@ class Tracker:
                 logger.warning("tracking (%s) failed and is tried again later; training goes on. %s", kind, reason)
             return False
         if kind != "probe":  # a server that answers may still have a database that does not
-            self._patience.answered(_place(kind))
+            self._failures.pop(_place(kind), None)
         return True
+
+    def _is_quiet(self, place: str) -> bool:
+        """Return whether a place is left alone for now; while the store is, all are."""
+        now = time.monotonic()
+        return any(now < self._until.get(each, 0.0) for each in (place, STORE))
 
     def _open(self) -> None:
         """Find or make experiment and run. Raises what MLflow, a driver or the network throws."""

@@ -154,12 +154,6 @@ class SuiteSection(Section):
         description="What models are compared by. null means `evaluation.metric` of the config, and `accuracy` where "
         "that is `auto` and in a file.",
     )
-    scorers: list[Text] = Field(
-        default=[],
-        max_length=50,
-        description="Scorers of MLflow (`mlflow.genai`) that score every attempt, too: `FILE.py:NAME` of an @scorer of "
-        "yours, or the name of a built-in one.",
-    )
     max_traces: int | None = Field(
         default=None,
         ge=0,

@@ -51,8 +51,7 @@ class RegisteredVersion(Report):
     """Names a version in the model registry, and the aliases that point to it now.
 
     `approval` says what a person has decided about it, if one is to decide. `withheld` is why it did not become the
-    champion although the decision was to promote it; empty if that is not so. `note` says, of one that waits, which
-    version that was not promoted did better at the same gate.
+    champion although the decision was to promote it; empty if that is not so.
     """
 
     name: str
@@ -61,4 +60,3 @@ class RegisteredVersion(Report):
     aliases: tuple[str, ...]
     approval: Approval = ""
     withheld: str = ""
-    note: str = ""

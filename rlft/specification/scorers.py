@@ -66,7 +66,7 @@ class MlflowScorer(Grader):
         if missing := [name for name in ("trace", "session") if name in parameters and _is_required(parameters[name])]:
             raise RewardError(
                 f"{self.scorer} asks for the argument {missing[0]!r}, and a reward has `inputs`, `outputs` and "
-                "`expectations`; score traces by the `scorers` of a suite (`rlft evaluate`)"
+                "`expectations`"
             )
 
     def _score(self, value: Any) -> float:

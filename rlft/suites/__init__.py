@@ -3,7 +3,6 @@
 - `models`, `folders`: what the command line names as a model; whether a folder can be one
 - `measures`: the metrics of the attempts of one model at one cell, over tasks, with intervals, by slice
 - `attempts`: what is measured of a single attempt
-- `scorers`: what scorers from outside say of attempts, as metrics
 - `differences`: two models of one call, paired by task, and a sentence about each pair
 - `tasks`: all tasks of a source as one split
 """

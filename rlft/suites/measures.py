@@ -28,8 +28,7 @@ class SplitMeasures:
     """The metrics of one split: in all, and by slice as {column: {value: metrics}}.
 
     `tasks` and `attempts` are counts, `errors` counts the attempts without a score, by the kind of what failed, and
-    `num_samples` is the number of attempts at a task. `scorer_errors` counts the attempts on which each scorer failed,
-    `scorer_first_errors` are the first thing that each failed with, and `scorer_attempts` counts those with a value.
+    `num_samples` is the number of attempts at a task.
     """
 
     metrics: Metrics
@@ -38,9 +37,6 @@ class SplitMeasures:
     attempts: int
     num_samples: int
     errors: dict[str, int] = field(default_factory=dict)
-    scorer_errors: dict[str, int] = field(default_factory=dict)
-    scorer_first_errors: dict[str, str] = field(default_factory=dict)
-    scorer_attempts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,21 +49,6 @@ def test_the_way_to_mlflow_is_that_of_the_stack(tmp_path, capsys, stack, command
     assert f"MLflow: {command}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("others", [{}, {"other": measures()}])
-def test_a_scorer_that_failed_is_told_with_its_first_error_and_how_many_attempts_are_left(capsys, others):
-    failed = measures(
-        metrics=METRICS | {"scorers/broken": METRICS["accuracy"], "scorers/tone/dry": METRICS["accuracy"]},
-        scorer_errors={"broken": 47},
-        scorer_first_errors={"broken": "ZeroDivisionError: division by zero"},
-        scorer_attempts={"broken": 33, "tone": 80},
-    )
-    printed = shown(capsys, held_out={"mine": failed, **others})
-    said = "mine: the scorer broken failed on 47 of 80 attempts at held_out (test), first with: ZeroDivisionError:"
-    assert f"{said} division by zero. They have no value" in printed
-    assert ("it does not compare the models on the same attempts" in printed) is bool(others)
-    assert printed.count("0.975 [0.925, 1.000] on 33 of 80") == 1
-
-
 LONG = "a-model-whose-name-is-as-long-as-names-of-runs-are-2026-11-25"
 
 

@@ -56,7 +56,7 @@ def test_a_rollback_and_its_history(registry, home):
         "version 2",
         "version 1",
     ]
-    assert any(line.startswith("  rolled back by ") and "(unverified)" in line for line in lines)
+    assert any(line.startswith("  rolled back by ") for line in lines)
     assert "    it [red]is rude" in lines
     assert lines[-2] == "--full shows what each decision has found"
     assert lines[-1] == "small: version 1 is champion"
@@ -68,10 +68,9 @@ def test_a_rollback_and_its_history(registry, home):
 def test_a_version_that_waits_is_approved_or_rejected(registry, home):
     registry.client.set_registered_model_tag("small", "rlft.look.gate.asked", "3/20/0.15")
     tags = registry.client.get_model_version("small", "2").tags
-    decided = decided_with("2", tags["rlft.weights_hash"], "rlft.look.gate.asked") | {"rlft.score.accuracy": "0.5"}
+    decided = decided_with("2", tags["rlft.weights_hash"], "rlft.look.gate.asked")
     for _ in range(2):
         registry.register(tags=decided, approval=True)
-    registry.register(promote=False, tags=decided | {"rlft.score.accuracy": "0.75"})
     waits = " ".join(rlft("history", "small").output.split())
     for command in ("approve", "reject"):
         assert f"`rlft {command} small 4 --reason TEXT`" in waits
@@ -80,10 +79,7 @@ def test_a_version_that_waits_is_approved_or_rejected(registry, home):
     assert rlft("approve", "small", "3").exit_code == 6
     yes = rlft("approve", "models:/small", "4")
     assert yes.exit_code == 0, yes.output
-    assert yes.output.startswith("version 4 of small is champion, in the place of version 2\nnoted: approved by ")
-    assert yes.output.splitlines()[-1] == (
-        "note: version 5, not promoted, had 0.750 on the same gate; this one has 0.500"
-    )
+    assert yes.output.startswith("version 4 of small is champion, in the place of version 2\nnoted: ")
     assert registry.champion() == "4"
     assert "passes: base" not in rlft("history", "small").output
     assert rlft("history", "small", "--full").output.count("passes: base") == 3  # one in each decision
@@ -140,12 +136,5 @@ def test_a_version_that_failed_its_gate_leads_on(home):
     assert lines[:2] == ["version 12 was not promoted", "  fails: base"]
     assert lines[-2:] == ["2 older versions were not promoted either (--json lists all)", "small: there is no champion"]
     assert len(json.loads(rlft("history", "small", "--json").output)["not_promoted"]) == 12
-    registry.client.set_model_version_tag("small", "12", "rlft.decided_again", "fails: champion")
-    lines = rlft("history", "small").output.splitlines()
-    assert lines[1:4] == [
-        "  fails: base",
-        "  compared once more since, it was not promoted either:",
-        "    fails: champion",
-    ]
     refused = rlft("approve", "small", "1")
     assert (refused.exit_code, "it has not passed its gate: base" in refused.output) == (6, True)

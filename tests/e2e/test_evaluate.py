@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Home, Result
-from tests.rlft.engines.chat_servers import ChatServer, completion
+from tests.rlft.engines.chat_servers import ChatServer
 
 pytestmark = pytest.mark.slow
 
@@ -164,7 +164,6 @@ print(json.dumps([database.execute("SELECT count(*) FROM trace_tags WHERE key = 
         (["tiny:round=99"], "it has 3 rounds what to do: name another one: weights are kept after"),
         (["./absent"], "there is no such folder"),
         (["."], "the folder holds no model: config.json is missing"),
-        (["openai:gpt-x@http://127.0.0.1:9", "--set", "scorers=[RegexMatc]"], "did you mean RegexMatch?"),
         (["a:b"], "names no policy of a run"),
         (["gpt2", "gpt2"], "named twice"),
     ],
@@ -177,20 +176,9 @@ def test_what_is_not_there_is_told_of_with_what_there_is_and_leaves_no_run(tried
     assert tried[0].rlft("runs", "--json").output == before
 
 
-SCORER = """
-from mlflow.genai import scorer
-
-
-@scorer
-def short(outputs):
-    return len(outputs) < 3
-"""
-
-
 def test_a_model_behind_an_address_is_asked_anew_unless_the_cache_is_asked_for(make_home, monkeypatch):
     home = make_home("asked")
-    (home.folder / "suite.yaml").write_text(SUITE + 'scorers: ["mine.py:short"]\n')
-    (home.folder / "mine.py").write_text(SCORER)
+    (home.folder / "suite.yaml").write_text(SUITE)
     monkeypatch.setenv("ENDPOINT_KEY", "a-value-that-is-secret")
     with ChatServer(lambda body, number: "1") as server:
         model = f"openai:small@{server.url}"
@@ -203,7 +191,6 @@ def test_a_model_behind_an_address_is_asked_anew_unless_the_cache_is_asked_for(m
         assert {headers["Authorization"] for headers in server.headers} == {"Bearer a-value-that-is-secret"}
     assert found["models"]["small"]["endpoint"] == server.url
     metrics = found["scenarios"]["whole"]["small"]["splits"]["test"]["metrics"]
-    assert metrics["scorers/short"]["mean"] == 1.0
     assert "sampled_tokens" not in metrics
     stored = [file for file in home.folder.rglob("*") if file.is_file()]
     assert not [file for file in stored if b"a-value-that-is-secret" in file.read_bytes()]
@@ -243,38 +230,3 @@ def test_a_model_of_the_hub_comes_to_what_the_version_with_its_weights_does(trie
     absent = home.rlft("evaluate", "small/nothing", "--suite", "suite.yaml")
     assert absent.code == 2, absent.output
     assert "small/nothing" in absent.output
-
-
-JUDGE = """
-from mlflow.genai.scorers import Guidelines
-
-brief = Guidelines(name="brief", guidelines="The answer is one number.", model="openai:/small")
-"""
-
-
-def test_a_judge_of_mlflow_asks_its_model_and_its_reasons_stand_beside_its_verdicts(tried, tmp_path, monkeypatch):
-    home = tried[0].copy(tmp_path)
-    (home.folder / "suite.yaml").write_text(SUITE + 'scorers: ["judge.py:brief"]\n')
-    (home.folder / "judge.py").write_text(JUDGE)
-    [run] = [each for each in json.loads(home.rlft("runs", "--json").output) if each["kind"] == "training"]
-    said = completion(json.dumps({"result": "no", "rationale": "it has said three"})) | {"created": 1}
-    silent = completion("I would rather not.") | {"created": 1}
-    monkeypatch.setenv("OPENAI_API_KEY", "a-value-that-is-secret")
-    with ChatServer(lambda body, number: silent if number == 1 else said) as server:
-        monkeypatch.setenv("OPENAI_API_BASE", server.url)
-        found, printed = evaluated(home, f"{run['name']}:start")
-    assert "Retrying" not in printed  # nothing is fetched that nobody has asked for
-    assert "The answer is one number." in json.dumps(server.bodies[0])
-    [model] = found["models"]
-    two, whole = (found["scenarios"][cell][model]["splits"]["test"] for cell in CELLS)
-    assert (two["metrics"]["scorers/brief"]["mean"], whole["metrics"]["scorers/brief"]["mean"]) == (0.0, 0.0)
-    assert (two["scorer_errors"], whole["scorer_errors"]) == ({"brief": 1}, {})
-    rationales = home.query(f"""
-run = mlflow_client.get_run("{found["mlflow_runs"]["two"][model]}")
-traces = mlflow_client.search_traces(
-    locations=[run.info.experiment_id], filter_string=f"metadata.`mlflow.sourceRun` = '{{run.info.run_id}}'"
-)
-print(json.dumps([a.rationale for t in traces for a in t.info.assessments if a.name == "brief"]))
-""")
-    assert sorted(rationales, key=str) == [None] + ["it has said three"] * 17
-    assert not [path for path in home.folder.rglob("*") if path.is_file() and b"a-value-that-is" in path.read_bytes()]

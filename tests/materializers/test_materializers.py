@@ -37,7 +37,6 @@ from rlft.promotion import Decision, RegisteredVersion
 from rlft.rewards.rescored import Reordered, RescoreReport
 from rlft.sft.training import SftReport
 from rlft.suites.measures import CellMeasures, SplitMeasures
-from rlft.suites.scorers import ScorerScores
 from rlft.types import Evaluation, EvaluationReport, Interval, Report, Rewards, Rollouts, TaskSet, TrainReport
 from tests.factories import make_policy, make_rollout, make_scored, make_task, make_task_set, user
 
@@ -117,7 +116,6 @@ REPORTS = [
     SftReport(2, 1.5, 0.1 + 0.2, 4, (1.0, 0.1 + 0.2), (1e-5, 2e-5), (0.5, 0.25)),
     Evaluation({"gate": EvaluationReport("gate", "p", 4, {"reward": INTERVAL}, {"reward": {"t": 1.0}}, 1, 0.5)}, 1.5),
     ConstantAnswer({"gate": EvaluationReport("gate", "c", 1, {}, {}, frequent={"?": 3})}, text="?", tried={"": -2.0}),
-    ScorerScores({"kind": {"r": "\u2028", "s": True, "t": 0.1 + 0.2}}, {"kind": {"u": "no key"}}, {}, 1.5),
     CellMeasures(
         "p",
         {"test": SplitMeasures({"reward": INTERVAL}, {"c": {"\u2028": {"reward": INTERVAL}}}, 2, 8, 4, {"engine": 1})},

@@ -106,8 +106,3 @@ def test_a_version_that_was_withheld_and_is_decided_on_again_has_the_reasons_of_
     assert worse.reasons == ["fails: champion"]  # it was compared now, and is no better
     for decision, anew in ((Decision(True, ("passes: champion",)), True), (Decision(False, ("fails: base",)), False)):
         assert promotion_section(decision, version, "m", anew=anew).reasons[-1].endswith("`rlft promote m` compares it")
-
-
-def test_the_summary_of_a_version_that_waits_notes_a_better_one():
-    version = RegisteredVersion("m", "4", None, ("challenger",), "pending", note="note: version 2 had more")
-    assert promotion_section(Decision(True, ()), version, "m").reasons[-1] == "note: version 2 had more"

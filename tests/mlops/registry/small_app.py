@@ -14,7 +14,6 @@ import uvicorn
 from mlops.registry.engines import Backend
 from mlops.registry.proxy import Proxy, Serving
 from mlops.registry.served_version import ServedVersion
-from mlops.registry.server import Connection
 from tests.rlft.engines.chat_servers import ChatServer
 
 VLLM_PATHS = frozenset({"/v1/chat/completions", "/v1/completions"})
@@ -41,7 +40,7 @@ def backend(server: ChatServer, number: str = "1", context: dict[str, Any] | Non
 @contextmanager
 def proxied(serving: Serving, log: Any = None, paths: frozenset[str] = VLLM_PATHS) -> Iterator[str]:
     """The address of a proxy."""
-    config = uvicorn.Config(Proxy(serving, paths, log).app(), port=0, log_config=None, lifespan="off", http=Connection)
+    config = uvicorn.Config(Proxy(serving, paths, log).app(), port=0, log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

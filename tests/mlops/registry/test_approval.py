@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mlops.registry.client import RegistryClient, version_of
-from mlops.registry.decisions import approve, decided_with, note_better, read_history, reject, roll_back, score_tag
+from mlops.registry.decisions import approve, decided_with, read_history, reject, roll_back
 from mlops.registry.names import (
     COMPARED_TAG,
-    DECIDED_TAG,
     HASH_TAG,
     REASONS_TAG,
     RUN_NAME_TAG,
@@ -17,9 +16,9 @@ from mlops.registry.names import (
 )
 from rlft.errors import RefusedError
 from tests.mlops.registry.small_policy import SmallRegistry
-from tests.mlops.registry.written import CountedClient, Killed, add_version, forget
+from tests.mlops.registry.written import CountedClient, Killed, forget
 
-ANN, BOB = Person(name="ann", verified=True), Person(name="bob")
+ANN, BOB = Person(name="ann"), Person(name="bob")
 LOOK = "rlft.look.gate.asked"
 
 
@@ -69,7 +68,7 @@ def test_a_version_waits_and_is_approved(registry):
     tags = registry.client.get_model_version("small", "2").tags
     assert tags["rlft.approval"] == "approved"
     last = read_history(registry.client, "small").past[-1]
-    assert (last.version, last.how, last.by, last.verified) == ("2", "approved", "ann", True)
+    assert (last.version, last.how, last.by) == ("2", "approved", "ann")
     assert (last.why, last.reason) == (["it is polite", "passes: base"], "it is polite")
     assert read_history(registry.client, "small").waiting == []
     with pytest.raises(RefusedError, match="approved already by ann") as refused:
@@ -85,7 +84,7 @@ def test_a_rejected_version_stays_the_challenger_and_is_not_approved_later(regis
     assert (registry.champion(), registry.state()) == ("1", "rejected")
     assert registry.client.get_registered_model("small").aliases["challenger"] == 2
     for decide in (registry.approve, registry.reject):
-        with pytest.raises(RefusedError, match=r"rejected by bob \(unverified\), 20.*: it is rude"):
+        with pytest.raises(RefusedError, match=r"rejected by bob, 20.*: it is rude"):
             decide()
     assert registry.told() == [("1", "promoted")]
 
@@ -260,31 +259,3 @@ def test_the_client_that_people_use_searches_for_what_waits(registry):
     client = RegistryClient(registry.client.tracking_uri)
     [found] = client.search_model_versions("name = 'small' AND tags.`rlft.approval` = 'pending'")
     assert str(found.version) == "2"
-
-
-def of_gate(gate, score, metric="accuracy"):
-    return {DECIDED_TAG: f"rlft.look.{gate}.asked{score}", **score_tag(metric, score)}
-
-
-def test_the_best_of_those_that_failed_the_same_gate_by_the_same_metric(tmp_path):
-    client = SmallRegistry(tmp_path).client
-    for score in (0.9, 0.979, 0.8):
-        add_version(client, "m", promote=False, **of_gate("a", score))
-    add_version(client, "m", promote=False, **of_gate("b", 0.99))  # at another gate
-    add_version(client, "m", promote=False, **of_gate("a", 0.99, "reward"))
-    add_version(client, "m", **of_gate("a", 0.999))  # promoted
-    add_version(client, "m", promote=False)
-    number = add_version(client, "m", **of_gate("a", 0.843))
-    said = "note: version 2, not promoted, had 0.979 on the same gate; this one has 0.843"
-    assert note_better(client, client.get_model_version("m", str(number))) == said
-    for tags in (of_gate("a", 0.979), of_gate("c", 0.1), {}):
-        number = add_version(client, "m", **tags)
-        assert note_better(client, client.get_model_version("m", str(number))) == ""
-
-
-def test_a_version_that_waits_is_registered_with_the_note(tmp_path):
-    registry = SmallRegistry(tmp_path)
-    registry.register(promote=False, tags=of_gate("a", 0.75))
-    found = registry.register(tags=of_gate("a", 0.5), approval=True)
-    assert found.note.startswith("note: version 1, not promoted, had 0.750")
-    assert registry.register(tags=of_gate("a", 0.5)).note == ""  # nobody decides about it

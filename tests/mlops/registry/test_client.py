@@ -4,7 +4,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.registry.client import NamedVersion, RegistryClient, find_version, split_version
-from mlops.registry.names import AGAIN_TAG, HASH_TAG, MODEL_TAG, PASSED_TAG, PROMOTE_TAG, REASONS_TAG, SCORE_TAG
+from mlops.registry.names import HASH_TAG, MODEL_TAG, PASSED_TAG, PROMOTE_TAG, REASONS_TAG, SCORE_TAG, WITHHELD_TAG
 from rlft.errors import RlftError
 from tests.mlflow_stores import new_store
 
@@ -24,11 +24,11 @@ def both(tmp_path) -> tuple[RegistryClient, MlflowClient]:
 
 def test_what_a_person_reads_is_shown_and_records_are_hidden(both):
     ours, theirs = both
-    ours.set_model_version_tag("m", "2", AGAIN_TAG, "true")
+    ours.set_model_version_tag("m", "2", WITHHELD_TAG, "true")
     shown = {key for key in theirs.get_model_version("m", "2").tags if not key.startswith("mlflow.")}
     assert shown == {SCORE}
     assert ours.get_model_version("m", "2").tags == {
-        HASH_TAG: "new", PROMOTE_TAG: "true", SCORE: "0.75", AGAIN_TAG: "true",
+        HASH_TAG: "new", PROMOTE_TAG: "true", SCORE: "0.75", WITHHELD_TAG: "true",
     }  # fmt: skip
     ours.set_registered_model_alias("m", "champion", "2")
     assert ours.get_model_version_by_alias("m", "champion").tags[HASH_TAG] == "new"

@@ -93,7 +93,7 @@ def test_a_rollback_that_is_killed_at_any_write(address, without_files, at, afte
     if not has_happened:
         roll_back(client, name, None, "it is rude", ANN)
     past = read_history(client, name).past[-1]
-    assert (past.version, past.why, past.by, past.verified) == ("1", ["it is rude"], "ann", False)
+    assert (past.version, past.why, past.by) == ("1", ["it is rude"], "ann")
     promote(client, name, 2)  # a resume of the run that made it, which undoes no rollback
     promote(client, name, 1)
     assert spells(client, name) == [*PROMOTED, ("1", "rolled back")]
@@ -145,7 +145,7 @@ def test_the_json_says_times_in_utc_and_who(address):
     assert found == {"name": name, "champion": "1", "waiting": [], "not_promoted": []}
     assert past["since"].endswith("+00:00")
     assert "@" in past["by"]
-    assert (past["until"], past["verified"], past["why"]) == (None, False, ["passes: base"])
+    assert (past["until"], past["why"]) == (None, ["passes: base"])
 
 
 def test_versions_that_were_not_promoted_are_told_with_the_rules_that_failed(address):
@@ -158,19 +158,14 @@ def test_versions_that_were_not_promoted_are_told_with_the_rules_that_failed(add
         '{"kind": "rejection", "to": "4", "who": {"name": "bob"}, "at": "2026-11-25T10:00:00Z", "why": ["it is rude"]}'
     )
     add_version(client, name, **{"rlft.approval": "rejected", "rlft.verdict": verdict})
-    later = {"rlft.decided_again": "fails: it loses to the champion"}
-    add_version(client, name, **{"rlft.withheld": "its rival was taken back"}, **later)
+    add_version(client, name, **{"rlft.withheld": "its rival was taken back"})
     add_version(client, name, **{"rlft.approval": "pending"})
-    client.set_model_version_tag(name, "1", "rlft.decided_again", "fails: it loses to base")  # as before
     client.set_registered_model_alias(name, "champion", "2")  # whoever makes it champion has it in the history
     assert read_history(client, name).as_json()["not_promoted"] == [
-        {"version": "5", "why": ["its rival was taken back"], "again": ["fails: it loses to the champion"]},
-        {"version": "4", "why": ["rejected by bob (unverified), 2026-11-25 10:00 UTC: it is rude"], "again": []},
-        {"version": "1", "why": ["fails: it loses to base"], "again": []},
+        {"version": "5", "why": ["its rival was taken back"]},
+        {"version": "4", "why": ["rejected by bob, 2026-11-25 10:00 UTC: it is rude"]},
+        {"version": "1", "why": ["fails: it loses to base"]},
     ]
-
-
-VERIFIED = Person(name="ann", verified=True)
 
 
 @pytest.fixture
@@ -179,7 +174,7 @@ def registry(tmp_path):
 
 
 def back(registry, to=None):
-    return roll_back(registry.client, registry.name, to, "it is rude", VERIFIED).to
+    return roll_back(registry.client, registry.name, to, "it is rude", ANN).to
 
 
 def test_one_rollback_after_another_goes_ever_further_back_and_can_be_undone(registry):
@@ -197,11 +192,10 @@ def test_one_rollback_after_another_goes_ever_further_back_and_can_be_undone(reg
     past = read_history(registry.client, registry.name).past
     assert [each.version for each in past] == ["1", "2", "3", "2", "1", "3", "5"]
     assert [each.how for each in past[3:]] == ["rolled back", "rolled back", "rolled back", "promoted"]
-    assert {(each.by, each.verified) for each in past if each.how == "rolled back"} == {("ann", True)}
+    assert {each.by for each in past if each.how == "rolled back"} == {"ann"}
     assert past[0].why == ["passes: base"]
     assert past[0].by
     assert "@" in past[0].by
-    assert not past[0].verified
 
 
 def test_what_is_refused_changes_nothing(registry):

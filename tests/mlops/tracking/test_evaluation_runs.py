@@ -22,10 +22,10 @@ from tests.factories import make_scored, make_task, make_task_set
 TASKS = make_task_set(make_task("a", split="test", info={"level": "low"}), make_task("b", answer=None, split="gate"))
 
 
-def result(model_id=None, scorers=None):
+def result(model_id=None):
     rollouts, rewards = make_scored({"a": [1.0, 0.0], "b": [0.5, None]})
     measures = evaluate_cell(rollouts, rewards, TASKS, ["level"], None)[1]
-    return CellResult("held_out", "best", {"kind": "run"}, model_id, measures, TASKS, rollouts, rewards, scorers)
+    return CellResult("held_out", "best", {"kind": "run"}, model_id, measures, TASKS, rollouts, rewards)
 
 
 @pytest.fixture(scope="module")

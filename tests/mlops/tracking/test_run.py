@@ -254,7 +254,6 @@ def test_a_store_that_answers_again_is_trusted_again(open_run, monkeypatch):
     tracker.log_metrics({"reward": 2.0}, 1)
     assert not tracker.missed_path.exists()
     assert not tracker.is_away
-    assert not tracker._patience.doubts_store
     assert curve(tracker, "reward") == [(0, 1.0), (1, 2.0)]
 
 
