@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Span, TraceInfo, TraceLocation, TraceState
 from mlflow.exceptions import MlflowException
@@ -292,17 +293,19 @@ def _invoked(asked: Any) -> list[Messages]:
     """Return the conversations of a request in one of the forms of MLflow's server; none if it has another form."""
     if not isinstance(asked, dict):
         return []
-    given = next((asked[name] for name in ("inputs", "instances", "dataframe_records") if name in asked), None)
+    rows = next((asked[name] for name in ("inputs", "instances", "dataframe_records") if name in asked), asked)
     try:
-        return conversations(given)
-    except (ValueError, TypeError, KeyError):
+        return conversations(pd.DataFrame(rows if isinstance(rows, list) else [rows]))
+    except (ValueError, TypeError, KeyError, AttributeError):
         return []
 
 
 def _predicted(answer: bytes) -> Sequence[str]:
+    """Return the texts of an answer: those of rows stand under `predictions`, that of one object alone."""
     try:
-        predictions = json.loads(answer)["predictions"]
-    except (ValueError, TypeError, KeyError):
+        said = json.loads(answer)
+        predictions = said["predictions"] if isinstance(said, dict) else said
+    except (ValueError, KeyError):
         return []
     return predictions if isinstance(predictions, list) and all(isinstance(p, str) for p in predictions) else []
 

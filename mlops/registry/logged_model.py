@@ -167,15 +167,14 @@ def served_program() -> str:
 
 def policy_signature(max_new_tokens: int) -> ModelSignature:
     """Return what a registered policy takes and gives: conversations, or prompts, and a text for each."""
-    optional = {"tool_calls": AnyType(), "tool_call_id": DataType.string, "name": DataType.string}
+    optional = {"content": AnyType(), "tool_calls": AnyType(), "tool_call_id": DataType.string, "name": DataType.string}
     message = Object(
         [
             Property("role", DataType.string),
-            Property("content", DataType.string),
             *(Property(name, kind, required=False) for name, kind in optional.items()),
         ]
     )
-    signature = ModelSignature(
+    return ModelSignature(
         inputs=Schema(
             [
                 ColSpec(Array(message), "messages", required=False),
@@ -191,10 +190,6 @@ def policy_signature(max_new_tokens: int) -> ModelSignature:
             ]
         ),
     )
-    # MLflow then hands over what it is given as it is, as for a model whose types are its own hints. Otherwise it would
-    # make a table of everything and drop a text, and all that is not in these columns, before the model sees it.
-    signature._is_signature_from_type_hint = True
-    return signature
 
 
 def pinned_requirements() -> list[str]:

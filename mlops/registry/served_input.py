@@ -1,4 +1,4 @@
-"""What a served policy can be asked, texts, messages and tables, and how it becomes token ids, as training did it.
+"""What a served policy can be asked, and how it becomes token ids, as training did it.
 
 This is a part of the program that MLflow runs where rlft is not installed (`served_program`), so nothing of rlft is
 imported. What the file shares with `rlft.chat` (how messages are rendered, and how text of a user is kept from becoming
@@ -18,90 +18,27 @@ THINKING = (
     "<|START_THINKING|>", "<|END_THINKING|>",
 )  # fmt: skip
 WANTED = (
-    'send a text, a list of texts, a list of messages such as [{"role": "user", "content": "text"}], or rows with '
-    '`prompt` (text) or `messages` (a list of messages), such as [{"prompt": "text"}]'
+    'send `messages` (a list of messages), such as {"messages": [{"role": "user", "content": "text"}]}, or `prompt` '
+    "(text), or rows that all have one of them"
 )
 
 
-def conversations(given: Any) -> list[list[dict[str, Any]]]:
-    """Return the conversations of a request, each a list of messages. Raises ValueError that says what to send.
+def conversations(table: pd.DataFrame) -> list[list[dict[str, Any]]]:
+    """Return the conversation of each row: its `messages`, or its `prompt` as a message of the user.
 
-    A text is one message of the user. A table, or a list of rows, has a column `messages` (lists of messages, or these
-    as JSON) or `prompt` (text); other columns are not read. A list of messages is one conversation.
+    Raises ValueError that says what to send.
     """
-    if isinstance(given, pd.DataFrame):
-        return _of_table(given)
-    if isinstance(given, pd.Series | np.ndarray):
-        given = given.tolist()
-    if isinstance(given, dict):
-        return _of_request(given)
-    if isinstance(given, str):
-        return [_asked(given)]
-    if not isinstance(given, list | tuple):
-        raise ValueError(f"{type(given).__name__} is nothing that can be answered; {WANTED}")
-    if not given:
-        raise ValueError(f"there is nothing to answer; {WANTED}")
-    if all(isinstance(each, dict) and "role" in each for each in given):
-        return [as_messages(list(given), "the list")]
-    return [each for number, row in enumerate(given) for each in _of_row(row, f"row {number}")]
-
-
-def _asked(text: str) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": text}]
-
-
-def _of_request(given: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """Return the conversations of one object; unlike a row of a table it holds nothing that is not read."""
-    if "role" in given:
-        return [as_messages([given], "the message")]
-    if unknown := sorted(map(str, given.keys() - {"messages", "prompt"})):
-        also = "; the length of an answer is `max_new_tokens`" if "max_tokens" in unknown else ""
-        raise ValueError(f"{', '.join(f'`{name}`' for name in unknown)} cannot be read{also}; {WANTED}")
-    if len(given) != 1:
-        raise ValueError(f"a request has either `messages` or `prompt`; {WANTED}")
-    return _of_row(given, "the request")
-
-
-def _of_table(table: pd.DataFrame) -> list[list[dict[str, Any]]]:
-    columns = [str(name) for name in table.columns]
-    if (
-        len(columns) == 1
-        and columns[0] not in ("messages", "prompt")
-        and isinstance(table.columns[0], int | np.integer)
-    ):
-        return conversations(table.iloc[:, 0].tolist())  # a table without names, made of a list
-    if not {"messages", "prompt"} & set(columns):
-        raise ValueError(
-            f"the table has neither `messages` nor `prompt`, only: {', '.join(columns) or 'none'}; {WANTED}"
-        )
     if not len(table):
-        raise ValueError(f"there is nothing to answer: the table has no rows; {WANTED}")
-    rows = table.to_dict("records")
-    return [each for number, row in enumerate(rows) for each in _of_row(dict(row), f"row {number}")]
+        raise ValueError(f"there is nothing to answer; {WANTED}")
+    return [_of_row(row, f"row {number}") for number, row in enumerate(table.to_dict("records"))]
 
 
-def _of_row(row: Any, where: str) -> list[list[dict[str, Any]]]:
-    """Return the conversation of a row; several of one whose `prompt` is a list of texts."""
-    if isinstance(row, str):
-        return [_asked(row)]
-    if isinstance(row, list | tuple | np.ndarray):
-        return [as_messages(list(row), where)]
-    if not isinstance(row, dict):
-        raise ValueError(f"{where} is {type(row).__name__}; {WANTED}")
+def _of_row(row: dict[Any, Any], where: str) -> list[dict[str, Any]]:
     messages, prompt = row.get("messages"), row.get("prompt")
-    if isinstance(messages, str):
-        try:
-            messages = json.loads(messages)
-        except ValueError as cause:
-            raise ValueError(f"`messages` of {where} is a text that is no JSON: {cause}; {WANTED}") from cause
-    if isinstance(messages, dict) and "role" in messages:
-        messages = [messages]
     if isinstance(messages, list | tuple | np.ndarray):
-        return [as_messages(list(messages), where)]
+        return as_messages(list(messages), where)
     if isinstance(prompt, str):
-        return [_asked(prompt)]
-    if isinstance(prompt, list | tuple | np.ndarray) and len(prompt) and all(isinstance(text, str) for text in prompt):
-        return [_asked(str(text)) for text in prompt]
+        return [{"role": "user", "content": prompt}]
     raise ValueError(f"{where} has neither `messages` nor `prompt`; {WANTED}")
 
 

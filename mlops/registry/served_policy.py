@@ -28,7 +28,7 @@ COLDEST = 0.01  # logits divided by less overflow
 class ServedPolicy(PythonModel):
     """Answers prompts with the policy in the artifact `policy`, shown what the environment showed it in training.
 
-    Input: a text, a list of texts, a list of messages, or rows with `prompt` or `messages` (`conversations`). A
+    Input: rows with `messages` or `prompt` (`conversations`). A
     conversation without a system message gets the environment's (`context.json`), and the chat template describes the
     environment's tools. Output: one text for each conversation; calls of tools stand in it as the model wrote them.
     Parameters: `max_new_tokens`; `temperature`, 0 for the most likely token each time; `seed`, to which the number of
@@ -54,8 +54,7 @@ class ServedPolicy(PythonModel):
     ) -> list[str]:
         """Return one answer for each conversation, in their order.
 
-        Raises MlflowException, which a server answers with status 400, for what cannot be read or answered. The input
-        need not be a table: MLflow warns of a method without a hint, and takes any other hint for the only form.
+        Raises MlflowException, which a server answers with status 400, for what cannot be read or answered.
         """
         del context
         try:

@@ -14,7 +14,7 @@ from mlflow.artifacts import download_artifacts
 from mlflow.models import Model
 
 from mlops.registry.client import NamedVersion, RegistryClient, download_version, find_version
-from mlops.registry.logged_model import save_model
+from mlops.registry.logged_model import policy_signature, save_model
 from mlops.tracking.address import PATIENT_HTTP, answering
 from rlft.temporary import folder_prefix, remove_left_behind
 
@@ -79,7 +79,9 @@ def prepare(tracking_uri: str, found: NamedVersion, alias: str | None, *, export
         folder.mkdir()
         write_export(PolicyFolder(source), folder, merge=merge)
     else:
-        save_model(folder, source, policy, info.signature)
+        assert info.signature is not None
+        longest = next(each.default for each in info.signature.params or () if each.name == "max_new_tokens")
+        save_model(folder, source, policy, policy_signature(int(longest)))
     if note := context.get("note"):
         logger.warning("version %s of %s: %s", found.version, found.name, note)
     context = context if export else {}  # MLflow's server applies it itself

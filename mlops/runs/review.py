@@ -9,12 +9,19 @@ from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
-from mlflow.genai.label_schemas import InputNumeric, InputText
-from mlflow.tracing.client import TracingClient
+from mlflow.genai.label_schemas import InputNumeric, InputText, create_label_schema, get_label_schema
+from mlflow.genai.review_queues import (
+    add_items_to_review_queue,
+    create_review_queue,
+    get_review_queue,
+    list_review_queue_items,
+    list_review_queues,
+    update_review_queue,
+)
 
 from mlops.runs.results import ScoredRound
 from mlops.runs.use import record_of_trace
-from mlops.tracking.address import answering
+from mlops.tracking.address import answering, as_default
 from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG, log_rollout_traces, trace_id, trace_key
 from rlft.errors import TrackerError
 from rlft.review.choosing import Chosen
@@ -60,40 +67,42 @@ def ask_people(
     assert scored.rewards is not None
     rollouts = [each.rollout for each in chosen]
     number = rollouts[0].round if rollouts else 0
-    with answering(address):
+    with answering(address), as_default(address):
         stored = log_rollout_traces(address, experiment_id, run_id, rollouts, scored.rewards, tasks, number)
         if stored < len(rollouts):
             raise TrackerError(f"MLflow has taken {stored} of {len(rollouts)} attempts", where=address)
-        client = TracingClient(address)
         # MLflow shows the newest question first.
-        schemas = [_question(client, experiment_id, name) for name in (WHY, ANSWER, DESERVED)]
-        found = _queue(client, experiment_id, queue, list(reviewers), schemas)
-        there = items_of(client, found)
+        schemas = [_question(experiment_id, name) for name in (WHY, ANSWER, DESERVED)]
+        found = _queue(experiment_id, queue, list(reviewers), schemas)
+        there = items_of(found)
         ids = {trace_id(trace_key(run_id, each.rollout)): each.reason for each in chosen}
         new = [each for each in ids if each not in there]
         for each in new:
             MlflowClient(tracking_uri=address).set_trace_tag(each, REASON_TAG, ids[each])
         if new:
-            client._add_items_to_review_queue(found, item_ids=new)
+            add_items_to_review_queue(found, item_ids=new)
         return Asked(queue, len(there) + len(new), len(new))
 
 
-def items_of(client: TracingClient, queue_id: str) -> dict[str, str]:
-    """Return {trace id: state} of what is in a queue; states are `pending`, `complete` and `declined`."""
+def items_of(queue_id: str) -> dict[str, str]:
+    """Return {trace id: state} of what is in a queue; states are `pending`, `complete` and `declined`.
+
+    It is asked at MLflow's default address, as `queues_of` does.
+    """
     found, token = dict[str, str](), None
     while True:
-        page = client._list_review_queue_items(queue_id, max_results=100, page_token=token)
+        page = list_review_queue_items(queue_id, max_results=100, page_token=token)
         found |= {item.item_id: str(item.status.value) for item in page}
         token = page.token
         if not token:
             return found
 
 
-def queues_of(client: TracingClient, experiment_id: str, run: str) -> dict[str, str]:
+def queues_of(experiment_id: str, run: str) -> dict[str, str]:
     """Return {name: id} of the review queues of a run in an experiment."""
     found, token = dict[str, str](), None
     while True:
-        page = client._list_review_queues(experiment_id, max_results=100, page_token=token)
+        page = list_review_queues(experiment_id=experiment_id, max_results=100, page_token=token)
         found |= {queue.name: queue.queue_id for queue in page if queue.name.rpartition(" ")[0] == run}
         token = page.token
         if not token:
@@ -120,10 +129,10 @@ def collect(
     """
     rounds, opinions, unread = dict[str, ScoredRound](), list[Opinion](), list[str]()
     waiting = 0
-    with answering(address):
-        client = TracingClient(address)
-        queues = queues_of(client, experiment_id, run)
-        items = {item: state for queue in queues.values() for item, state in items_of(client, queue).items()}
+    client = MlflowClient(tracking_uri=address)
+    with answering(address), as_default(address):
+        queues = queues_of(experiment_id, run)
+        items = {item: state for queue in queues.values() for item, state in items_of(queue).items()}
         for item, state in sorted(items.items()):
             if state == "declined":
                 continue
@@ -141,34 +150,34 @@ def collect(
     return Collected(len(queues), opinions, waiting, unread)
 
 
-def _question(client: TracingClient, experiment_id: str, name: str) -> str:
+def _question(experiment_id: str, name: str) -> str:
     """Return the id of a question of the experiment, which is made if it is not there."""
     try:
-        return str(client._get_label_schema_by_name(experiment_id, name).schema_id)
+        return str(get_label_schema(name, experiment_id=experiment_id).schema_id)
     except MlflowException as cause:
         if cause.error_code != "RESOURCE_DOES_NOT_EXIST":
             raise
     kind = "expectation" if name == ANSWER else "feedback"
     asked = InputNumeric(min_value=0.0, max_value=1.0) if name == DESERVED else InputText(max_length=2000)
-    made = client._create_label_schema(
-        experiment_id, name=name, type=kind, input=asked, instruction=_INSTRUCTION[name], enable_comment=False
+    made = create_label_schema(
+        name, type=kind, input=asked, instruction=_INSTRUCTION[name], experiment_id=experiment_id
     )
     return str(made.schema_id)
 
 
-def _queue(client: TracingClient, experiment_id: str, name: str, users: list[str], schemas: list[str]) -> str:
+def _queue(experiment_id: str, name: str, users: list[str], schemas: list[str]) -> str:
     """Return the id of a queue, which is made if it is not there; the users are added to those that it has."""
     try:
-        found = client._get_review_queue_by_name(experiment_id, name)
+        found = get_review_queue(name=name, experiment_id=experiment_id)
     except MlflowException as cause:
         if cause.error_code != "RESOURCE_DOES_NOT_EXIST":
             raise
-        made = client._create_review_queue(
-            experiment_id, name=name, queue_type="custom", users=users, schema_ids=schemas
+        made = create_review_queue(
+            name, queue_type="custom", users=users, schema_ids=schemas, experiment_id=experiment_id
         )
         return made.queue_id
     if more := [user for user in users if user not in found.users]:
-        client._update_review_queue(found.queue_id, users=[*found.users, *more])
+        update_review_queue(found.queue_id, users=[*found.users, *more])
     return found.queue_id
 
 

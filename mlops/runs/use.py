@@ -19,12 +19,9 @@ from mlflow.entities import (
     TraceState,
 )
 
-# MLflow's public way to the records of a data set takes the address from global state.
-from mlflow.tracking._tracking_service.utils import _get_store
-
 from mlops.registry.client import current_champion
 from mlops.registry.gates import trained_on
-from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
+from mlops.tracking.address import PATIENT_HTTP, answering, as_default, tracking_address
 from rlft.config import UseConfig
 from rlft.contamination.texts import Text
 from rlft.errors import TaskError
@@ -121,8 +118,8 @@ def find_records(
     Raises TaskError if there is no data set of this name, or several, and what MLflow raises.
     """
     dataset = _find(MlflowClient(tracking_uri=tracking_uri), name)
-    rows, _ = _get_store(tracking_uri)._load_dataset_records(dataset.dataset_id, max_results=None)
-    found = (_record_of_row(row) for row in rows)
+    with as_default(tracking_uri):
+        found = [_record_of_row(row) for row in dataset.records]
     return tuple(record for record in found if _fits(record, tags, start, end))
 
 

@@ -83,6 +83,19 @@ def quick_http(limits: Mapping[str, str] = QUICK_HTTP) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
+@contextmanager
+def as_default(tracking_uri: str) -> Iterator[None]:
+    """Let MLflow's calls that take no address of their own use this one inside."""
+    import mlflow  # here and not above: `rlft --help` need not wait for it
+
+    before = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
+    mlflow.set_tracking_uri(tracking_uri)
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(before)  # type: ignore[reportArgumentType]
+
+
 def check_reachable(tracking_uri: str) -> None:
     """Raise OSError within seconds if a store does not answer or cannot be written, which MLflow retries for minutes.
 

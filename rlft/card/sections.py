@@ -130,7 +130,7 @@ def loading(facts: Facts) -> str:
             "import mlflow",
             "",
             f'model = mlflow.pyfunc.load_model("models:/{name}@champion")  # or /VERSION',
-            'model.predict("A prompt")  # adds the system prompt and the tools',
+            'model.predict({"prompt": "A prompt"})  # adds the system prompt and the tools',
         ]
     )
     base = (

@@ -93,11 +93,11 @@ def mlflow_server(home: Home):
 
 def ask(url: str, word: str) -> tuple[str, str, str]:
     """Ask for a word's last letter; returns the word, the answer and the id of the trace."""
-    body = {"inputs": [{"role": "user", "content": f"{word}="}], "params": {"max_new_tokens": 2}}
+    body = {"messages": [{"role": "user", "content": f"{word}="}], "max_new_tokens": 2}
     headers = {"rlft-tag": f"distribution={DISTRIBUTION}"}
     answer = httpx.post(f"{url}/invocations", json=body, headers=headers, trust_env=False, timeout=120)
     assert answer.status_code == 200, answer.text
-    return word, answer.json()["predictions"][0], answer.headers["rlft-trace"]
+    return word, answer.json()[0], answer.headers["rlft-trace"]
 
 
 def give_feedback(address: str, asked: list[tuple[str, str, str]]) -> None:

@@ -36,20 +36,21 @@ def test_a_chat_and_a_completion_are_one_conversation():
 @pytest.mark.parametrize(
     "asked",
     [
-        {"inputs": "Hi", "params": {"max_new_tokens": 3}},
-        {"inputs": ["Hi"]},
-        {"inputs": [USER]},
+        {"inputs": [{"prompt": "Hi"}], "params": {"max_new_tokens": 3}},
         {"inputs": {"messages": [USER]}},
         {"dataframe_records": [{"prompt": "Hi"}]},
-        {"instances": ["Hi"]},
+        {"messages": [USER]},
     ],
 )
 def test_the_forms_of_mlflows_server_are_read(asked):
-    assert said("/invocations", asked, {"predictions": ["Yes"]}) == [([USER], assistant("Yes"))]
+    for answer in ({"predictions": ["Yes"]}, ["Yes"]):
+        assert said("/invocations", asked, answer) == [([USER], assistant("Yes"))]
 
 
 def test_several_prompts_of_one_request_are_several_conversations_with_ids_of_their_own():
-    found = conversations_of(exchange("/invocations", {"inputs": ["Hi", "Ho"]}, {"predictions": ["a", "b"]}))
+    found = conversations_of(
+        exchange("/invocations", {"inputs": [{"prompt": "Hi"}, {"prompt": "Ho"}]}, {"predictions": ["a", "b"]})
+    )
     assert [asked[0]["content"] for _, asked, _ in found] == ["Hi", "Ho"]
     assert [answered for _, _, answered in found] == [assistant("a"), assistant("b")]
     keys = [key for key, _, _ in found]
@@ -61,9 +62,9 @@ def test_several_prompts_of_one_request_are_several_conversations_with_ids_of_th
 @pytest.mark.parametrize(
     ("asked", "answer", "status"),
     [
-        ({"inputs": ["Hi", "Ho"]}, {"predictions": ["a"]}, 200),
-        ({"inputs": ["Hi"]}, {"predictions": [1]}, 200),
-        ({"inputs": ["Hi"]}, ["a"], 200),
+        ({"inputs": [{"prompt": "Hi"}, {"prompt": "Ho"}]}, {"predictions": ["a"]}, 200),
+        ({"inputs": [{"prompt": "Hi"}]}, {"predictions": [1]}, 200),
+        ({"inputs": ["Hi"]}, {"predictions": ["a"]}, 200),
         ({"inputs": 5}, {"predictions": ["a"]}, 200),
         ({"other": "Hi"}, {"predictions": ["a"]}, 200),
         ({"inputs": ["Hi"]}, {"error": "no"}, 400),

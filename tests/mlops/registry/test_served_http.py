@@ -69,31 +69,39 @@ def expected(text: str, count: int = 6, system: str = "yes") -> str:
     return greedy(qwen(plain, 0), plain, f"T1<system:{system}><user:{text}>=", count)
 
 
-@pytest.mark.parametrize("given", ["hi", ["hi"], ASK, [ASK], {"messages": ASK}, pd.DataFrame({"prompt": ["hi"]})])
+@pytest.mark.parametrize("given", [{"prompt": "hi"}, {"messages": ASK}, pd.DataFrame({"prompt": ["hi"]})])
 def test_it_answers_as_it_was_trained_to_be_asked(loaded, given):
     assert loaded.predict(given) == [expected("hi")]
 
 
 def test_a_conversation_keeps_its_own_system_message(loaded):
-    assert loaded.predict(OWN) == [expected("hi", system="no")] != [expected("hi")]
-    assert loaded.predict([OWN, ASK, "ho"]) == [expected("hi", system="no"), expected("hi"), expected("ho")]
+    assert loaded.predict({"messages": OWN}) == [expected("hi", system="no")] != [expected("hi")]
+    assert loaded.predict([{"messages": OWN}, {"messages": ASK}]) == [expected("hi", system="no"), expected("hi")]
+
+
+def test_a_conversation_with_calls_of_tools_is_taken(loaded):
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    talk = [*ASK, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    talk += [{"role": "tool", "content": "x", "tool_call_id": "c1"}]
+    [said] = loaded.predict({"messages": talk}, params={"max_new_tokens": 1})
+    assert isinstance(said, str)
 
 
 def test_parameters(loaded):
-    assert loaded.predict("hi", params={"max_new_tokens": 2}) == [expected("hi", 2)]
-    one, other = (loaded.predict("hi", params={"temperature": 3.0, "seed": seed}) for seed in (1, 2))
-    assert one == loaded.predict("hi", params={"temperature": 3.0, "seed": 1}) != other
+    assert loaded.predict({"prompt": "hi"}, params={"max_new_tokens": 2}) == [expected("hi", 2)]
+    one, other = (loaded.predict({"prompt": "hi"}, params={"temperature": 3.0, "seed": seed}) for seed in (1, 2))
+    assert one == loaded.predict({"prompt": "hi"}, params={"temperature": 3.0, "seed": 1}) != other
     for name, value in {"max_new_tokens": 0, "temperature": -1.0, "seed": -1}.items():
         with pytest.raises(MlflowException, match=f"{name} is {value}"):
-            loaded.predict("hi", params={name: value})
+            loaded.predict({"prompt": "hi"}, params={name: value})
 
 
 def test_what_does_not_fit_the_context_is_told_before_anything_is_answered(loaded):
     # 25 characters of "T1<system:yes><user:hi>=" less 1; the model reads 64 tokens
     assert len("T1<system:yes><user:hi>=") == 24
-    assert len(loaded.predict("hi", params={"max_new_tokens": 40})) == 1
+    assert len(loaded.predict({"prompt": "hi"}, params={"max_new_tokens": 40})) == 1
     with pytest.raises(MlflowException, match=r"has 24 tokens and its answer may have 41 .* more than the 64 that"):
-        loaded.predict(["hi"], params={"max_new_tokens": 41})
+        loaded.predict({"prompt": "hi"}, params={"max_new_tokens": 41})
 
 
 def test_the_signature_is_that_of_a_chat_and_has_an_example(loaded, version):
@@ -145,15 +153,13 @@ def ask(server, body):
 def test_every_form_over_http(server, version):
     answer, two = expected("hi"), [expected("hi"), expected("ho")]
     for body, said in [
-        ({"inputs": ["hi", "ho"]}, {"predictions": two}),
-        ({"inputs": "hi"}, {"predictions": [answer]}),
-        ({"inputs": ASK}, {"predictions": [answer]}),
-        ({"inputs": [ASK, OWN]}, {"predictions": [answer, expected("hi", system="no")]}),
-        ({"inputs": [{"prompt": "hi"}, {"messages": ASK}]}, {"predictions": [answer] * 2}),
-        ({"inputs": ["hi"], "params": {"max_new_tokens": 2}}, {"predictions": [expected("hi", 2)]}),
+        ({"inputs": [{"prompt": "hi"}, {"prompt": "ho"}]}, {"predictions": two}),
+        ({"inputs": {"messages": OWN}}, {"predictions": [expected("hi", system="no")]}),
+        ({"dataframe_records": [{"messages": ASK}]}, {"predictions": [answer]}),
+        ({"inputs": [{"prompt": "hi"}], "params": {"max_new_tokens": 2}}, {"predictions": [expected("hi", 2)]}),
         ({"messages": ASK}, [answer]),
         ({"messages": ASK, "max_new_tokens": 2, "temperature": 0}, [expected("hi", 2)]),
-        ({"prompt": ["hi", "ho"]}, two),
+        ({"prompt": "hi"}, [answer]),
     ]:
         response = ask(server, body)
         assert (response.status_code, response.json()) == (200, said), body
@@ -165,17 +171,13 @@ def test_every_form_over_http(server, version):
 @pytest.mark.parametrize(
     ("body", "what"),
     [
-        ({"dataframe_records": [{"prompt": "hi"}]}, "must be a dictionary with 'inputs' key"),
-        ({"dataframe_split": {"columns": ["prompt"], "data": [["hi"]]}}, "must be a dictionary with 'inputs' key"),
-        ({"question": "hi"}, "must be a dictionary with 'inputs' key"),
-        (["hi"], "must be a JSON dictionary with exactly one of the input fields"),
-        ({"inputs": [3]}, "row 0 is int; send a text"),
-        ({"inputs": []}, "there is nothing to answer; send a text"),
-        ({"inputs": ["h" * 99]}, "more than the 64 that the model can read; shorten the prompt"),
-        ({"messages": ASK, "max_tokens": 3}, "the length of an answer is `max_new_tokens`"),
-        ({"messages": [{"role": "user"}]}, "message 1 of the request has no text as content"),
-        ({"inputs": ["hi"], "params": {"temperature": -1}}, "temperature is -1.0; write 0"),
-        ({"inputs": ["hi"], "params": {"temperature": "hot"}}, "Failed to validate type and shape for 'temperature'"),
+        ({"question": "hi"}, "must be a JSON dictionary"),
+        (["hi"], "must be a JSON dictionary"),
+        ({"inputs": [{"question": "hi"}]}, "row 0 has neither `messages` nor `prompt`; send"),
+        ({"inputs": [{"prompt": "h" * 99}]}, "more than the 64 that the model can read; shorten the prompt"),
+        ({"messages": [{"role": "user"}]}, "message 1 of row 0 has no text as content"),
+        ({"prompt": "hi", "temperature": -1}, "temperature is -1.0; write 0"),
+        ({"prompt": "hi", "temperature": "hot"}, "Failed to validate type and shape for 'temperature'"),
     ],
 )
 def test_what_cannot_be_answered_is_400_with_what_to_send_and_no_trace(server, body, what):

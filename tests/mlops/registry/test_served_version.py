@@ -23,6 +23,6 @@ def test_mlflows_server_runs_the_program_of_rlft_and_not_the_one_that_lies_in_th
     ]
     served = mlflow.pyfunc.load_model(str(version.folder))
     assert served.metadata.signature == Model.load(noted).signature  # the default length of an answer stays
-    (text,) = served.predict([{"role": "user", "content": "1+1="}], params={"max_new_tokens": 3})
+    (text,) = served.predict({"messages": [{"role": "user", "content": "1+1="}]}, params={"max_new_tokens": 3})
     assert isinstance(text, str)
     assert not ran.exists()

@@ -210,10 +210,10 @@ def test_the_client_is_told_of_another_model_and_of_a_wrong_request(servers):
 
 def test_mlflows_server_applies_the_context_and_says_that_it_is_old(servers, registered):
     server, policy = servers["mlflow"], registered.policies["1"]
-    body = {"inputs": [USER], "params": {"max_new_tokens": 12}}
+    body = {"messages": [USER], "max_new_tokens": 12}
     answer = httpx.post(f"{server.url}/invocations", json=body, trust_env=False, timeout=120)
     assert answer.status_code == 200, answer.text
-    assert answer.json()["predictions"] == [text(policy, expected(policy, shown(1), 12, [TOOL])[1])]
+    assert answer.json() == [text(policy, expected(policy, shown(1), 12, [TOOL])[1])]
     assert answer.headers["rlft-version"] == "1"
     refused = httpx.post(f"{server.url}/invocations", json={"nothing": 1}, trust_env=False, timeout=120)
     assert (refused.status_code, refused.headers["rlft-model"]) == (400, NAME)

@@ -48,7 +48,7 @@ mlflow.set_tracking_uri(sys.argv[1])
 model = mlflow.pyfunc.load_model(sys.argv[2])
 ask = [{"role": "user", "content": "1+1="}]
 greedy = model.predict(pd.DataFrame({"prompt": ["1+1=", "2+"]}), params={"max_new_tokens": 5})
-messages = model.predict(pd.DataFrame({"messages": [ask, json.dumps(ask)]}))
+messages = model.predict(pd.DataFrame({"messages": [ask, ask]}))
 sampled = [model.predict(pd.DataFrame({"prompt": ["1+1="]}), params={"temperature": 2.0, "seed": s}) for s in (1, 1, 2)]
 print(json.dumps([greedy, messages, sampled, "rlft" in sys.modules]))
 """

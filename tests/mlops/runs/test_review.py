@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import mlflow
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import AssessmentSource, Expectation, Feedback
-from mlflow.tracing.client import TracingClient
+from mlflow.genai.label_schemas import get_label_schema
+from mlflow.genai.review_queues import get_review_queue, set_review_queue_item_status
 
 from mlops.runs.results import ScoredRound
 from mlops.runs.review import ANSWER, DESERVED, REASON_TAG, WHY, ask_people, collect, items_of, queues_of
+from mlops.tracking.address import as_default
 from rlft.errors import TrackerError
 from rlft.review.choosing import choose
 from rlft.review.opinions import by_environment
@@ -57,7 +60,8 @@ def traces(store, experiment):
 def say(store, trace_id, name, value, person="ann"):
     kind = Expectation if name == ANSWER else Feedback
     source = AssessmentSource(source_type="HUMAN", source_id=person)
-    TracingClient(store.tracking_uri).log_assessment(trace_id, kind(name=name, value=value, source=source))
+    with as_default(store.tracking_uri):
+        mlflow.log_assessment(trace_id, kind(name=name, value=value, source=source))
 
 
 def test_attempts_are_asked_about_once_with_the_reason_that_they_were_chosen_for(store, asked):
@@ -66,12 +70,12 @@ def test_attempts_are_asked_about_once_with_the_reason_that_they_were_chosen_for
     assert (first.items, first.added) == (3, 3)
     assert (again.items, again.added) == (3, 0)
     address, experiment, run = asked.where
-    client = TracingClient(address)
-    [queue] = queues_of(client, experiment, "mine").values()
-    assert queues_of(client, experiment, "min") == {}
-    assert set(items_of(client, queue).values()) == {"pending"}
-    found = client._get_review_queue(queue)
-    names = [client._get_label_schema(each).name for each in found.schema_ids]
+    with as_default(address):
+        [queue] = queues_of(experiment, "mine").values()
+        assert queues_of(experiment, "min") == {}
+        assert set(items_of(queue).values()) == {"pending"}
+        found = get_review_queue(queue)
+        names = [get_label_schema(schema_id=each).name for each in found.schema_ids]
     assert sorted(names) == sorted([DESERVED, ANSWER, WHY])
     assert found.users == ["ann"]
     shown = traces(store, experiment)
@@ -104,12 +108,12 @@ def test_what_people_said_is_read_for_each_of_them_and_the_last_word_counts(stor
 def test_what_was_declined_or_is_gone_is_no_opinion(store, asked):
     asked()
     address, experiment, _ = asked.where
-    client = TracingClient(address)
     shown = {name: info.trace_id for name, info in traces(store, experiment).items()}
     for trace in shown.values():
         say(store, trace, DESERVED, 1.0)
-    [queue] = queues_of(client, experiment, "mine").values()
-    client._set_review_queue_item_status(queue, item_id=shown["peru/0"], status="declined", completed_by="ann")
+    with as_default(address):
+        [queue] = queues_of(experiment, "mine").values()
+        set_review_queue_item_status(queue, item_id=shown["peru/0"], status="declined", completed_by="ann")
     left = ScoredRound("r000", Rollouts(ROLLOUTS.rows[:2]), REWARDS, {})
     found = collect(address, experiment, "mine", lambda number: left, {"peru": TASK})
     assert [each.rollout.rollout_id for each in found.opinions] == ["peru/1"]
