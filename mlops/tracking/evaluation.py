@@ -16,7 +16,6 @@ from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Assessment, Expectation, LoggedModelInput
-from mlflow.tracing.client import TracingClient
 
 from mlops.tracking.address import check_reachable, quick_http
 from mlops.tracking.run import Tracker
@@ -27,8 +26,7 @@ from mlops.tracking.traces import (
     prompt_count,
     reward_feedback,
     root_span_id,
-    store_traces,
-    stored_rollouts,
+    store_rollouts,
     trace_id,
     trace_key,
     trace_of,
@@ -225,22 +223,7 @@ def log_attempts(
         own = {**tags, **({"rlft.split": task.split} if task else {}), "rlft.sample": str(rollout.sample)}
         return trace_of(experiment_id, run_id, rollout, assessments, prompt_count(rollout, task), own, metadata)
 
-    stored = 0
-    with quick_http():
-        try:
-            check_reachable(tracking_uri)
-            there = stored_rollouts(tracking_uri, experiment_id, run_id)
-            stored = len(there)
-            missing = [rollout for rollout in wanted if rollout.rollout_id not in there]
-            traces = (trace(rollout) for rollout in missing)
-            for _ in store_traces(TracingClient(tracking_uri), experiment_id, traces):
-                stored += 1
-        except Exception as cause:  # a trace is a convenience: the numbers are in the summary
-            reason = reason_of(cause, tracking_uri)
-            logger.warning(
-                "%d of %d conversations were not stored as traces. %s", len(wanted) - stored, len(wanted), reason
-            )
-    return stored
+    return store_rollouts(tracking_uri, experiment_id, run_id, wanted, trace)
 
 
 def expectations(task: Task | None, trace: str) -> list[Assessment]:

@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,36 +79,43 @@ def log_rollout_traces(
     tasks: TaskSet | Mapping[str, Task],
     round: int,
 ) -> int:
-    """Store rollouts as traces of an MLflow run; returns how many of them the run now has, as read from the store.
-
-    A rollout that the run has already is not written again. A store that fails is warned of once and never raises.
-    """
+    """Store the rollouts of a round as traces of an MLflow run, as `store_rollouts` does, with the rewards' parts."""
     by_id = tasks.by_id() if isinstance(tasks, TaskSet) else tasks
     scores = {reward.rollout_id: reward for reward in rewards}
-    wanted = list(rollouts)
 
-    def trace(rollout: Rollout) -> MadeTrace:
+    def made(rollout: Rollout) -> MadeTrace:
         trace = trace_id(trace_key(run_id, rollout))
         feedback = reward_feedback(scores.get(rollout.rollout_id), rewards.weights, trace)
         prompt = prompt_count(rollout, by_id.get(rollout.task_id))
         return trace_of(experiment_id, run_id, rollout, feedback, prompt, {ROUND_TAG: str(round)}, {})
 
-    with quick_http():
-        try:
+    return store_rollouts(tracking_uri, experiment_id, run_id, list(rollouts), made, round)
+
+
+def store_rollouts(
+    tracking_uri: str,
+    experiment_id: str,
+    run_id: str,
+    rollouts: Sequence[Rollout],
+    made: Callable[[Rollout], MadeTrace],
+    round: int | None = None,
+) -> int:
+    """Store those rollouts, of one round or of all, that the run has no traces of; returns how many it then has.
+
+    A store that fails is warned of once and never raises.
+    """
+    there = set[str]()
+    try:
+        with quick_http():
             check_reachable(tracking_uri)
             there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
-            traces = (trace(rollout) for rollout in wanted if rollout.rollout_id not in there)
-            for _ in store_traces(TracingClient(tracking_uri), experiment_id, traces):
-                pass
-            there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
-        except Exception as cause:  # a trace is a convenience: whatever the store throws must not stop training
-            reason = reason_of(cause, tracking_uri)
-            logger.warning("round %d: traces were not stored; training goes on. %s", round, reason)
-            return 0
-    stored = sum(rollout.rollout_id in there for rollout in wanted)
-    if stored < len(wanted):
-        logger.warning("round %d: the store has %d of %d traces", round, stored, len(wanted))
-    return stored
+            traces = (made(rollout) for rollout in rollouts if rollout.rollout_id not in there)
+            for each in store_traces(TracingClient(tracking_uri), experiment_id, traces):
+                there.add(each.info.tags[ROLLOUT_TAG])
+    except Exception as cause:  # a trace is a convenience: whatever the store throws must not stop training
+        missing, reason = sum(each.rollout_id not in there for each in rollouts), reason_of(cause, tracking_uri)
+        logger.warning("%d of %d conversations were not stored as traces. %s", missing, len(rollouts), reason)
+    return sum(each.rollout_id in there for each in rollouts)
 
 
 def stored_rollouts(tracking_uri: str, experiment_id: str, run_id: str, round: int | None = None) -> set[str]:
