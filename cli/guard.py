@@ -9,7 +9,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import own_note, with_command
 from mlops.home.variables import quieten
 from mlops.runs.signals import ignore, signalled, when_late
-from mlops.summary.file import end_summary, failed, held_target, summary_since, write_summary
+from mlops.summary.file import clear_target, end_summary, failed, summary_since, write_summary
 from rlft.errors import RlftError, StorageError
 from rlft.files import OWN_PACKAGES
 from rlft.secrets import hide
@@ -56,13 +56,12 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Begun]:
     quieten(verbose)
     _show_logs(verbose)
     begun = Begun()
-    with ExitStack() as held:
-        try:
-            held.enter_context(held_target(summary, find_home()))
-        except RlftError as error:
-            _end(error, None, begun.started)
-        with _told(summary, begun):
-            yield begun
+    try:
+        clear_target(summary, find_home())
+    except RlftError as error:
+        _end(error, None, begun.started)
+    with _told(summary, begun):
+        yield begun
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a run asks of MLflow about its gate: what it can see, which look this is, who has trained on it, what moved."""
+"""What a run asks of MLflow about its gate: what it can see, which look this is, who has trained on it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from mlops.registry.gates import (
     count_look,
     last_difference,
-    last_noted,
     look_tag,
     note_difference,
     past_looks,
@@ -25,13 +23,12 @@ from mlops.tracking.run import Tracker
 from rlft.comparison import ends_of
 from rlft.config import Config
 from rlft.errors import FixedSettingError, TrackerError
-from rlft.gates.identity import is_same_gate, sketch, sketch_of, task_hash
+from rlft.gates.identity import task_hash
 from rlft.gates.looks import Look, next_look, why_refused
 from rlft.power import Apart, few_groups, gate_sentence, squared_difference
 from rlft.statistics import effective_groups
 from rlft.tasks.ingest import fingerprint_tasks
-from rlft.tasks.moves import count_new, describe_moves, find_moves
-from rlft.types import EvaluationReport, Task, TaskSet
+from rlft.types import EvaluationReport, Task
 
 logger = logging.getLogger(__name__)
 
@@ -99,49 +96,6 @@ def check_slices(gate: Sequence[Task], config: Config) -> None:
             where="promotion.slices",
             fix=f"name some of these: {', '.join(columns)}",
         )
-
-
-def say_what_moved(tasks: TaskSet, config: Config, tracker: Tracker) -> dict[str, Any] | None:
-    """Return, and warn of, the tasks that are in another split than in the last run of this name; `None` without any.
-
-    It is {"run": its name, "tasks": {id: [split before, split now]}, "same_gate": whether more than half of the gate's
-    tasks were in that run's gate, "new_in_gate": how many were in none of its splits}. A gate of which more than half
-    is new is told, too: that it asks the same in other fields or words could not be seen.
-    """
-    if tracker.is_away or tracker.run_id is None or tracker.experiment_id is None:
-        return None
-    try:
-        with answering(tracker.tracking_uri):
-            last = last_noted(tracker.tracking_uri, tracker.experiment_id, config.name, without=tracker.run_id)
-    except TrackerError as cause:
-        logger.warning("whether tasks have changed their split since the last run is not known: %s", cause.what)
-        return None
-    if last is None:
-        return None
-    gate = tasks.split("gate")
-    moves, new = find_moves(last.hashes, tasks), count_new(last.hashes, gate)
-    if not moves and 2 * new <= len(gate):
-        return None
-    same = is_same_gate(sketch(gate), sketch_of(last.hashes.get("gate", [])))
-    if moves:
-        logger.warning(
-            "%d tasks are in another split than in the run %s: %s; task_notes.json names them. Of the gate's tasks %s "
-            "half were in its gate",
-            len(moves),
-            last.run,
-            describe_moves(moves),
-            "more than" if same else "no more than",
-        )
-    if 2 * new > len(gate):
-        logger.warning(
-            "%d of the %d tasks of the gate were in no split of the run %s: if they ask the same in other fields or "
-            "other words, neither the looks at them are counted nor what the champion was trained on is known",
-            new,
-            len(gate),
-            last.run,
-        )
-    moved = {move.task_id: [move.before, move.now] for move in moves}
-    return {"run": last.run, "tasks": moved, "same_gate": same, "new_in_gate": new}
 
 
 def ask_about(

@@ -118,9 +118,9 @@ class Observer:
         self.judging("canaries", judging)
         self.tracker.log_json("judge_canaries.json", said)
 
-    def tasks(self, task_set: TaskSet, moved: dict[str, Any] | None) -> None:
-        """Note what was found while the data was read, `moved` included, and say what the gate can and cannot see."""
-        self.tracker.log_json("task_notes.json", task_set.notes | ({"moved": moved} if moved else {}))
+    def tasks(self, task_set: TaskSet) -> None:
+        """Note what was found while the data was read, and say what the gate can and cannot see."""
+        self.tracker.log_json("task_notes.json", task_set.notes)
         self.tracker.log_json(HASHES, noted_tasks(task_set))
         self.summary.gate = say_what_it_sees(task_set.split("gate"), self.config, self.tracker)
 
@@ -225,8 +225,6 @@ class Observer:
         summary.controls_left_out = {**arms.left_out, **dict.fromkeys(unscored, _UNSCORED)}
         named = self.config.other_model
         summary.control_model = named.model if named else ""
-        summary.sft_control = summary.controls.get("sft", {})
-        summary.difference_sft_control = summary.difference_controls.get("sft")
         if isinstance(constant := controls.get("constant"), ConstantAnswer):
             summary.constant_answer = None if constant.texts else constant.text
             summary.constant_answers = constant.texts

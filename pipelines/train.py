@@ -21,7 +21,7 @@ from mlops.tracking.curves import log_training
 from pipelines.arms import Starts
 from pipelines.conclusion import LAST_STEPS, conclude
 from pipelines.controls import CONTROL_STEPS
-from pipelines.gate import check_slices, say_what_moved
+from pipelines.gate import check_slices
 from pipelines.judges import meet_judges
 from pipelines.observer import Observer
 from pipelines.opening import open_run
@@ -59,8 +59,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
             tasks = stages.ingest(tracking_uri)
             check_slices(tasks.load().split("gate"), settings)
             meet_judges(settings, stages.show, seen.canaries)
-            moved = say_what_moved(tasks.load(), settings, seen.tracker)
-            seen.tasks(tasks.load(), moved)
+            seen.tasks(tasks.load())
             if settings.reward.audit:
                 audit = stages.audit(tasks).load()
                 seen.audited(audit)
@@ -69,7 +68,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
             base, prompts = stages.initialize(tasks)
             if prompts.load().left_out:
                 tasks = stages.leave_out(tasks, prompts)
-                seen.tasks(tasks.load(), moved)
+                seen.tasks(tasks.load())
             seen.tracker.log_tasks(tasks.load(), tasks.load().notes["tasks"]["source"])
         start = base
         if settings.warm_start is not None:

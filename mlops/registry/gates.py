@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -147,15 +146,6 @@ def _apart(kept: str) -> Apart:
 
 HASHES = "task_questions.json"
 _NOTED = TypeAdapter(dict[Split, list[str]])
-_LOOKED_AT = 10  # the most runs that are asked for their tasks: each is a request
-
-
-@dataclass(frozen=True, slots=True)
-class NotedTasks:
-    """The hashes of a run's tasks by split, and the run's name."""
-
-    run: str
-    hashes: dict[Split, list[str]]
 
 
 def noted_tasks(task_set: TaskSet) -> dict[Split, list[str]]:
@@ -175,20 +165,6 @@ def trained_on(tracking_uri: str, run_id: str) -> frozenset[str] | None:
             raise
         return None
     return None if noted is None else frozenset(noted["train"])
-
-
-def last_noted(tracking_uri: str, experiment_id: str, name: str, *, without: str) -> NotedTasks | None:
-    """Return the tasks of the newest run of this name (`name` in the config) in an experiment that has noted them.
-
-    `without` is the id of the run that asks. `None` if none of the last ten has. Raises as MLflow does.
-    """
-    client = MlflowClient(tracking_uri=tracking_uri)
-    runs = client.search_runs([experiment_id], order_by=["attributes.start_time DESC"], max_results=50)
-    others = (run for run in runs if run.info.run_id != without and run.data.tags.get("rlft.name") == name)
-    for run, _ in zip(others, range(_LOOKED_AT), strict=False):
-        if (noted := _read(client, run.info.run_id)) is not None:
-            return NotedTasks(run.info.run_name or run.info.run_id, noted)
-    return None
 
 
 def _read(client: MlflowClient, run_id: str) -> dict[Split, list[str]] | None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import socket
-import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from mlops.home.folder import Home
@@ -103,22 +99,18 @@ def failed(summary: Summary, reason: str, seconds: float | None = None, *, statu
 _MOST_BYTES = 16 << 20  # of what may be a summary
 
 
-@contextmanager
-def held_target(target: Path | None, home: Home) -> Iterator[None]:
-    """Keep the file for this process, and remove an older summary, so that nobody takes it for that of this run.
+def clear_target(target: Path | None, home: Home) -> None:
+    """Remove an older summary from the file that `--summary` names, so that nobody takes it for that of this run.
 
-    Raises ConfigError if no summary can be written there, or if it is that of a command that goes on.
+    Raises ConfigError if no summary can be written there.
     """
     if target is None:
-        yield
         return
     if home.keeps(target):
         raise _refused(target, f"{home.root} holds the runs, and rlft may need this name there")
     if problem := why_not_writable(target):
         raise _refused(target, problem)
-    with closing(_claim(target)):
-        _remove_older(target)
-        yield
+    _remove_older(target)
 
 
 def write_summary(target: Path, content: Summary) -> bool:
@@ -137,22 +129,6 @@ def write_asked(target: Path, text: str) -> bool:
         errors.print(f"the summary could not be written to {target}: {cause}")
         return False
     return True
-
-
-def _claim(target: Path) -> socket.socket:
-    """Hold the file's name among the processes of this user; however this one ends, the kernel releases it.
-
-    A socket of Linux without a file, as nothing may be left beside the user's files; elsewhere nothing is held.
-    """
-    held = socket.socket(socket.AF_UNIX)
-    key = hashlib.sha256(os.fsencode(target)).hexdigest()[:32]
-    try:
-        if sys.platform == "linux":
-            held.bind(f"\0rlft-summary-{os.getuid()}-{key}")
-    except OSError as cause:
-        held.close()
-        raise _refused(target, "another command that goes on writes its summary to this file") from cause
-    return held
 
 
 def _remove_older(target: Path) -> None:

@@ -346,7 +346,6 @@ class Summary(Section):
     control_costs: dict[str, ControlCost] = Field(
         default={}, description="What each control that was trained is made from, and what that took, by its name."
     )
-    sft_control: Metrics = Field(default={}, description="A copy of `controls.sft`, which older summaries lack.")
     constant_answer: str | None = Field(
         default=None,
         description="The answer that, given to every task of `validation`, did best there; empty if that is no answer "
@@ -367,9 +366,6 @@ class Summary(Section):
     )
     difference_base: Difference | None = Field(
         default=None, description="The trained model minus the base model, on `test`."
-    )
-    difference_sft_control: Difference | None = Field(
-        default=None, description="A copy of `difference_controls.sft`, which older summaries lack."
     )
     difference_controls: dict[str, Difference | None] = Field(
         default={},

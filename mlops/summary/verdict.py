@@ -297,8 +297,7 @@ def arms_table(summary: Summary, metric: str) -> Table:
     arms: dict[str, Metrics] = {}
     for key, label in ARMS:
         if key == "controls":
-            controls = summary.controls or {"sft": summary.sft_control}  # of an older version
-            arms |= {label_of(summary, name): metrics for name, metrics in controls.items()}
+            arms |= {label_of(summary, name): metrics for name, metrics in summary.controls.items()}
         else:
             arms[label] = getattr(summary, key)
     splits = {metric: "test", f"gate/{metric}": "gate", f"off_distribution/{metric}": "off distribution"}

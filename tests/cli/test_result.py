@@ -94,7 +94,7 @@ def test_a_model_behind_an_address_shows_its_tokens_as_its_flops_are_not_known(t
 
 
 def test_a_summary_of_an_older_version_shows_its_control():
-    text = shown(sft_control={"accuracy": 0.19}, final={"accuracy": 0.6}, difference=minus(0.01))
+    text = shown(controls={"sft": {"accuracy": 0.19}}, final={"accuracy": 0.6}, difference=minus(0.01))
     assert "19.0 %" in text
 
 

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from mlops.home.folder import Home as Folder
-from mlops.summary.file import held_target
+from mlops.summary.file import clear_target
 from tests.e2e.conftest import TINY
 
 NESTED = """
@@ -80,8 +80,8 @@ def test_the_next_command_may_write_the_same_file(swept, tmp_path):
     assert done.summary["status"] == "finished"
     file = tmp_path / "summary.json"
     file.write_text(json.dumps(done.summary))
-    with held_target(file, Folder(home.folder / ".rlft")):
-        assert not file.exists()
+    clear_target(file, Folder(home.folder / ".rlft"))
+    assert not file.exists()
 
 
 @pytest.mark.parametrize("command", [("compare", "tries", "x"), ("report", "tries"), ("resume", "tries")])

@@ -1,4 +1,4 @@
-"""pipelines.gate: a run says what its gate can see, what is spent, what moved, and asks each question once."""
+"""pipelines.gate: a run says what its gate can see, what is spent, and asks each question once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import logging
 
 import pytest
 
-from mlops.registry.gates import HASHES, count_look, noted_tasks
+from mlops.registry.gates import count_look
 from mlops.registry.versions import open_name
 from mlops.tracking.run import Tracker
-from pipelines.gate import _hash_of_question, check_slices, say_what_it_sees, say_what_moved
+from pipelines.gate import _hash_of_question, check_slices, say_what_it_sees
 from rlft.config import Config, PromotionConfig
 from rlft.errors import FixedSettingError
 from rlft.types import TaskSet
@@ -32,63 +32,6 @@ TASKS = [make_task(f"t{n}", prompt=f"question {n}") for n in range(8)]
 def dealt(gate: set[int]) -> TaskSet:
     splits = ("gate" if number in gate else "train" for number in range(len(TASKS)))
     return TaskSet(tuple(dataclasses.replace(t, split=s) for t, s in zip(TASKS, splits, strict=True)), "f")
-
-
-@pytest.fixture(scope="module")
-def begin(tmp_path_factory):
-    """Opens the MLflow run of a pipeline run, which notes its tasks once it has asked what moved."""
-    folder = tmp_path_factory.mktemp("moving")
-    store = new_store(folder)
-
-    def run(tasks: TaskSet):
-        root = f"root{len(list(folder.glob('run*')))}"
-        (folder / f"run-{root}").touch()
-        tracker = Tracker(
-            store,
-            "moving",
-            root,
-            f"moving-{root}",
-            artifact_location=f"file:{folder}/artifacts",
-            tags={"rlft.name": "moving"},
-            missed_path=folder / "missed.json",
-        )
-        moved = say_what_moved(tasks, CONFIG, tracker)
-        tracker.log_json(HASHES, noted_tasks(tasks))
-        return moved, say_what_moved(tasks, CONFIG, tracker)
-
-    return run
-
-
-def test_tasks_that_moved_are_named_once_and_whether_the_gate_is_new(begin, caplog):
-    caplog.set_level(logging.WARNING)
-    assert begin(dealt({0, 1, 2})) == (None, None)  # nothing came before it, and a run is not compared with itself
-    assert begin(dealt({0, 1, 2})) == (None, None)
-    moved, again = begin(dealt({1, 2, 3}))
-    assert moved == again
-    assert moved == {
-        "run": "moving-root1",
-        "tasks": {"t0": ["gate", "train"], "t3": ["train", "gate"]},
-        "same_gate": True,  # two of its three tasks were in the other one
-        "new_in_gate": 0,
-    }
-    assert "2 tasks are in another split than in the run moving-root1: 1 from gate to train" in caplog.text
-    assert "more than half were in its gate" in caplog.text
-    caplog.clear()
-    moved, _ = begin(dealt({3, 4, 5, 6}))
-    assert moved["same_gate"] is False
-    assert "no more than half were in its gate" in caplog.text
-    caplog.clear()
-    others = [
-        dataclasses.replace(task, question_key=f"asked in other fields {task.id}") for task in dealt({3, 4, 5, 6}).tasks
-    ]
-    moved, _ = begin(TaskSet(tuple(others), "f"))
-    assert (moved["tasks"], moved["new_in_gate"]) == ({}, 4)
-    assert "4 of the 4 tasks of the gate were in no split of the run moving-root3" in caplog.text
-
-
-def test_a_store_that_does_not_answer_is_no_reason_to_stop(tmp_path):
-    tracker = Tracker("http://127.0.0.1:9", "moving", "root", "run", missed_path=tmp_path / "missed.json")
-    assert say_what_moved(dealt({0}), CONFIG, tracker) is None
 
 
 def tracker_at(tmp_path, folder="home"):

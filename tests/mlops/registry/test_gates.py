@@ -15,7 +15,6 @@ from mlops.registry.gates import (
     HASHES,
     count_look,
     last_difference,
-    last_noted,
     note_difference,
     noted_tasks,
     past_looks,
@@ -148,18 +147,3 @@ def test_the_tasks_that_a_run_trained_on_are_read_back(client, tmp_path):
     assert trained_on(client.tracking_uri, "0" * 32) is None  # a run that was removed since
     noted = begin(client, experiment, "a", noting=DEALT)
     assert trained_on(client.tracking_uri, noted) == {task_hash(task) for task in NUMBERED[:4]}
-
-
-def test_the_newest_run_of_the_name_that_has_noted_its_tasks_is_found(client, tmp_path):
-    experiment = client.create_experiment("last", artifact_location=str(tmp_path))
-    where = client.tracking_uri, experiment, "a"
-    own = begin(client, experiment, "a", noting=TaskSet((), "none"))
-    assert last_noted(*where, without=own) is None
-    begin(client, experiment, "a", noting=TaskSet(tuple(NUMBERED), "f"))
-    begin(client, experiment, "a", noting=DEALT)
-    begin(client, experiment, "b", noting=TaskSet((), "none"))
-    begin(client, experiment, "a")  # it ended before it read its tasks
-    found = last_noted(*where, without=own)
-    assert found is not None
-    assert found.run == "a-1"
-    assert found.hashes["gate"] == [task_hash(task) for task in NUMBERED[4:]]
