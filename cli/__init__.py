@@ -1,9 +1,9 @@
-"""The command line: one file for each command, and what several of them share.
+"""The command line: a file for each command or topic, and what several of them share.
 
 - `__main__`, `app`: where every command starts; the Typer application that the commands are attached to
 - `run`, `resume`, `runs`, `show`, `report`, `diagnose`, `compare`, `delete`, `prune`: the commands about runs, by name
 - `rescore`, `retrain`, `replayed`: using stored attempts again, and what these two commands share
-- `promote`, `approve`, `reject`, `rollback`, `history`, `export`, `serve`: those about versions of a model
+- `promote`, `decisions` (`approve`, `reject`, `rollback`, `history`), `export`, `serve`: about versions of a model
 - `evaluate`, `estimate`, `audit`, `environments`, `ui`, `stack`, `doctor`: all others
 - `schedule`, `reward`, `review`: the commands about schedules, written rewards (a folder) and people's reviews
 - `options`: the arguments and options that several commands have

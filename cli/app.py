@@ -13,14 +13,13 @@ import typer
 from cli import environments
 from cli.audit import audit
 from cli.compare import compare
-from cli.decisions import approve, reject, rollback
+from cli.decisions import approve, history, reject, rollback
 from cli.delete import delete
 from cli.diagnose import diagnose
 from cli.doctor import doctor
 from cli.estimate import estimate
 from cli.evaluate import evaluate
 from cli.export import export
-from cli.history import history
 from cli.promote import promote
 from cli.prune import prune
 from cli.report import report

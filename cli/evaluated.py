@@ -10,8 +10,7 @@ from typing import Any
 from cli.evaluation_tables import metrics_table, slice_tables
 from cli.result import show_ui
 from mlops.home.folder import Home
-from mlops.summary.evaluations import evaluation_file, read_evaluation
-from mlops.summary.file import write_asked
+from mlops.summary.file import evaluation_file, read_evaluation, write_asked
 from rlft.errors import StorageError
 from rlft.terminal import Terminal, console, styled
 

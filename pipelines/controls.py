@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from mlops.ids import step_id
-from mlops.tracking.curves import log_control, log_prompts
-from mlops.tracking.run import Tracker
+from mlops.tracking.run import Tracker, log_control
 from pipelines.rounds_done import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import ControlName
@@ -164,5 +163,5 @@ def _prompted(
             id=step_id("choose_prompt", name),
         )
     report = chosen.load()
-    log_prompts(tracker, name, report)
+    log_control(tracker, name, report)
     return Prompted(policy, report, report.read_examples())

@@ -19,7 +19,7 @@ from mlops.runs.noting import note_artifacts, seen_on_stack
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
 from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore
-from mlops.summary.evaluations import EvaluationSummary, keep_evaluation, measures_as_json, pairs_as_json
+from mlops.summary.file import EvaluationSummary, keep_evaluation, measures_as_json, pairs_as_json
 from mlops.tracking.address import tracking_address
 from mlops.tracking.evaluation import CellResult, log_cell, open_evaluation
 from mlops.tracking.run import Tracker

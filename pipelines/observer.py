@@ -22,8 +22,7 @@ from mlops.runs.store import RunStore
 from mlops.summary.arms import arm_metrics, cost_of, difference, part_differences, several_attempts, status_of
 from mlops.summary.file import keep_summary
 from mlops.summary.summary import AlarmSection, Baseline, DynamicSampling, JudgeCost, Ledger, Summary
-from mlops.tracking.curves import log_training
-from mlops.tracking.run import Tracker
+from mlops.tracking.run import Tracker, log_training
 from pipelines.arms import Arms
 from pipelines.gate import say_what_it_sees
 from pipelines.rounds_done import Rounds

@@ -17,7 +17,7 @@ from mlops.runs.resuming import naming_damage
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
 from mlops.runs.store import stored_config
 from mlops.tracking.address import tracking_address
-from mlops.tracking.curves import log_training
+from mlops.tracking.run import log_training
 from pipelines.arms import Starts
 from pipelines.conclusion import LAST_STEPS, conclude
 from pipelines.controls import CONTROL_STEPS

@@ -21,8 +21,7 @@ from mlflow.entities import Span, TraceInfo, TraceLocation, TraceState
 from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
-from mlops.registry.served_input import conversations
-from mlops.registry.served_version import ServedVersion
+from mlops.registry.engines import ServedVersion
 from mlops.tracking.address import REFUSALS, check_reachable
 from mlops.tracking.run import active_experiment
 from mlops.tracking.traces import PREVIEW, chat_span, trace_id
@@ -293,6 +292,8 @@ def _invoked(asked: Any) -> list[Messages]:
     """Return the conversations of a request in one of the forms of MLflow's server; none if it has another form."""
     if not isinstance(asked, dict):
         return []
+    from mlops.registry.served_policy import conversations  # brings torch, which vLLM's proxy does without
+
     rows = next((asked[name] for name in ("inputs", "instances", "dataframe_records") if name in asked), asked)
     try:
         return conversations(pd.DataFrame(rows if isinstance(rows, list) else [rows]))

@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +18,85 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from mlflow.artifacts import download_artifacts
+from mlflow.models import Model
 
-from mlops.registry.client import NamedVersion
-from mlops.registry.served_version import ServedVersion, prepare
+from mlops.registry.client import NamedVersion, RegistryClient, download_version, find_version
+from mlops.registry.logged_model import policy_signature, save_model
+from mlops.tracking.address import PATIENT_HTTP, answering
 from rlft.engines.child import Child, free_port
 from rlft.errors import EngineError
+from rlft.temporary import folder_prefix, remove_left_behind
+
+KIND = "serve"  # of the temporary folders
+
+
+@dataclass(frozen=True, slots=True)
+class ServedVersion:
+    """A version with its files at hand.
+
+    `alias` is the one by which it was named, if any. `folder` is an export of it (`rlft.export`), or a model of
+    MLflow's with the program of this rlft: what lies in the version may be anybody's. `context` is its `context.json`,
+    empty where there is none. `dtype` is the data type of the policy.
+    """
+
+    name: str
+    number: str
+    alias: str | None
+    weights_hash: str
+    model_id: str | None
+    folder: Path
+    context: Mapping[str, Any] = field(default_factory=dict)
+    dtype: str = "float32"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names by which a request may ask for it."""
+        short = {self.name, f"{self.name}/{self.number}"} | ({f"{self.name}@{self.alias}"} if self.alias else set())
+        return frozenset({*short, *(f"models:/{name}" for name in short)})
+
+
+def find(tracking_uri: str, name: str, alias: str | None, number: str | None) -> NamedVersion:
+    """Return the version that an alias names now, or that has this number; asked with short waits.
+
+    Raises RlftError if it is not there, and TrackerError if the registry does not answer.
+    """
+    with answering(tracking_uri, PATIENT_HTTP):
+        return find_version(tracking_uri, name, alias, number)
+
+
+def prepare(tracking_uri: str, found: NamedVersion, alias: str | None, *, export: bool, merge: bool) -> ServedVersion:
+    """Download a version, check its files, and write them as what vLLM loads (`export`), or MLflow's server.
+
+    The files are in a temporary folder, which `discard` removes, or after a kill the next call. Raises DamagedError,
+    PolicyError and StorageError as an export does, and TrackerError if the registry does not answer.
+    """
+    remove_left_behind(KIND)
+    place = Path(tempfile.mkdtemp(prefix=folder_prefix(KIND)))
+    with answering(tracking_uri, PATIENT_HTTP):
+        source = download_version(tracking_uri, found.name, found.version, place / "version")
+        place_of = RegistryClient(tracking_uri).get_model_version_download_uri
+        own = None if export else f"{place_of(found.name, found.version).rstrip('/')}/MLmodel"
+        info = own and Model.load(download_artifacts(own, dst_path=str(place), tracking_uri=tracking_uri))
+    shown = source / "context.json"
+    context = json.loads(shown.read_text(encoding="utf-8")) if shown.is_file() else {}
+    folder, policy = place / "served", json.loads((source / "policy.json").read_text(encoding="utf-8"))
+    if not info:
+        from rlft.export.folder import write_export
+        from rlft.policy import PolicyFolder
+
+        folder.mkdir()
+        write_export(PolicyFolder(source), folder, merge=merge)
+    else:
+        assert info.signature is not None
+        longest = next(each.default for each in info.signature.params or () if each.name == "max_new_tokens")
+        save_model(folder, source, policy, policy_signature(int(longest)))
+    if note := context.get("note"):
+        logger.warning("version %s of %s: %s", found.version, found.name, note)
+    context = context if export else {}  # MLflow's server applies it itself
+    known = (found.name, found.version, alias, found.weights_hash, found.model_id)
+    return ServedVersion(*known, folder, context, str(policy["dtype"]))
+
 
 logger = logging.getLogger(__name__)
 _LOOKS_EVERY = 0.2  # seconds between looks whether a version has answered its last request

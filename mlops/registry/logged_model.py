@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -30,8 +29,7 @@ from rlft.files import file_hash, link_or_copy
 from rlft.formats import KEY, VERSION
 from rlft.formats import POLICY as POLICY_FORMAT
 
-# The files that make the program of a version, in this order.
-PROGRAM = ("served_input.py", "served_policy.py")
+PROGRAM = Path(__file__).with_name("served_policy.py")  # of a version
 POLICY = ("policy.json", "model", "tokenizer")
 # Texts beside these: what the environment shows, and what the version was made from and is worth.
 DESCRIPTION = ("context.json", "config.yaml", "lineage.json", "evaluation.json", "audit.json", "README.md")
@@ -112,11 +110,10 @@ def save_model(
 
     `served` holds the files of a policy, `policy` is its `policy.json`, `known` what MLflow knows of the model already.
     """
-    program, files_hash = target.with_name(PROGRAM[-1]), hash_files(served)
-    program.write_text(served_program(), encoding="utf-8")
+    files_hash = hash_files(served)
     pyfunc.save_model(
         str(target),
-        python_model=str(program),
+        python_model=str(PROGRAM),
         artifacts={"policy": str(served)},
         model_config={key: policy.get(key) for key in _SERVED_CONFIG} | {"files_hash": files_hash},
         signature=signature,
@@ -157,12 +154,6 @@ def _files_to_serve(files: ServedFiles) -> Iterator[tuple[Path, Path]]:
                 raise ValueError(f"{name!r} is no file of a version: its hash would not cover it")
             (served / name).write_text(text, encoding="utf-8")
         yield served, Path(temporary) / "model"
-
-
-def served_program() -> str:
-    """Return the program of a version as one file, since MLflow loads one: the texts of `PROGRAM` one after another."""
-    texts = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in PROGRAM]
-    return "\n\n".join(re.sub(r"^from mlops\..*\n", "", text, flags=re.MULTILINE) for text in texts)
 
 
 def policy_signature(max_new_tokens: int) -> ModelSignature:

@@ -23,9 +23,8 @@ import uvicorn
 
 from mlops.registry.client import NamedVersion
 from mlops.registry.conversations import Conversations
-from mlops.registry.engines import Backend, Engine, Vllm
+from mlops.registry.engines import KIND, Backend, Engine, Vllm, find
 from mlops.registry.proxy import Proxy, Serving
-from mlops.registry.served_version import KIND, find
 from mlops.tracking.address import PATIENT_HTTP, quick_http
 from rlft.engines.child import StoppedError
 from rlft.errors import RlftError, ServerEndedError

@@ -22,8 +22,7 @@ from mlops.home.processes import goes_on, living_notes, resume_command
 from mlops.ids import EVALUATE, PIPELINE, RESCORE, RETRAIN
 from mlops.registry.names import CHAMPION, find_moves, read_changes, waits
 from mlops.runs.store import LocalRun, RunStore
-from mlops.summary.evaluations import evaluation_file, mlflow_ids, read_evaluation
-from mlops.summary.file import read_summary
+from mlops.summary.file import evaluation_file, mlflow_ids, read_evaluation, read_summary
 from mlops.summary.replays import read_replay, replay_file
 from mlops.summary.summary import Summary
 from rlft.errors import FormatVersionError, RlftError

@@ -3,7 +3,6 @@
 - `address`: where MLflow is, with which credentials, and whether it answers
 - `run`: the MLflow run, which never stops training, and what it has noted of its code
 - `values`: what is logged, in the form that MLflow takes
-- `curves`: the curves of supervised training, and what was tried for the controls
 - `traces`: rollouts as conversations that MLflow shows
 - `evaluation`: evaluations of models, in the shape of MLflow's own
 - `view`: the view of an experiment's runs that is opened first

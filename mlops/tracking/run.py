@@ -8,6 +8,7 @@ does not answer is left alone for ever longer, so that waiting for it never adds
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import math
@@ -16,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
@@ -31,6 +32,12 @@ from rlft.files import write_file
 from rlft.secrets import hide, hide_secrets
 from rlft.shortage import Shortage, shortage_of
 from rlft.types import TaskSet
+
+if TYPE_CHECKING:  # else serving would load what trains
+    from rlft.controls.best import ControlReport
+    from rlft.controls.few_shot import PromptReport
+    from rlft.sft.state import SftState
+    from rlft.sft.training import SftReport
 
 logger = logging.getLogger(__name__)
 
@@ -413,3 +420,20 @@ def noted_code(address: str, run_id: str | None) -> dict[str, Any]:
             return json.loads(Path(client.download_artifacts(run_id, newest, folder)).read_text("utf-8"))
     except TrackerError:
         return {}
+
+
+def log_training(tracker: Tracker, stage: str, training: SftState | SftReport) -> None:
+    """Log loss, learning rate and gradient norm of each step of a `warm_start` that goes on, or of its report."""
+    curves = {"loss": training.losses, "learning_rate": training.learning_rates, "grad_norm": training.grad_norms}
+    section = "sft" if stage == "warm_start" else stage
+    tracker.log_curves({f"{section}/{name}": curve for name, curve in curves.items()})
+
+
+def log_control(tracker: Tracker, name: str, report: ControlReport | PromptReport) -> None:
+    """Log the report of the control of this name, its losses, and what it spent: FLOPs of its budget, or tokens."""
+    tracker.log_json(f"controls/{name}.json", dataclasses.asdict(report))
+    spent = {"flops": report.spent, "budget_flops": report.budget, "seconds": report.seconds}
+    spent |= {key: getattr(report, key, None) for key in ("prompt_tokens", "completion_tokens")}
+    known = {f"{name}_control/{key}": float(value) for key, value in spent.items() if value is not None}
+    tracker.log_metrics(known, step=0)
+    tracker.log_curves({f"{name}_control/loss": list(getattr(report, "losses", ()))})

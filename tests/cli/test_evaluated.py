@@ -8,7 +8,7 @@ import pytest
 
 from cli.evaluated import finish_evaluation, show_evaluation
 from mlops.home.folder import Home
-from mlops.summary.evaluations import EvaluationSummary, evaluation_file, keep_evaluation
+from mlops.summary.file import EvaluationSummary, evaluation_file, keep_evaluation
 from rlft.terminal import Terminal
 
 METRICS = {name: {"mean": 0.975, "low": 0.925, "high": 1.0, "count": 80} for name in ("accuracy", "reward")}

@@ -10,7 +10,7 @@ import pytest
 from mlops.home.folder import Home
 from mlops.home.processes import read_note
 from mlops.runs import noting as heartbeat
-from mlops.summary.evaluations import EvaluationSummary, read_evaluation
+from mlops.summary.file import EvaluationSummary, read_evaluation
 from pipelines import evaluate as module
 from tests.mlops.made import make_run
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlops.summary.evaluations import EvaluationSummary
+from mlops.summary.file import EvaluationSummary
 from pipelines import evaluate as module
 from pipelines.evaluate import end_report, report_evaluation
 from pipelines.scenarios import Evaluated

@@ -11,9 +11,8 @@ from typing import Any
 
 import uvicorn
 
-from mlops.registry.engines import Backend
+from mlops.registry.engines import Backend, ServedVersion
 from mlops.registry.proxy import Proxy, Serving
-from mlops.registry.served_version import ServedVersion
 from tests.rlft.engines.chat_servers import ChatServer
 
 VLLM_PATHS = frozenset({"/v1/chat/completions", "/v1/completions"})

@@ -11,7 +11,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.registry.conversations import Conversations, Exchange, experiment_id
-from mlops.registry.served_version import ServedVersion
+from mlops.registry.engines import ServedVersion
 from rlft.errors import TrackerError
 from rlft.privacy import LONGEST
 from tests.e2e.conftest import free_port

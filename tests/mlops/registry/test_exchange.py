@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mlops.registry.conversations import Exchange, conversations_of, read_tags
-from mlops.registry.served_version import ServedVersion
+from mlops.registry.engines import ServedVersion
 
 VERSION = ServedVersion("small", "3", "champion", "abc", "m-1", Path("none/served"))
 KEY = bytes(16)

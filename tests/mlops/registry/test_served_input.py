@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mlops.registry.served_input import as_messages, conversations
+from mlops.registry.served_policy import as_messages, conversations
 from rlft.messages import as_messages as as_in_training
 
 ASK = [{"role": "user", "content": "q"}]

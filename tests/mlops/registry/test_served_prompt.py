@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, normalizers
 
-from mlops.registry.served_input import prompt_ids, with_context
-from mlops.registry.served_policy import answer_text
+from mlops.registry.served_policy import answer_text, prompt_ids, with_context
 from rlft.calls import make_call
 from rlft.chat import open_chat
 from rlft.config import HarnessConfig

@@ -4,8 +4,8 @@ import mlflow
 from mlflow.models import Model
 
 from mlops.registry.client import find_version
-from mlops.registry.logged_model import served_program
-from mlops.registry.served_version import prepare
+from mlops.registry.engines import prepare
+from mlops.registry.logged_model import PROGRAM
 from tests.mlops.registry.registered import NAME, Registered
 
 
@@ -19,7 +19,7 @@ def test_mlflows_server_runs_the_program_of_rlft_and_not_the_one_that_lies_in_th
     (noted,) = tmp_path.rglob("MLmodel")
     version = prepare(address, find_version(address, NAME, None, "1"), None, export=False, merge=False)
     assert [(file.name, file.read_text()) for file in version.folder.glob("*.py")] == [
-        ("served_policy.py", served_program())
+        (PROGRAM.name, PROGRAM.read_text())
     ]
     served = mlflow.pyfunc.load_model(str(version.folder))
     assert served.metadata.signature == Model.load(noted).signature  # the default length of an answer stays

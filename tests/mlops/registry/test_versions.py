@@ -480,7 +480,7 @@ def test_a_folder_without_a_policy_is_refused(store, full, tmp_path):
 
 
 def test_the_served_file_stands_alone_and_agrees_with_the_library(full, tokenizer, tmp_path):
-    tree = ast.parse(logged_model.served_program())
+    tree = ast.parse(logged_model.PROGRAM.read_text())
     imported = {
         n.names[0].name if isinstance(n, ast.Import) else n.module for n in ast.walk(tree) if hasattr(n, "names")
     }

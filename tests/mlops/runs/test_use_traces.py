@@ -12,7 +12,7 @@ from mlflow.entities import AssessmentError, AssessmentSource, Expectation, Feed
 from mlflow.tracing.client import TracingClient
 
 from mlops.registry.conversations import Conversations, Exchange
-from mlops.registry.served_version import ServedVersion
+from mlops.registry.engines import ServedVersion
 from mlops.runs.use import find_traces, trace_filter
 from rlft.errors import TaskError
 from rlft.tasks.use import Said
