@@ -1,10 +1,9 @@
 """How often a model's gate was looked at, and in which splits a run had its tasks, for later runs to count with.
 
-Looks are tags of the registered model: `rlft.gate.<gate>` holds the sketch of a gate's tasks,
-`rlft.look.<gate>.<asked>` the look at which a policy was judged as `<number>/<promotion.looks>/<spent>`. A tag for each
-look cannot be lost to another run that writes at the same time. `rlft.differs.<gate>.<metric>` is how far the policies
-of the last decision were apart, for a reward with its range. The tasks of a run are hashes by split, an artifact of its
-MLflow run.
+Looks are tags of the registered model, below `mlflow.rlft.`: `gate.<gate>` holds the sketch of a gate's tasks,
+`look.<gate>.<asked>` the look at which a policy was judged as `<number>/<promotion.looks>/<spent>`. A tag for each look
+cannot be lost to another run that writes at the same time. `differs.<gate>.<metric>` is how far the policies of the last
+decision were apart, for a reward with its range. The tasks of a run are hashes by split, an artifact of its MLflow run.
 """
 
 from __future__ import annotations

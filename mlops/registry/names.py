@@ -1,14 +1,13 @@
 """Names and notes that registered versions and the runs that register them share, and what these say.
 
-Each change of `champion` is a tag of the registered model, written before the alias is: `rlft.change.<time>.<version>`
-says from which version to which, who, when and why. So a writer may be killed between the two: what the next note, or
-else the alias, began from says whether a change was made. Nothing heavy is imported here: the terminal reads these
+Each change of `champion` is a tag of the registered model, `mlflow.rlft.change.<time>.<version>`, written before the
+alias is: from which version to which, who, when and why. So a writer may be killed between the two: what the next note,
+or else the alias, began from says whether a change was made. Nothing heavy is imported here: the terminal reads these
 notes, too.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import socket
@@ -42,7 +41,8 @@ PASSED_TAG = "rlft.gate"  # of a version: whether it `passes` its gate, or which
 HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is made of it
 FILES_TAG = "rlft.files_hash"  # of a version: that of all its files; versions of earlier rlft have none
 
-RECORD_TAG = "rlft.record"  # of a version: the id under which its registered model has its records
+HIDDEN = "mlflow."  # begins the names of tags that MLflow keeps for machines, and shows nobody
+RECORD_TAG = f"{HIDDEN}rlft.record"  # of a version: the id under which its registered model has its records
 RECORDS = frozenset(
     {
         FORMAT_TAG,
@@ -59,49 +59,16 @@ RECORDS = frozenset(
         PROMOTE_TAG,
         VERDICT_TAG,
         WITHHELD_TAG,
-        RECORD_TAG,
         "rlft.round",
         "rlft.name",
         "rlft.environment",
     }
 )
 """The tags of a version that rlft reads again and no person needs; `mlops.registry.client` says how they are stored."""
-# Of a registered model: how often a gate was looked at, and changes of `champion` (`mlops.registry.gates`, `.changes`).
-GATE_TAG, LOOK_TAG, DIFFERS_TAG = "rlft.gate.", "rlft.look.", "rlft.differs."
-CHANGE_TAG = "rlft.change."
-LOGS = (GATE_TAG, LOOK_TAG, DIFFERS_TAG, CHANGE_TAG)
-"""Begin the names of tags of a registered model that rlft reads again and no person needs."""
-HIDDEN = "mlflow."
-"""Begins the names of tags that MLflow keeps for machines, and shows nobody."""
-
-
-def stored_key(key: str) -> str:
-    """Return the name under which a tag of a version or of a registered model is stored."""
-    return HIDDEN + key if key in RECORDS or key.startswith(LOGS) else key
-
-
-def plain_tags(tags: Mapping[str, str], of_model: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return tags with the records among them, and those that `of_model` has of the version, under their plain names.
-
-    Of several of one name the one that was set later counts.
-    """
-    plain = {_plain_key(key): kept for key, kept in tags.items()}
-    own, of_model = plain.pop(RECORD_TAG, ""), of_model or {}
-    stored = record_key(own)
-    later = {key.removeprefix(f"{stored}."): kept for key, kept in of_model.items() if key.startswith(f"{stored}.")}
-    return plain | json.loads(of_model.get(stored, "{}")) | later
-
-
-def record_key(own: str) -> str:
-    """Return the tag of a registered model that holds the records of the version whose `RECORD_TAG` is this."""
-    return f"{HIDDEN}{RECORD_TAG}.{own}"
-
-
-def _plain_key(key: str) -> str:
-    plain = key.removeprefix(HIDDEN)
-    return plain if stored_key(plain) == key else key
-
-
+# Of a registered model: how often a gate was looked at, and changes of `champion` (`mlops.registry.gates`).
+GATE_TAG, LOOK_TAG, DIFFERS_TAG, CHANGE_TAG = (
+    f"{HIDDEN}rlft.{name}." for name in ("gate", "look", "differs", "change")
+)
 _STATES: dict[str, Approval] = {"pending": "pending", "approved": "approved", "rejected": "rejected"}
 FAILS = "fails: "  # how the sentence of a rule begins that has failed
 _JUDGED = (FAILS, "passes: ", "no worse than ")  # how those of all rules do, which are no remarks

@@ -7,7 +7,6 @@ above them, with the differences.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +31,6 @@ from mlops.tracking.traces import (
     trace_of,
 )
 from mlops.tracking.values import reason_of
-from rlft.outcome import as_text
 from rlft.suites.measures import CellMeasures
 from rlft.types import Rewards, Rollout, Rollouts, Task, TaskSet
 
@@ -41,7 +39,6 @@ logger = logging.getLogger(__name__)
 TYPE_TAG, TYPE = "mlflow.runType", "genai_evaluate"
 PARENT_TAG = "mlflow.parentRunId"
 CELL_TAG, MODEL_TAG, KIND_TAG = "rlft.cell", "rlft.model", "rlft.kind"
-_TABLE = "attempts.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +101,6 @@ def log_cell(
     run.log_tasks(used, str(result.tasks.notes.get("tasks", {}).get("source", "")))
     run.log_metrics({**cell_metrics(result.measures), **result.caveats}, step=0)
     run.log_json("measures.json", _slices(result.measures))
-    run.log_json(_TABLE, attempts_table(result))
-    run.set_tags({"mlflow.loggedArtifacts": json.dumps([{"path": _TABLE, "type": "table"}])})
     if run.run_id is not None and run.experiment_id is not None and not run.is_away:
         _link_model(run.tracking_uri, run.run_id, result.model_id)
         log_attempts(
@@ -152,26 +147,6 @@ def _slices(measures: CellMeasures) -> dict[str, Any]:
 def _attempted(result: CellResult) -> tuple[Any, ...]:
     tried = {rollout.task_id for rollout in result.rollouts}
     return tuple(task for task in result.tasks.tasks if task.id in tried)
-
-
-def attempts_table(result: CellResult) -> dict[str, Any]:
-    """Return a row for each attempt, in the form in which MLflow shows a table."""
-    by_id = result.tasks.by_id()
-    parts = sorted({part for reward in result.rewards for part in reward.parts})
-    columns = ["task", "sample", "split", "request", "response", "expected", "reward", "solved", *parts, "turns"]
-    columns += ["tool_calls", "tool_errors", "stop_reason", "error"]
-    data = []
-    for rollout, reward in zip(result.rollouts, result.rewards, strict=True):
-        task = by_id[rollout.task_id]
-        scored = [reward.total, reward.solved if reward.total is not None else None]
-        said = rollout.messages[-1]["content"] if rollout.messages else ""
-        data.append(
-            [task.id, rollout.sample, task.split, task.text, said, task.answer, *scored]
-            + [reward.parts.get(part) for part in parts]
-            + [rollout.turns, rollout.tool_calls, rollout.tool_errors, rollout.stop_reason]
-            + [as_text(rollout.error or reward.error)]
-        )
-    return {"columns": columns, "data": data}
 
 
 def _link_model(tracking_uri: str, run_id: str, model_id: str | None) -> None:

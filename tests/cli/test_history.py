@@ -66,9 +66,9 @@ def test_a_rollback_and_its_history(registry, home):
 
 
 def test_a_version_that_waits_is_approved_or_rejected(registry, home):
-    registry.client.set_registered_model_tag("small", "rlft.look.gate.asked", "3/20/0.15")
+    registry.client.set_registered_model_tag("small", "mlflow.rlft.look.gate.asked", "3/20/0.15")
     tags = registry.client.get_model_version("small", "2").tags
-    decided = decided_with("2", tags["rlft.weights_hash"], "rlft.look.gate.asked")
+    decided = decided_with("2", tags["rlft.weights_hash"], "mlflow.rlft.look.gate.asked")
     for _ in range(2):
         registry.register(tags=decided, approval=True)
     waits = " ".join(rlft("history", "small").output.split())

@@ -36,7 +36,7 @@ def two(make_home, short_config) -> Home:
 def test_each_decision_at_a_gate_is_counted(two):
     tags = two.query('print(json.dumps(mlflow_client.get_registered_model("tiny").tags))')
     looks = sorted(json.loads(file.read_text())["promotion"]["look"] for file in two.folder.glob("*.json"))
-    noted = sorted(int(kept.split("/")[0]) for name, kept in tags.items() if name.startswith("rlft.look."))
+    noted = sorted(int(kept.split("/")[0]) for name, kept in tags.items() if name.startswith("mlflow.rlft.look."))
     assert noted == looks
     # Each is noted before it is counted, so at least one of the two sees the other.
     assert noted in ([1, 2], [2, 2])

@@ -54,7 +54,7 @@ def test_the_look_at_the_gate_and_the_tasks_are_noted_for_later_runs(finished):
 tags = mlflow_client.get_registered_model("tiny").tags
 path = mlflow_client.download_artifacts("{result.summary["mlflow_run_id"]}", "task_questions.json")
 tasks = client.get_pipeline_run("{result.summary["pipeline_run_id"]}").steps["ingest_tasks"].outputs["tasks"][0].load()
-print(json.dumps([{{key: value for key, value in tags.items() if key.startswith("rlft.look.")}},
+print(json.dumps([{{key: value for key, value in tags.items() if key.startswith("mlflow.rlft.look.")}},
     [len(json.load(open(path))["train"]), len(tasks.split("train"))]]))
 """)
     assert list(looks.values()) == ["1/20/0.05"]

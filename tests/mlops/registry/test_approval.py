@@ -19,7 +19,7 @@ from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.registry.written import CountedClient, Killed, forget
 
 ANN, BOB = Person(name="ann"), Person(name="bob")
-LOOK = "rlft.look.gate.asked"
+LOOK = "mlflow.rlft.look.gate.asked"
 
 
 def compared_with(registry, champion):

@@ -66,15 +66,6 @@ def test_the_score_comes_first_and_records_are_elsewhere(both):
     assert list(theirs.get_model_version("m", "3").tags) == [SCORE, "round", "team", PASSED_TAG, "mlflow.rlft.record"]
 
 
-def test_notes_of_a_model_are_hidden(both):
-    ours, theirs = both
-    notes = dict.fromkeys(("rlft.look.a.c", "rlft.gate.a", "rlft.differs.a.accuracy", "rlft.change.1", "team"), "new")
-    for key, value in notes.items():
-        ours.set_registered_model_tag("m", key, value)
-    assert {key for key in theirs.get_registered_model("m").tags if not key.startswith("mlflow.")} == {"team"}
-    assert ours.get_registered_model("m").tags == notes
-
-
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory):
     """A registry with versions 1 and 2 of `demo`, of which rlft has made the first alone."""

@@ -276,7 +276,9 @@ def test_a_change_was_made_unless_the_alias_was_seen_afterwards_where_it_began(c
 
 
 def test_notes_are_read_in_the_order_of_their_times():
-    good = {f"rlft.change.{key}": each.model_dump_json() for key, each in (("a", BACK), ("b", FIRST), ("c", SECOND))}
+    good = {
+        f"mlflow.rlft.change.{key}": each.model_dump_json() for key, each in (("a", BACK), ("b", FIRST), ("c", SECOND))
+    }
     assert read_changes(good | {"team": "x"}) == [FIRST, SECOND, BACK]
 
 

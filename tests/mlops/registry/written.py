@@ -7,7 +7,7 @@ import json
 from mlflow import MlflowClient
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.names import PROMOTE_TAG, RECORDS, record_key
+from mlops.registry.names import PROMOTE_TAG, RECORD_TAG, RECORDS
 from mlops.registry.versions import open_name
 
 WRITES = ("set_registered_model_tag", "set_registered_model_alias", "set_model_version_tag")
@@ -55,5 +55,5 @@ def forget(client: RegistryClient, name: str, version: str, key: str) -> None:
     tags = client.get_model_version(name, version).tags
     left = {each: kept for each, kept in tags.items() if each in RECORDS and each != key}
     theirs = MlflowClient(client.tracking_uri)
-    own = theirs.get_model_version(name, version).tags["mlflow.rlft.record"]
-    theirs.set_registered_model_tag(name, record_key(own), json.dumps(left))
+    own = theirs.get_model_version(name, version).tags[RECORD_TAG]
+    theirs.set_registered_model_tag(name, f"{RECORD_TAG}.{own}", json.dumps(left))

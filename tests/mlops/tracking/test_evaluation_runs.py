@@ -14,7 +14,7 @@ import mlflow
 import pytest
 from mlflow import MlflowClient
 
-from mlops.tracking.evaluation import CellResult, attempts_table, cell_metrics, log_cell, open_evaluation
+from mlops.tracking.evaluation import CellResult, cell_metrics, log_cell, open_evaluation
 from rlft.suites.measures import evaluate_cell
 from tests.e2e.conftest import free_port
 from tests.factories import make_scored, make_task, make_task_set
@@ -118,17 +118,6 @@ def test_writing_it_again_changes_nothing_and_a_limit_takes_the_worst_and_the_be
 def test_a_store_that_is_away_takes_nothing_and_stops_nothing(tmp_path):
     parent, run_id = logged("http://127.0.0.1:9", tmp_path)
     assert (parent.run_id, run_id) == (None, None)
-
-
-def test_the_table_has_a_row_for_each_attempt():
-    table = attempts_table(result())
-    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
-    assert [(row["task"], row["sample"], row["reward"]) for row in rows] == [
-        ("a", 0, 1.0), ("a", 1, 0.0), ("b", 0, 0.5), ("b", 1, None),
-    ]  # fmt: skip
-    assert rows[0]["expected"] == "2"
-    assert rows[3]["solved"] is None
-    assert "ValueError" in rows[3]["error"]
 
 
 def test_metrics_have_their_ends():
