@@ -2,7 +2,7 @@
 
 Looks are tags of the registered model, below `mlflow.rlft.`: `gate.<gate>` holds the sketch of a gate's tasks,
 `look.<gate>.<asked>` the look at which a policy was judged as `<number>/<promotion.looks>/<spent>`. A tag for each look
-cannot be lost to another run that writes at the same time. `differs.<gate>.<metric>` is how far the policies of the last
+cannot be lost to another run that writes at once. `differs.<gate>.<metric>` is how far the policies of the last
 decision were apart, for a reward with its range. The tasks of a run are hashes by split, an artifact of its MLflow run.
 """
 
