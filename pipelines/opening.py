@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mlflow import MlflowClient
 from zenml import log_metadata
@@ -17,7 +17,7 @@ from zenml.utils.dashboard_utils import get_run_url
 
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import forget_process, note_process, resume_command, with_command
-from mlops.registry.client import current_champion
+from mlops.registry.client import RegistryClient, current_champion
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
 from mlops.runs.finding import attempts_of, later_attempt, root_run
@@ -160,7 +160,7 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
             active_experiment(MlflowClient(tracking_uri), tracker.experiment)
             if own_store and tracker.run_id is None:
                 raise ConnectionError("no run could be opened")
-            open_name(tracking_uri, name)
+            open_name(RegistryClient(tracking_uri), name)
             current_champion(tracking_uri, name)
     except FormatVersionError:  # the champion is one of another rlft
         raise
@@ -191,7 +191,7 @@ def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str, no
     summary.mlflow_run_id = tracker.run_id
     result = result_metrics(summary, seen.gpus, seen.trained, seen.tokens)
     tracker.log_result(result)
-    page = _page_of(run) if ended.zenml_answers else None
+    page = _tried("the run's page in ZenML is not known", get_run_url, run) if ended.zenml_answers else None
     links = links_of(summary, tracker.experiment_id, page, highest_paid=bool(seen.config.tracking.highest_paid))
     said = description(summary, attempt.name, note, links)
     if summary.status == "interrupted":
@@ -202,9 +202,9 @@ def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str, no
     if not attempt.is_shared:
         came_to = "completed" if status == "FINISHED" else "failed"
         RunStore(home).end(attempt.name, run_id, came_to, gpu_hours=result.get(GPU_HOURS))
-        _note_versions(home)
+        _tried("`rlft runs` does not show the versions as they are", note_versions, home)
     if ended.zenml_answers:
-        _log_report(seen, home, run)
+        _tried("there is no report.html in MLflow; `rlft report` writes it", _log_report, seen, home, run)
     tracker.finish(status)
     if not ended.zenml_answers:
         return
@@ -215,11 +215,13 @@ def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str, no
     forget_process(home, run_id)  # last: as long as the note is there, a kill in between is found
 
 
-def _note_versions(home: Home) -> None:
+def _tried(unless: str, call: Callable[..., Any], *given: Any) -> Any:
+    """Return what a call does; warn, and return `None`, if it fails, as the run has ended as it has."""
     try:
-        note_versions(home)
-    except Exception as cause:  # whatever MLflow, a driver or a disk throws: the run has ended as it has
-        logger.warning("`rlft runs` does not show the versions as they are: %s", hide(str(cause)))
+        return call(*given)
+    except Exception as cause:  # whatever a store, a server that is away, a driver or a disk throws
+        logger.warning("%s: %s", unless, hide(str(cause)))
+        return None
 
 
 def _leave_to_others(seen: Observer, home: Home, run: PipelineRunResponse, ended: Ended) -> None:
@@ -229,11 +231,7 @@ def _leave_to_others(seen: Observer, home: Home, run: PipelineRunResponse, ended
     """
     if not seen.attempt.is_shared or not ended.zenml_answers:
         return
-    try:
-        later = later_attempt(run)
-    except Exception as cause:  # whatever a server throws that went away since
-        logger.warning("whether somebody else has resumed this run is not known: %s", hide(str(cause)))
-        later = None
+    later = _tried("whether somebody else has resumed this run is not known", later_attempt, run)
     if later is None and not ended.taken_for_dead:
         return
     by = f" ({later.user.name})" if later is not None and later.user is not None else ""
@@ -251,22 +249,7 @@ def _leave_to_others(seen: Observer, home: Home, run: PipelineRunResponse, ended
     raise error
 
 
-def _page_of(run: PipelineRunResponse) -> str | None:
-    """Return the address of a run in ZenML's dashboard; a store without a server has none."""
-    try:
-        return get_run_url(run)
-    except Exception as cause:  # whatever a server that is away throws: the run has ended as it has
-        logger.warning("the run's page in ZenML is not known: %s", hide(str(cause)))
-        return None
-
-
 def _log_report(seen: Observer, home: Home, run: PipelineRunResponse) -> None:
-    """Write the page about the run into MLflow: that of the step which made one, or a new one if it was cut short.
-
-    Whatever fails, the run has ended as it has.
-    """
-    try:
-        page = make_report(SharedRun(home, run), seen.summary) if seen.page is None else seen.page.load()
-        seen.tracker.log_text("report.html", page)
-    except Exception as cause:  # a store that is away, or an artifact that has changed: both are told elsewhere
-        logger.warning("there is no report.html in MLflow; `rlft report` writes it: %s", hide(str(cause)))
+    """Write the page about the run into MLflow: that of the step which made one, or a new one if it was cut short."""
+    page = make_report(SharedRun(home, run), seen.summary) if seen.page is None else seen.page.load()
+    seen.tracker.log_text("report.html", page)

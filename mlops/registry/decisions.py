@@ -18,7 +18,6 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.gates import noted_look
 from mlops.registry.logged_model import damage_of
 from mlops.registry.names import (
     ABSENT,
@@ -30,7 +29,6 @@ from mlops.registry.names import (
     COMPARED_TAG,
     DECIDED_TAG,
     FAILS,
-    HASH_TAG,
     PROMOTE_TAG,
     REASONS_TAG,
     RUN_NAME_TAG,
@@ -116,7 +114,7 @@ def set_aliases(client: RegistryClient, version: ModelVersion) -> None:
     waits_or_failed = APPROVAL_TAG in version.tags or version.tags.get(PROMOTE_TAG) != "true"
     if waits_or_failed or int(number) <= ledger.newest:
         return
-    moved = _of_champion(client, version, ledger.champion) if COMPARED_TAG in version.tags else None
+    moved = _of_champion(version, ledger.champion) if COMPARED_TAG in version.tags else None
     if withheld := version.tags.get(WITHHELD_TAG) or moved:
         logger.warning("%s: version %s does not become the champion: %s", name, number, withheld)
         client.set_model_version_tag(name, number, WITHHELD_TAG, withheld)
@@ -232,33 +230,17 @@ def _what_moved(client: RegistryClient, version: ModelVersion, champion: str | N
     """Return sentences about what has changed since a version was decided about; none if nothing has."""
     damage = damage_of(client, version)
     files = f"its files are not those that were evaluated: {damage.what}; {damage.fix}" if damage else None
-    found = [files, _of_champion(client, version, champion), _of_look(client, version)]
-    return [sentence for sentence in found if sentence is not None]
+    return [sentence for sentence in (files, _of_champion(version, champion)) if sentence is not None]
 
 
-def _of_champion(client: RegistryClient, version: ModelVersion, champion: str | None) -> str | None:
+def _of_champion(version: ModelVersion, champion: str | None) -> str | None:
     """Return why the champion is not the one that a version was compared with; `None` if it is."""
-    compared, expected = version.tags.get(COMPARED_TAG), version.tags.get(COMPARED_HASH_TAG)
-    if compared is None or expected is None:
+    if (compared := version.tags.get(COMPARED_TAG)) is None:
         return f"which champion it was compared with is not noted; {_again(version)}"
     if (champion or "") != compared:
         before = f"with version {compared}" if compared else "when there was no champion"
         now = f"version {champion} is champion" if champion else "there is none"
         return f"it was compared {before}, and now {now}; {_again(version)}"
-    if compared and client.get_model_version(version.name, compared).tags.get(HASH_TAG) != expected:
-        other = f"version {compared}, the champion, has other weights than those that it was compared with"
-        return f"{other}; {_again(version)}"
-    return None
-
-
-def _of_look(client: RegistryClient, version: ModelVersion) -> str | None:
-    """Return why the look at the gate does not count: whoever removes its tag begins to count anew."""
-    tag = version.tags.get(DECIDED_TAG)
-    look = noted_look(client.get_registered_model(version.name).tags, tag) if tag else None
-    if look is None:
-        return f"the look at its gate is not among those that the registry has counted; {_again(version)}"
-    if not look.is_allowed:
-        return "by its gate too many models had been decided on: draw a fresh gate (another tasks.seed, or new tasks)"
     return None
 
 

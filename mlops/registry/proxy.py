@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -53,18 +52,11 @@ _OF_ANY_PAGE = frozenset({"", "text/plain", "application/x-www-form-urlencoded",
 
 @dataclass
 class Serving:
-    """What is served now: `current`, and `newer`, the version that the alias names meanwhile, if it is another one.
-
-    `asked` is when the registry has answered last, `problem` why it does not. `follows` says whether the server goes on
-    to the version that the alias names.
-    """
+    """What is served now, by which engine; `follows` says whether the server goes on with the alias."""
 
     current: Backend
     engine: str
     follows: bool
-    newer: str | None = None
-    asked: datetime | None = None
-    problem: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the answer of `/rlft/version`."""
@@ -77,11 +69,7 @@ class Serving:
             "environments": list(version.context.get("members") or {}),
             "engine": self.engine,
             "since": self.current.since.isoformat(timespec="seconds"),
-            "is_old": self.newer is not None,
-            "newer": self.newer,
             "follows": self.follows,
-            "registry_answered": self.asked.isoformat(timespec="seconds") if self.asked else None,
-            "registry_problem": self.problem,
         }
 
 
@@ -125,18 +113,18 @@ class Proxy:
 
     async def _version(self, request: Request) -> Response:
         del request
-        return JSONResponse(self.serving.as_json(), headers=self._headers(self.serving.current))
+        return JSONResponse(self.serving.as_json(), headers=version_headers(self.serving.current))
 
     async def _health(self, request: Request) -> Response:
         del request
-        return Response(status_code=200, headers=self._headers(self.serving.current))
+        return Response(status_code=200, headers=version_headers(self.serving.current))
 
     async def _models(self, request: Request) -> Response:
         del request
         served = self.serving.current
         entry: dict[str, Any] = {"id": served.version.name, "object": "model", "owned_by": "rlft", "root": served.model}
         entry["created"] = int(served.since.timestamp())
-        return JSONResponse({"object": "list", "data": [entry]}, headers=self._headers(served))
+        return JSONResponse({"object": "list", "data": [entry]}, headers=version_headers(served))
 
     async def _pass_on(self, request: Request) -> Response:
         served, path = self.serving.current, request.url.path
@@ -173,7 +161,7 @@ class Proxy:
             except httpx.HTTPError as cause:
                 return self._refuse(served, 502, f"the engine does not answer: {type(cause).__name__}")
             handed_over = True
-            headers = passed_on(answer.headers) | self._headers(served)
+            headers = passed_on(answer.headers) | version_headers(served)
             headers |= {TRACE_HEADER: trace_id(mark.key)} if mark else {}
             return _PassedOn(self._passing(served, path, content, answer, start, mark), headers, answer, over)
         except ClientDisconnect:
@@ -228,13 +216,9 @@ class Proxy:
                 given = served.version, path, asked, answer.status_code, kind, bytes(kept), start, end
                 self._log.add(Exchange(*given, mark.key, mark.tags))
 
-    def _headers(self, served: Backend) -> dict[str, str]:
-        newer = self.serving.newer if served is self.serving.current else self.serving.current.version.number
-        return version_headers(served, newer)
-
     def _refuse(self, served: Backend, status: int, what: str) -> Response:
         error = {"message": what, "type": "invalid_request_error" if status < 500 else "server_error", "code": status}
-        return JSONResponse({"error": error}, status, self._headers(served))
+        return JSONResponse({"error": error}, status, version_headers(served))
 
 
 class _PassedOn(StreamingResponse):
@@ -313,14 +297,12 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def version_headers(served: Backend, newer: str | None) -> dict[str, str]:
+def version_headers(served: Backend) -> dict[str, str]:
     """Return the headers of an answer; other signs than those of ASCII are percent-encoded."""
     version = served.version
     headers = {"rlft-model": quote(version.name), "rlft-version": version.number}
     if version.alias:
         headers["rlft-alias"] = quote(version.alias)
-    if newer is not None:
-        headers["rlft-newer-version"] = newer
     return headers
 
 

@@ -1,6 +1,6 @@
 """A server: an engine with a version, the proxy before it, and what watches both, until a signal ends it.
 
-It looks from time to time which version an alias names, says when it is another one, and follows it where asked.
+Where asked, it looks from time to time which version an alias names, and follows it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import uvicorn
@@ -117,7 +116,7 @@ class _Server:
         if conversations:
             await asyncio.to_thread(conversations.start)
         tasks = [asyncio.create_task(server.serve([given.listener])), asyncio.create_task(_died(serving))]
-        if given.alias is not None:
+        if given.follow:
             tasks.append(asyncio.create_task(self._watch(serving).run(given.every)))
         self._ready(backend)
         await asyncio.wait({*tasks, self._signalled}, return_when=asyncio.FIRST_COMPLETED)
@@ -145,7 +144,7 @@ class _Server:
         def ask() -> NamedVersion:
             return find(given.tracking_uri, name, alias, None)
 
-        return Watch(serving, ask, load if given.follow else None, self._stop)
+        return Watch(serving, ask, load, self._stop)
 
 
 Find = Callable[[], NamedVersion]
@@ -155,9 +154,9 @@ Load = Callable[[Backend, NamedVersion, threading.Event], Backend]
 class Watch:
     """Keeps `serving` in step with the registry. `find` asks for the version, `load` loads it beside the one served."""
 
-    def __init__(self, serving: Serving, find: Find, load: Load | None, stop: threading.Event) -> None:
+    def __init__(self, serving: Serving, find: Find, load: Load, stop: threading.Event) -> None:
         self.serving, self._find, self._load, self._stop = serving, find, load, stop
-        self._said: str | None = None  # the version that was last told of
+        self._is_away = False
         self._refused: set[str] = set()  # versions that could not be loaded; they are not tried again
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -168,45 +167,31 @@ class Watch:
             await self.look()
 
     async def look(self) -> None:
-        """Look once. A registry that does not answer is told of once, and what is served goes on."""
-        serving = self.serving
+        """Look once, and go on to another version. A registry that is away is told of once, and serving goes on."""
+        number = self.serving.current.version.number
         try:
             found = await asyncio.to_thread(self._find)
         except Exception as cause:  # whatever a registry throws must not end a server that answers
-            if serving.problem is None:
-                logger.warning("the registry does not answer, and version %s is served on: %s", _number(serving), cause)
-            serving.problem = str(cause)
+            if not self._is_away:
+                logger.warning("the registry does not answer, and version %s is served on: %s", number, cause)
+            self._is_away = True
             return
-        serving.problem, serving.asked = None, datetime.now(UTC)
-        if found.version == serving.current.version.number:
-            serving.newer = self._said = None
-            return
-        serving.newer = found.version
-        if self._said != found.version:
-            self._said = found.version
-            logger.warning(
-                "%s names version %s now; version %s is served on%s",
-                serving.current.version.alias,
-                found.version,
-                _number(serving),
-                " until that is loaded" if self._load else ": start the server again, or with --follow",
-            )
-        if self._load is not None and found.version not in self._refused:
+        self._is_away = False
+        if found.version != number and found.version not in self._refused:
             await self._switch(found)
 
     async def _switch(self, found: NamedVersion) -> None:
         """Load a version, send requests to it from now on, and free the one before once its last one is answered."""
-        assert self._load is not None
         old = self.serving.current
+        logger.info("version %s is served on until version %s is loaded", old.version.number, found.version)
         try:
             new = await asyncio.to_thread(self._load, old, found, self._stop)
         except RlftError as cause:
             self._refused.add(found.version)
-            logger.error(
-                "version %s cannot be served, and %s is served on: %s", found.version, _number(self.serving), cause
-            )
+            served = old.version.number
+            logger.error("version %s cannot be served, and %s is served on: %s", found.version, served, cause)
             return
-        self.serving.current, self.serving.newer, self._said = new, None, None
+        self.serving.current = new
         logger.info("version %s of %s is served", found.version, found.name)
         leaving = asyncio.create_task(self._free(old))
         self._leaving.add(leaving)
@@ -217,10 +202,6 @@ class Watch:
             await old.released()
         except RlftError as cause:
             logger.warning("version %s could not be unloaded: %s", old.version.number, cause)
-
-
-def _number(serving: Serving) -> str:
-    return serving.current.version.number
 
 
 class _Uvicorn(uvicorn.Server):

@@ -112,9 +112,13 @@ def _registered(client: RegistryClient, name: str, number: str) -> RegisteredVer
     return RegisteredVersion(name, number, tags.get(MODEL_TAG), held, state, tags.get(WITHHELD_TAG, ""))
 
 
-def open_name(tracking_uri: str, name: str) -> None:
+def open_name(client: RegistryClient, name: str) -> None:
     """Make the registered model that versions will be added to, unless it is there. Raises what MLflow raises."""
-    _make_name(RegistryClient(tracking_uri), name)
+    try:
+        client.create_registered_model(name, description=_NAME_NOTE)
+    except MlflowException as cause:
+        if cause.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
 
 
 def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dict[str, str]:
@@ -168,7 +172,7 @@ def _create_version(
     client: RegistryClient, name: str, run_id: str, model_id: str, tags: Mapping[str, str], description: str
 ) -> ModelVersion:
     """Make a version with these tags, but for those by which MLflow knows a run's user and source."""
-    _make_name(client, name)
+    open_name(client, name)
     own = {key: kept for key, kept in tags.items() if not key.startswith(HIDDEN)}
     # The usual source, models:/<id>, is looked up by the store with the global tracking address, which is another one.
     source = client.get_logged_model(model_id).artifact_location
@@ -179,11 +183,3 @@ def _create_version(
     versions = json.dumps([{"name": name, "version": int(version.version)}])
     client.set_logged_model_tags(model_id, {"mlflow.modelVersions": versions})
     return version
-
-
-def _make_name(client: RegistryClient, name: str) -> None:
-    try:
-        client.create_registered_model(name, description=_NAME_NOTE)
-    except MlflowException as cause:
-        if cause.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise

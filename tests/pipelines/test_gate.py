@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.gates import count_look
 from mlops.registry.versions import open_name
 from mlops.tracking.run import Tracker
@@ -46,7 +47,7 @@ def test_a_gate_whose_looks_are_spent_says_so_before_the_run_is_paid_for(tmp_pat
     config = CONFIG.model_copy(update={"promotion": PromotionConfig(looks=2)})
     tracker = tracker_at(tmp_path)
     assert "gains above about" in str(say_what_it_sees(gate, config, tracker))  # no model is registered yet
-    open_name(tracker.tracking_uri, "moving")
+    open_name(RegistryClient(tracker.tracking_uri), "moving")
     count_look(tracker.tracking_uri, "moving", "a", gate, 2)
     assert "gains above about" in str(say_what_it_sees(gate, config, tracker))
     count_look(tracker.tracking_uri, "moving", "b", gate, 2)

@@ -37,7 +37,7 @@ def client(tmp_path_factory) -> MlflowClient:
 
 
 def look(client, name, policy, numbers, looks=20):
-    open_name(client.tracking_uri, name)
+    open_name(client, name)
     return count_look(client.tracking_uri, name, policy, tasks(numbers), looks).number
 
 
@@ -76,7 +76,7 @@ def test_what_is_spent_is_known_before_a_run_looks(client):
 
 
 def test_a_look_spends_its_share_of_the_chance_by_the_setting_it_was_made_with(client):
-    open_name(client.tracking_uri, "raised")
+    open_name(client, "raised")
 
     def spent(policy, looks):
         return count_look(client.tracking_uri, "raised", policy, tasks(range(30)), looks)
@@ -87,7 +87,7 @@ def test_a_look_spends_its_share_of_the_chance_by_the_setting_it_was_made_with(c
 
 
 def test_a_look_that_is_refused_spends_nothing(client):
-    open_name(client.tracking_uri, "refused")
+    open_name(client, "refused")
     where = (client.tracking_uri, "refused")
     count_look(*where, "a", tasks(range(30)), 4)
     found = count_look(*where, "b", tasks(range(30)), 1)  # 1/4 + 1 is more than all
@@ -97,7 +97,7 @@ def test_a_look_that_is_refused_spends_nothing(client):
 
 
 def test_how_far_policies_were_apart_is_known_at_the_next_run(client):
-    open_name(client.tracking_uri, "apart")
+    open_name(client, "apart")
     where = (client.tracking_uri, "apart")
     assert last_difference(*where, tasks(range(30)), "accuracy") is None
     note_difference(*where, tasks(range(30)), "accuracy", Apart(0.5))
@@ -112,7 +112,7 @@ def test_how_far_policies_were_apart_is_known_at_the_next_run(client):
 
 
 def test_of_runs_that_look_at_once_none_is_missed(client):
-    open_name(client.tracking_uri, "at once")
+    open_name(client, "at once")
     with ThreadPoolExecutor(4) as pool:
         numbers = sorted(pool.map(lambda number: look(client, "at once", f"policy{number}", range(20)), range(8)))
     # Each counts all that have noted theirs before: never fewer than its place, and never more than there are.

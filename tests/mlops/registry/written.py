@@ -45,7 +45,7 @@ class CountedClient(RegistryClient):
 
 def add_version(client: MlflowClient, name: str, promote: bool = True, **tags: str) -> int:
     """Add a version without files, as a registration has left it before it sets aliases."""
-    open_name(client.tracking_uri, name)
+    open_name(client, name)
     own = {PROMOTE_TAG: str(promote).lower()}
     return int(client.create_model_version(name, source=f"file:/{name}", tags=own | tags).version)
 
