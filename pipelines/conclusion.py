@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 from functools import partial
-from typing import Any
 
 from mlops.registry.client import NamedVersion, current_champion
 from mlops.registry.decisions import decided_with, score_tag
@@ -67,11 +66,7 @@ def conclude(
     try:
         if champion.unknown is not None:
             raise champion.unknown  # a decision without the champion might put a worse policy in its place
-        told = {"summary": seen.summary.model_dump(mode="json"), "audit": seen.audit, "code": seen.attempt.code}
-        tags = seen.attempt.tags
-        decision, version = decide_and_register(
-            stages, tasks, arms, champion, rounds, seen.tracker, tracking_uri, tags, told, anew=anew
-        )
+        decision, version = decide_and_register(stages, tasks, arms, champion, rounds, seen, tracking_uri, anew=anew)
     except TrackerError as cause:
         seen.summary.promotion = unregistered(cause.what, name, seen.attempt.resume)
         raise
@@ -122,20 +117,18 @@ def decide_and_register(
     arms: Arms,
     champion: Champion,
     rounds: Rounds,
-    tracker: Tracker,
+    seen: Observer,
     tracking_uri: str,
-    tags: dict[str, str],
-    told: dict[str, Any],
     *,
     anew: bool = False,
 ) -> tuple[Decision, RegisteredVersion]:
     """Decide on the split `gate`, and register the trained policy with the decision.
 
-    `told` and `anew` are those of a `Registration`. The registry counts the look at the gate before the decision is
+    `anew` is that of a `Registration`. The registry counts the look at the gate before the decision is
     known. Raises TrackerError if MLflow does not take it, or if the run could not be opened there, so that there is
     nothing to register the policy under.
     """
-    config = stages.config
+    config, tracker = stages.config, seen.tracker
     if tracker.run_id is None:
         raise TrackerError("the tracker did not answer: the run could not be opened there", where=tracker.where)
     with stages.show("decision"):
@@ -144,9 +137,9 @@ def decide_and_register(
         tracking_uri=tracking_uri,
         run_id=tracker.run_id,
         name=config.registry_name,
-        tags=tags | decided_with(champion.version, champion.weights_hash, look) | _score(stages, arms),
+        tags=seen.attempt.tags | decided_with(champion.version, champion.weights_hash, look) | _score(stages, arms),
         config=config.model_dump(mode="json"),
-        told=told,
+        told={"summary": seen.summary.model_dump(mode="json"), "audit": seen.audit, "code": seen.attempt.code},
         anew=anew,
     )
     with stages.show("registering the policy"):

@@ -23,9 +23,9 @@ REPEATS = Alarm("repetition", "stop", 4, "It repeats.", "Bound it.")
 
 
 def test_a_policy_without_a_run_to_register_it_under_is_not_decided_on():
-    tracker = SimpleNamespace(run_id=None, where="http://x")
+    seen = SimpleNamespace(tracker=SimpleNamespace(run_id=None, where="http://x"))
     with pytest.raises(TrackerError, match="the run could not be opened there"):
-        decide_and_register(SimpleNamespace(config=None), "tasks", None, None, None, tracker, "home", {}, {})
+        decide_and_register(SimpleNamespace(config=None), "tasks", None, None, None, seen, "home")
 
 
 @pytest.mark.parametrize("champion", [Champion(), Champion("policy", "run", "7", "hash")])
@@ -52,14 +52,15 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
     splits = SimpleNamespace(load=lambda: SimpleNamespace(splits={"gate": report}))
     arms = SimpleNamespace(final=splits, base=splits, warm_start=None, champion=None, constant=None)
     tasks = SimpleNamespace(load=lambda: SimpleNamespace(split=lambda name: []))
-    tracker, rounds = SimpleNamespace(run_id="id"), Rounds("best", alarms={"repetition": REPEATS})
-    assert decide_and_register(stages, tasks, arms, champion, rounds, tracker, "home", {"a": "b"}, {"summary": {}}) == (
-        "decision",
-        "version",
-    )
+    summary = SimpleNamespace(model_dump=lambda **_: {"status": "improved"})
+    attempt = SimpleNamespace(tags={"a": "b"}, code={"commit": "c"})
+    seen = SimpleNamespace(tracker=SimpleNamespace(run_id="id"), attempt=attempt, summary=summary, audit=None)
+    rounds = Rounds("best", alarms={"repetition": REPEATS})
+    assert decide_and_register(stages, tasks, arms, champion, rounds, seen, "home") == ("decision", "version")
     assert asked[5] == Known(look=3, spent=0.1, champion_knows=[], audit=True, monitor="repetition")
     assert given[3:] == [tasks, splits, splits, None, None, None]
-    assert (given[2].config, given[2].told, given[2].anew) == ({"name": "tiny"}, {"summary": {}}, False)
+    assert (given[2].config, given[2].anew) == ({"name": "tiny"}, False)
+    assert given[2].told == {"summary": {"status": "improved"}, "audit": None, "code": {"commit": "c"}}
     assert given[2].tags == {
         "a": "b",
         "rlft.compared.version": champion.version,
