@@ -111,7 +111,6 @@ class RegistryClient(MlflowClient):
 
 
 _SCHEME, _NAMED = "models:/", 10  # a message names at most so many
-_NO_VERSION = 2**31  # a number that is as large is no version: databases keep 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ def find_model(client: RegistryClient, text: str) -> RegisteredModel:
 def version_number(text: str, where: str = "VERSION") -> str:
     """Return the number of a version as MLflow writes it. Raises RlftError if a text is none."""
     number = text.removeprefix("v")
-    if not (number.isascii() and number.isdecimal() and len(number) < 11 and 0 < int(number) < _NO_VERSION):
+    if not (number.isascii() and number.isdecimal() and len(number) < 10 and int(number)):
         raise RlftError(f"{text!r:.40} is no number of a version", where=where, fix="write it as 3")
     return str(int(number))
 

@@ -293,8 +293,7 @@ class Past:
     """A time in which a version was champion, or none was (`version` is `None`).
 
     It began at `since` and ended at `until`, `None` where another client moved the alias, and of what has not ended.
-    `by` is a name. `why` has the sentences of the decision at the
-    gate, too; `reason` is what the person has said.
+    `why` has the sentences of the decision at the gate, too; `reason` is what the person has said.
     """
 
     version: str | None
@@ -304,11 +303,6 @@ class Past:
     by: str | None
     why: list[str]
     reason: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as `rlft history --json` prints it."""
-        times = {name: time and time.isoformat() for name, time in (("since", self.since), ("until", self.until))}
-        return asdict(self) | times
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,13 +329,11 @@ class History:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `rlft history --json` prints it."""
-        return {
-            "name": self.name,
-            "champion": self.champion,
-            "waiting": self.waiting,
-            "not_promoted": [asdict(each) for each in self.not_promoted],
-            "history": [each.as_json() for each in self.past],
-        }
+        told = asdict(self)
+        told["history"] = told.pop("past")
+        for each in told["history"]:
+            each |= {name: each[name] and each[name].isoformat() for name in ("since", "until")}
+        return told
 
 
 def read_history(client: RegistryClient, name: str) -> History:
