@@ -13,12 +13,11 @@ import typer
 from cli.guard import guarded
 from cli.options import Overrides, Stack, Summary, SummaryAsJson, Verbose
 from cli.start import check_kept, say_start
-from mlops.home.folder import Home, find_home
+from mlops.home.folder import find_home
 from rlft.errors import ConfigError
 
 if TYPE_CHECKING:
     from rlft.config import SuiteConfig
-    from rlft.suites.models import ModelName
 
 _FORMS = (
     "Hub name, folder, models:/NAME@ALIAS, models:/NAME/VERSION, RUN:best, RUN:base, RUN:start, RUN:round=20, or "
