@@ -44,8 +44,8 @@ def archived_files() -> dict[str, Path]:
 def archive_users_files() -> None:
     """Make ZenML upload `archived_files`, once a process.
 
-    ZenML has no setting for it. It lists one folder alone, of a repository inside of it the mere folder, and no file
-    with a space or a letter beyond ASCII in its name; each would be missing in the pod.
+    ZenML has no setting for it. It lists one folder alone, and no file with a space or a letter beyond ASCII in its
+    name; each would be missing in the pod.
     """
     from zenml.utils.code_utils import CodeArchive
 
@@ -134,18 +134,15 @@ def named_packages(config: Config) -> dict[str, str]:
 
 
 def _files_in(folder: Path) -> dict[str, Path]:
-    """Return what git tracks in a folder, and what it neither tracks nor ignores, also in repositories below it."""
-    found: dict[str, Path] = {}
-    # Files of submodules can only be listed together with what is tracked, others only without.
-    for options in (("--cached", "--recurse-submodules"), ("--others", "--exclude-standard")):
-        for name in filter(None, _git(folder, "ls-files", "-z", *options).split("\0")):
-            file = folder / name
-            if name.endswith("/"):  # another repository, of which git lists the folder alone
-                found |= {f"{name}{inner}": path for inner, path in _files_in(file).items()}
-            # ZenML changes `.zen` at every start, and a pod is given its settings as variables.
-            elif ".zen" not in file.parts and (file.is_file() or file.is_symlink()):
-                found[name] = file
-    return found
+    """Return what git tracks in a folder, and what it neither tracks nor ignores."""
+    names = filter(None, _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"))
+    found = {name: folder / name for name in names}
+    # ZenML changes `.zen` at every start, and a pod is given its settings as variables.
+    return {
+        name: file
+        for name, file in found.items()
+        if ".zen" not in Path(name).parts and (file.is_file() or file.is_symlink())
+    }
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -5,12 +5,11 @@ In it are rlft's pins, what the settings of a run need beside them, and what a u
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -20,14 +19,11 @@ from mlops.home.variables import ALWAYS
 from mlops.stacks.archive import imported_by, lacking_files, named_packages, users_code
 from mlops.stacks.stack import describe_refusal
 from rlft.config import Config, SuiteConfig
-from rlft.config.file import variables_of
 from rlft.errors import NotReadyError, StackError
 
 if TYPE_CHECKING:
     from zenml.config import DockerSettings
-    from zenml.stack import Stack
 
-logger = logging.getLogger(__name__)
 IMAGE = "RLFT_IMAGE"
 """The variable that names an image with all packages, such as one made of rlft's Dockerfile; then none is made."""
 OWN = "requirements.txt"
@@ -64,7 +60,7 @@ def image_settings(config: Config | SuiteConfig | None = None) -> dict[str, Dock
 
 
 def check_image(config: Config) -> None:
-    """Raise NotReadyError, which names every file, package and variable that a run needs and the stack's pods lack.
+    """Raise NotReadyError, which names every file and package that a run needs and the stack's pods lack.
 
     A stack whose orchestrator is ZenML's local one has no pods. Raises StackError where rlft is no clone, and where
     ZenML does not take the stack on this machine, such as without a kubeconfig that has the stack's context.
@@ -84,8 +80,7 @@ def check_image(config: Config) -> None:
             fix="correct what it names here (`kubectl config get-contexts` lists the clusters of Kubernetes), or the "
             "stack's file, and apply that with `rlft stack FILE`",
         ) from cause
-    problems = [*lacking_files(config), *lacking_packages(config), *lacking_variables(config, stack)]
-    if problems:
+    if problems := [*lacking_files(config), *lacking_packages(config)]:
         raise NotReadyError(problems)
 
 
@@ -151,24 +146,3 @@ def lacking_packages(config: Config) -> list[StackError]:
             fix=f"list what your code needs in {OWN} of the working directory",
         )
     ]
-
-
-def lacking_variables(config: Config, stack: Stack) -> list[StackError]:
-    """Return an error that lists variables which the config names and the pods will not have, if there are any.
-
-    Where pods take all of a secret or a config map of the cluster, what that holds is not known: then this only warns.
-    """
-    from zenml.utils.env_utils import resolve_secrets
-
-    pod = getattr(getattr(stack.orchestrator, "config", None), "orchestrator_pod_settings", None)
-    parts: list[Any] = [stack, *stack.all_components]
-    there = {name for part in parts for name in part.environment} | {each["name"] for each in (pod.env if pod else ())}
-    there |= set(resolve_secrets([secret for part in parts for secret in part.secrets]))
-    missing = [f"{setting} needs the variable {name}" for setting, name in variables_of(config) if name not in there]
-    lines = "\n  ".join(dict.fromkeys(missing))
-    if missing and pod and pod.env_from:
-        logger.warning("see that what the pods take from the cluster (env_from) holds these variables:\n  %s", lines)
-        return []
-    fix = "put them into the secret that the stack's file names (env_from), or let the stack set them "
-    fix += "(docs/guide/kubernetes.md)"
-    return [StackError(f"the pods will not have these variables:\n  {lines}", where="--stack", fix=fix)] * bool(missing)

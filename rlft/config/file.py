@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from rlft.config.specified import read_named_specifications
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
-from rlft.secrets import find_secrets, named_variables, redact, require
+from rlft.secrets import find_secrets, redact, require
 from rlft.specification import FIELDS
 
 LARGEST_FILE = 1_000_000  # bytes
@@ -136,16 +136,6 @@ def check_variables(config: Config) -> None:
     config.rollout.server.read_addresses()
     if config.other_model is not None:
         require(config.other_model.api_key, "controls.api_key")
-
-
-def variables_of(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield (setting, name) of every environment variable that a config names and a run reads."""
-    members = {f"environments.{name}.environment": member for name, member in config.environment.members().items()}
-    for where, environment in (members or {"environment": config.environment}).items():
-        yield from named_variables(environment.kwargs, f"{where}.kwargs")
-    yield from named_variables(config.rollout.server.addresses, "rollout.server.addresses")
-    if config.other_model is not None:
-        yield from named_variables(config.other_model.api_key, "controls.api_key")
 
 
 def apply_override(content: dict[str, Any], override: str) -> None:

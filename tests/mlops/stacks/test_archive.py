@@ -24,8 +24,9 @@ def test_a_users_own_repository_comes_beside_the_clone(folder):
     git(folder, "init")
     (folder / ".gitignore").write_text("places.txt\n")
     own = {".gitignore", "config.yaml", "tasks.jsonl", "capitals.py", "shown.jsonl", "model/config.json"}
-    # `rlft/rlft/__init__.py` is the clone once more: it lies in the folder, and git lists it as another repository.
-    assert names() == own | {"rlft/__init__.py", "rlft/rlft/__init__.py"}
+    assert names() == own | {
+        "rlft/__init__.py"
+    }  # the clone, which lies in the folder as another repository, is not twice
     assert archived_files()["tasks.jsonl"] == folder / "tasks.jsonl"
 
 
@@ -38,33 +39,13 @@ def test_of_two_files_of_one_name_rlfts_stays_and_the_other_is_not_held(folder):
     assert is_archived(Path("capitals.py"), files)
 
 
-def test_in_the_clone_a_repository_within_and_a_submodule_come_with_their_files(folder, monkeypatch):
-    clone = folder / "rlft"
-    other = folder / "other"
-    other.mkdir()
-    git(other, "init")
-    (other / "word.py").write_text("")
-    git(other, "add", ".")
-    git(other, "commit", "-m", "first")
-    git(clone, "submodule", "add", str(other), "sub")
-    git(clone, "clone", str(other), "within")
-    (clone / "within" / "new.py").write_text("")
-    (clone / "within" / ".gitignore").write_text("secret\n")
-    (clone / "within" / "secret").write_text("")
-    monkeypatch.chdir(clone)
-    assert names() == {
-        *("rlft/__init__.py", ".gitmodules", "sub/word.py"),
-        *("within/word.py", "within/new.py", "within/.gitignore"),
-    }
-
-
 def test_in_a_repository_within_the_clone_paths_are_named_from_it_on(folder, monkeypatch):
     own = folder / "rlft" / "own"
     own.mkdir()
     git(own, "init")
     (own / "tasks.jsonl").write_text("")
     monkeypatch.chdir(own)
-    assert names() == {"rlft/__init__.py", "own/tasks.jsonl", "tasks.jsonl"}
+    assert names() == {"rlft/__init__.py", "tasks.jsonl"}
     assert is_archived(Path("tasks.jsonl"), archived_files())
 
 

@@ -78,12 +78,6 @@ def test_a_replay_is_checked_too_and_its_image_is_for_its_config(folder):
     assert any(line.startswith("ray==") for line in docker.requirements)
 
 
-def test_a_variable_that_the_pods_lack_is_refused(folder):
-    git(folder, "init")
-    with pytest.raises(NotReadyError, match=r"environment\.kwargs\.key needs the variable JUDGE_KEY"):
-        check_image(load_config(folder / "config.yaml", ["environment.kwargs={key: 'env:JUDGE_KEY'}"]))
-
-
 def test_what_the_pods_will_have_is_not_refused(folder):
     git(folder, "init")
     (folder / "capitals.py").write_text("import json, numpy, rlft")

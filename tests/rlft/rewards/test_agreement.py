@@ -141,16 +141,15 @@ def test_a_judge_that_falls_for_length_is_seen_on_real_pairs(shared_data):
             return {"score": len(texts[0]) / 20_000}
         return {"label": str(1 + (len(texts[1]) > len(texts[0])))}
 
-    judged, _ = judged_by(longest, pairs)
-    found = agreements(judged)
-    assert (found[""].pairs, found[""].failed) == (332, 0)
-    # As the data's own page says: right on 90 of 332; equal lengths count one half here.
-    ties = found[""].ties
-    assert found[""].alone is not None
-    assert found[""].alone.mean * 332 == pytest.approx(90 + ties / 2)
-    assert found[""].alone == found[""].longer
-    natural = found["Natural"]
-    assert natural.alone is not None
-    assert natural.alone.mean * 81 == pytest.approx(43 + natural.ties / 2)
-    assert found[""].steady is not None
-    assert found[""].steady.mean * 332 == pytest.approx(332 - ties)  # at a tie the first one wins
+    # As the data's own page says: right on 90 of 332, and on 43 of 81 natural ones; equal lengths count one half here.
+    whole = agreements([Judged(each) for each in pairs])
+    for subset, right, count in (("", 90, 332), ("Natural", 43, 81)):
+        equal = sum(len(each.output_1) == len(each.output_2) for each in pairs if subset in ("", each.subset))
+        assert (whole[subset].pairs, whole[subset].longer.mean * count) == (count, pytest.approx(right + equal / 2))
+    judged, _ = judged_by(longest, pairs[::4])
+    found = agreements(judged)[""]
+    assert (found.pairs, found.failed) == (83, 0)
+    assert found.alone is not None
+    assert found.alone == found.longer
+    assert found.steady is not None
+    assert found.steady.mean * 83 == pytest.approx(83 - found.ties)  # at a tie the first one wins
