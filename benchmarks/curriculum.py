@@ -10,7 +10,6 @@ warm start on most of them. Arms:
 - `dynamic`: the same, and up to three samplings a round in place of groups without variance
 - `pass_rate`: tasks drawn by their pass rates
 - `pass_rate_dynamic`: both
-- `pass_rate_kept`: as `pass_rate`, with the attempts of the `uniform` run of the same seed kept from the beginning
 
 All arms of a seed begin from one warm start and sample as many rollouts, those thrown away too. After every round the
 greedy answers to held-out tasks (all of `validation`, `gate` and `test`) are scored. `rollouts_to` is how many rollouts
@@ -39,7 +38,7 @@ import rlft
 from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.contract.loading import load_environment
-from rlft.curriculum.rates import EarlierRun, KeptRates, PassRates, count_passes, keep_runs, note_round
+from rlft.curriculum.rates import PassRates, note_round
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.iteration import RoundResult, run_round
@@ -58,11 +57,9 @@ ARMS: dict[str, dict[str, Any]] = {
     "dynamic": {"max_num_gen_batches": 3},
     "pass_rate": {"curriculum": "pass_rate"},
     "pass_rate_dynamic": {"curriculum": "pass_rate", "max_num_gen_batches": 3},
-    "pass_rate_kept": {"curriculum": "pass_rate"},
 }
 SHARES = (0.5, 0.8)
 Curve = list[tuple[int, float]]  # rollouts sampled so far, and the accuracy on held-out tasks
-Counts = dict[int, dict[str, tuple[int, int]]]
 
 
 class Calculation(rlft.BaseEnv):
@@ -140,14 +137,13 @@ def with_arm(config: Config, arm: str) -> Config:
 
 
 class Run:
-    """One arm of a seed: trains, and keeps the curve, what was thrown away, and the attempts by round."""
+    """One arm of a seed: trains, and keeps the curve and what was thrown away."""
 
-    def __init__(self, config: Config, tasks: TaskSet, kept: KeptRates) -> None:
-        self.config, self.tasks, self.kept, self.rates = config, tasks, kept, PassRates()
+    def __init__(self, config: Config, tasks: TaskSet) -> None:
+        self.config, self.tasks, self.rates = config, tasks, PassRates()
         self.environment = load_environment(config.environment.name, config.environment.kwargs)
         self.engine = TransformersEngine(config.rollout.batch_size)
         self.curve: Curve = []
-        self.counts: Counts = {}
         self.thrown = self.sampled = 0
         self.zero: list[float] = []
 
@@ -175,16 +171,14 @@ class Run:
                 self.config,
                 round=number,
                 rates=self.rates,
-                kept=self.kept,
             )
             if result.report.stopped:
                 raise RuntimeError(f"round {number} was stopped: {result.report.stopped}")
-            self._note(result, number)
+            self._note(result)
             if training.curriculum == "pass_rate":
                 settings = training.pass_rates.half_life, training.pass_rates.retire_at
                 self.rates = note_round(
                     self.rates,
-                    self.kept,
                     result.rewards,
                     round=number,
                     half_life=settings[0],
@@ -193,12 +187,11 @@ class Run:
             number += 1
             self.examine(policy)
 
-    def _note(self, result: RoundResult, number: int) -> None:
+    def _note(self, result: RoundResult) -> None:
         self.sampled += len(result.rollouts)
         fates = list(result.report.fates.values())
         self.thrown += fates.count("filtered:no_variance")
         self.zero.append(fates.count("filtered:no_variance") / len(fates))
-        self.counts[number] = count_passes(result.rewards)
 
     def _paid(self) -> dict[str, Any]:
         paid = self.config.reward
@@ -252,15 +245,13 @@ def run_seed(task: str, seed: int, arms: Sequence[str], rollouts: int, folder: P
     environment = load_environment(config.environment.name, config.environment.kwargs)
     run_sft(policy, config.warm_start, tasks.split("train"), environment, seed=seed)
     start = save_policy(policy, folder / f"start{seed}", stage="warm_start")
-    curves, more, first = {}, {}, KeptRates()
+    curves, more = {}, {}
     for arm in arms:
         began = time.process_time()
-        run = Run(with_arm(config, arm), tasks, first if arm == "pass_rate_kept" else KeptRates())
+        run = Run(with_arm(config, arm), tasks)
         live = load_policy(PolicyFolder(start.path), choose_device("cpu"))
         run.examine(live)
         run.train(live, rollouts)
-        if arm == "uniform":
-            first = keep_runs([(EarlierRun("uniform", len(run.counts), same_start=True), run.counts)])
         curves[arm] = run.curve
         more[arm] = {
             "thrown": run.thrown,

@@ -37,7 +37,6 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.machine import describe
-from mlops.home.databases import ZENML
 from mlops.home.folder import Home
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.types import Trajectory
@@ -123,7 +122,7 @@ def run(config: Path, settings: Sequence[str], home: Path, address: str = "") ->
 
 def wall_of_rounds(home: Path) -> float:
     """Return the seconds from the beginning of the first round to the end of the last update, by ZenML's database."""
-    with closing(sqlite3.connect(ZENML.file(Home(home / ".rlft")))) as database:
+    with closing(sqlite3.connect(Home(home / ".rlft").databases[0])) as database:
         (began,) = database.execute("SELECT start_time FROM step_run WHERE name = 'generate_rollouts_r000'").fetchone()
         (ended,) = database.execute("SELECT max(end_time) FROM step_run WHERE name LIKE 'train_grpo_r%'").fetchone()
     return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()

@@ -111,7 +111,7 @@ def run_pipeline(config: Config) -> dict[str, float]:
     home = find_home()
     connect(home, None)
     from mlops.runs.labels import make_labels
-    from mlops.runs.starting import pipeline_inputs, run_options
+    from mlops.runs.resuming import pipeline_inputs, run_options
     from pipelines.train import train
 
     labels = make_labels(config.name, name=None, note=None, tags=[], commits={})

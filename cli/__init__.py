@@ -1,21 +1,18 @@
 """The command line: a file for each command or topic, and what several of them share.
 
 - `__main__`, `app`: where every command starts; the Typer application that the commands are attached to
-- `run`, `resume`, `runs`, `show`, `report`, `diagnose`, `compare`, `delete`, `prune`: the commands about runs, by name
+- `run`, `resume`, `runs`, `show`, `report`, `diagnose`, `compare`, `removing` (`delete` and `prune`): those about runs
 - `rescore`, `retrain`, `replayed`: using stored attempts again, and what these two commands share
 - `promote`, `decisions` (`approve`, `reject`, `rollback`, `history`), `export`, `serve`: about versions of a model
 - `evaluate`, `estimate`, `audit`, `environments`, `ui`, `stack`, `doctor`: all others
 - `schedule`, `reward`, `review`: the commands about schedules, written rewards (a folder) and people's reviews
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
-- `lost_weights`: goes on with a run whose cached rounds have lost weights that it needs
 - `registry`: what the commands about versions share
 - `contrasted`: what is known of runs side by side; `compared`, `compared_sentences`: how that is printed
 - `evaluated`, `evaluation_tables`: what an evaluation came to
 - `past_work`, `estimated`: what past runs have taken; what a run, or those of a schedule, will take
 - `sweep`: `run --sweep`, and each run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
-- `removing`: what `delete` and `prune` share
-- `verify`: the part of `doctor --verify`
 - `guard`, `shortages`: logs, and errors as sentences with an exit code
 """

@@ -33,9 +33,10 @@ def main(arguments: list[str] | None = None) -> None:
     install()
     watch_for_hangs()
     try:
-        from cli.app import app  # here and not above: it takes a while, and a Ctrl-C meanwhile is handled
+        from cli.app import make_app  # here and not above: it takes a while, and a Ctrl-C meanwhile is handled
 
-        app(arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        make_app(*words[:1])(words)
     except BaseException as ended:
         if not signalled() or isinstance(ended, SystemExit):
             raise

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,10 +19,7 @@ from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
 from mlops.home import databases as faults
 from mlops.home.folder import PINS, Home, find_home
-from mlops.home.processes import Note, dead_notes, forget_process
-from mlops.stacks.stack import connect
-from mlops.summary.file import end_summary, read_summary
-from rlft.errors import EnvironmentSetupError, StorageError
+from rlft.errors import EnvironmentSetupError, FormatVersionError, RlftError, StorageError
 from rlft.readiness.device import why_no_gpu
 from rlft.terminal import Terminal, console, errors, styled
 from rlft.workers.machine import cores_here
@@ -48,7 +45,7 @@ def doctor(
     as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Say what is missing or broken on this machine, and mark runs that were killed as failed.
+    """Say what is missing or broken on this machine.
 
     The exit code is 1 if something is broken, and 0 otherwise.
     """
@@ -61,8 +58,6 @@ def doctor(
             _show(findings, console)
         whole = all(finding.state != "broken" for finding in findings)
         if verify:
-            from cli.verify import show_verified, verify_stored
-
             result["verified"] = verified = verify_stored(home)
             show_verified(verified, told)
             whole = whole and not verified["damages"]
@@ -170,7 +165,7 @@ def _disk(home: Home) -> Finding:
 
 
 def check_home(home: Home) -> Iterator[Finding]:
-    """Yield what is found of the home. On the way runs that were killed are marked as failed."""
+    """Yield what is found of the home."""
     try:
         faults.check_home(home)
     except StorageError as error:
@@ -180,31 +175,42 @@ def check_home(home: Home) -> Iterator[Finding]:
         yield Finding("ok", f"no runs yet in {home.root}")
         return
     yield Finding("ok", f"{_size(home.root) / 2**30:.1f} GiB of runs in {home.root}", "`rlft prune` frees old ones")
-    dead = dead_notes(home)
-    for note in dead:
-        yield from _marked(home, note)
-    if not dead:
-        yield Finding("ok", "no run was killed midway")
 
 
-def _marked(home: Home, note: Note) -> Iterator[Finding]:
-    """Tell ZenML, MLflow and the summary that a run was killed."""
-    how, summary = "the process was killed", read_summary(home, note.run_id)
-    if not note.stack:  # else its stores are told by the resume
-        uri = connect(home, None)
-        from mlops.runs.finding import end_run
-        from mlops.summary.result import cut_short
-        from mlops.tracking.run import end_killed
+def verify_stored(home: Home) -> dict[str, Any]:
+    """Return how many `artifacts` all runs have stored, and the `damages`, of versions too. All of it is read.
 
-        end_run(home, note.run_id, completed=False)
-        if summary is not None and summary.mlflow_run_id is not None:
-            try:
-                end_killed(uri, summary.mlflow_run_id, cut_short(summary.error or how, note.way_on))
-            except Exception as cause:  # whatever MLflow or a driver throws
-                yield Finding("warning", f"MLflow takes {note.run_name} for running: {cause}", note.way_on)
-    end_summary(home, note.run_id, how, None)
-    forget_process(home, note.run_id)
-    yield Finding("warning", f"{note.run_name} was killed; it is marked as failed now", note.way_on)
+    `others` are what is in a format that is not read. A damage says `where` it is, `what` is wrong and what to do
+    (`fix`). Raises StorageError if a database cannot be read.
+    """
+    from mlops.registry.client import damaged_versions
+    from mlops.runs.store import RunStore
+
+    faults.check_home(home)
+    store, problems, seen = RunStore(home), list[RlftError](), set[str]()
+    for run in reversed(store.runs()):
+        for step, artifact in run.artifacts():
+            if artifact["place"] not in seen:  # one that several runs share counts for the oldest of them
+                seen.add(artifact["place"])
+                problems += run.damages(artifact, step)
+    if home.note.is_file():
+        problems += damaged_versions(home.tracking_uri)
+    told: dict[bool, list[dict[str, str]]] = {True: [], False: []}
+    for each in problems:
+        told[isinstance(each, FormatVersionError)].append({"where": each.where, "what": each.what, "fix": each.fix})
+    return {"artifacts": len(seen), "damages": told[False], "others": told[True], "problems": store.problems}
+
+
+def show_verified(verified: Mapping[str, Any], console: Terminal) -> None:
+    """Print a line for each damage, and how much was read."""
+    for kind, label, colour in (("damages", "damaged", "red"), ("others", "not read", "yellow")):
+        for each in verified[kind]:
+            line = f"{each['where']}: {each['what']}; {each['fix']}"
+            console.print(styled(label, colour), line, soft_wrap=True)
+    for problem in verified["problems"]:
+        console.print(styled("not read", "yellow"), problem, soft_wrap=True)
+    count = len(verified["damages"])
+    console.print(f"{verified['artifacts']} artifacts; {count} files are damaged", soft_wrap=True)
 
 
 def _size(folder: Path) -> int:

@@ -20,7 +20,7 @@ from rich.logging import RichHandler
 
 from cli.shortages import shortage_error
 from mlops.home.folder import Home, find_home, stay_in
-from mlops.home.processes import own_note, with_command
+from mlops.home.processes import with_command
 from mlops.home.variables import quieten
 from mlops.runs.signals import ignore, signalled, when_late
 from mlops.summary.file import clear_target, end_summary, failed, summary_since, write_summary
@@ -174,8 +174,7 @@ def _way_on(home: Home, begun: Begun) -> str | None:
     """Return the command that goes on with the run of this command; `None` if it had begun none that is resumed."""
     if begun.resume is None:
         return None  # and a home that cannot be read is not looked into
-    has_begun = own_note(home) is not None or summary_since(home, begun.started).pipeline_run_id is not None
-    return begun.resume if has_begun else None
+    return begun.resume if summary_since(home, begun.started).pipeline_run_id is not None else None
 
 
 def _show_logs(verbose: bool) -> None:

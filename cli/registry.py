@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlops.home.databases import MLFLOW, check_home
+from mlops.home.databases import check_home
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import aliases_lock
 from mlops.runs.listing import note_versions
@@ -72,8 +72,8 @@ def _address(home: Home, stack: str | None, tracking_uri: str | None) -> tuple[s
     if tracking_uri is not None:
         check_tracking_address(tracking_uri, where="--tracking-uri")
         return tracking_uri, nullcontext(), f" --tracking-uri {tracking_uri}"
-    check_home(home, [MLFLOW])
-    if not MLFLOW.file(home).is_file():
+    check_home(home)
+    if not home.note.is_file():
         raise RlftError("nothing has been registered yet", where=str(home.root), fix="start a run first")
     return home.tracking_uri, aliases_lock(home), ""
 

@@ -51,7 +51,8 @@ def options_for(
     Where a replay of the same name and arguments was cut short it is another attempt at that. Raises RlftError if there
     is another run of its name, and NotReadyError for what it needs and the pods of its stack will not have.
     """
-    from mlops.runs.starting import replay_options
+    from mlops.runs.finding import attempts_of, find_run
+    from mlops.runs.resuming import replay_options
     from mlops.stacks.image import check_image
     from pipelines.replay import experiment_of
 
@@ -60,7 +61,8 @@ def options_for(
     if not _was_cut_short(home, labels.name, arguments):
         refuse_taken(labels.name)
         return options
-    return options | {"run_name": resumed_name(labels.name)}
+    attempts = attempts_of(find_run(labels.name))
+    return options | {"run_name": resumed_name(labels.name, (each.name for each in attempts))}
 
 
 def _was_cut_short(home: Home, name: str, arguments: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from cli.options import Note, Overrides, RunName, Stack, Summary, SummaryAsJson,
 from cli.replayed import finish_replay, labels_for, open_home, options_for
 from cli.result import run_id_of
 from mlops.home.folder import find_home
-from mlops.runs.commits import users_commits
+from mlops.runs.identity import users_commits
 from rlft.config.file import check_variables, load_config
 
 AUDIT_FAILED = 2  # the exit code of `rlft audit`, too

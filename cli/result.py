@@ -1,4 +1,4 @@
-"""Ends `rlft run` and `rlft resume`: prints the run's summary for a person, and ends with its exit code."""
+"""Begins a run, trains policies again whose weights it lacks, prints its summary, and ends with its exit code."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from rich.panel import Panel
 from rich.table import Table as RichTable
 
 from mlops.home.folder import Home
+from mlops.ids import name_of_first, resumed_name
 from mlops.summary.file import read_summary, summary_since, summary_text, write_summary
 from mlops.summary.summary import Status, Summary
 from mlops.summary.verdict import blocks
 from rlft.blocks import Block, Bullets, Caution, Headline, Table
-from rlft.errors import StorageError, TrackerError
+from rlft.errors import StorageError, TrackerError, WeightsRemovedError
 from rlft.terminal import Terminal, console, errors, styled
 
 COLOURS: Mapping[Status, str] = {"improved": "green", "failed": "red"}  # of headlines; the others are yellow
@@ -108,3 +109,28 @@ def drawn(table: Table) -> RichTable:
     for row in table.rows:
         drawn.add_row(*row)
     return drawn
+
+
+def with_weights(begin: Callable[[], Any], pipeline: Any, arguments: Mapping[str, Any], name: str) -> Any:
+    """Begin an attempt at a run, and go on with another one if it needs weights that were removed.
+
+    `begin` begins the one called `name`, of a `pipeline` with these `arguments`. Whether a round needs weights is known
+    once the steps after it are not in the cache, which ZenML looks for one by one. The other attempt is part of the
+    same run, in MLflow, too; it trains the removed policies again, from cached rollouts.
+    """
+    try:
+        return begin()
+    except WeightsRemovedError as removed:
+        from zenml.client import Client
+
+        from mlops.runs.finding import attempts_of
+        from mlops.runs.policies import forget_removed
+        from mlops.runs.resuming import steps_with_weights
+
+        ended = Client().get_pipeline_run(name, allow_name_prefix_match=False)
+        kept = steps_with_weights(ended)
+        forget_removed()
+        errors.print(f"{removed.what}; they are trained again, from cached rollouts")
+        another = resumed_name(name_of_first(name), (each.name for each in attempts_of(ended)))
+        going_on = pipeline.with_options(run_name=another)
+        return going_on.replay(pipeline_run=ended.id, skip=kept, input_overrides=arguments)

@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from cli.guard import guarded
-from cli.lost_weights import with_weights
 from cli.options import Stack, Summary, SummaryAsJson, Verbose
-from cli.result import finish, run_id_of
+from cli.result import finish, run_id_of, with_weights
 from cli.start import check_kept, say_start
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
@@ -49,8 +48,7 @@ def resume(
 
         tracking_uri = connect(home, stack)
         from mlops.runs.finding import find_run, name_of, resumable_attempt
-        from mlops.runs.resuming import steps_of_same_code, steps_to_keep
-        from mlops.runs.starting import resumed
+        from mlops.runs.resuming import resumed, steps_of_same_code, steps_to_keep
         from pipelines.train import train
 
         asked = find_run(run)
@@ -132,7 +130,7 @@ def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> s
 
 def _code_now(config: Config, stack: str | None) -> dict[str, str]:
     """Return the fingerprints of a run's code; none where that runs elsewhere and does not load here."""
-    from mlops.runs.environment import code_of_run
+    from mlops.runs.runtime import code_of_run
 
     try:
         return code_of_run(config)

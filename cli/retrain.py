@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from cli.guard import guarded
-from cli.lost_weights import with_weights
 from cli.options import Note, Overrides, RunName, Stack, Summary, SummaryAsJson, Verbose
 from cli.replayed import finish_replay, labels_for, open_home, options_for
-from cli.result import run_id_of
+from cli.result import run_id_of, with_weights
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
 from rlft.secrets import redact

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import datetime
 from functools import partial
-from typing import Any
 
 from cli.guard import guarded
-from cli.lost_weights import with_weights
 from cli.options import (
     ConfigPath,
     NoCache,
@@ -24,13 +20,13 @@ from cli.options import (
     Tags,
     Verbose,
 )
-from cli.result import finish, run_id_of
-from cli.start import check_start, say_start, tell_dead
+from cli.result import finish, run_id_of, with_weights
+from cli.start import check_start, say_start
 from cli.sweep import Sweep, run_sweep
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
-from mlops.runs.commits import users_commits
-from mlops.runs.labels import Labels, hold_free, make_labels, refuse_taken
+from mlops.runs.identity import users_commits
+from mlops.runs.labels import make_labels, refuse_taken
 from rlft.config import Config
 from rlft.config.file import load_config
 
@@ -69,48 +65,17 @@ def run(
             settings.name, name=name, note=note, tags=tags or [], commits=commits, overrides=changed, parent=parent
         )
         tracking_uri = _connect(home, settings, stack)
-        labels = hold_name(home, labels, stack, held, is_given=name is not None)
-        tell_dead(home)
-        from mlops.runs.starting import pipeline_inputs, run_options
+        held.enter_context(claimed(home, labels.name, stack))  # first: nobody else can take the name after the check
+        refuse_taken(labels.name)
+        from mlops.runs.resuming import pipeline_inputs, run_options
         from pipelines.train import train
 
-        def begin(labels: Labels) -> Any:
-            begun.resume = resume_command(labels.name, stack)
-            pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
-            pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
-            arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
-            return with_weights(partial(pipeline, **arguments), pipeline, arguments, labels.name)
-
-        free = partial(begin_free, begin, labels, is_given=name is not None)
-        finish(home, run_id_of(free, home, begun.started), summary, stack, as_json=as_json)
-
-
-def hold_name(home: Home, labels: Labels, stack: str | None, held: ExitStack, *, is_given: bool) -> Labels:
-    """Return labels whose name is kept from other processes of the home until `held` ends.
-
-    A name that the user gave stays. Raises RlftError if that is taken or held; another one gets a number.
-    """
-    if not is_given:
-        [free] = hold_free(home, [labels.name], stack, held, begins=True)
-        return labels.model_copy(update={"name": free})
-    held.enter_context(claimed(home, labels.name, stack))  # first: nobody else can take the name after the check
-    refuse_taken(labels.name)
-    return labels
-
-
-def begin_free(begin: Callable[[Labels], Any], labels: Labels, *, is_given: bool) -> Any:
-    """Begin a run, and once more with the time of day in its name if another machine has just taken that.
-
-    The lock of a home keeps its own processes from it, and does not reach another machine that shares the stack.
-    """
-    from zenml.exceptions import EntityExistsError
-
-    try:
-        return begin(labels)
-    except EntityExistsError as taken:
-        if is_given or f"run name '{labels.name}'" not in str(taken):
-            raise
-        return begin(labels.model_copy(update={"name": f"{labels.name}-{datetime.now():%H%M%S}"}))
+        begun.resume = resume_command(labels.name, stack)
+        pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
+        pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
+        arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
+        begin = partial(with_weights, partial(pipeline, **arguments), pipeline, arguments, labels.name)
+        finish(home, run_id_of(begin, home, begun.started), summary, stack, as_json=as_json)
 
 
 def _connect(home: Home, settings: Config, stack: str | None) -> str:

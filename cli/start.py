@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
-from mlops.home.databases import DATABASES
 from mlops.home.folder import Home
-from mlops.home.processes import dead_notes
 from rlft.config import Config
 from rlft.config.file import check_variables
 from rlft.errors import NotReadyError, RlftError, StorageError
@@ -19,12 +17,6 @@ logger = logging.getLogger(__name__)
 def say_start(name: str) -> None:
     """Log the first line of a run, before the imports that take long."""
     logger.info("%s begins: its set-up is checked, then ZenML, MLflow and torch are loaded: usually 10 s", name)
-
-
-def tell_dead(home: Home) -> None:
-    """Log which runs of a home have died without a word: their process is gone, and nobody has told of it yet."""
-    for note in dead_notes(home):
-        logger.warning("%s died: its process is gone. %s with it", note.run_name, note.way_on)
 
 
 def check_kept(home: Home) -> None:
@@ -62,7 +54,7 @@ def _home_problem(home: Home) -> StorageError | None:
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         return StorageError("no folder can be made or written there", where=str(place), fix=fix)
     inner = [home.root / name for name in ("runs", "zenml", "scratch", "mlflow-artifacts")]
-    inner += [file for database in DATABASES for file in (database.file(home).parent, database.file(home))]
+    inner += [file for database in home.databases for file in (database.parent, database)]
     for entry in inner:
         if entry.exists() and not os.access(entry, os.W_OK):
             fix = "make it writable for you (chmod, chown), or set RLFT_HOME to a folder of yours"

@@ -22,7 +22,7 @@ import typer
 from cli.result import drawn
 from cli.start import check_start, say_start
 from mlops.home.folder import PROJECT, Home, find_home
-from mlops.runs.labels import default_name, hold_free, make_labels, refuse_taken, run_called
+from mlops.runs.labels import default_name, make_labels, refuse_taken
 from mlops.runs.signals import Signals
 from mlops.runs.store import RunStore
 from mlops.summary.file import write_asked
@@ -89,8 +89,6 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
     signals, status, base = Signals(), "failed", base_name(sweep.overrides)
     runs: list[SweptRun] = []
     with ExitStack() as held:
-        if sweep.name is None:
-            own, *names = _free_names(home, settings, uri, sweep.stack, [own, *names], held)
         for name in names:
             refuse_taken(name)
         held.enter_context(signals.handled())
@@ -134,23 +132,9 @@ def _names(sweep: Sweep, experiment: str, varied: Sequence[Changes]) -> tuple[st
     differing = short_names(varied)
     if sweep.name is not None:
         return sweep.name, [f"{sweep.name}-{each}" for each in differing]
-    rest = default_name("", sweep.overrides)
+    rest = f"-{default_name('', sweep.overrides)}"
     keys = "+".join(key.rsplit(".", 1)[-1] for key in varied[0])
     return f"{experiment}-sweep-{keys}{rest}", [f"{experiment}-{each}{rest}" for each in differing]
-
-
-def _free_names(
-    home: Home, config: Config, uri: str, stack: str | None, names: Sequence[str], held: ExitStack
-) -> list[str]:
-    """Return the names with a number behind all of them if one of them is taken by a run or a sweep."""
-    from pipelines.sweep import is_sweep
-
-    def is_taken(name: str) -> bool:
-        if name.startswith(names[0]):  # the sweep's own, which no run has in ZenML
-            return is_sweep(uri, config, name)
-        return run_called(name) is not None
-
-    return hold_free(home, names, stack, held, begins=False, is_taken=is_taken)
 
 
 def _tell(

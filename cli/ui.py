@@ -18,7 +18,7 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Verbose
-from mlops.home.databases import MLFLOW, check_home
+from mlops.home.databases import check_home
 from mlops.home.folder import Home, find_home
 from mlops.stacks.stack import connect
 from mlops.tracking.address import check_reachable
@@ -53,8 +53,8 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
     given for a server that runs already, and where nothing can listen there.
     """
     if stack is None:
-        check_home(home, [MLFLOW])
-        if not MLFLOW.file(home).is_file():
+        check_home(home)
+        if not home.note.is_file():
             raise RlftError("nothing has been tracked yet", where=str(home.root), fix="start a run first")
     from mlops.tracking.view import newest_view  # here and not above: it imports MLflow
 

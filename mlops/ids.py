@@ -93,15 +93,10 @@ def depends_on_champion(step_id: str) -> bool:
     return step_id in ("fetch_champion", "decide_promotion", REGISTRATION) or step_id.endswith("_champion")
 
 
-def resumed_name(name: str) -> str:
-    """Return a new name for an attempt that goes on with the run of this name."""
-    return f"{name}{_RESUMED}{datetime.now():%H%M%S-%f}"
-
-
-def next_resumed_name(name: str, attempts: Iterable[str]) -> str:
+def resumed_name(name: str, attempts: Iterable[str]) -> str:
     """Return the name of the next attempt at a run, by the names of all its attempts.
 
-    Two who resume a run on a stack at the same moment get the same name, of which ZenML lets only one have a run.
+    Two who resume a run on a stack at the same moment get the same name, which ZenML gives to one of them.
     """
     beginning = f"{name}{_RESUMED}"
     numbers = (each.removeprefix(beginning) for each in attempts if each.startswith(beginning))

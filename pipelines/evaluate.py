@@ -13,8 +13,7 @@ from zenml import log_metadata, pipeline
 from mlops.home.folder import find_home
 from mlops.home.processes import forget_process, note_process
 from mlops.registry.names import RUN_NAME_TAG
-from mlops.runs.commits import rlft_commit
-from mlops.runs.identity import typed_command
+from mlops.runs.identity import rlft_commit, typed_command
 from mlops.runs.noting import note_artifacts, seen_on_stack
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
 from mlops.runs.signals import signalled
@@ -170,7 +169,7 @@ def keeping_evaluation(summary: EvaluationSummary, tracking_uri: str, run: Any) 
     """
     home, run_id, started = find_home(), str(run.id), time.perf_counter()
     summary.pipeline_run_id, summary.command = run_id, typed_command()
-    note_process(home, run_id, run.name, resumes=False)
+    note_process(home, run_id)
     store, in_home = RunStore(home), tracking_uri == home.tracking_uri
     if in_home:
         store.start(run, run.name)

@@ -103,7 +103,7 @@ def _begin(
     own_store = tracking_uri == home.tracking_uri
     stack = "" if own_store else Client().active_stack_model.name
     name = labels.name or first.name
-    note_process(home, str(run.id), name, stack=stack)
+    note_process(home, str(run.id))
     if own_store:
         RunStore(home).start(run, name)
     tags = {"zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, **identity_tags(config, labels)}

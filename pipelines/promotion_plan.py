@@ -18,8 +18,8 @@ from mlops.registry.client import current_champion
 from mlops.runs.finding import finished_steps, name_of, resumable_attempt, steps_before_decision
 from mlops.runs.policies import stored_policy
 from mlops.runs.results import stored_tasks
+from mlops.runs.resuming import Resumed, resumed
 from mlops.runs.shared import SharedRun
-from mlops.runs.starting import Resumed, resumed
 from mlops.tracking.address import HOME, answering, tracking_address
 from pipelines.gate import check_slices
 from rlft.errors import ConfigError, RlftError

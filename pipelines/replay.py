@@ -117,7 +117,7 @@ def open_replay(
     home, first, started = find_home(), root_run(run), time.perf_counter()
     summary.pipeline_run_id, summary.source_mlflow_run_id = str(run.id), source.mlflow_run_id
     summary.command = typed_command()
-    note_process(home, str(run.id), run.name, resumes=False)
+    note_process(home, str(run.id))
     if tracking_uri == home.tracking_uri:
         RunStore(home).start(run, summary.name)
     keep_replay(home, summary)  # all that a kill leaves

@@ -11,11 +11,10 @@ from zenml import pipeline
 
 from mlops.home.folder import Home, find_home
 from mlops.ids import AUDIT, EVALUATION, REWARDS, ROLLOUTS, TRAINED, round_name, step_id
-from mlops.runs.environment import open_environment
 from mlops.runs.labels import labels_of
 from mlops.runs.replayed import Source, StoredRound, find_source
 from mlops.runs.resuming import HARNESS
-from mlops.runs.runtime import pipeline_environment, start_runtime, stop_runtime
+from mlops.runs.runtime import open_environment, pipeline_environment, start_runtime, stop_runtime
 from mlops.summary.replays import RescoreSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker

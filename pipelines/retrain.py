@@ -16,11 +16,10 @@ from zenml import pipeline
 
 from mlops.home.folder import Home, find_home
 from mlops.ids import EVALUATION, TASKS, TRAINED, validation_name
-from mlops.runs.environment import code_of_run
 from mlops.runs.labels import labels_of
 from mlops.runs.policies import noted_weights, stored_policy
 from mlops.runs.replayed import Source, StoredRound, find_source, policy_before
-from mlops.runs.runtime import start_runtime, stop_runtime
+from mlops.runs.runtime import code_of_run, start_runtime, stop_runtime
 from mlops.summary.arms import arm_metrics
 from mlops.summary.replays import RetrainSummary
 from mlops.tracking.address import tracking_address

@@ -55,7 +55,7 @@ def run_rounds(
     (`TrainReport.stopped`). Whatever ends it, the last policy is validated.
     """
     config, validated = stages.config, partial(validate_round, stages, tasks, tracker, account)
-    policy, draws, retention = start, Draws.begin(stages, tasks, start), Retention(config.policy.keep)
+    policy, draws, retention = start, Draws(stages, tasks), Retention(config.policy.keep)
     numbers, reference = numbers or range(config.training.rounds), start if reference is None else reference
     rounds = _begin(start, validate(stages, tasks, start, numbers.start, tracker, account), numbers.start)
     ahead: Scored | None = None  # the next round, if it was sampled already
@@ -184,19 +184,11 @@ def _numbers(numbers: range, show: Show, name: str, rounds: Rounds) -> Iterator[
 
 @dataclass
 class Draws:
-    """Samples one round after the other. `kept` and `rates` are `None` where no pass rates are needed."""
+    """Samples one round after the other; `rates` are those after the last one, where tasks are drawn by them."""
 
     stages: Stages
     tasks: Artifact
-    kept: Artifact | None = None
     rates: Artifact | None = None
-
-    @classmethod
-    def begin(cls, stages: Stages, tasks: Artifact, start: Artifact) -> Draws:
-        """Begin with the pass rates that earlier runs have left, where tasks are drawn by them."""
-        if not stages.draws or stages.config.training.curriculum == "uniform":
-            return cls(stages, tasks)
-        return cls(stages, tasks, *stages.collect_rates(tasks, start))
 
     def sample(self, policy: Artifact, number: int, age: int = 0) -> Scored:
         """Sample and score a round; the next one is drawn by what has come of it.
@@ -210,10 +202,10 @@ class Draws:
     def _sample(self, policy: Artifact, number: int) -> Scored:
         if not self.stages.draws:
             return self.stages.sample_round(policy, self.tasks, number)
-        draw = self.stages.draw(self.tasks, number, self.rates, self.kept)
+        draw = self.stages.draw(self.tasks, number, self.rates)
         scored = self.stages.sample_draw(policy, self.tasks, draw, number)
-        if self.rates is not None:
-            self.rates = self.stages.note_rates(self.rates, self.kept, scored, number)
+        if self.stages.config.training.curriculum == "pass_rate":
+            self.rates = self.stages.note_rates(self.rates, scored, number)
         return scored
 
 

@@ -32,7 +32,6 @@ from rlft.types import Evaluation, Split, TaskSet
 from rlft.workers.threads import shared_evenly
 from steps.ask_model import ask_model
 from steps.audit_rewards import audit_rewards
-from steps.collect_pass_rates import collect_pass_rates
 from steps.draw_tasks import draw_tasks
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
@@ -58,7 +57,6 @@ STAGE_STEPS = [
     ask_model,
     leave_out_tasks,
     warm_start_policy,
-    collect_pass_rates,
     draw_tasks,
     generate_groups,
     note_pass_rates,
@@ -216,23 +214,9 @@ class Stages:
         )
         return self._attempt(policy, tasks, selection, self.sampling(rollout.temperature), round_name(round))
 
-    def collect_rates(self, tasks: Artifact, start: Artifact) -> tuple[Artifact, Artifact]:
-        """Find the pass rates of earlier runs; returns them, and the rates of this run, which are empty yet."""
-        config, prints = self.config, self.fingerprints
-        with self.show("pass rates"):
-            return collect_pass_rates(
-                tasks,
-                start,
-                config.tracking.experiment or config.name,
-                prints.harness,
-                config.reward,
-                prints.reward,
-                config.training.pass_rates.earlier_runs,
-            )
-
-    def draw(self, tasks: Artifact, round: int, rates: Artifact | None, kept: Artifact | None) -> Artifact:
+    def draw(self, tasks: Artifact, round: int, rates: Artifact | None) -> Artifact:
         """Draw the tasks of a round, and those that may replace them."""
-        name, known = round_name(round), {} if rates is None else {"rates": rates, "kept": kept}
+        name, known = round_name(round), {} if rates is None else {"rates": rates}
         with self.show(f"draw {name}"):
             training = self.config.training.without_lag()
             return draw_tasks(tasks, training, round, self.config.seed, id=DRAW.step_id(name), **known)
@@ -259,12 +243,12 @@ class Stages:
             rewards = score_rewards(tasks, rollouts, *settings, known=known, id=REWARDS.step_id(name))
         return Scored(rollouts, rewards, draw)
 
-    def note_rates(self, rates: Artifact, kept: Artifact, scored: Scored, round: int) -> Artifact:
+    def note_rates(self, rates: Artifact | None, scored: Scored, round: int) -> Artifact:
         """Bring the pass rates up to date after a round."""
-        name = round_name(round)
+        name, known = round_name(round), {} if rates is None else {"rates": rates}
         with self.show(f"pass rates {name}"):
             settings = self.config.training.pass_rates
-            return note_pass_rates(rates, kept, scored.rewards, settings, round, id=PASS_RATES.step_id(name))
+            return note_pass_rates(scored.rewards, settings, round, id=PASS_RATES.step_id(name), **known)
 
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """Train a policy on a round's rollouts; returns the next policy and the report."""

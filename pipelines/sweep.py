@@ -70,21 +70,6 @@ def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps:
     return tracker
 
 
-def is_sweep(tracking_uri: str, config: Config, name: str) -> bool:
-    """Return whether a run of the experiment in MLflow has this name; if MLflow does not answer none is known."""
-    client = MlflowClient(tracking_uri)
-    try:
-        experiment = client.get_experiment_by_name(config.tracking.experiment or config.name)
-        if experiment is None:
-            return False
-        mark = "'" if '"' in name else '"'  # MLflow's filters know no other way to write one of them
-        where = f"attributes.run_name = {mark}{name}{mark}"
-        return bool(client.search_runs([experiment.experiment_id], where, max_results=1))
-    except MlflowException as cause:
-        logger.warning("whether a sweep is called %s is not known: %s", name, cause.message)
-        return False
-
-
 def result_of(runs: Sequence[SweptRun], planned: Sequence[str]) -> dict[str, Any]:
     """Return what the runs came to, as JSON: `runs`, and the means over seeds of each of the `settings`.
 

@@ -15,7 +15,7 @@ from rlft.config import Config
 from rlft.contract.base import BaseEnv
 from rlft.curriculum.draw import Draw, draw_round
 from rlft.curriculum.groups import Sampled, sample_groups
-from rlft.curriculum.rates import KeptRates, PassRates
+from rlft.curriculum.rates import PassRates
 from rlft.engines.base import Engine, Sampling
 from rlft.policy import Policy
 from rlft.rewards.by_settings import score_by
@@ -51,15 +51,14 @@ def run_round(
     round: int,
     reference: Policy | None = None,
     rates: PassRates | None = None,
-    kept: KeptRates | None = None,
 ) -> RoundResult:
     """Sample rollouts of the round's tasks, score them, and change `policy` in place by GRPO.
 
     `round` counts from 0. `reference` is the policy of the KL, needed if `training.beta` is above 0 and `policy` has no
     adapter. With `training.curriculum: pass_rate` tasks are drawn by `rates`, which `rlft.curriculum.rates.note_round`
-    brings up to date after each round, and by those `kept` from earlier runs. `training.lag` is not looked at.
+    brings up to date after each round. `training.lag` is not looked at.
     """
-    sampled = sample_round(task_set, environment, policy, engine, config, round=round, rates=rates, kept=kept)
+    sampled = sample_round(task_set, environment, policy, engine, config, round=round, rates=rates)
     report = train_sampled(policy, sampled, config, reference=reference)
     return RoundResult(sampled.draw, sampled.rollouts, sampled.rewards, report)
 
@@ -73,11 +72,10 @@ def sample_round(
     *,
     round: int,
     rates: PassRates | None = None,
-    kept: KeptRates | None = None,
 ) -> SampledRound:
     """Sample rollouts of the round's tasks and score them; arguments are those of `run_round`."""
     training = config.training
-    draw = draw_round(task_set, training, round=round, seed=config.seed, rates=rates, kept=kept, shares=config.shares)
+    draw = draw_round(task_set, training, round=round, seed=config.seed, rates=rates, shares=config.shares)
     engine.load_policy(policy)
     sampled = _sample(draw, task_set.by_id(), environment, PolicyPlayer(policy, engine), config)
     return SampledRound(draw, sampled.rollouts, sampled.rewards)

@@ -9,7 +9,7 @@ from mlops.runs import cache_policies
 from mlops.runs.runtime import tag_round
 from rlft.config import TrainingConfig
 from rlft.curriculum.draw import Draw, draw_round
-from rlft.curriculum.rates import KeptRates, PassRates
+from rlft.curriculum.rates import PassRates
 from rlft.types import TaskSet
 
 
@@ -20,8 +20,7 @@ def draw_tasks(
     round: int,
     seed: int,
     rates: PassRates | None = None,
-    kept: KeptRates | None = None,
 ) -> Annotated[Draw, "draw"]:
-    """Draw by the pass rates that the run has so far, and those kept from earlier runs; `None` for a uniform draw."""
+    """Draw by the pass rates that the run has so far; `None` for a uniform draw, or before there are some."""
     tag_round("draw")
-    return draw_round(tasks, training, round=round, seed=seed, rates=rates, kept=kept)
+    return draw_round(tasks, training, round=round, seed=seed, rates=rates)

@@ -14,7 +14,7 @@ import pytest
 import typer
 import yaml
 
-from cli.app import app
+from cli.app import make_app
 from rlft.calls import make_call
 from rlft.chat.formats import FORMATS
 from rlft.config.file import check_config, load_config
@@ -95,7 +95,7 @@ def test_every_command_is_one_that_rlft_has(page):
 
 def parse(words: list[str]) -> None:
     """Parse a command without running it. Raises KeyError for a command, UsageError for an option that is not there."""
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(make_app())
     while hasattr(command, "commands"):
         if words[0] not in command.commands and hasattr(command, "default"):
             words = [command.default, *words]

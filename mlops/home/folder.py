@@ -20,7 +20,7 @@ PINS = PROJECT / "requirements" / "base.txt"
 
 
 logger = logging.getLogger(__name__)
-LOCK, NOTE, REMOVING = "stores.lock", "home.json", "removing.lock"
+NOTE = "home.json"
 SCHEDULES = "schedules"  # the folder of schedules
 RESULTS = (SCHEDULES, "results")  # where scheduled runs leave their summaries
 _NAME, _GITIGNORE, _VARIABLE = ".rlft", ".gitignore", "RLFT_HOME"
@@ -35,7 +35,12 @@ class Home:
     @property
     def tracking_uri(self) -> str:
         """The address of the MLflow database in this folder."""
-        return f"sqlite:///{self.root / 'mlflow.db'}"
+        return f"sqlite:///{self.databases[1]}"
+
+    @property
+    def databases(self) -> tuple[Path, Path]:
+        """The files of ZenML's database and of MLflow's."""
+        return self.root / "zenml/local_stores/default_zen_store/zenml.db", self.root / "mlflow.db"
 
     @property
     def note(self) -> Path:
@@ -81,12 +86,6 @@ class Home:
         The access to a folder that exists is narrowed if it is called `.rlft` or is empty, and is no one else's. A
         warning says if it stays open to others.
         """
-        if "?" in str(self.root):  # SQLite would make a file beside this folder, named by what stands before the mark
-            raise StorageError(
-                "the path holds a question mark, which ends the path in the address of a database",
-                where=str(self.root),
-                fix="set RLFT_HOME to a folder whose path has none",
-            )
         try:
             is_ours = self.root.name == _NAME or not self.root.exists() or not any(self.root.iterdir())
             if is_ours:

@@ -21,7 +21,7 @@ from typing import IO
 
 import psutil
 
-from mlops.home.folder import REMOVING, Home
+from mlops.home.folder import Home
 from rlft.errors import RlftError, StorageError
 from rlft.files import write_file
 
@@ -57,19 +57,6 @@ def aliases_lock(home: Home) -> AbstractContextManager[None]:
         return StorageError(what, where=str(home.root), fix="end it, then give this command again, or resume this run")
 
     return locked(home.root / "aliases.lock", seconds=_ALIASES_SECONDS, refused=refused)
-
-
-def removal_lock(home: Home) -> AbstractContextManager[None]:
-    """Return the lock under which a process removes runs of the home.
-
-    Entering it raises StorageError if another process holds it.
-    """
-
-    def refused(holder: str) -> StorageError:
-        what = f"{holder} removes runs of this home"
-        return StorageError(what, where=str(home.root), fix="wait until it has ended")
-
-    return locked(home.root / REMOVING, seconds=0, refused=refused)
 
 
 def _taken(lock: IO[str], seconds: float) -> bool:
@@ -115,25 +102,10 @@ class NameHeldError(RlftError):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A run and its process; `started` (seconds since the epoch) tells that from a later process with the same id.
+    """The process of a run; `started` (seconds since the epoch) tells it from a later process with the same id."""
 
-    `resumes` says whether `rlft resume` goes on with it; an evaluation or a replay is given again instead. `stack` is
-    the name of the stack that it is on, if it is on one.
-    """
-
-    run_id: str
-    run_name: str
     pid: int
     started: float
-    resumes: bool = True
-    stack: str = ""
-
-    @property
-    def way_on(self) -> str:
-        """How a person goes on with the run if its process ends."""
-        if self.resumes:
-            return f"`{resume_command(self.run_name, self.stack)}` goes on"
-        return "giving the same command again goes on"
 
     @property
     def is_alive(self) -> bool:
@@ -162,11 +134,10 @@ def with_command(said: str, resume: str | None) -> str:
     return said.replace("`rlft resume`", f"`{resume}`") if resume else said
 
 
-def note_process(home: Home, run_id: str, run_name: str, *, resumes: bool = True, stack: str = "") -> None:
+def note_process(home: Home, run_id: str) -> None:
     """Write a note of this process into the home, so that a later one can tell whether the run is alive."""
     process = psutil.Process()
-    note = Note(run_id, run_name, process.pid, process.create_time(), resumes, stack)
-    write_file(_file(home, run_id), json.dumps(asdict(note)))
+    write_file(_file(home, run_id), json.dumps(asdict(Note(process.pid, process.create_time()))))
 
 
 def read_note(home: Home, run_id: str) -> Note | None:
@@ -177,22 +148,6 @@ def read_note(home: Home, run_id: str) -> Note | None:
         return None
 
 
-def own_note(home: Home) -> Note | None:
-    """Return the note that this process has left, if its run goes on."""
-    process = psutil.Process()
-    return next((note for note in living_notes(home) if note.pid == process.pid), None)
-
-
-def living_notes(home: Home) -> list[Note]:
-    """Return the notes of runs whose process still exists."""
-    return [note for note in _notes(home) if note.is_alive]
-
-
-def dead_notes(home: Home) -> list[Note]:
-    """Return the notes of runs whose process is gone without having removed them."""
-    return [note for note in _notes(home) if not note.is_alive]
-
-
 def goes_on(home: Home, run_id: str, began: datetime) -> bool:
     """Return whether the process of a run still exists. A run without a note counts as starting for a while."""
     note = read_note(home, run_id)
@@ -201,42 +156,19 @@ def goes_on(home: Home, run_id: str, began: datetime) -> bool:
     return note.is_alive
 
 
-def _notes(home: Home) -> list[Note]:
-    notes = (read_note(home, file.name.split(".")[0]) for file in (home.root / "runs").glob("*.process.json"))
-    return [note for note in notes if note]
-
-
-@contextmanager
-def claimed(home: Home, name: str, stack: str | None) -> Iterator[None]:
+def claimed(home: Home, name: str, stack: str | None) -> AbstractContextManager[None]:
     """Hold the name of a run for this process: between its checks and its note another one could begin the same run.
 
-    `stack` is the one that the run is on: names on different stacks are different. Raises NameHeldError if another
-    process of this home holds the name. However the process ends, the kernel releases the lock.
+    `stack` is the one that the run is on: names on different stacks are different. Entering it raises NameHeldError if
+    another process of this home holds the name.
     """
-    with _held(home, [stack, name], name):
-        yield
-
-
-@contextmanager
-def promised(home: Home, name: str, stack: str | None) -> Iterator[None]:
-    """Keep processes of this home that look for a free name from taking this one, which a run is yet to begin under.
-
-    Raises NameHeldError if another process has promised it.
-    """
-    with _held(home, [stack, name, "promised"], name):
-        yield
-
-
-@contextmanager
-def _held(home: Home, what: list[str | None], name: str) -> Iterator[None]:
-    key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+    key = hashlib.sha256(json.dumps([stack, name]).encode()).hexdigest()[:16]
 
     def refused(holder: str) -> RlftError:
         fix = "wait for it, or end its process first"
         return NameHeldError(f"{holder} has begun {name} or goes on with it", where="RUN", fix=fix)
 
-    with locked(home.root / "runs" / f"{key}.lock", seconds=0, refused=refused):
-        yield
+    return locked(home.root / "runs" / f"{key}.lock", seconds=0, refused=refused)
 
 
 def forget_process(home: Home, run_id: str) -> None:

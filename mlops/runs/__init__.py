@@ -1,6 +1,5 @@
 """A run: its name and note, its code, how it is found, started, resumed and removed, and what it has stored.
 
-- `starting`: what a run is started and resumed with
 - `finding`: finding, ending and choosing runs in ZenML
 - `store`: the folder of each run of a home, the hashes of its artifacts, and its config as it is stored
 - `noting`: what a run notes while it goes on: artifacts, signs of life, and what became of its model
@@ -9,21 +8,19 @@
 - `results`, `report`: its tasks, rollouts, curves, settings and code; what is needed for the page about it
 - `policies`: its policies by name, and which weights are kept
 - `replayed`: what a rescoring or a retraining uses again
-- `pass_rates`: how often earlier runs of the same experiment have solved each task
-- `resuming`: whether its code has changed, which results are damaged, and what is made again then
+- `resuming`: how it is started and resumed; whether its code has changed, which results are damaged, and what is made
+  again then
 - `removing`: what goes with a run and why something stays; removing it
 - `labels`: its own name, note and tags; the name of one that was given none
-- `commits`, `identity`: the commits of its code; what ran
+- `identity`: the commits of its code; what ran
 
 What its steps need beside their artifacts:
 
 - `runtime`: the policies, engine and environment of a process, which the steps of a run share, and the trainers and
-  engines that Ray starts; how artifacts are marked with their round
-- `environment`: loads the environment of a config
+  engines that Ray starts; the environment of a config; what the pod does that takes the place of one which was ended
 - `cache_policies`: which code a step's cached result depends on
 - `signals`: what Ctrl-C, SIGTERM and a closed terminal do; signals that a process hands on to the run it has started
 - `hangs`: says where code hangs in which no signal is handled, and ends its process
-- `pods`: that state stays in memory in a pod, too, and what the pod does that takes the place of one which was ended
 
 What people give back:
 

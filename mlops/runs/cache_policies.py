@@ -1,10 +1,12 @@
 """Cache policies of the steps: a cache key holds the code that a step calls, as ZenML sees only the step's own lines.
 
-A fingerprint is computed once a process: code that was imported does not change when its file does.
+ZenML calls the functions by their names: they are in this module, beside the policies. What a step is given the
+fingerprint of as a parameter is left out, such as the loss.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from zenml.config.cache_policy import CachePolicy
@@ -12,112 +14,33 @@ from zenml.config.cache_policy import CachePolicy
 from rlft.fingerprints.identity import code_fingerprint
 
 
-@cache
-def audit_code() -> str:
-    """Return the fingerprint of the code behind `audit_rewards`."""
-    return code_fingerprint("rlft.audit.by_settings")
-
-
-@cache
-def warm_start_code() -> str:
-    """Return the fingerprint of the code behind `warm_start_policy`."""
-    return code_fingerprint("rlft.sft.training")
-
-
-@cache
-def control_code() -> str:
-    """Return the fingerprint of the code behind `train_sft_control`."""
-    return code_fingerprint("rlft.controls.sft", "rlft.engines.create")
-
-
-@cache
-def rejection_code() -> str:
-    """Return the fingerprint of the code behind `train_rejection_control`."""
-    return code_fingerprint("rlft.controls.rejection", "rlft.engines.create")
-
-
-@cache
-def rollout_code() -> str:
-    """Return the fingerprint of the code behind `generate_rollouts`."""
-    return code_fingerprint("rlft.rollout", "rlft.engines.create")
-
-
-@cache
-def draw_code() -> str:
-    """Return the fingerprint of the code behind `draw_tasks` and `note_pass_rates`."""
-    return code_fingerprint("rlft.curriculum.draw")
-
-
-@cache
-def groups_code() -> str:
-    """Return the fingerprint of the code behind `generate_groups`."""
-    return code_fingerprint("rlft.curriculum.groups", "rlft.rollout", "rlft.engines.create", "rlft.rewards.by_settings")
-
-
-@cache
-def reward_code() -> str:
-    """Return the fingerprint of the code behind `score_rewards`."""
-    return code_fingerprint("rlft.rewards.by_settings")
-
-
-@cache
-def training_code() -> str:
-    """Return the fingerprint of the code behind `train_grpo`, losses left out: the step is given that of its loss."""
-    return code_fingerprint("rlft.training.trainer", "rlft.distributed.trainer_actor", "rlft.metrics")
-
-
-@cache
-def unused_code() -> str:
-    """Return the fingerprint of the code behind `report_unused`."""
-    return code_fingerprint("rlft.training.ledger")
-
-
-@cache
-def evaluation_code() -> str:
-    """Return the fingerprint of the code behind `evaluate_policy` and `decide_promotion`."""
-    return code_fingerprint("rlft.evaluation", "rlft.promotion")
-
-
-@cache
-def scenario_code() -> str:
-    """Return the fingerprint of the code behind `evaluate_scenario`."""
-    return code_fingerprint("rlft.suites.measures")
-
-
-@cache
-def prompt_code() -> str:
-    """Return the fingerprint of the code behind `choose_prompt`."""
-    return code_fingerprint("rlft.controls.few_shot", "rlft.engines.create")
-
-
-@cache
-def constant_code() -> str:
-    """Return the fingerprint of the code behind `evaluate_constant`."""
-    return code_fingerprint("rlft.controls.constant")
-
-
-@cache
-def contamination_code() -> str:
-    """Return the fingerprint of the code behind `find_contamination`."""
-    return code_fingerprint("rlft.contamination.overlap", "rlft.sft.overlap")
-
-
-@cache
-def forgetting_code() -> str:
-    """Return the fingerprint of the code behind `measure_forgetting`."""
-    return code_fingerprint("rlft.forgetting.bits")
-
-
-@cache
-def rescoring_code() -> str:
-    """Return the fingerprint of the code behind `compare_rewards`."""
-    return code_fingerprint("rlft.rewards.rescored")
+def _code(*modules: str) -> Callable[[], str]:
+    """Return what computes the fingerprint of modules once a process: imported code stays when its file changes."""
+    return cache(lambda: code_fingerprint(*modules))
 
 
 def _policy(function: str) -> CachePolicy:
     """Make a cache policy of a function's name. Of the function itself ZenML would look up the source at the import."""
     return CachePolicy.model_validate({"cache_func": f"{__name__}.{function}"})
 
+
+audit_code = _code("rlft.audit.by_settings")
+warm_start_code = _code("rlft.sft.training")
+control_code = _code("rlft.controls.sft", "rlft.engines.create")
+rejection_code = _code("rlft.controls.rejection", "rlft.engines.create")
+rollout_code = _code("rlft.rollout", "rlft.engines.create")
+draw_code = _code("rlft.curriculum.draw")
+groups_code = _code("rlft.curriculum.groups", "rlft.rollout", "rlft.engines.create", "rlft.rewards.by_settings")
+reward_code = _code("rlft.rewards.by_settings")
+training_code = _code("rlft.training.trainer", "rlft.distributed.trainer_actor", "rlft.metrics")
+unused_code = _code("rlft.training.ledger")
+evaluation_code = _code("rlft.evaluation", "rlft.promotion")
+scenario_code = _code("rlft.suites.measures")
+prompt_code = _code("rlft.controls.few_shot", "rlft.engines.create")
+constant_code = _code("rlft.controls.constant")
+contamination_code = _code("rlft.contamination.overlap", "rlft.sft.overlap")
+forgetting_code = _code("rlft.forgetting.bits")
+rescoring_code = _code("rlft.rewards.rescored")
 
 AUDIT = _policy("audit_code")
 WARM_START = _policy("warm_start_code")

@@ -10,7 +10,7 @@ from zenml.client import Client
 from zenml.enums import ExecutionStatus
 from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 
-from mlops.home.folder import Home, find_home
+from mlops.home.folder import Home
 from mlops.home.processes import forget_process, goes_on, read_note
 from mlops.ids import (
     EVALUATE,
@@ -24,7 +24,7 @@ from mlops.ids import (
 )
 from mlops.registry.names import REGISTRATION
 from mlops.runs.labels import labels_of
-from mlops.runs.listing import list_runs, sweeps_of, unknown_run
+from mlops.runs.listing import unknown_run
 from mlops.runs.noting import SILENT_SECONDS, close_model_version, note_artifacts, silent_seconds
 from mlops.runs.store import RunStore, stored_config
 from mlops.summary.file import end_summary, read_summary
@@ -43,8 +43,7 @@ def find_run(name: str) -> PipelineRunResponse:
     except (KeyError, ValueError) as cause:
         recent = Client().list_pipeline_runs(pipeline=PIPELINE, sort_by="desc:created", size=1000)
         names = list(dict.fromkeys(name_of_first(run.name) for run in recent))
-        # A sweep has no run in ZenML. Those of the home are known, and of a stack's own MLflow none.
-        raise unknown_run(name, names, sweeps=sweeps_of(list_runs(find_home()).runs)) from cause
+        raise unknown_run(name, names) from cause
 
 
 def pipeline_of(run: PipelineRunResponse) -> str:
@@ -129,21 +128,6 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> datetime | None:
     RunStore(home).end(name_of(run), str(run.id), "failed", last)
     forget_process(home, str(run.id))
     return last
-
-
-def end_run(home: Home, name: str, *, completed: bool) -> None:
-    """Mark a run, by id or name, as completed or failed if ZenML has it and takes it for unfinished."""
-    try:
-        run = Client().get_pipeline_run(name, allow_name_prefix_match=False)
-    except KeyError:
-        return
-    if run.status.is_finished:
-        return
-    if completed:
-        Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.COMPLETED))
-        RunStore(home).end(name_of(run), str(run.id), "completed")
-    else:
-        mark_failed(home, run)
 
 
 def resumable_attempt(home: Home, run: PipelineRunResponse, *, finished: bool = False) -> PipelineRunResponse:

@@ -1,41 +1,39 @@
-"""Says which code, versions and user made an MLflow run: a few tags for people, and a file with all of it."""
+"""Says which code, versions and user made an MLflow run: a few tags for people, and a file with all of it.
+
+The commits are rlft's own and those of the user's repositories that it uses.
+"""
 
 from __future__ import annotations
 
 import getpass
+import os
 import shlex
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlflow.utils.mlflow_tags import (
-    MLFLOW_GIT_COMMIT,
-    MLFLOW_PARENT_RUN_ID,
-    MLFLOW_SOURCE_NAME,
-    MLFLOW_SOURCE_TYPE,
-    MLFLOW_USER,
-)
-
-from mlops.runs.commits import rlft_commit
+from mlops.home.folder import PROJECT
+from mlops.ids import PARENT_TAG
 from mlops.runs.labels import Labels
 from rlft.config import Config
+from rlft.config.code import code_of
 from rlft.config.file import holds_secret
-from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import MASK, redact
+
+if TYPE_CHECKING:
+    from rlft.fingerprints.identity import EnvironmentFingerprints
 
 PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")
 _COMMANDS = ("rlft", "__main__.py")  # what the first word of a command line ends in that a person has typed
-
-
-_PARENT, _SUMMARY = "--parent", "--summary"  # options that a sweep gives its runs
 
 
 def identity_tags(config: Config, labels: Labels) -> dict[str, str]:
     """Return the tags that say who ran what; those of MLflow's own names are shown at the head of the run's page."""
     return {
         **labels.tags,
-        **({MLFLOW_PARENT_RUN_ID: labels.parent} if labels.parent else {}),
+        **({PARENT_TAG: labels.parent} if labels.parent else {}),
         **source_tags(),
         "rlft.name": config.name,
         "rlft.environment": config.environment_name,
@@ -45,11 +43,11 @@ def identity_tags(config: Config, labels: Labels) -> dict[str, str]:
 def source_tags() -> dict[str, str]:
     """Return the tags that MLflow shows as the source of a run and as who made it: this command, and its user."""
     return {
-        MLFLOW_USER: _user(),
+        "mlflow.user": _user(),
         # MLflow's page shows what stands behind the last slash, so there is none.
-        MLFLOW_SOURCE_NAME: " ".join(Path(word).name or word for word in _command()),
-        MLFLOW_SOURCE_TYPE: "LOCAL",  # of MLflow's types the one whose name is shown as it is
-        MLFLOW_GIT_COMMIT: rlft_commit(),
+        "mlflow.source.name": " ".join(Path(word).name or word for word in _command()),
+        "mlflow.source.type": "LOCAL",  # of MLflow's types the one whose name is shown as it is
+        "mlflow.source.git.commit": rlft_commit(),
     }
 
 
@@ -81,15 +79,9 @@ def _user() -> str:
 def _command() -> list[str]:
     """Return the words of the command that was typed, without secrets.
 
-    It is `rlft` alone where a program began the run, as ZenML's does in a pod. A sweep begins its runs by a command
-    that a person can type, too, but for where the run stands in MLflow and where the sweep reads what came of it.
+    It is `rlft` alone where a program began the run, as ZenML's does in a pod.
     """
     typed = sys.argv[1:] if Path(sys.argv[0]).name in _COMMANDS else []
-    if _PARENT in typed:
-        left_out = {
-            place + behind for place, word in enumerate(typed) if word in (_PARENT, _SUMMARY) for behind in (0, 1)
-        }
-        typed = [word for place, word in enumerate(typed) if place not in left_out]
     return ["rlft", *map(_without_secret, typed)]
 
 
@@ -98,3 +90,89 @@ def _without_secret(word: str) -> str:
     if is_setting and key.startswith("--"):  # as in --set=key=value
         return f"{key}={_without_secret(value)}"
     return f"{key}={MASK}" if is_setting and holds_secret(word) else redact(word)
+
+
+RLFTS_OWN = "rlft's own"
+NO_REPOSITORY = "no repository"
+UNKNOWN = "unknown"
+_PLACES = {
+    "environment.name": "environment",
+    "training.loss_type": "loss",
+    "environment.kwargs": "environment.kwargs",
+    "reward.spec": "reward.spec",
+}
+# core.fsmonitor may name a command in the repository's own settings, which looking must not run.
+_ONLY_LOOK = ("-c", "core.fsmonitor=false")
+
+
+def rlft_commit() -> str:
+    """Return the commit of rlft's clone, with `-dirty` if files differ from it; `unknown` if rlft is no clone.
+
+    An installed copy may lie within someone else's repository, whose commit would say nothing of rlft.
+    """
+    return _commit(PROJECT) if _root(PROJECT) == PROJECT else UNKNOWN
+
+
+def users_commits(path: Path, config: Config) -> dict[str, str]:
+    """Return the commits of the repositories with the config's file, the code that it names, and `working_directory`.
+
+    The code is that of the `environment`, of a `loss` that is no shipped one, and in `environment.kwargs` and
+    `reward.spec`. A commit has
+    40 hexadecimal digits, and `-dirty` behind it if a tracked file differs from it, or if the file itself is not in it.
+    Where there is none the text says so: `rlft's own`, `no repository`, or `unknown` if git cannot tell. No address of
+    a remote is read.
+    """
+    found: dict[str, list[str]] = {}
+    for code in code_of(config):
+        commit = UNKNOWN if code.file is None else _commit_of_file(code.file)
+        found.setdefault(_PLACES[code.setting], []).append(commit)
+    return {
+        "config": _commit_of_file(path),
+        **{place: ", ".join(dict.fromkeys(commits)) for place, commits in found.items()},
+        "working_directory": _commit_of_folder(Path.cwd()),
+    }
+
+
+def _commit_of_file(file: Path) -> str:
+    file = file.resolve()
+    if "site-packages" in file.parts:  # an installed package, perhaps in a .venv within the user's repository
+        return NO_REPOSITORY
+    commit = _commit_of_folder(file.parent)
+    has_commit = len(commit) == 40  # else it is `-dirty` already, or says why there is none
+    if has_commit and _git(file.parent, "ls-files", "--error-unmatch", "--", file.name) is None:
+        return f"{commit}-dirty"
+    return commit
+
+
+def _commit_of_folder(folder: Path) -> str:
+    root = _root(folder)
+    if root is None:
+        in_one = any((above / ".git").exists() for above in (folder, *folder.parents))
+        return UNKNOWN if in_one else NO_REPOSITORY
+    return RLFTS_OWN if root == PROJECT else _commit(root)
+
+
+def _root(folder: Path) -> Path | None:
+    found = _git(folder, "rev-parse", "--show-toplevel")
+    return Path(found).resolve() if found else None
+
+
+def _commit(root: Path) -> str:
+    # `describe` alone knows --dirty; excluding all tags leaves the commit.
+    return _git(root, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or UNKNOWN
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """Return what git says there, or `None` if it fails."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *_ONLY_LOOK, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

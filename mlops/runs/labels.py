@@ -1,26 +1,22 @@
 """What a person gives a run, name, note and tags, and the commits it was started from; a resume keeps them.
 
-One that was given no name has its experiment, what differs from its config, and the day. A number stands behind it
-where that is taken: `demo-seed=1-2026-11-26`, then `demo-seed=1-2026-11-26-2`. Commands take the exact name of a run
-for that run alone, although the names of others begin like it.
+One that was given no name has its experiment, what differs from its config, the day, and four digits that no other
+run of the day has: `demo-seed=1-2026-11-26-9c1e`. Commands take the beginning of a name, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from datetime import datetime
-from itertools import count
+from secrets import token_hex
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from pydantic import Field
 
-from mlops.home.folder import Home
-from mlops.home.processes import NameHeldError, claimed, promised
 from mlops.ids import OTHERS, is_name_of_attempt
 from rlft.config.file import holds_secret
 from rlft.config.names import check_name
@@ -38,9 +34,11 @@ _SHORT = re.compile(r"[\w.+-]{1,24}", re.ASCII)  # a value that a name can hold
 
 
 def default_name(experiment: str, overrides: Sequence[str]) -> str:
-    """Return a name that tells what a run is about: its experiment, what differs from the config, and the day."""
-    differing = short_overrides(overrides)
-    return "-".join([experiment, *([differing] if differing else []), f"{datetime.now():%Y-%m-%d}"])
+    """Return a name that tells what a run is about, its experiment, what differs from the config, and the day.
+
+    The random digits at its end keep those apart that begin at once.
+    """
+    return "-".join(filter(None, [experiment, short_overrides(overrides), f"{datetime.now():%Y-%m-%d}", token_hex(2)]))
 
 
 def short_overrides(overrides: Sequence[str]) -> str:
@@ -55,46 +53,11 @@ def short_overrides(overrides: Sequence[str]) -> str:
     return short_name(shown, unnamed=len(hidden))
 
 
-def numbered(name: str, number: int) -> str:
-    """Return a name with a number behind it; the first has none."""
-    return name if number == 1 else f"{name}-{number}"
-
-
 def run_called(name: str) -> PipelineRunResponse | None:
     """Return the run that has this name in ZenML, whose set-up must be that of the run; `None` if none has."""
     from zenml.client import Client
 
     return next(iter(Client().list_pipeline_runs(name=f"equals:{name}", size=1).items), None)
-
-
-def hold_free(
-    home: Home,
-    names: Sequence[str],
-    stack: str | None,
-    held: ExitStack,
-    *,
-    begins: bool,
-    is_taken: Callable[[str], object] = run_called,
-) -> list[str]:
-    """Return the names with the lowest number, the same behind all, with which none is taken or held.
-
-    Other processes of the home do not get them until `held` ends. `begins` says that this process begins the runs;
-    otherwise others do, which are given the names.
-    """
-    holds = [promised, claimed] if begins else [promised]
-    for number in count(1):
-        tried = [numbered(name, number) for name in names]
-        with ExitStack() as trying:
-            try:
-                for name in tried:
-                    for hold in holds:
-                        trying.enter_context(hold(home, name, stack))
-            except NameHeldError:
-                continue
-            if not any(is_taken(name) for name in tried):  # asked while they are held, so that it stays true
-                held.push(trying.pop_all())
-                return tried
-    raise AssertionError("numbers do not end")
 
 
 # Tags that rlft gives itself, and ZenML's words for the stages of a model, which cannot be names of its versions.
@@ -128,7 +91,7 @@ def make_labels(
 ) -> Labels:
     """Check what the user gave, and make labels of it. Raises RlftError.
 
-    Without a `name` the `experiment`, what `overrides` change and the day make one, which may be taken (`hold_free`).
+    Without a `name` the `experiment`, what `overrides` change and the day make one (`default_name`).
     `tags` are texts `key=value`. What looks like a secret is refused: it would be stored with the run.
     """
     given = dict(_pair(tag) for tag in tags)

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
-from shlex import join, quote
-from typing import Any, NamedTuple, TypeVar
+from shlex import quote
+from typing import Any
 
 from mlops.home.folder import Home
-from mlops.home.processes import goes_on, living_notes, resume_command
+from mlops.home.processes import goes_on, resume_command
 from mlops.ids import EVALUATE, PIPELINE, RESCORE, RETRAIN
 from mlops.registry.names import CHAMPION, find_moves, read_changes, waits
-from mlops.runs.store import LocalRun, RunStore
+from mlops.runs.store import LocalRun, RunStore, not_shown
 from mlops.summary.file import evaluation_file, mlflow_ids, read_evaluation, read_summary
 from mlops.summary.replays import read_replay, replay_file
 from mlops.summary.summary import Summary
@@ -121,29 +121,19 @@ class ListedRun:
 
 
 _NAMED = 5  # a message names at most so many
-_COMPARED = 20  # `rlft compare` takes at most so many
-
-
-class SweptRuns(NamedTuple):
-    """The names of the runs of a sweep, the oldest first, and of those that have a result."""
-
-    names: list[str]
-    scored: list[str]
 
 
 def unknown_run(
-    asked: str,
-    names: Sequence[str],
-    begin: Sequence[str] | None = None,
-    sweeps: Mapping[str, SweptRuns] | None = None,
+    asked: str, names: Sequence[str], begin: Sequence[str] | None = None, swept: Sequence[str] = ()
 ) -> RlftError:
     """Return the error for what is asked for, which means no single one of the runs of these names, newest first.
 
-    `begin` are those that it is the beginning of, if that is known by more than their names. `sweeps` are known by
-    their names.
+    `begin` are those that it is the beginning of, if that is known by more than their names. If a sweep is called so,
+    `swept` are its runs.
     """
-    if sweeps and (swept := sweeps.get(asked)):
-        return _is_sweep(asked, swept)
+    if swept:
+        fix = f"name one of its runs: {_listed(swept)}"
+        return RlftError(f"{asked!r} is a sweep of {len(swept)} runs, and no run", where="RUN", fix=fix)
     begin = [name for name in names if name.startswith(asked)] if begin is None else begin
     if len(begin) > 1:
         return RlftError(f"{len(begin)} runs begin with {asked!r}", where="RUN", fix=f"name one: {_listed(begin)}")
@@ -156,17 +146,6 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(quote, names[:_NAMED]))
 
 
-def _is_sweep(asked: str, swept: SweptRuns) -> RlftError:
-    count, first = len(swept.names), quote(swept.names[0])
-    what = f"{asked!r} is a sweep of {count} runs, and no run" if count > 1 else f"{asked!r} is a sweep, and no run"
-    fix = f"name one of its runs, such as {first}" if count > 1 else f"name its run, {first}"
-    if 2 <= len(swept.scored) <= _COMPARED:
-        fix += f". All side by side: rlft compare {join(swept.scored)}"
-    else:
-        fix += "; `rlft runs` lists them" if count > 1 else ""
-    return RlftError(what, where="RUN", fix=fix)
-
-
 def find_local(home: Home, asked: str) -> LocalRun:
     """Return the run of a home that a name, an id of an attempt, or the beginning of either means.
 
@@ -177,8 +156,9 @@ def find_local(home: Home, asked: str) -> LocalRun:
         return found[0]
     if store.problems and not found:
         raise RlftError("; ".join(store.problems), where="RUN")
-    names = [run.name for run in store.runs()]
-    raise unknown_run(asked, names, [run.name for run in found], sweeps_of(list_runs(home).runs))
+    runs, sweeps = store.runs(), store.sweeps()
+    swept = [run.name for run in runs if _sweep_of(run, sweeps) == asked]
+    raise unknown_run(asked, [run.name for run in runs], [run.name for run in found], swept)
 
 
 VERSIONS = "versions.registry.json"
@@ -254,12 +234,10 @@ class Listing:
 
 def list_runs(home: Home) -> Listing:
     """Return all runs of a home."""
-    store, told = RunStore(home), Told(home)
-    alive = {note.run_id for note in living_notes(home)}
+    store, listing = RunStore(home), Listing([])
     sweeps = store.sweeps()
-    listing = Listing([_run(told, run, alive, sweeps) for run in store.runs()])
-    listing.problems += [*store.problems, *told.others]
-    listing.damaged = told.damaged
+    listing.runs = [_run(listing, run, sweeps) for run in store.runs()]
+    listing.problems += store.problems
     try:
         versions = noted_versions(home)
         listing.runs = [with_versions(run, versions) for run in listing.runs]
@@ -268,27 +246,43 @@ def list_runs(home: Home) -> Listing:
     return listing
 
 
-def _attempt(told: Told, run: LocalRun, known: Mapping[str, Any]) -> Attempt:
-    is_due = run.pipeline == PIPELINE and known["status"] == _COMPLETED
-    summary = told.summary(known["id"], run.name, is_due=is_due)
-    began, ended = datetime.fromisoformat(known["began"]), known["ended"]
-    seconds = max(0.0, (datetime.fromisoformat(ended) - began).total_seconds()) if ended else 0.0
-    if summary and summary.seconds.total:
-        seconds = summary.seconds.total
-    return Attempt(known["id"], known["name"], known["status"], began, seconds, summary, run.pipeline)
+def _told(listing: Listing, run: LocalRun, known: Mapping[str, Any]) -> Any:
+    """Return the summary of an attempt; `None` if it has left none that can be read, which is noted if it ended."""
+    file_of, read = _TOLD[run.pipeline]
+    file = file_of(run.home, known["id"])
+    try:
+        if (found := read(run.home, known["id"])) is None and (file.is_file() or known["status"] == _COMPLETED):
+            more = "MLflow has it, too, as summary.json of its run, and all else of the run is there"
+            listing.damaged.append(f"{file}: the summary of {run.name} is damaged or gone, and is not shown. {more}")
+        return found
+    except FormatVersionError as other:
+        listing.problems.append(not_shown(other))
+        return None
 
 
-def _run(told: Told, run: LocalRun, alive: set[str], sweeps: Mapping[str, str]) -> ListedRun:
-    attempts = [_attempt(told, run, known) for known in run.attempts]
+# By pipeline: where the summary of an attempt lies, and what reads it.
+_TOLD: dict[str, tuple[Callable[[Home, str], Path], Callable[[Home, str], Any]]] = {
+    PIPELINE: (Home.summary_file, read_summary),
+    EVALUATE: (evaluation_file, read_evaluation),
+    RESCORE: (replay_file, read_replay),
+    RETRAIN: (replay_file, read_replay),
+}
+
+
+def _run(listing: Listing, run: LocalRun, sweeps: Mapping[str, str]) -> ListedRun:
+    told = [_told(listing, run, known) for known in run.attempts]
+    trains = run.pipeline == PIPELINE
+    attempts = [
+        _attempt(run.pipeline, known, each if trains else None) for known, each in zip(run.attempts, told, strict=True)
+    ]
     own_tokens = [known["tokens"] for known in run.attempts if "tokens" in known]
     hours = [known["gpu_hours"] for known in run.attempts if known.get("gpu_hours") is not None]
     ids = [known["mlflow_run_id"] for known in run.attempts if known.get("mlflow_run_id")]
-    done = {a.id: a.status == _COMPLETED for a in attempts}
-    evaluations = [told.evaluation(a.id, run.name, is_due=done[a.id]) for a in attempts if a.pipeline == EVALUATE]
-    ids += [one for each in evaluations for one in mlflow_ids(each or {})]
-    replays = [told.replay(a.id, run.name, is_due=done[a.id]) for a in attempts if a.pipeline in (RESCORE, RETRAIN)]
-    own_words = next((each for each in (*evaluations, *replays) if each), {})  # of the newest attempt
-    status = _status(told.home, attempts, alive, own_words)
+    ids += [one for each in told if run.pipeline == EVALUATE for one in mlflow_ids(each or {})]
+    own_words = {} if trains else next(filter(None, told), {})  # of the newest attempt
+    unfinished = [each for each in attempts if each.status in _UNFINISHED]
+    alive = {each.id for each in unfinished if goes_on(run.home, each.id, each.began)}
+    status = status_of(attempts, alive, own_words)
     return ListedRun(
         run.name,
         tuple(attempts),
@@ -296,20 +290,27 @@ def _run(told: Told, run: LocalRun, alive: set[str], sweeps: Mapping[str, str]) 
         sum(own_tokens) if own_tokens else None,
         again=_again(run.name, run.pipeline, own_words) if status == "interrupted" else "",
         gpu_hours=sum(hours) if hours else None,
-        sweep=sweeps.get((run.parameters.get("labels") or {}).get("parent") or "", ""),
+        sweep=_sweep_of(run, sweeps),
         mlflow_runs=tuple(dict.fromkeys(ids)),
     )
+
+
+def _attempt(pipeline: str, known: Mapping[str, Any], summary: Summary | None) -> Attempt:
+    began, ended = datetime.fromisoformat(known["began"]), known["ended"]
+    seconds = max(0.0, (datetime.fromisoformat(ended) - began).total_seconds()) if ended else 0.0
+    if summary and summary.seconds.total:
+        seconds = summary.seconds.total
+    return Attempt(known["id"], known["name"], known["status"], began, seconds, summary, pipeline)
+
+
+def _sweep_of(run: LocalRun, sweeps: Mapping[str, str]) -> str:
+    """Return the name of the sweep that a run is one of; empty without one. `sweeps` are by their MLflow runs."""
+    return sweeps.get((run.parameters.get("labels") or {}).get("parent") or "", "")
 
 
 def _again(name: str, pipeline: str, told: Mapping[str, Any]) -> str:
     """Return the command that goes on with a run; empty for an evaluation or a replay that has not `told` its own."""
     return resume_command(name, None) if pipeline == PIPELINE else str(told.get("command") or "")
-
-
-def _status(home: Home, attempts: list[Attempt], alive: set[str], told: Mapping[str, Any]) -> str:
-    """Return what became of a run: of an attempt that goes on or has finished, else of the newest."""
-    goes = {each.id for each in attempts if each.status in _UNFINISHED and goes_on(home, each.id, each.began)}
-    return status_of(attempts, alive | goes, told)
 
 
 def status_of(attempts: Sequence[Attempt], alive: Collection[str], told: Mapping[str, Any] | None = None) -> str:
@@ -329,56 +330,3 @@ def status_of(attempts: Sequence[Attempt], alive: Collection[str], told: Mapping
     if (summary := attempts[0].summary) is not None and summary.status == "interrupted":
         return "interrupted"
     return "killed" if attempts[0].status in _UNFINISHED else "failed"
-
-
-def sweeps_of(runs: list[ListedRun]) -> dict[str, SweptRuns]:
-    """Return the sweeps that runs, the newest first, are nested in, by their names."""
-    found: dict[str, SweptRuns] = {}
-    for run in reversed(runs):
-        if run.sweep:
-            swept = found.setdefault(run.sweep, SweptRuns([], []))
-            swept.names.append(run.name)
-            swept.scored.extend([run.name] if run.summary and run.summary.difference else [])
-    return found
-
-
-Read = TypeVar("Read")
-
-
-@dataclass(slots=True)
-class Told:
-    """What the runs of a home have told.
-
-    `others` are sentences of summaries that another rlft has made, `damaged` of those that are damaged or gone.
-    """
-
-    home: Home
-    others: list[str] = field(default_factory=list)
-    damaged: list[str] = field(default_factory=list)
-
-    def summary(self, run_id: str, name: str, *, is_due: bool = False) -> Summary | None:
-        """Return the summary of an attempt at a run, if it can be read; `is_due` says that there must be one."""
-        return self._read(read_summary, self.home.summary_file(run_id), run_id, name, is_due)
-
-    def evaluation(self, run_id: str, name: str, *, is_due: bool) -> Mapping[str, Any] | None:
-        """Return the summary of an evaluation, likewise."""
-        return self._read(read_evaluation, evaluation_file(self.home, run_id), run_id, name, is_due)
-
-    def replay(self, run_id: str, name: str, *, is_due: bool) -> Mapping[str, Any] | None:
-        """Return the summary of a replay, likewise."""
-        return self._read(read_replay, replay_file(self.home, run_id), run_id, name, is_due)
-
-    def _read(
-        self, read: Callable[[Home, str], Read | None], file: Path, run_id: str, name: str, is_due: bool
-    ) -> Read | None:
-        try:
-            found = read(self.home, run_id)
-        except FormatVersionError as other:
-            self.others.append(f"{other.where}: {other.what}. Its results are not shown: {other.fix}")
-            return None
-        is_there = file.is_file()
-        if found is None and (is_there or is_due):
-            what = "is damaged" if is_there else "is gone"
-            more = "MLflow has it, too, as summary.json of its run, and all else of the run is there"
-            self.damaged.append(f"{file}: the summary of {name} {what}, and its results are not shown. {more}")
-        return found

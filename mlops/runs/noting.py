@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,6 @@ def _time(when: datetime | None) -> str | None:
 
 BEAT_SECONDS = 20.0
 SILENT_SECONDS = 180.0  # after so long without a sign a run counts as killed: a server may be away for a while
-_ANSWER_SECONDS = 10.0
 
 
 def seen_on_stack(tracking_uri: str, home: Home, run_id: Any) -> AbstractContextManager[None]:
@@ -138,23 +136,9 @@ def _beat(run_id: Any) -> None:
 
 
 def silent_seconds(run: Any) -> float:
-    """Return how long ago ZenML has last seen a run (its response), by the clock of ZenML's server."""
-    client = Client()
-    seen = client.get_pipeline_run(run.id, hydrate=False)
-    # A server tells whole seconds, so that a sign of this second would be of the future.
-    return max((_now(client.zen_store) - utc(seen.updated)).total_seconds(), 0.0)
-
-
-def _now(store: Any) -> datetime:
-    """Return the time by the clock that the signs are noted by: the server's, as this machine's may be minutes off.
-
-    It is this machine's where ZenML has no server, or where something in between leaves the time out of an answer.
-    """
-    here = datetime.now(UTC)
-    if not store.url.startswith(("http://", "https://")):
-        return here
-    answer = store.session.get(f"{store.url.rstrip('/')}/health", timeout=_ANSWER_SECONDS)
-    return utc(parsedate_to_datetime(answer.headers["Date"])) if "Date" in answer.headers else here
+    """Return how long ago ZenML has last seen a run (its response)."""
+    seen = Client().get_pipeline_run(run.id, hydrate=False)
+    return max((datetime.now(UTC) - utc(seen.updated)).total_seconds(), 0.0)
 
 
 def utc(when: datetime) -> datetime:

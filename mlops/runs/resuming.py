@@ -1,4 +1,4 @@
-"""What is asked before a run goes on: whether its code is what it began with, and which results are damaged.
+"""How a run is started and resumed: whether its code is what it began with, which results are damaged.
 
 A resume must not mix two codes. Steps are given the fingerprints of the code of a run's environment and of its loss,
 which ZenML stores with each as its parameters. What is made again is forgotten by the cache first, for this run and for
@@ -10,25 +10,39 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from shlex import quote
+from typing import Any
 from uuid import UUID
 
+from zenml import Model
 from zenml.client import Client
 from zenml.enums import ExecutionStatus
 from zenml.models import PipelineRunResponse, StepRunResponse
+from zenml.utils.tag_utils import Tag
 
 from mlops.home.folder import Home, find_home
-from mlops.ids import MADE_AGAIN, REWARDS, ROLLOUTS, TRAIN_REPORT
+from mlops.ids import (
+    EXPERIMENT_TAG,
+    MADE_AGAIN,
+    REPLAY_TAG,
+    REWARDS,
+    ROLLOUTS,
+    RUN_TAG,
+    TRAIN_REPORT,
+    name_of_first,
+    resumed_name,
+)
 from mlops.registry.client import RegistryClient, current_champion
 from mlops.registry.logged_model import damage_of
 from mlops.registry.names import REGISTRATION, RUN_NAME_TAG
 from mlops.runs.finding import attempts_of, finished_steps, name_of, successful_steps
-from mlops.runs.labels import labels_of
+from mlops.runs.labels import Labels, labels_of
 from mlops.runs.policies import lacks_weights, weights_removed
-from mlops.runs.starting import Resumed
-from mlops.runs.store import RunStore
+from mlops.runs.store import RunStore, as_parameter, stored_config
+from mlops.stacks.image import image_settings
 from mlops.summary.file import read_summary
-from mlops.tracking.address import answering, tracking_address
+from mlops.tracking.address import HOME, answering, tracking_address
 from rlft.config import Config
 from rlft.errors import DamagedError, RlftError
 
@@ -285,3 +299,68 @@ def _made_again_before(steps: Mapping[str, StepRunResponse]) -> set[str]:
         if step.cache_expires_at is not None and step.cache_expires_at.replace(tzinfo=None) == MADE_AGAIN
     }
     return {name for name, step in steps.items() if _producers(step) & ids}
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """How a run is resumed: a new name, its config, the options of `train.with_options`, the arguments of `train`."""
+
+    name: str
+    config: Config
+    options: dict[str, Any]
+    inputs: dict[str, Any]
+
+
+def run_options(config: Config, labels: Labels) -> dict[str, Any]:
+    """Return what `train.with_options` takes: tags, the image, and the model version, which all attempts share."""
+    experiment = config.tracking.experiment or config.name
+    model = Model(
+        name=config.registry_name,
+        version=labels.name,
+        description=labels.note or None,
+        tags=_own_tags(labels),
+        save_models_to_registry=False,  # a stack's registry would get every round
+    )
+    return {"tags": _tags(experiment, labels), "model": model, "settings": image_settings(config)}
+
+
+def replay_options(source: str, experiment: str, labels: Labels, config: Config) -> dict[str, Any]:
+    """Return what `with_options` of a replay takes: its name, the image for its config, tags, which name its source."""
+    tags = [*_tags(experiment, labels), f"{REPLAY_TAG}={source}"]
+    return {"run_name": labels.name, "tags": tags, "settings": image_settings(config)}
+
+
+def _tags(experiment: str, labels: Labels) -> list[Tag | str]:
+    """Return the tags of a run in ZenML, which puts two on all that it makes or takes from the cache, too (cascade)."""
+    shared = {EXPERIMENT_TAG: experiment, RUN_TAG: labels.name}
+    return [*(Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()), *_own_tags(labels)]
+
+
+def _own_tags(labels: Labels) -> list[str]:
+    return [f"{key}={value}" for key, value in labels.tags.items()]
+
+
+def pipeline_inputs(config: Config, labels: Labels, tracking_uri: str | None, *, anew: bool = False) -> dict[str, Any]:
+    """Return the arguments of `train`; without an address MLflow is that of the home, wherever it lies."""
+    return {
+        "config": as_parameter(config),
+        "tracking_uri": tracking_uri or HOME,
+        "labels": labels.model_dump(mode="json"),
+        "anew": anew,
+    }
+
+
+def resumed(
+    run: PipelineRunResponse, tracking_uri: str | None, overrides: Sequence[str] = (), *, anew: bool = False
+) -> Resumed:
+    """Return how to resume a run: with the same model version and labels, and with MLflow where it is now.
+
+    `overrides`, such as `promotion.looks=1`, change its config, and `anew` says that it is decided on once more. Raises
+    what `stored_config` raises.
+    """
+    parameters = run.config.parameters or {}
+    config = stored_config(parameters["config"], run.name, overrides)
+    labels = labels_of(parameters.get("labels"), name_of_first(run.name))
+    inputs = pipeline_inputs(config, labels, tracking_uri, anew=anew)
+    name = resumed_name(labels.name, (each.name for each in attempts_of(run)))
+    return Resumed(name, config, run_options(config, labels), inputs)

@@ -6,6 +6,7 @@ Both have the same bytes, so a step may run in a process of its own.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -15,24 +16,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 from zenml.models import ArtifactVersionResponse, PipelineRunResponse
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
 
 from mlops.ids import round_of
-from mlops.runs.environment import open_environment
-from mlops.runs.pods import keep_warm, take_over
 from mlops.runs.signals import arm_pod, disarm_pod, listen
-from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
+from rlft.config import Config, DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.config.specified import unscored
 from rlft.contract.base import BaseEnv
+from rlft.contract.loading import load_environment
+from rlft.contract.several import Several
 from rlft.distributed.demand import Demand
 from rlft.distributed.director_process import DirectorProcess, RayEngines, Trainers, shared_folder
 from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.fingerprints.identity import environment_fingerprints
 from rlft.judges.servers import JudgeServers
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.live import holds_reference, twin_of
@@ -44,6 +47,25 @@ from rlft.sft.checkpoint import Checkpoints
 from rlft.sft.state import SftState
 from rlft.specification.judge import JudgeSettings
 from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.training.chosen_loss import loss_fingerprint
+
+
+def open_environment(settings: EnvironmentConfig) -> BaseEnv:
+    """Load an environment, or several as one. Raises EnvironmentSetupError."""
+    if members := settings.members():
+        return Several({name: open_environment(member) for name, member in members.items()})
+    return load_environment(settings.name, settings.kwargs)
+
+
+def code_of_run(config: Config) -> dict[str, str]:
+    """Return the fingerprints of the `harness`, the `reward` and the `loss` of a config, as its code is now.
+
+    Raises EnvironmentSetupError.
+    """
+    environment = open_environment(config.environment)
+    prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
+    return {"harness": prints.harness, "reward": prints.reward, "loss": loss_fingerprint(config.training)}
+
 
 SCRATCH_VARIABLE = "RLFT_SCRATCH"
 
@@ -387,3 +409,52 @@ def tag_round(*outputs: str) -> None:
     if number is not None:
         for output in outputs:
             context.add_output_tags([f"round={number}"], output)
+
+
+logger = logging.getLogger(__name__)
+
+
+def keep_warm() -> None:
+    """Let a pipeline's hooks make and end the state of its process once, not with each step. Call in its init hook.
+
+    Only of its local orchestrator ZenML knows that steps share a process. In a pod the first step would end the policy,
+    the engine and the handler of SIGTERM, and each one after it would make its own.
+    """
+    from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+
+    context = DynamicPipelineRunContext.get()
+    if context is not None and context.runner.orchestrator.run_init_cleanup_at_step_level:
+        type(context.runner.orchestrator).run_init_cleanup_at_step_level = False  # type: ignore[assignment]
+
+
+def in_kubernetes() -> bool:
+    """Return whether this process runs in a pod of Kubernetes, whose job makes another if it ends with an error."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def take_over() -> None:
+    """Let the steps be run again that an earlier pod of the same run was running. Call before the pipeline's body.
+
+    ZenML allows another attempt at a step only as a retry. So such a step, and no other, gets one, which is not tried
+    once more in this process if it fails.
+    """
+    from zenml.config.retry_config import StepRetryConfig
+    from zenml.enums import ExecutionStatus
+    from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+
+    context = DynamicPipelineRunContext.get()
+    if context is None or not in_kubernetes():
+        return
+    found, run_step = context.runner._existing_step_runs, context.runner._run_sync_step
+    cut_short = {name: step.version for name, step in found.items() if step.status == ExecutionStatus.RUNNING}
+    for name in cut_short:
+        logger.warning("an earlier pod was ended in %s, which is begun again", name)
+        del found[name]
+
+    def run_again(step: Any, remaining_retries: int | None = None) -> Any:
+        if (attempts := cut_short.pop(step.spec.invocation_id, None)) is None:
+            return run_step(step=step, remaining_retries=remaining_retries)
+        config = step.config.model_copy(update={"retry": StepRetryConfig(max_retries=attempts)})
+        return run_step(step=step.model_copy(update={"config": config}), remaining_retries=0)
+
+    context.runner._run_sync_step = run_again  # type: ignore[method-assign]

@@ -26,9 +26,10 @@ from mlops.registry.client import RegistryClient
 from mlops.runs.finding import UNFINISHED, attempts_of, find_run, is_alive, name_of, pipeline_of
 from mlops.runs.listing import Attempt, ListedRun, Listing, status_of
 from mlops.runs.noting import utc
+from mlops.runs.store import not_shown
 from mlops.summary.file import SUMMARY_ARTIFACT, read_summary, summary_of_text
 from mlops.summary.replays import read_replay
-from mlops.summary.result import EARLIER_GPU_HOURS, GPU_HOURS
+from mlops.summary.result import GPU_HOURS
 from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME, answering, tracking_address
 from mlops.tracking.run import noted_code
@@ -36,16 +37,19 @@ from rlft.errors import DamagedError, FormatVersionError, TrackerError
 
 
 def stored_summary(home: Home, run: Any) -> Summary | None:
-    """Return what came of a run (ZenML's response), as the home or the run's MLflow has it; `None` if neither does.
+    """Return what came of a run (ZenML's response): the summary of the newest attempt that has left one."""
+    return next((found for attempt in attempts_of(run) if (found := _summary_of(home, attempt)) is not None), None)
 
-    Of a run on a stack another home may have the file: whoever shares the stack reads it from MLflow.
+
+def _summary_of(home: Home, attempt: Any) -> Summary | None:
+    """Return the summary of an attempt; `None` if it has left none.
+
+    The home has it, or MLflow, where another home that shares the stack has the file, or one that still says `running`.
     """
-    attempts = attempts_of(run)  # newest first; the one that is asked for may have been cut short and resumed
-    found = (read_summary(home, str(attempt.id)) for attempt in attempts)
-    own = next((summary for summary in found if summary is not None), None)
+    own = read_summary(home, str(attempt.id))
     if own is not None and own.status != "running":
         return own
-    noted = next((noted for attempt in attempts if (noted := mlflow_run_of(attempt))), None)
+    noted = mlflow_run_of(attempt)
     return (noted and summary_in_mlflow(*noted)) or own
 
 
@@ -234,24 +238,14 @@ def _listed(home: Home, name: str, runs: list[Any], stack: str, problems: list[s
 def _attempt(home: Home, run: Any, problems: list[str]) -> Attempt:
     began = utc(run.start_time or run.created)
     seconds = (utc(run.end_time) - began).total_seconds() if run.end_time else 0.0
-    summary = _summary(home, run, problems)
+    summary = None
+    try:
+        summary = _summary_of(home, run) if pipeline_of(run) == PIPELINE else None
+    except FormatVersionError as other:
+        problems.append(not_shown(other))
     if summary and summary.seconds.total:
         seconds = summary.seconds.total
     return Attempt(str(run.id), run.name, run.status.value, began, seconds, summary, pipeline_of(run))
-
-
-def _summary(home: Home, run: Any, problems: list[str]) -> Summary | None:
-    if pipeline_of(run) != PIPELINE:
-        return None
-    try:
-        own = read_summary(home, str(run.id))
-        if own is not None and own.status != "running":
-            return own
-        noted = mlflow_run_of(run)
-        return summary_in_mlflow(*noted) if noted else own
-    except FormatVersionError as other:
-        problems.append(f"{other.where}: {other.what}. Its results are not shown: {other.fix}")
-        return None
 
 
 def _registered(
@@ -262,7 +256,7 @@ def _registered(
         with answering(address):
             client = RegistryClient(address)
             told = [client.get_run(one).data.metrics for one in ids]
-            hours = [each.get(GPU_HOURS, each.get(EARLIER_GPU_HOURS)) for each in told]
+            hours = [each.get(GPU_HOURS) for each in told]
             found = [version for one in ids for version in client.search_model_versions(f"run_id = '{one}'")]
             newest = max(found, key=lambda version: int(version.version), default=None)
             aliases = client.get_registered_model(newest.name).aliases if newest else {}

@@ -170,6 +170,11 @@ class LocalRun:
             for artifact in known["outputs"].values():
                 yield step, artifact
 
+    def places(self) -> set[Path]:
+        """Return the folders of all artifacts that it has made or used."""
+        tables = (known.get(kind, {}) for known in self.steps.values() for kind in ("outputs", "inputs"))
+        return {self.home.root / each["place"] for table in tables for each in table.values()}
+
     def keep(self) -> None:
         """Write `run.json`. Raises OSError."""
         write_file(self.folder / RUN_FILE, json.dumps({KEY: RUN.newest, **self.facts}, indent=1, default=str))
@@ -228,7 +233,7 @@ class RunStore:
         try:
             facts = _read(folder / RUN_FILE)
         except FormatVersionError as other:
-            self.problems.append(f"{other.where}: {other.what}. Its results are not shown: {other.fix}")
+            self.problems.append(not_shown(other))
             return None
         except (ValueError, OSError) as cause:
             self.problems.append(f"{folder / RUN_FILE}: it cannot be read, and the run is not shown: {cause}")
@@ -259,6 +264,11 @@ class RunStore:
         runs = self.runs()
         exact = [run for run in runs if asked in run.keys]
         return exact or [run for run in runs if any(key.startswith(asked) for key in run.keys)]
+
+
+def not_shown(other: FormatVersionError) -> str:
+    """Return the sentence about what another rlft has stored of a run."""
+    return f"{other.where}: {other.what}. Its results are not shown: {other.fix}"
 
 
 def _read(file: Path) -> Any:

@@ -1,4 +1,4 @@
-"""What people asked a served model, read from MLflow for `rlft.tasks.use`: traces, or records of a data set."""
+"""What people asked a served model, read from MLflow's traces for `rlft.tasks.use`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from mlflow import MlflowClient
 from mlflow.entities import (
     Assessment,
     AssessmentSourceType,
-    DatasetRecord,
-    EvaluationDataset,
     LifecycleStage,
     Trace,
     TraceState,
@@ -21,14 +19,13 @@ from mlflow.entities import (
 
 from mlops.registry.client import current_champion
 from mlops.registry.gates import trained_on
-from mlops.tracking.address import PATIENT_HTTP, answering, as_default, tracking_address
+from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
 from rlft.config import UseConfig
 from rlft.contamination.texts import Text
 from rlft.errors import TaskError
 from rlft.tasks.use import Record, Said, Use
 
 logger = logging.getLogger(__name__)
-_DATASET = "tasks.use.dataset"
 _PAGE = 200  # traces with their spans, which may be large
 
 
@@ -36,7 +33,7 @@ def fetch_use(settings: UseConfig | None, tracking_uri: str, name: str, demonstr
     """Return the records of use that the settings ask for; `None` without settings or an address (`""`).
 
     `name` is that of the registered model, whose champion's tasks are looked up for `fresh`, and `demonstrations` what
-    the run imitates. Raises TaskError if the experiment or data set is not there, and TrackerError if MLflow does not
+    the run imitates. Raises TaskError if the experiment is not there, and TrackerError if MLflow does not
     answer.
     """
     if settings is None or not tracking_uri:
@@ -44,8 +41,8 @@ def fetch_use(settings: UseConfig | None, tracking_uri: str, name: str, demonstr
     address = tracking_address(tracking_uri)
     with answering(address, PATIENT_HTTP):
         return Use(
-            where=f"{settings.source} {settings.experiment or settings.dataset}",
-            records=_records(settings, address),
+            where=f"the traces of {settings.experiment}",
+            records=find_traces(address, settings.experiment, settings.tags, *settings.period(datetime.now(UTC))),
             demonstrations=tuple(demonstrations),
             trained_before=_trained_before(address, name) if settings.fresh else frozenset(),
         )
@@ -110,27 +107,6 @@ def record_of_trace(trace: Trace) -> Record:
     )
 
 
-def find_records(
-    tracking_uri: str, name: str, tags: Mapping[str, str], start: datetime | None, end: datetime | None
-) -> tuple[Record, ...]:
-    """Return the records of a data set that have all these tags and were made from `start` until before `end`.
-
-    Raises TaskError if there is no data set of this name, or several, and what MLflow raises.
-    """
-    dataset = _find(MlflowClient(tracking_uri=tracking_uri), name)
-    with as_default(tracking_uri):
-        found = [_record_of_row(row) for row in dataset.records]
-    return tuple(record for record in found if _fits(record, tags, start, end))
-
-
-def _records(settings: UseConfig, address: str) -> tuple[Record, ...]:
-    start, end = settings.period(datetime.now(UTC))
-    if settings.dataset is not None:
-        return find_records(address, settings.dataset, settings.tags, start, end)
-    assert settings.experiment is not None, "the config has one of the two"
-    return find_traces(address, settings.experiment, settings.tags, start, end)
-
-
 def _trained_before(address: str, name: str) -> frozenset[str]:
     """Return the hashes of what the champion was trained on; none, with a warning, if it is not known."""
     champion = current_champion(address, name)
@@ -182,43 +158,3 @@ def _quoted(text: str, quote: str) -> str:
             fix="give the traces another tag",
         )
     return f"{quote}{text}{quote}"
-
-
-def _record_of_row(row: DatasetRecord) -> Record:
-    """Return a row of a data set as a record. What is expected is the word of who wrote the row last."""
-    person, time = row.last_updated_by or row.created_by or "", row.last_update_time or row.created_time
-    expected = row.expectations or {}
-    return Record(
-        id=row.dataset_record_id,
-        inputs=row.inputs,
-        output=row.outputs,
-        tags={key: str(value) for key, value in (row.tags or {}).items()},
-        time=row.created_time,
-        said=tuple(Said(person, "expectation", name, value, time) for name, value in expected.items()),
-    )
-
-
-def _find(client: MlflowClient, name: str) -> EvaluationDataset:
-    found, token = list[EvaluationDataset](), None
-    while True:
-        page = client.search_datasets(page_token=token)  # in its filter a name with a quote could not be written
-        found += [each for each in page if each.name == name]
-        token = page.token
-        if not token:
-            break
-    if not found:
-        raise TaskError(
-            f"MLflow has no data set {name!r}", where=_DATASET, fix="make it in MLflow, or correct the name"
-        )
-    if len(found) > 1:
-        ids = ", ".join(each.dataset_id for each in found)
-        raise TaskError(f"MLflow has several data sets {name!r}: {ids}", where=_DATASET, fix="leave one of this name")
-    return found[0]
-
-
-def _fits(record: Record, tags: Mapping[str, str], start: datetime | None, end: datetime | None) -> bool:
-    return (
-        all(record.tags.get(key) == value for key, value in tags.items())
-        and (start is None or record.time >= _milliseconds(start))
-        and (end is None or record.time < _milliseconds(end))
-    )

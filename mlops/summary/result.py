@@ -17,7 +17,6 @@ PREFIX = "0_result"  # a digit sorts before all letters, so that these metrics h
 GPU_HOURS = f"{PREFIX}/used/gpu_hours"
 # What a run has from its beginning, as NaN, so that it stands before all that is logged meanwhile.
 NOT_YET = dict.fromkeys((f"{PREFIX}/{name}" for name in ("gain", "gain_low", "gain_high", "before", "after")), math.nan)
-EARLIER_GPU_HOURS = "perf/gpu_hours"  # where a run of rlft 0.1 has them
 
 
 def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None, tokens: int = 0) -> dict[str, float]:

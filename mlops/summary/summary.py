@@ -306,7 +306,7 @@ class Summary(Section):
         "`too_hard`, `already_solved`: the baseline showed that training could not help, so nothing was trained. "
         "`failed`: see `error`. `interrupted`: Ctrl-C, SIGTERM or a closed terminal has ended it, and `rlft resume` "
         "goes on with it (in format version 1 that is `failed`). `running`: the run goes on, or was killed in a way "
-        "that left no time to say so (`kill -9`); `rlft doctor` and `rlft resume` find that out and make it `failed`."
+        "that left no time to say so (`kill -9`); `rlft resume` finds that out and makes it `failed`."
     )
     # Not validated: it may quote a model, and pydantic refuses text that is not valid Unicode.
     error: SkipValidation[str | None] = Field(

@@ -380,21 +380,6 @@ class Tracker:
         return found.experiment_id
 
 
-def end_killed(tracking_uri: str, run_id: str, said: str, status: str = "failed") -> None:
-    """End the run of a process that could not do so itself, and head its description by what is `said` (Markdown).
-
-    `status` is that of its summary. The user's note stays below. Raises what MLflow, a driver or the network throws.
-    """
-    check_reachable(tracking_uri)
-    with quick_http():
-        client = MlflowClient(tracking_uri=tracking_uri)
-        client.set_tag(run_id, "rlft.status", status)
-        note = client.get_run(run_id).data.tags.get(DESCRIPTION, "")
-        if not note.startswith(said):
-            client.set_tag(run_id, DESCRIPTION, "\n\n".join(each for each in (said, note) if each))
-        client.set_terminated(run_id, "KILLED")
-
-
 def _place(kind: str) -> str:
     """Return where entries of a kind go. Artifacts go elsewhere: a bucket that is away does not hold up the curves."""
     return "artifacts" if kind == "text" else STORE

@@ -22,8 +22,7 @@ class PassRatesConfig(Section):
         default=20.0,
         gt=0,
         le=MOST,
-        description="Rounds after which an attempt counts half, as the policy that made it is no longer the policy. "
-        "The attempts of an earlier run that began with another policy count half from the first.",
+        description="Rounds after which an attempt counts half, as the policy that made it is no longer the policy.",
     )
     retire_at: float = Field(
         default=0.9,
@@ -31,13 +30,6 @@ class PassRatesConfig(Section):
         le=1,
         description="A task whose expected pass rate is at least this (0.5 to 1) is taken for solved and not drawn. It "
         "comes back when the attempts that showed it have lost their weight. 1 means that none is retired.",
-    )
-    earlier_runs: int = Field(
-        default=3,
-        ge=0,
-        le=100,
-        description="The attempts of this many earlier runs of the same experiment count too, if environment and "
-        "reward were the same: the newest that had finished when this run began. 0 means that no earlier run counts.",
     )
 
 

@@ -18,22 +18,16 @@ LONGEST_DAYS = 36_500.0
 
 
 class UseConfig(Section):
-    """Tasks from use: traces or data sets of MLflow, which join `train` and `validation` and never a split that decides
+    """Tasks from use: traces of MLflow, which join `train` and `validation` and never a split that decides
     ([how](use.md))."""
 
-    source: Literal["mlflow_traces", "mlflow_dataset"] = Field(
-        description="mlflow_traces are the traces of an experiment, mlflow_dataset the records of an evaluation "
-        "data set."
-    )
-    experiment: FolderName | None = Field(
-        default=None,
+    experiment: FolderName = Field(
         description="Name of the MLflow experiment that holds the traces, such as NAME-served, which `rlft serve "
-        "--log-conversations` fills (mlflow_traces only).",
+        "--log-conversations` fills."
     )
-    dataset: FolderName | None = Field(default=None, description="Name of the data set (mlflow_dataset only).")
     tags: dict[str, str] = Field(
         default={},
-        description="Tags, with their values, that a trace or record must have, such as {rlft.version: '3'}.",
+        description="Tags, with their values, that a trace must have, such as {rlft.version: '3'}.",
     )
     since: Text | None = Field(
         default=None, description="Only what was asked at this time or later: ISO 8601, without a zone in UTC."
@@ -45,7 +39,7 @@ class UseConfig(Section):
     feedback: dict[str, bool | Rating | str] = Field(
         default={},
         description="Feedback, with its value, that a person must have given to a trace, such as {correct: false} for "
-        "the answers that were wrong (mlflow_traces only).",
+        "the answers that were wrong.",
     )
     prompt: Text | None = Field(
         default=None,
@@ -61,7 +55,7 @@ class UseConfig(Section):
     approval: Text | None = Field(
         default=None,
         description="Name of the feedback by which a person says that the answer was right (true, or `yes`): the "
-        "answer that was given is then gold. null means that no answer of a model is gold (mlflow_traces only).",
+        "answer that was given is then gold. null means that no answer of a model is gold.",
     )
     gold: Literal["required", "optional", "none"] = Field(
         default="required",
@@ -111,13 +105,6 @@ class UseConfig(Section):
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Self:
-        traces = self.source == "mlflow_traces"
-        if traces and (self.experiment is None or self.dataset is not None):
-            raise ValueError("source mlflow_traces needs `experiment`, and takes no `dataset`")
-        if not traces and (self.dataset is None or self.experiment is not None):
-            raise ValueError("source mlflow_dataset needs `dataset`, and takes no `experiment`")
-        if not traces and (self.feedback or self.approval):
-            raise ValueError("a record of a data set has no feedback; remove `feedback` and `approval`")
         if self.strata_values is not None and self.strata is None:
             raise ValueError(
                 "strata_values are values of a tag or field; name it in `strata`, or remove `strata_values`"

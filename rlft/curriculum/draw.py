@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlft.config.training import RoundsConfig
-from rlft.curriculum.rates import Belief, KeptRates, PassRates, believe
+from rlft.curriculum.rates import Belief, PassRates, believe
 from rlft.curriculum.shares import tasks_by_shares
 from rlft.curriculum.uniform import other_tasks, tasks_of_round
 from rlft.engines.base import derive_seed
@@ -81,7 +81,6 @@ def draw_round(
     round: int,
     seed: int,
     rates: PassRates | None = None,
-    kept: KeptRates | None = None,
     shares: Mapping[str, float] | None = None,
 ) -> Draw:
     """Draw the train tasks of a round (from 0). No other split is ever drawn from.
@@ -103,9 +102,9 @@ def draw_round(
         others = other_tasks(task_set, drawn, round=round, count=spare, seed=seed)
         first, more = (tuple(DrawnTask(task.id, "uniform") for task in each) for each in (drawn, others))
         return Draw(round, "uniform", first, more)
-    train, rates, kept = task_set.split("train"), rates or PassRates(), kept or KeptRates()
+    train, rates = task_set.split("train"), rates or PassRates()
     half_life, retire_at = settings.pass_rates.half_life, settings.pass_rates.retire_at
-    beliefs = [believe(task.id, rates, kept, round=round, half_life=half_life) for task in train]
+    beliefs = [believe(task.id, rates, round=round, half_life=half_life) for task in train]
     retired = np.array([belief.mean >= retire_at for belief in beliefs])
     random = np.random.default_rng(derive_seed(seed, "curriculum", round))
     noise = random.gumbel(size=len(train))

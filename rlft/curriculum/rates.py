@@ -9,7 +9,7 @@ arXiv:2507.04632 (MoPPS), which draws prompts of GRPO by them. Without new attem
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -49,29 +49,6 @@ class Belief:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierRun:
-    """An earlier run whose attempts count. `same_start` says whether its first round sampled from the same policy."""
-
-    name: str
-    rounds: int
-    same_start: bool
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRates(Report):
-    """The attempts of earlier runs: {task id: [(round, passes, failures, place in `runs`)]}.
-
-    A run begins again with the first policy, so what counts is how far the rounds of two runs are apart, before or
-    after: the attempts of the tenth round of an earlier run say most about the tenth round of this one. Those of a run
-    that began with another policy are further away, by one half-life.
-    """
-
-    passing: ClassVar[frozenset[str]] = frozenset()
-    runs: tuple[EarlierRun, ...] = ()
-    attempts: dict[str, list[tuple[int, int, int, int]]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class PassRates(Report):
     """The attempts of the run itself, {task id: evidence}, and the tasks that are taken for solved (`retired`)."""
 
@@ -89,25 +66,15 @@ def count_passes(rewards: Iterable[Reward]) -> dict[str, tuple[int, int]]:
     return {task: (passes, failures) for task, (passes, failures) in found.items()}
 
 
-def believe(task: str, rates: PassRates, kept: KeptRates, *, round: int, half_life: float) -> Belief:
+def believe(task: str, rates: PassRates, *, round: int, half_life: float) -> Belief:
     """Return what is believed of a task for the policy of a round (from 0)."""
     passes, failures, noted = rates.own.get(task, (0.0, 0.0, round))
     own = _weight(round - noted, half_life)
-    alpha, beta = 1 + own * passes, 1 + own * failures
-    for number, solved, failed, run in kept.attempts.get(task, ()):
-        weight = _weight(abs(round - number) + (0 if kept.runs[run].same_start else half_life), half_life)
-        alpha, beta = alpha + weight * solved, beta + weight * failed
-    return Belief(alpha, beta)
+    return Belief(1 + own * passes, 1 + own * failures)
 
 
 def note_round(
-    rates: PassRates,
-    kept: KeptRates,
-    rewards: Iterable[Reward],
-    *,
-    round: int,
-    half_life: float,
-    retire_at: float,
+    rates: PassRates, rewards: Iterable[Reward], *, round: int, half_life: float, retire_at: float
 ) -> PassRates:
     """Return the rates with the attempts of a round, and with the tasks retired that are expected to be solved now.
 
@@ -121,20 +88,9 @@ def note_round(
         own[task] = (weight * before[0] + passes, weight * before[1] + failures, round)
     noted = PassRates(own)
     for task in found:
-        belief = believe(task, noted, kept, round=round, half_life=half_life)
+        belief = believe(task, noted, round=round, half_life=half_life)
         (retired.add if belief.mean >= retire_at else retired.discard)(task)
     return PassRates(own, tuple(sorted(retired)))
-
-
-def keep_runs(runs: Iterable[tuple[EarlierRun, Mapping[int, Mapping[str, tuple[int, int]]]]]) -> KeptRates:
-    """Make kept rates of earlier runs: of each, {round: {task id: (passes, failures)}}."""
-    names, attempts = list[EarlierRun](), defaultdict[str, list[tuple[int, int, int, int]]](list)
-    for place, (run, rounds) in enumerate(runs):
-        names.append(run)
-        for number, tasks in sorted(rounds.items()):
-            for task, (passes, failures) in sorted(tasks.items()):
-                attempts[task].append((number, passes, failures, place))
-    return KeptRates(tuple(names), dict(attempts))
 
 
 def _weight(rounds: float, half_life: float) -> float:

@@ -90,7 +90,7 @@ def describe_tasks(tasks: TasksConfig) -> str:
     if tasks.members is not None:
         return "; ".join(f"{name}: {describe_source(each)}" for name, each in tasks.members.items())
     use = tasks.use
-    more = f" and {use.source} {use.experiment or use.dataset}" if use is not None else ""
+    more = f" and the traces of {use.experiment}" if use is not None else ""
     return describe_source(tasks) + more
 
 

@@ -24,7 +24,7 @@ def rlft(tmp_path, monkeypatch):
     for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
         monkeypatch.setenv(name, "ERROR")
     monkeypatch.setattr(terminal.errors, "_width", 200)
-    return lambda *arguments: CliRunner().invoke(cli.app, list(map(str, arguments)))
+    return lambda *arguments: CliRunner().invoke(cli.make_app(), list(map(str, arguments)))
 
 
 @pytest.mark.parametrize(

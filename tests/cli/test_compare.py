@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from cli.app import app
+from cli.app import make_app
 
 
 @pytest.mark.parametrize("split", ["gate", "test"])
@@ -16,7 +16,7 @@ def test_whoever_looks_at_the_gate_is_told_to_choose_by_validation(monkeypatch, 
     monkeypatch.setattr("mlops.runs.results.open_run", lambda home, run, stack: None)
     monkeypatch.setattr("cli.contrasted.stored_runs", lambda runs, split: {})
     monkeypatch.setattr("cli.contrasted.make_comparison", lambda runs, split, tasks: {"split": split})
-    done = CliRunner().invoke(app, ["compare", "a", "b", "--split", split, "--json"])
+    done = CliRunner().invoke(make_app(), ["compare", "a", "b", "--split", split, "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"split": split}  # the warning is no part of what a program reads
     assert ("Choose by validation." in " ".join(done.stderr.split())) == (split == "gate")
@@ -24,7 +24,7 @@ def test_whoever_looks_at_the_gate_is_told_to_choose_by_validation(monkeypatch, 
 
 @pytest.mark.parametrize(("runs", "what"), [([], "no run is given"), (["a"], "only one run is given")])
 def test_too_few_runs_are_answered_with_what_to_do(runs, what):
-    done = CliRunner().invoke(app, ["compare", *runs])
+    done = CliRunner().invoke(make_app(), ["compare", *runs])
     said = " ".join(done.stderr.split())
     assert (done.exit_code, what in said) == (2, True), done.output
     assert "name two to 20 runs; `rlft runs` lists them" in said

@@ -37,7 +37,7 @@ def diagnosed(tmp_path, monkeypatch):
         run = history(*metrics(rounds, kl_update=1e-3, completions__mean_length=100.0), validations=validations)
         monkeypatch.setattr("mlops.runs.results.stored_history", lambda name: run)
         monkeypatch.setattr("mlops.runs.results.stored_change", lambda name: gain)
-        result = CliRunner().invoke(cli.app, ["diagnose", "mine", *options])
+        result = CliRunner().invoke(cli.make_app(), ["diagnose", "mine", *options])
         assert result.exit_code == 0, result.output
         return result.stdout
 

@@ -61,7 +61,7 @@ def check(tmp_path, monkeypatch):
     (tmp_path / "shop.py").write_text(SHOP)
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     fields = ["--tasks", "rows.jsonl", "--prompt", "ask", "--answer", "is"]
-    return lambda name, *more: CliRunner().invoke(cli.app, ["environments", "check", name, *fields, *more])
+    return lambda name, *more: CliRunner().invoke(cli.make_app(), ["environments", "check", name, *fields, *more])
 
 
 def test_a_sound_environment_is_shown_turn_by_turn(check):

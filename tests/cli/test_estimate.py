@@ -8,7 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cli.app import app
+from cli.app import make_app
 from tests.rlft.estimation.made import make_config, make_run
 
 ONE = (make_run(),)
@@ -28,7 +28,7 @@ def ask(monkeypatch, tmp_path):
         monkeypatch.setattr("rlft.readiness.policy.memory_bytes", lambda: there)
         monkeypatch.setattr("rlft.readiness.device.why_no_gpu", lambda: "there is none")
         monkeypatch.setattr("rlft.estimation.busy.busy_now", lambda: busy)
-        return CliRunner().invoke(app, ["estimate", str(file), *words])
+        return CliRunner().invoke(make_app(), ["estimate", str(file), *words])
 
     run.home = tmp_path / "home"
     return run

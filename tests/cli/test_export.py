@@ -47,7 +47,7 @@ def rlft(folder, monkeypatch):
     monkeypatch.setattr(terminal.errors, "_width", 200)
 
     def run(*arguments):
-        result = CliRunner().invoke(cli.app, list(map(str, arguments)))
+        result = CliRunner().invoke(cli.make_app(), list(map(str, arguments)))
         assert "Traceback" not in result.output
         return result
 

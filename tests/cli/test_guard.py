@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from cli import guard
 from cli.options import Summary as SummaryOption
 from mlops.home.folder import Home, find_home
-from mlops.home.processes import note_process
 from mlops.summary.file import keep_summary, summary_text
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
@@ -55,7 +54,7 @@ def test_an_error_of_a_run_that_has_begun_names_the_whole_command_that_goes_on_w
     monkeypatch.setenv("RLFT_HOME", str(tmp_path))
     monkeypatch.setattr(guard.errors, "_width", 2000)
     if begun:
-        note_process(find_home(), "7", "mine-1")
+        keep_summary(find_home(), Summary(status="running", process=os.getpid(), pipeline_run_id="7"))
 
     def fails(interrupt):
         interrupt.resume = "rlft resume mine"
@@ -87,7 +86,7 @@ def test_what_goes_on_with_a_run_that_had_begun_is_named(tmp_path, monkeypatch, 
     def fail(begun_here: guard.Begun) -> None:
         begun_here.resume = "rlft resume a --stack team"
         if begun:
-            note_process(Home(tmp_path), "id", "a-resumed-2", stack="team")
+            keep_summary(Home(tmp_path), Summary(status="running", process=os.getpid(), pipeline_run_id="7"))
         bytearray(1 << 62)
 
     with pytest.raises(typer.Exit), guard.guarded(False, None) as interrupt:

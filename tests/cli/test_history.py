@@ -38,7 +38,7 @@ def registry(home):
 
 
 def rlft(*arguments):
-    result = CliRunner().invoke(cli.app, list(map(str, arguments)))
+    result = CliRunner().invoke(cli.make_app(), list(map(str, arguments)))
     assert "Traceback" not in result.output
     return result
 

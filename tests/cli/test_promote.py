@@ -69,7 +69,7 @@ def test_the_name_cannot_be_changed():
 def test_a_run_that_there_is_not_is_told_before_anything_begins(tmp_path, monkeypatch):
     monkeypatch.setenv("RLFT_HOME", str(tmp_path / ".rlft"))
     for command in ("promote", "resume"):
-        result = CliRunner().invoke(cli.app, [command, "nope"])
+        result = CliRunner().invoke(cli.make_app(), [command, "nope"])
         assert result.exit_code == 2
         assert "no run is called 'nope'" in result.output
         assert "begins" not in result.output

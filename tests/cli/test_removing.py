@@ -11,14 +11,11 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.removing import remove
-from mlops.home.databases import DATABASES
 from mlops.home.folder import Home
-from mlops.home.processes import removal_lock
 from mlops.runs import removing as removal
 from mlops.runs.listing import Attempt, ListedRun
 from mlops.runs.removing import Plan
 from rlft import terminal
-from rlft.errors import StorageError
 from tests.mlops.home.making import finish
 
 
@@ -29,18 +26,16 @@ def rlft(tmp_path, monkeypatch):
     for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
         monkeypatch.setenv(name, "ERROR")
     monkeypatch.setattr(terminal.errors, "_width", 2000)
-    return lambda *arguments: CliRunner().invoke(cli.app, list(arguments))
+    return lambda *arguments: CliRunner().invoke(cli.make_app(), list(arguments))
 
 
-@pytest.mark.parametrize("database", DATABASES, ids=lambda database: database.path)
+@pytest.mark.parametrize("database", [0, 1])
 @pytest.mark.parametrize("command", [("delete", "first", "--yes"), ("prune", "--keep-last", "0", "--yes")])
 def test_a_home_with_a_damaged_database_is_left_as_it_is(rlft, tmp_path, database, command):
     finish(home := Home(tmp_path / ".rlft"))
-    (home.root / "zenml/local_stores/1-2-3-4-5").mkdir()
-    (home.root / "mlflow-artifacts/1").mkdir(parents=True)
-    file = database.file(home)
+    file = home.databases[database]
     file.write_bytes(bytes(6) + file.read_bytes()[6:])
-    before = {one.file(home): one.file(home).read_bytes() for one in DATABASES}
+    before = {one: one.read_bytes() for one in home.databases}
     done = rlft(*command)
     assert done.exit_code == 1
     assert f"{file} is damaged" in done.output
@@ -52,15 +47,6 @@ def test_prune_without_a_rule_is_refused(rlft):
     assert (refused.exit_code, "it is not said what is old" in refused.output) == (2, True)
 
 
-def test_a_removal_names_the_process_that_removes_already(tmp_path):
-    home = Home(tmp_path)
-    with removal_lock(home), pytest.raises(StorageError) as error:
-        removal.remove_runs(home, Plan([]))
-    assert error.value.where == str(tmp_path)
-    assert error.value.what.startswith("process ")
-    assert error.value.what.endswith(" removes runs of this home")
-
-
 def test_a_person_who_asks_for_json_sees_what_would_go_before_the_question(tmp_path, capsys, monkeypatch):
     began = datetime(2026, 3, 1, 12, tzinfo=UTC)
     run = ListedRun("first", (Attempt("1" * 32, "first", "completed", began, 61.0, None),), "completed")
@@ -70,7 +56,7 @@ def test_a_person_who_asks_for_json_sees_what_would_go_before_the_question(tmp_p
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("typer.confirm", lambda *_, **__: True)
     options = {"resumable_too": False, "dry_run": False, "yes": False, "as_json": True}
-    remove(Home(tmp_path), [run], terminal.console, **options)
+    remove(Home(tmp_path), [run], **options)
     said = capsys.readouterr()
     assert json.loads(said.out)["removed"] is True
     listed, question = said.err.splitlines()

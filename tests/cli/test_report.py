@@ -25,7 +25,7 @@ def test_a_target_that_cannot_be_written_is_refused_before_any_work(tmp_path, mo
     (tmp_path / "there").mkdir()
     (tmp_path / "a file").write_text("mine")
     os.mkfifo(tmp_path / "pipe")
-    result = CliRunner().invoke(cli.app, ["report", "no-such-run", "--to", to])
+    result = CliRunner().invoke(cli.make_app(), ["report", "no-such-run", "--to", to])
     assert result.exit_code == 2
     output = " ".join(result.output.split())
     assert all(each in output for each in said), output

@@ -45,7 +45,7 @@ def reward(tmp_path, monkeypatch):
     (tmp_path / "try.yaml").write_text(yaml.safe_dump(config))
 
     def run(*arguments, code=0):
-        result = CliRunner().invoke(cli.app, ["reward", *arguments])
+        result = CliRunner().invoke(cli.make_app(), ["reward", *arguments])
         assert result.exit_code == code, result.output
         return result.stdout
 
@@ -80,7 +80,7 @@ def test_whose_code_is_run_is_told_before_it_runs(reward):
     mine = {"mine": {"says": "It is mine.", "grader": {"type": "function", "function": "mine.py:f"}}}
     (reward.folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": mine}))
     for command in (["validate"], ["explain"], ["run", "--attempt", "x"]):
-        result = CliRunner().invoke(cli.app, ["reward", command[0], "try.yaml", *command[1:], "--verbose"])
+        result = CliRunner().invoke(cli.make_app(), ["reward", command[0], "try.yaml", *command[1:], "--verbose"])
         said = result.output
         assert 0 <= said.find(f"This runs the code in {reward.folder / 'mine.py'}.") < said.find("it ran")
 
@@ -110,7 +110,7 @@ def test_run_scores_an_attempt_and_says_why(reward):
 
 @pytest.mark.parametrize("name", ["/tmp/nofile.json", "nofile.JSON", "./Lima", "../tries/Lima", "~/lima", "a/b.txt"])
 def test_a_file_that_is_not_there_is_no_attempt(reward, name):
-    result = CliRunner().invoke(cli.app, ["reward", "run", "try.yaml", "--attempt", name])
+    result = CliRunner().invoke(cli.make_app(), ["reward", "run", "try.yaml", "--attempt", name])
     assert result.exit_code == 2
     assert f"--attempt: there is no file {name}" in result.output
     assert "put it into one" in result.output
@@ -138,10 +138,10 @@ def test_a_misspelt_column_is_told_where_the_tasks_are_read(reward):
     criteria = {"right": {"says": "So.", "grader": {"type": "exact", "gold": "{{item.answr}}"}}}
     (reward.folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": criteria}))
     assert "no case was run" in reward("validate", "try.yaml")  # no data are read
-    result = CliRunner().invoke(cli.app, ["reward", "validate", "try.yaml", "--tasks"])
+    result = CliRunner().invoke(cli.make_app(), ["reward", "validate", "try.yaml", "--tasks"])
     assert result.exit_code == 2
     assert "{{item.answr}} is not in the rows of 31 of 31 tasks; did you mean {{item.answer}}?" in result.output
-    result = CliRunner().invoke(cli.app, ["reward", "explain", "try.yaml"])
+    result = CliRunner().invoke(cli.make_app(), ["reward", "explain", "try.yaml"])
     assert result.exit_code == 2
     assert "It is checked whether the answer is {{item.answr}}" in result.output
     assert "did you mean {{item.answer}}?" in result.output
@@ -181,12 +181,12 @@ def test_import_says_that_a_judge_is_to_be_named(reward):
     said = reward("import", "grader.json")
     assert "# Add judge: {endpoint: ADDRESS, model: NAME}" in said
     (reward.folder / "spec.yaml").write_text(said)
-    result = CliRunner().invoke(cli.app, ["reward", "validate", "try.yaml"])
+    result = CliRunner().invoke(cli.make_app(), ["reward", "validate", "try.yaml"])
     assert result.exit_code == 2
     judge = {"endpoint": "http://127.0.0.1:9/v1", "model": "m"}
     (reward.folder / "spec.yaml").write_text(said + yaml.safe_dump({"judge": judge}))
     assert "1 criterion can be used" in reward("validate", "try.yaml")
-    result = CliRunner().invoke(cli.app, ["reward", "import", "grader.json", "--json"])
+    result = CliRunner().invoke(cli.make_app(), ["reward", "import", "grader.json", "--json"])
     assert "It asks a judge, which you have to name" in result.stderr
     assert list(json.loads(result.stdout)["criteria"]) == ["kind"]
 
@@ -230,7 +230,7 @@ def test_a_key_that_a_judge_tells_is_not_printed(reward, monkeypatch):
         content = yaml.safe_load((reward.folder / "spec.yaml").read_text())
         content["judge"]["api_key"] = "env:JUDGE_KEY"
         (reward.folder / "spec.yaml").write_text(yaml.safe_dump(content))
-        result = CliRunner().invoke(cli.app, ["reward", "run", "try.yaml", "--attempt", "Lima"])
+        result = CliRunner().invoke(cli.make_app(), ["reward", "run", "try.yaml", "--attempt", "Lima"])
         told = reward("run", "try.yaml", "--attempt", "Lima", "--json")
     assert f"This sends the key in $JUDGE_KEY to {server.url}." in result.stderr
     assert "Your key is ***." in result.stdout
@@ -304,7 +304,7 @@ def test_agreement_says_where_a_reward_prefers_the_worse_attempt(reward):
 
 def test_agreement_tells_once_what_to_do_where_pairs_lack_a_column(reward):
     (reward.folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in PAIRS))
-    result = CliRunner().invoke(cli.app, ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl"])
+    result = CliRunner().invoke(cli.make_app(), ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl"])
     assert result.exit_code == 2
     assert "TaskError: reward.spec: the task's row has no item.answer (2 times)" in result.output
     assert result.output.count("what to do:") == 1
@@ -336,16 +336,16 @@ def test_agreement_leaves_out_a_pair_that_fails(reward):
 def test_agreement_that_nothing_comes_of_is_an_error(reward):
     with ChatServer(lambda body, number: "a lovely answer") as server:
         judged_config(reward.folder, server.url)
-        result = CliRunner().invoke(cli.app, ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl"])
+        result = CliRunner().invoke(cli.make_app(), ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl"])
         assert result.exit_code == 2
         assert (
             "none of 2 pairs could be judged: RewardError: the judge's answer is not one JSON object" in result.output
         )
         result = CliRunner().invoke(
-            cli.app, ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl", "--limit", "1"]
+            cli.make_app(), ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl", "--limit", "1"]
         )
         assert "the pair could not be judged: RewardError: the judge's answer" in result.output
         assert "'a lovely answer' (once)" in result.output
-    result = CliRunner().invoke(cli.app, ["reward", "agreement", "try.yaml", "--pairs", "nowhere.jsonl"])
+    result = CliRunner().invoke(cli.make_app(), ["reward", "agreement", "try.yaml", "--pairs", "nowhere.jsonl"])
     assert result.exit_code == 2
     assert "nowhere.jsonl" in result.output

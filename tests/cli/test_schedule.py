@@ -43,7 +43,7 @@ def write(folder, **settings):
 
 
 def rlft(*arguments):
-    result = CliRunner().invoke(cli.app, ["schedule", *map(str, arguments)])
+    result = CliRunner().invoke(cli.make_app(), ["schedule", *map(str, arguments)])
     assert "Traceback" not in result.output
     return result
 

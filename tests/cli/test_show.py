@@ -35,7 +35,7 @@ def show(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_rollouts, "open_run", lambda home, run, stack: None)
     monkeypatch.setattr(stored_rollouts, "load_round", lambda run, round: round_of_60())
     monkeypatch.setattr(show_cli.console, "_width", 200)
-    return lambda *arguments: CliRunner().invoke(cli.app, ["show", "runs-name", "baseline", *arguments])
+    return lambda *arguments: CliRunner().invoke(cli.make_app(), ["show", "runs-name", "baseline", *arguments])
 
 
 def listed(result):
@@ -84,6 +84,6 @@ def test_the_list_says_what_was_asked_answered_and_right_and_what_it_earned(show
 
 
 def test_the_command_that_shows_one_can_be_pasted_into_a_shell(show):
-    result = CliRunner().invoke(cli.app, ["show", "sums, it's $(ls)", "baseline"])
+    result = CliRunner().invoke(cli.make_app(), ["show", "sums, it's $(ls)", "baseline"])
     (command,) = re.findall("`(rlft show .*)` shows", result.stdout)
     assert shlex.split(command) == ["rlft", "show", "sums, it's $(ls)", "baseline", "0"]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 
 import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
-from cli import start
-from cli.start import check_start, tell_dead
+from cli.start import check_start
 from mlops.home.folder import Home
-from mlops.home.processes import note_process
 from rlft import terminal
 from rlft.config.file import load_config
 from rlft.engines.ordered import is_installed
@@ -32,7 +29,7 @@ def rlft(tmp_path, monkeypatch):
     for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
         monkeypatch.setenv(name, "ERROR")
     monkeypatch.setattr(terminal.errors, "_width", 200)
-    return lambda *arguments: CliRunner().invoke(cli.app, list(map(str, arguments)))
+    return lambda *arguments: CliRunner().invoke(cli.make_app(), list(map(str, arguments)))
 
 
 def test_everything_is_told_at_once_and_nothing_is_left_behind(rlft, tmp_path):
@@ -92,18 +89,6 @@ def test_a_home_of_someone_else_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda place, mode: place != home.root)  # root may write anywhere
     with pytest.raises(NotReadyError, match="no folder can be made or written there"):
         check_start(load_config(TINY), home, stack="remote")
-
-
-def test_runs_that_died_without_a_word_are_told(tmp_path, monkeypatch):
-    said = []
-    monkeypatch.setattr(start.logger, "warning", lambda text, *values: said.append(text % values))
-    home, dead = Home(tmp_path / ".rlft"), subprocess.Popen(["true"])
-    dead.wait()
-    note_process(home, "one", "alive")
-    note = {"run_id": "two", "run_name": "my dead", "pid": dead.pid, "started": 0.0}
-    (home.root / "runs" / "two.process.json").write_text(json.dumps(note))
-    tell_dead(home)
-    assert said == ["my dead died: its process is gone. `rlft resume 'my dead'` goes on with it"]
 
 
 def test_problems_stand_below_each_other_with_their_ways_out():

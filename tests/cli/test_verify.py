@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.verify import show_verified, verify_stored
+from cli.doctor import show_verified, verify_stored
 from mlops.home.folder import Home
 from mlops.runs.store import RunStore
 from rlft.seals import REMOVED, make_seal

@@ -12,7 +12,6 @@ from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
 
-from mlops.home.databases import DATABASES
 from mlops.home.folder import Home, find_home
 
 _PATHS = (
@@ -31,8 +30,8 @@ _PATHS = (
 def copy_home(was: Path, root: Path) -> None:
     """Copy the home at `was` to `root`, as if everything had been made there."""
     shutil.copytree(was, root, symlinks=True)
-    for database in DATABASES:
-        if (file := database.file(Home(root))).is_file():
+    for file in Home(root).databases:
+        if file.is_file():
             with closing(sqlite3.connect(file)) as opened, opened:
                 for table, column in _PATHS:
                     if opened.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():

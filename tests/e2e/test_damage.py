@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from mlops.home.databases import ZENML
 from mlops.home.folder import Home as Settled
 from tests.e2e.conftest import TINY, Home
 
@@ -126,7 +125,7 @@ def test_a_home_from_elsewhere_runs_no_code_when_it_is_read(finished, tmp_path):
         "attribute": "CloudpickleMaterializer",
         "type": "internal",
     }
-    with closing(sqlite3.connect(ZENML.file(Settled(home.folder / ".rlft")))) as database, database:
+    with closing(sqlite3.connect(Settled(home.folder / ".rlft").databases[0])) as database, database:
         (uri,) = database.execute("SELECT uri FROM artifact_version WHERE uri LIKE '%/generate_rollouts_r000/%'")
         database.execute(
             "UPDATE artifact_version SET materializer = ?, content_hash = NULL WHERE uri = ?",

@@ -24,7 +24,7 @@ from zenml.config import DockerSettings
 from zenml.orchestrators import SubmissionResult
 from zenml.pipelines.dynamic.entrypoint_configuration import DynamicPipelineEntrypointConfiguration as Entry
 from mlops.runs.labels import make_labels
-from mlops.runs.starting import pipeline_inputs, run_options
+from mlops.runs.resuming import pipeline_inputs, run_options
 from pipelines.train import train
 from rlft.config.file import load_config
 

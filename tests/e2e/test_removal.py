@@ -11,7 +11,6 @@ from uuid import UUID
 import pytest
 from mlflow import MlflowClient
 
-from mlops.home.databases import ZENML
 from mlops.home.folder import Home as Folder
 from mlops.home.processes import claimed
 from mlops.runs.listing import list_runs
@@ -71,7 +70,7 @@ def copied(shared, tmp_path) -> Folder:
 
 def assert_whole(home: Folder) -> None:
     """Whatever a database names is there, and whatever is there is named."""
-    with closing(sqlite3.connect(home.root / ZENML.path)) as database:
+    with closing(sqlite3.connect(home.databases[0])) as database:
         named = {Path(uri) for (uri,) in database.execute("SELECT uri FROM artifact_version")}
         steps = {str(UUID(key)) for (key,) in database.execute("SELECT id FROM step_run")}
     assert [place for place in named if not place.is_dir()] == []
@@ -153,25 +152,25 @@ def test_a_run_that_another_process_goes_on_with_stays(copied, tmp_path):
 TAKES = """
 import json, sqlite3, sys
 from uuid import UUID
-from mlops.home.databases import ZENML
 from mlops.home.folder import find_home
 from mlops.runs import removing
 from mlops.runs.listing import list_runs
 
 home, going = find_home(), [run for run in list_runs(find_home()).runs if run.name == "second"]
 planned = removing.make_plan(home, going, resumable_too=True)
-artifact = next(key for key, place in planned.artifacts.items() if "/decide_promotion/" in place)
+place = next(str(each) for each in planned.artifacts if "/decide_promotion/" in str(each))
+artifact = client.list_artifact_versions(uri=place)[0].id
 [third] = client.list_pipeline_runs(name="third")
 step = client.list_run_steps(pipeline_run_id=third.id, size=1)[0]
 
 def take(seconds):  # as a run does that has just taken a result from the cache
-    with sqlite3.connect(ZENML.file(home)) as database:
+    with sqlite3.connect(home.databases[0]) as database:
         row = (artifact.hex, step.id.hex)
         database.execute("INSERT INTO step_run_output_artifact VALUES ('policy', ?, ?)", row[::-1])
 
 removing.time.sleep = take
 removing.remove_runs(home, planned)
-print(json.dumps([planned.artifacts[artifact], len(planned.artifacts)]))
+print(json.dumps([place, len(planned.artifacts)]))
 """
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -114,20 +111,6 @@ print(json.dumps(run.steps["warm_start"].outputs["sft_report"][0].load().losses)
     assert len(losses) == 60
     assert home.query(curve) == [[step, loss] for step, loss in enumerate(losses, 1)]  # each step once, as stored
     assert list((home.folder / ".rlft" / "checkpoints").rglob("*.safetensors")) == []
-
-
-def test_doctor_marks_a_killed_run_as_failed(killed_once, tmp_path):
-    home = killed_once.copy(tmp_path)
-    (file,) = (home.folder / ".rlft" / "runs").glob("????????-????-????-????-????????????.json")
-    assert json.loads(file.read_text())["status"] == "running"  # nobody has seen it yet
-    seen = home.rlft("doctor")
-    assert "marked as failed" in seen.output.replace("\n", " ")
-    left = json.loads(file.read_text())
-    assert (left["status"], left["error"]) == ("failed", "the process was killed")
-    assert home.query("print(json.dumps([r.status.value for r in client.list_pipeline_runs()]))") == ["failed"]
-    with closing(sqlite3.connect(home.folder / ".rlft" / "mlflow.db")) as database:
-        assert database.execute("SELECT status FROM runs").fetchall() == [("KILLED",)]
-    assert "no run was killed" in home.rlft("doctor").output
 
 
 def test_a_finished_run_is_not_resumed(finished):

@@ -128,7 +128,7 @@ def wait_for_traces(address: str, count: int) -> None:
 
 
 USE = (
-    "tasks.use={source: mlflow_traces, experiment: learns-served, strata: distribution, max_share: 0.4,"
+    "tasks.use={experiment: learns-served, strata: distribution, max_share: 0.4,"
     " tags: {distribution: " + DISTRIBUTION + "}}"
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -11,8 +12,6 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from mlops.home.folder import Home
-from mlops.home.processes import living_notes
 from tests.e2e.aged import age
 from tests.e2e.conftest import ROOT, TINY
 from tests.e2e.sharing import ON, Sharing
@@ -24,10 +23,10 @@ SETS = ("--set", "training.rounds=2", "--set", "controls=[]", "--set", "reward.a
 def stopped(anna: Sharing) -> int:
     """The process of her run, once it has stopped itself."""
     for _ in range(3000):
-        for note in living_notes(Home(anna.folder / ".rlft")):
-            with suppress(psutil.Error):
-                if psutil.Process(note.pid).status() == psutil.STATUS_STOPPED:
-                    return note.pid
+        for note in (anna.folder / ".rlft" / "runs").glob("*.process.json"):
+            with suppress(psutil.Error, OSError, ValueError):
+                if psutil.Process(pid := json.loads(note.read_text())["pid"]).status() == psutil.STATUS_STOPPED:
+                    return pid
         time.sleep(0.2)
     raise AssertionError("it has not stopped")
 

@@ -26,7 +26,7 @@ from rlft.controls.best import Candidate, ControlReport
 from rlft.controls.constant import ConstantAnswer
 from rlft.controls.few_shot import PromptReport, PromptTrial
 from rlft.curriculum.draw import Draw, DrawnTask
-from rlft.curriculum.rates import EarlierRun, KeptRates, PassRates
+from rlft.curriculum.rates import PassRates
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import DamagedError, StorageError
 from rlft.files import write_file
@@ -132,7 +132,6 @@ REPORTS = [
     ContaminationReport({"test": ("a", "b")}, {"a": Overlap("exact", "train", "t", "\u2028")}, {"train": 3}, 2),
     TextBits({"code": (0.5, 0.1 + 0.2)}, {"german": "the tokenizer has no token for '\u00e4'"}, "p", 1.5),
     Draw(3, "pass_rate", (DrawnTask("t", "learnability", 0.1 + 0.2, 2.5),), (DrawnTask("u", "new"),), 1),
-    KeptRates((EarlierRun("first", 3, same_start=True),), {"t": [(0, 1, 3, 0)]}),
     PassRates({"t": (0.1 + 0.2, 1.0, 3)}, ("u",)),
     RescoreReport(
         4,

@@ -24,8 +24,6 @@ class FakeStages:
     def __getattr__(self, name):
         def call(*given):
             self.calls.append((name, *given))
-            if name == "collect_rates":
-                return "kept", "rates"
             return Scored("rollouts", "rewards", "draw") if name.startswith("sample") else f"{name} {given[-1]}"
 
         return call
@@ -33,7 +31,7 @@ class FakeStages:
 
 def two_rounds(curriculum, batches):
     stages = FakeStages(curriculum, batches)
-    draws = Draws.begin(stages, "tasks", "start")
+    draws = Draws(stages, "tasks")
     for number in range(2):
         draws.sample(f"policy {number}", number)
     return stages.calls
@@ -54,18 +52,17 @@ def test_uniform_rounds_with_reserves_need_no_rates():
 def test_each_round_is_drawn_by_what_came_of_the_one_before(batches):
     scored = Scored("rollouts", "rewards", "draw")
     assert two_rounds("pass_rate", batches) == [
-        ("collect_rates", "tasks", "start"),
-        ("draw", "tasks", 0, "rates", "kept"),
-        ("sample_draw", "policy 0", "tasks", "draw kept", 0),
-        ("note_rates", "rates", "kept", scored, 0),
-        ("draw", "tasks", 1, "note_rates 0", "kept"),
-        ("sample_draw", "policy 1", "tasks", "draw kept", 1),
-        ("note_rates", "note_rates 0", "kept", scored, 1),
+        ("draw", "tasks", 0, None),
+        ("sample_draw", "policy 0", "tasks", "draw None", 0),
+        ("note_rates", None, scored, 0),
+        ("draw", "tasks", 1, "note_rates 0"),
+        ("sample_draw", "policy 1", "tasks", "draw note_rates 0", 1),
+        ("note_rates", "note_rates 0", scored, 1),
     ]
 
 
 def test_stages_that_have_their_attempts_already_draw_nothing():
     stages = FakeStages("pass_rate", 3)
     stages.draws = False
-    Draws.begin(stages, "tasks", "start").sample("policy", 4)
+    Draws(stages, "tasks").sample("policy", 4)
     assert stages.calls == [("sample_round", "policy", "tasks", 4)]

@@ -132,7 +132,7 @@ def attempt(number: int) -> Any:
 @pytest.fixture
 def woken(tmp_path, monkeypatch):
     """A run's attempt 1 that ends, to which there are these attempts, newest first."""
-    note_process(Home(tmp_path), "1", "first")
+    note_process(Home(tmp_path), "1")
 
     def leave(attempts: list[Any], *, is_shared: bool = True, **ended: bool) -> None:
         kept = observer_of("first", Summary(status="improved", pipeline_run_id="1"), is_shared=is_shared)

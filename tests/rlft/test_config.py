@@ -176,7 +176,6 @@ def test_pairs_that_cannot_be(changes, key, way_out):
         ({"training__max_num_gen_batches": 0}, "training.max_num_gen_batches"),
         ({"training__pass_rates": {"half_life": 0.0}}, "training.pass_rates.half_life"),
         ({"training__pass_rates": {"retire_at": 0.5}}, "training.pass_rates.retire_at"),
-        ({"training__pass_rates": {"earlier_runs": -1}}, "training.pass_rates.earlier_runs"),
         ({"training__loss_type": "ppo"}, "training.loss_type"),
         ({"training__loss_type": "my_loss.py"}, "training.loss_type"),
         ({"training__adam_beta2": 1.0}, "training.adam_beta2"),

@@ -52,7 +52,7 @@ def rlft(tmp_path, monkeypatch):
         monkeypatch.setenv(name, "ERROR")
     for console in (terminal.errors, terminal.console):
         monkeypatch.setattr(console, "_width", 2000)
-    return lambda *arguments: CliRunner().invoke(cli.app, list(map(str, arguments)))
+    return lambda *arguments: CliRunner().invoke(cli.make_app(), list(map(str, arguments)))
 
 
 def is_harmless(text: str) -> bool:

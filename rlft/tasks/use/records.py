@@ -1,4 +1,4 @@
-"""Records of use, as MLflow's traces and data sets are read, and the account of what became of each."""
+"""Records of use, as MLflow's traces are read, and the account of what became of each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A trace, or a record of a data set: what was asked, what was answered, and what people said.
+    """A trace: what was asked, what was answered, and what people said.
 
     `inputs` and `output` are JSON values as they were logged, `time` is milliseconds since the epoch.
     """

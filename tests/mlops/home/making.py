@@ -6,15 +6,15 @@ import json
 import sqlite3
 from contextlib import closing
 
-from mlops.home.databases import DATABASES, FORMAT
+from mlops.home.databases import FORMAT
 from mlops.home.folder import Home
 
 
 def finish(home: Home) -> None:
     """Make it."""
     (home.root / "runs").mkdir(parents=True, exist_ok=True)
-    for database in DATABASES:
-        database.file(home).parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(database.file(home))) as connection:
+    for file in home.databases:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(file)) as connection:
             connection.execute("PRAGMA user_version = 1")
     home.note.write_text(json.dumps({"format": FORMAT, "path": str(home.root)}))

@@ -133,9 +133,3 @@ def test_what_is_no_folder_is_refused(tmp_path, monkeypatch, make):
     with pytest.raises(StorageError) as error:
         find_home()
     assert error.value.where == str(place)
-
-
-def test_a_home_whose_path_is_no_path_in_an_address_is_refused_before_anything_is_made(tmp_path):
-    with pytest.raises(StorageError, match="question mark"):
-        use_own_setup(Home(tmp_path / "what?" / ".rlft"))
-    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from zenml.client import Client
 
 from mlops.registry.client import NamedVersion
 from mlops.runs import resuming as changed
-from mlops.runs.starting import Resumed
+from mlops.runs.resuming import Resumed
 from rlft.config import Config
 from rlft.errors import RlftError
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mlops.runs import commits
-from mlops.runs.commits import rlft_commit, users_commits
+from mlops.runs import identity
+from mlops.runs.identity import rlft_commit, users_commits
 from rlft.config import Config
 from rlft.config.file import load_config
 from tests.e2e.conftest import TINY
@@ -108,21 +108,14 @@ def test_a_package_that_is_installed_within_the_repository_is_not_of_it(reposito
 
 
 def test_an_rlft_within_a_repository_of_the_user_has_no_commit_of_its_own(repository, monkeypatch):
-    monkeypatch.setattr(commits, "PROJECT", repository / "configs")
+    monkeypatch.setattr(identity, "PROJECT", repository / "configs")
     assert rlft_commit() == "unknown"
 
 
 def test_rlfts_clone_as_the_users_is_said_to_be_so(repository, monkeypatch):
-    monkeypatch.setattr(commits, "PROJECT", repository)
+    monkeypatch.setattr(identity, "PROJECT", repository)
     assert rlft_commit() == git(repository, "rev-parse", "HEAD")
     assert set(users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums")).values()) == {"rlft's own"}
-
-
-def test_a_hook_of_another_repository_does_not_lead_git_astray(repository, tmp_path, monkeypatch):
-    head = git(repository, "rev-parse", "HEAD")
-    git(tmp_path, "init", "-q", "elsewhere")
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere" / ".git"))
-    assert users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums"))["config"] == head
 
 
 def test_before_the_first_commit_and_without_git_it_is_unknown(tmp_path, monkeypatch):
@@ -140,9 +133,3 @@ def test_no_command_of_a_repository_is_run(repository, tmp_path):
     git(repository, "config", "core.fsmonitor", f"touch {tmp_path / 'ran'}; true")
     assert users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums"))["config"] == head
     assert not (tmp_path / "ran").exists()
-
-
-def test_the_name_of_a_file_is_no_pattern(repository):
-    head = git(repository, "rev-parse", "HEAD")
-    (repository / "configs" / "[m]ine.yaml").write_text("name: other\n")
-    assert users_commits(Path("configs/[m]ine.yaml"), naming("sums.py:Sums"))["config"] == f"{head}-dirty"

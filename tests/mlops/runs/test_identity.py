@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import getpass
 import sys
-from pathlib import Path
 
 import pytest
 
-from cli.sweep import Sweep
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels, default_name
 from rlft.config.file import load_config
@@ -49,18 +47,6 @@ def test_the_tags_say_who_ran_which_command(typed):
     assert tags["team"] == "a"
     assert "mlflow.parentRunId" not in tags
     assert identity_tags(load_config(TINY), LABELS.model_copy(update={"parent": "p"}))["mlflow.parentRunId"] == "p"
-
-
-def test_the_command_of_a_run_of_a_sweep_is_one_that_a_person_can_type(monkeypatch):
-    sweep = Sweep(TINY, ["seed=0,1"], ["training.rounds=2"], "k8s", no_cache=True)
-    command = sweep.command("tries-seed=0", {"seed": "0"}, "dec94d", Path("/tmp/rlft-sweep-x/summary.json"))
-    monkeypatch.setattr(sys, "argv", ["/mine/cli/__main__.py", *command[command.index("cli") + 1 :]])
-    facts = identity_facts(EnvironmentFingerprints("aa", "bb"), LABELS)
-    options = "--set training.rounds=2 --set seed=0 --stack k8s --name tries-seed=0 --no-cache"
-    assert facts["command"] == f"rlft run {TINY} {options}"
-    assert identity_tags(load_config(TINY), LABELS)["mlflow.source.name"] == f"rlft run tiny.yaml {options}"
-    monkeypatch.setattr(sys, "argv", ["/usr/bin/rlft", "run", "a.yaml", "--summary", "mine.json"])
-    assert identity_facts(EnvironmentFingerprints("aa", "bb"), LABELS)["command"].endswith("--summary mine.json")
 
 
 def test_a_run_that_a_program_began_has_no_command(monkeypatch):

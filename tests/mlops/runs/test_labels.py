@@ -30,7 +30,7 @@ def test_all_that_was_given_is_kept():
 
 
 def test_without_a_name_it_is_the_experiments_with_the_day():
-    assert re.fullmatch(r"demo-\d{4}-\d\d-\d\d", labels().name)
+    assert re.fullmatch(r"demo-\d{4}-\d\d-\d\d-[0-9a-f]{4}", labels().name)
 
 
 def test_such_a_name_tells_what_differs_from_the_config():
@@ -42,7 +42,7 @@ def test_such_a_name_tells_what_differs_from_the_config():
         "x=" + "y" * 99,
     ]
     made = make_labels("demo", name=None, note=None, tags=(), commits={}, overrides=given)
-    assert re.fullmatch(r"demo-learning_rate=3e-4,seed=1,\+3-\d{4}-\d\d-\d\d", made.name)
+    assert re.fullmatch(r"demo-learning_rate=3e-4,seed=1,\+3-\d{4}-\d\d-\d\d-[0-9a-f]{4}", made.name)
 
 
 def test_a_run_of_before_has_its_name_alone():

@@ -18,12 +18,13 @@ from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import roll_back, set_aliases
 from mlops.registry.names import PROMOTE_TAG, Person
 from mlops.runs.finding import last_sign
-from mlops.runs.listing import list_runs, note_versions, noted_versions, sweeps_of
-from mlops.runs.removing import own_files, why_kept
+from mlops.runs.listing import find_local, list_runs, note_versions, noted_versions
+from mlops.runs.removing import why_kept
 from mlops.runs.store import RunStore
 from mlops.summary.file import keep_summary
 from mlops.summary.replays import RetrainSummary, keep_replay
 from mlops.summary.summary import Difference, Summary
+from rlft.errors import RlftError
 from rlft.terminal import Terminal
 from tests.mlops.made import make_run
 from tests.mlops.registry.written import add_version
@@ -97,9 +98,9 @@ def test_the_last_sign_of_life_is_the_newest_of_a_run_s_files(made):
 def test_what_became_of_runs(made):
     made.attempt("new", "running", 0, tag="new")
     alive = made.attempt("alive", "running", 2, tag="alive")
-    note_process(made.home, alive, "alive")
+    note_process(made.home, alive)
     dead = made.attempt("dead", "running", 0.001, tag="dead")  # it has just begun, and its process is gone
-    note = Note(dead, "dead", 1, 0.0)
+    note = Note(1, 0.0)
     (made.home.root / "runs" / f"{dead}.process.json").write_text(json.dumps(asdict(note)))
     made.attempt("killed", "running", 3, tag="killed", status="running")
     made.attempt("failed", "failed", 4, status="failed", error="no")
@@ -151,7 +152,7 @@ def test_a_run_whose_summary_is_damaged_is_known_by_its_folder_and_the_damage_is
     assert (run.status, run.version, run.mlflow_runs) == ("finished", ("tiny", "3"), ("m2",))
     assert why_kept(run, resumable_too=True).startswith("tiny 3 is challenger and tiny 3 is champion")
     [said] = listing.damaged
-    assert said.startswith(f"{file}: the summary of two is {'gone' if damage == 'missing' else 'damaged'}, and its")
+    assert said.startswith(f"{file}: the summary of two is damaged or gone")
     assert listing.problems == []
 
 
@@ -260,7 +261,9 @@ def test_runs_of_a_sweep_name_it(made):
     assert [(run["name"], run["sweep"]) for run in (each.as_json() for each in listing.runs)] == [
         ("r1", "seeds"), ("r2", "seeds"), ("alone", None)
     ]  # fmt: skip
-    assert sweeps_of(listing.runs) == {"seeds": (["r2", "r1"], ["r2"])}  # r1 has no result
+    with pytest.raises(RlftError) as refused:
+        find_local(made.home, "seeds")
+    assert refused.value.fix == "name one of its runs: r1, r2"
     text = StringIO()
     show_runs(Terminal(file=text, width=80), listing.runs, limit=0)
     names = [line[: len("in seeds ")].strip() for line in text.getvalue().splitlines()]
@@ -295,7 +298,6 @@ def test_replays_are_listed_by_their_kind_and_are_not_resumed(made):
     again, first = list_runs(made.home).runs
     assert (again.kind, again.mlflow_runs, again.is_resumable) == ("retrain", ("m1",), False)
     assert (first.kind, first.is_resumable) == ("training", True)
-    assert [file.name for file in own_files(made.home, again)] == [f"{run_id}.replay.json", "again"]
     terminal = Terminal(file=StringIO(), width=100)
     show_runs(terminal, [again, first], 0)
     assert "retrain" in terminal.file.getvalue()

@@ -7,7 +7,7 @@ from zenml.config.step_configurations import Step
 from zenml.enums import ExecutionStatus
 from zenml.execution.pipeline.dynamic import run_context
 
-from mlops.runs.pods import in_kubernetes, keep_warm, take_over
+from mlops.runs.runtime import in_kubernetes, keep_warm, take_over
 
 
 class Orchestrator:

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cli.prune import chosen_runs, read_age
-from mlops.home.databases import ZENML
+from cli.removing import chosen_runs, read_age
 from mlops.home.folder import Home
 from mlops.runs.listing import Attempt, ListedRun
-from mlops.runs.removing import freed_bytes, why_kept, within
+from mlops.runs.removing import freed_bytes, own_artifacts, remove_folder, why_kept
+from mlops.runs.store import RunStore
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
+from tests.mlops.made import make_run
 
 
 def run(name, days=0.0, status="improved", summary=None, **more):
@@ -71,40 +72,46 @@ def test_what_is_no_age(text):
         read_age(text)
 
 
-def test_nothing_outside_the_home_is_a_part_of_it(tmp_path):
+def test_nothing_outside_the_home_is_removed(tmp_path):
     home = Home(tmp_path / "home")
-    inside = home.root / "zenml/local_stores/1/step/out"
-    outside = tmp_path / "elsewhere/out"
-    for folder in (inside, outside, (home.root / ZENML.path).parent):
+    inside, outside = home.root / "zenml/local_stores/1/step/out/id", tmp_path / "elsewhere/out"
+    for folder in (inside, outside):
         folder.mkdir(parents=True)
-    (home.root / ZENML.path).touch()
     link = home.root / "zenml/link"
     link.symlink_to(outside.parent)
-    left = [
-        str(outside),
-        "s3://bucket/step/out",
-        f"{home.root}/zenml/../../elsewhere/out",
-        f"{link}/out",
-        str(link),
-        str(home.root),
-        str(home.root / "zenml"),  # no run owns a whole store
-        str(home.root / "zenml/local_stores"),
-        str((home.root / ZENML.path).parent),
-    ]
-    assert within(home, [str(inside), inside.as_uri(), *left]) == ([inside, inside], left)
-    assert within(home, [f"{inside}-gone"]) == ([], [])
+    for folder in (
+        outside,
+        home.root / "zenml/../../elsewhere/out",
+        link,
+        link / "out",
+        home.root,
+        home.root / "zenml",
+    ):
+        remove_folder(home, folder)
+        assert (outside.is_dir(), inside.is_dir()) == (True, True)
+    remove_folder(home, inside)
+    assert not inside.parent.exists()  # that of the call, which was alone in it
 
 
-def test_bytes_are_counted_by_file_and_not_by_name(tmp_path):
-    for folder in ("a", "b", "kept"):
+def test_the_names_of_a_file_share_its_bytes(tmp_path):
+    for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
     (tmp_path / "a/own").write_bytes(b"x" * 10)
     (tmp_path / "a/two").write_bytes(b"x" * 100)
     os.link(tmp_path / "a/two", tmp_path / "b/two")
-    (tmp_path / "a/shared").write_bytes(b"x" * 1000)
-    os.link(tmp_path / "a/shared", tmp_path / "kept/shared")
-    (tmp_path / "a/link").symlink_to("/dev/zero")
-    assert freed_bytes([tmp_path / "a"]) == 10  # `two` has its other name in b, `shared` in kept
+    assert freed_bytes([tmp_path / "a"]) == 60  # 10, and half of 100
     assert freed_bytes([tmp_path / "a", tmp_path / "b"]) == 110
-    assert freed_bytes([tmp_path / "a", tmp_path / "b", tmp_path / "kept"]) == 1110
-    assert freed_bytes([tmp_path / "a/own"]) == 10
+
+
+def test_what_another_run_has_made_or_used_is_not_a_run_s_own(tmp_path):
+    store = RunStore(home := Home(tmp_path))
+    first = {name: {"place": f"store/{name}", "files": {}} for name in ("own", "cached", "replayed")}
+    steps = {
+        "first": {"step": {"outputs": first}},
+        "second": {"step": {"outputs": {"out": first["cached"]}}},
+        "replay": {"step": {"outputs": {}, "inputs": {"in": first["replayed"]}}},
+    }
+    for name, known in steps.items():
+        store.start(make_run(f"{name}-id", name), name).keep_steps(known)
+    assert own_artifacts(home, [run("first")]) == {tmp_path / "store/own"}
+    assert own_artifacts(home, [run("first"), run("second")]) == {tmp_path / "store/own", tmp_path / "store/cached"}

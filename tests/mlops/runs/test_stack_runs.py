@@ -20,17 +20,17 @@ from mlops.summary.summary import Summary
 from tests.mlflow_stores import new_store
 
 
-def test_the_gpu_hours_of_a_run_are_those_of_its_attempts_also_as_an_earlier_rlft_has_written_them(tmp_path):
+def test_the_gpu_hours_of_a_run_are_those_of_its_attempts(tmp_path):
     client = MlflowClient(uri := new_store(tmp_path))
     experiment = client.create_experiment("sums", artifact_location=(tmp_path / "artifacts").as_uri())
-    now, before, nothing = (client.create_run(experiment).info.run_id for _ in range(3))
+    first, second, nothing = (client.create_run(experiment).info.run_id for _ in range(3))
     summary = Summary(status="improved")
     summary.seconds.total = 1800.0
-    for name, value in result_metrics(summary, gpus=4).items():
-        client.log_metric(now, name, value)
-    client.log_metric(before, "perf/gpu_hours", 1.5)
+    for attempt, gpus in ((first, 4), (second, 3)):
+        for name, value in result_metrics(summary, gpus=gpus).items():
+            client.log_metric(attempt, name, value)
     problems: list[str] = []
-    assert _registered(uri, (now, before, nothing), problems) == (None, (), pytest.approx(2 + 1.5))
+    assert _registered(uri, (first, second, nothing), problems) == (None, (), pytest.approx(2 + 1.5))
     assert _registered(uri, (nothing,), problems) == (None, (), None)
     assert problems == []
 

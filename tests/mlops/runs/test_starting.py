@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlops.runs.labels import Labels
-from mlops.runs.starting import run_options
+from mlops.runs.resuming import run_options
 from rlft.config.file import load_config
 from tests.e2e.conftest import TINY
 

@@ -14,7 +14,7 @@ from rlft.errors import TrackerError
 from tests.e2e.conftest import free_port
 from tests.mlflow_stores import new_store
 
-SETTINGS = UseConfig(source="mlflow_traces", experiment="small-served")
+SETTINGS = UseConfig(experiment="small-served")
 SHOWN = text_of_demonstration("demonstration 1", [{"role": "user", "content": "Why?"}], [])
 
 
@@ -34,7 +34,7 @@ def test_nothing_is_asked_without_settings_or_an_address():
 def test_an_experiment_without_traces_gives_none(address):
     use = fetch_use(SETTINGS, address, "small", [SHOWN])
     assert use is not None
-    assert (use.where, use.records, use.demonstrations) == ("mlflow_traces small-served", (), (SHOWN,))
+    assert (use.where, use.records, use.demonstrations) == ("the traces of small-served", (), (SHOWN,))
     assert use.trained_before == frozenset()
 
 

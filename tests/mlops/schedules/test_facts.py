@@ -65,7 +65,7 @@ def test_new_tasks_are_new_rows_of_the_train_split(bench, look_at):
 
 def test_new_tasks_from_use_are_new_tasks(bench, look_at):
     """Conversations with a served model, which a run would take beside the tasks of the file."""
-    use = {"source": "mlflow_traces", "experiment": "small-served", "gold": "none", "validation_share": 0}
+    use = {"experiment": "small-served", "gold": "none", "validation_share": 0}
     (bench.place / "demo.yaml").write_text(yaml.safe_dump(CONFIG | {"tasks": CONFIG["tasks"] | {"use": use}}))
     file = look_at(new_tasks={}).facts.tasks  # the home has no MLflow, and nobody has asked anything
     logged = Conversations(bench.home.tracking_uri, "small", mask=())

@@ -9,7 +9,7 @@ from zenml.exceptions import StackValidationError
 from cli.replayed import options_for
 from mlops.home.folder import PINS, Home
 from mlops.runs.labels import Labels
-from mlops.runs.starting import replay_options, run_options
+from mlops.runs.resuming import replay_options, run_options
 from mlops.schedules.cluster import cluster_options
 from mlops.stacks.image import check_image, image_settings
 from pipelines.train import train

@@ -31,7 +31,7 @@ def rlft(tmp_path, monkeypatch):
     monkeypatch.setattr(guard.errors, "_width", 2000)
 
     def run(summary):
-        result = CliRunner().invoke(app.app, ["run", str(TINY), *BAD, "--summary", str(summary)])
+        result = CliRunner().invoke(app.make_app(), ["run", str(TINY), *BAD, "--summary", str(summary)])
         assert result.exit_code == 2
         assert result.exception is None or isinstance(result.exception, SystemExit)
         return result.output

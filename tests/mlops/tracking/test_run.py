@@ -17,7 +17,7 @@ from mlflow.utils.validation import path_not_unique, validate_param_and_metric_n
 
 from mlops.tracking import run as tracking
 from mlops.tracking.address import quick_http
-from mlops.tracking.run import DESCRIPTION, Tracker, end_killed, noted_code
+from mlops.tracking.run import Tracker, noted_code
 from mlops.tracking.values import flatten, legal_name, reason_of, redact, short
 from rlft.secrets import hide_secrets
 from rlft.types import Task, TaskSet
@@ -382,15 +382,6 @@ def test_a_data_set_that_another_run_writes_at_the_same_moment_is_written_all_th
     assert len(found) == 2
     assert [each.dataset.name for each in stored(tracker).inputs.dataset_inputs] == ["sums-test"]
     assert "failed" not in caplog.text
-
-
-def test_a_run_that_was_killed_says_so_above_its_note_once(open_run):
-    tracker = open_run(tags={DESCRIPTION: "My note."})
-    for said in ("**It was cut short.**", "**It was cut short.**", ""):
-        end_killed(tracker.tracking_uri, tracker.run_id, said)
-    found = stored(tracker)
-    assert found.data.tags[DESCRIPTION] == "**It was cut short.**\n\nMy note."
-    assert (found.info.status, found.data.tags["rlft.status"]) == ("KILLED", "failed")
 
 
 def test_the_newest_attempt_counts(tmp_path):

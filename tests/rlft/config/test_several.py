@@ -118,7 +118,7 @@ def test_what_does_not_go_with_several_environments_is_refused(changes, said):
 
 
 def test_tasks_from_use_are_refused():
-    tasks = member()["tasks"] | {"use": {"source": "mlflow_traces", "experiment": "served"}}
+    tasks = member()["tasks"] | {"use": {"experiment": "served"}}
     with pytest.raises(ConfigError, match="served answers do not say which environment they are of"):
         read(environments={"two": member(tasks=tasks)})
 

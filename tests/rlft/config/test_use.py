@@ -13,21 +13,15 @@ from rlft.config.file import check_config
 from rlft.errors import ConfigError
 from tests.rlft.test_config import content
 
-TRACES = {"source": "mlflow_traces", "experiment": "small-served"}
-DATASET = {"source": "mlflow_dataset", "dataset": "asked"}
+TRACES = {"experiment": "small-served"}
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"source": "mlflow_traces"}, "needs `experiment`"),
-        (TRACES | {"dataset": "asked"}, "takes no `dataset`"),
-        ({"source": "mlflow_dataset"}, "needs `dataset`"),
-        (DATASET | {"experiment": "small-served"}, "takes no `experiment`"),
-        (DATASET | {"feedback": {"correct": True}}, "remove `feedback` and `approval`"),
+        ({"days": 7.0}, "experiment"),
         (TRACES | {"strata_values": ["sea"]}, "name it in `strata`"),
-        (DATASET | {"approval": "correct"}, "remove `feedback` and `approval`"),
         (TRACES | {"gold": "none", "approval": "correct"}, "set gold to optional"),
         (TRACES | {"days": 7.0, "since": "2026-11-01"}, "`days` is a period of its own"),
         (TRACES | {"since": "last week"}, "'last week' is no time; write 2026-11-01"),

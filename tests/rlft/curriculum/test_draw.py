@@ -6,7 +6,7 @@ import pytest
 
 from rlft.config import TrainingConfig
 from rlft.curriculum.draw import DrawnTask, draw_round, is_plain
-from rlft.curriculum.rates import EarlierRun, PassRates, keep_runs
+from rlft.curriculum.rates import PassRates
 from rlft.curriculum.uniform import tasks_of_round
 from tests.factories import make_task, make_task_set
 
@@ -24,8 +24,8 @@ def ids(drawn):
     return [task.task_id for task in drawn]
 
 
-def draw(round=0, seed=0, rates=None, kept=None, **changes):
-    return draw_round(TASKS, settings(**changes), round=round, seed=seed, rates=rates, kept=kept)
+def draw(round=0, seed=0, rates=None, **changes):
+    return draw_round(TASKS, settings(**changes), round=round, seed=seed, rates=rates)
 
 
 def test_what_needs_no_draw():
@@ -103,14 +103,6 @@ def test_a_retired_task_is_not_drawn_while_others_are_left():
     rates = PassRates({f"t{number}": (18.0, 0.0, 0) for number in range(10)})
     for seed in range(20):
         assert not {*ids(draw(0, seed, rates).tasks)} & rates.own.keys()
-
-
-def test_attempts_of_earlier_runs_count():
-    kept = keep_runs([(EarlierRun("a", 1, same_start=True), {0: {f"t{n}": (18, 0) for n in range(19)}})])
-    found = draw(0, 0, kept=kept, tasks_per_round=2)
-    assert found.tasks[0] == DrawnTask("t19", "new", 0.5, 0.0)
-    assert found.tasks[1].why == "retired"
-    assert found.retired == 19
 
 
 def test_more_tasks_than_there_are_come_again():

@@ -10,17 +10,12 @@ from pydantic import TypeAdapter
 
 from rlft.curriculum.rates import (
     Belief,
-    EarlierRun,
-    KeptRates,
     PassRates,
     believe,
     count_passes,
-    keep_runs,
     note_round,
 )
 from tests.factories import make_reward, make_rollout
-
-NONE = KeptRates()
 
 
 def rewards(task, solved, failed, errored=0):
@@ -29,8 +24,8 @@ def rewards(task, solved, failed, errored=0):
     return [make_reward(make_rollout(task, number), total) for number, total in enumerate(totals)]
 
 
-def note(rates, scored, round, kept=NONE, half_life=10.0, retire_at=0.9):
-    return note_round(rates, kept, scored, round=round, half_life=half_life, retire_at=retire_at)
+def note(rates, scored, round, half_life=10.0, retire_at=0.9):
+    return note_round(rates, scored, round=round, half_life=half_life, retire_at=retire_at)
 
 
 @pytest.mark.parametrize(
@@ -62,22 +57,11 @@ def test_an_attempt_without_a_score_is_no_failure():
 
 def test_attempts_count_half_after_a_half_life():
     rates = note(PassRates(), rewards("a", 3, 1), round=0)
-    assert believe("a", rates, NONE, round=10, half_life=10) == Belief(1 + 1.5, 1 + 0.5)
+    assert believe("a", rates, round=10, half_life=10) == Belief(1 + 1.5, 1 + 0.5)
     # noted again in round 10: 3/2 + 1 passes, 1/2 + 3 failures
     again = note(rates, rewards("a", 1, 3), round=10)
     assert again.own["a"] == (2.5, 3.5, 10)
-    assert believe("b", again, NONE, round=10, half_life=10) == Belief(1, 1)
-
-
-def test_attempts_of_an_earlier_run_count_by_how_far_their_round_is():
-    same, other = EarlierRun("same", 21, same_start=True), EarlierRun("other", 1, same_start=False)
-    kept = keep_runs([(same, {0: {"a": (4, 0)}, 20: {"a": (0, 8)}}), (other, {0: {"b": (0, 4)}})])
-    # round 0: 4 passes in full, and the 8 failures 20 rounds later count a quarter
-    assert believe("a", PassRates(), kept, round=0, half_life=10) == Belief(1 + 4, 1 + 2)
-    # round 20: the other way round
-    assert believe("a", PassRates(), kept, round=20, half_life=10) == Belief(1 + 1, 1 + 8)
-    # another first policy is one half-life further away
-    assert believe("b", PassRates(), kept, round=0, half_life=10) == Belief(1, 1 + 2)
+    assert believe("b", again, round=10, half_life=10) == Belief(1, 1)
 
 
 def test_a_solved_task_retires_and_a_failure_brings_it_back():
@@ -88,18 +72,10 @@ def test_a_solved_task_retires_and_a_failure_brings_it_back():
     assert note(rates, rewards("a", 7, 1), round=1).retired == ()
 
 
-def test_the_attempts_of_earlier_runs_retire_a_task_too():
-    kept = keep_runs([(EarlierRun("same", 1, same_start=True), {0: {"a": (7, 0)}})])
-    assert note(PassRates(), rewards("a", 1, 0), round=0, kept=kept).retired == ("a",)
-
-
 def test_none_retires_at_1():
     assert note(PassRates(), rewards("a", 10_000, 0), round=0, retire_at=1.0).retired == ()
 
 
 def test_rates_are_the_same_after_storing():
-    kept = keep_runs([(EarlierRun("same", 1, same_start=True), {0: {"a": (7, 0)}})])
     rates = note(note(PassRates(), rewards("a", 3, 1), round=0), rewards("a", 8, 0), round=7)
-    for value in (kept, rates):
-        stored = json.loads(json.dumps(asdict(value)))
-        assert TypeAdapter(type(value)).validate_python(stored) == value
+    assert TypeAdapter(PassRates).validate_python(json.loads(json.dumps(asdict(rates)))) == rates

@@ -172,5 +172,5 @@ def test_each_reason_of_bad_rows_is_listed_once_and_up_to_twenty_are():
 def test_tasks_from_use_are_named_beside_the_source():
     given = {"source": "jsonl", "path": "a.jsonl"}
     assert describe_tasks(TasksConfig.model_validate(given)) == "jsonl a.jsonl"
-    use = {"source": "mlflow_dataset", "dataset": "asked"}
-    assert describe_tasks(TasksConfig.model_validate(given | {"use": use})) == "jsonl a.jsonl and mlflow_dataset asked"
+    use = {"experiment": "asked"}
+    assert describe_tasks(TasksConfig.model_validate(given | {"use": use})) == "jsonl a.jsonl and the traces of asked"

@@ -10,7 +10,7 @@ ANSWER = {"messages": [{"role": "assistant", "content": "Lyon"}]}
 
 
 def settings(**more):
-    return UseConfig(source="mlflow_traces", experiment="e", **more)
+    return UseConfig(experiment="e", **more)
 
 
 def record(*said, output=ANSWER):

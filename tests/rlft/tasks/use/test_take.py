@@ -36,7 +36,7 @@ def ingest(tmp_path: Path, records, rows=(), *, train=100, use: dict | None = No
     own += [{"question": f"{name}?", "answer": "0", "split": name} for name in ("gate", "test")]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in [*own, *rows]))
-    given = {"source": "mlflow_traces", "experiment": "e", "validation_share": 0.0} | (use or {})
+    given = {"experiment": "e", "validation_share": 0.0} | (use or {})
     config = TasksConfig.model_validate({"source": "jsonl", "path": str(path), "use": given})
     fetched = Use("mlflow_traces e", tuple(records), **fetched)
     return ingest_tasks(config, environment="e:E", seed=0, use=fetched)
