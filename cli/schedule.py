@@ -91,14 +91,12 @@ def run(
     the exit code is 0, or 1 if a run has failed.
     """
     with guarded(verbose, None) as begun:
-        from mlops.schedules.firing import Watch
+        from mlops.schedules.firing import Watch, wait_and_start
         from mlops.schedules.store import all_schedules, find
 
         home, begun.repeated = find_home(), True
         found = [find(home, name) for name in names or []] or all_schedules(home)
         if not once:
-            from mlops.schedules.scheduler import wait_and_start
-
             console.print(f"waiting for the schedules of {home.root}; Ctrl-C ends this, and no run", soft_wrap=True)
             wait_and_start(home, names or ())
         done = list[Any]()
@@ -116,7 +114,7 @@ def lines(verbose: Verbose = False) -> None:
     Nothing is written or installed.
     """
     with guarded(verbose, None):
-        from mlops.schedules.scheduler import crontab_line, systemd_unit
+        from mlops.schedules.firing import crontab_line, systemd_unit
 
         told = "to ~/.config/systemd/user/rlft-schedules.service, and call"
         console.print(f"# with cron: add this line by `crontab -e`\n{crontab_line(find_home())}\n", soft_wrap=True)

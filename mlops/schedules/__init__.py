@@ -2,8 +2,7 @@
 
 - `store`: the schedules, what each has seen, and what came of its due times, as plain files; the lock of its runs
 - `facts`: what the reasons to run are about
-- `firing`: one due time, from its reason to its end, with its run and further tries
+- `firing`: one due time, from its reason to its end, with its run and further tries; what waits for all of them
 - `notify`: who is told
-- `scheduler`: what waits for the time, and what begins that with the machine
 - `cluster`: schedules that a cluster keeps
 """

@@ -1,18 +1,21 @@
 """Looks after one schedule: finishes the run that was left, and carries out what is due, from its reason to its end.
 
 What goes on is noted before it is begun, and a run holds the schedule's lock, which it inherits. So whatever ends this
-process, the next one that looks when the run has ended takes what it came to, or resumes it.
+process, the next one that looks when the run has ended takes what it came to, or resumes it. At the end stands what
+waits for the times of all schedules, and starts such a process for each that is due; it knows their files alone.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -27,10 +30,23 @@ from tenacity import (
     wait_exponential,
 )
 
-from mlops.home.folder import PROJECT, Home
+from mlops.home.folder import PROJECT, SCHEDULES, Home
 from mlops.runs.signals import signalled
 from mlops.schedules.notify import events_of, message, tell
-from mlops.schedules.store import Firing, State, Stored, due_now, find, keep_state, locked, result_file, state_of
+from mlops.schedules.store import (
+    Firing,
+    State,
+    Stored,
+    all_schedules,
+    due_now,
+    file_of,
+    find,
+    is_running,
+    keep_state,
+    locked,
+    result_file,
+    state_of,
+)
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
 from rlft.schedule.reasons import Facts, Reason, remembered, score_reason, should_run
@@ -284,3 +300,66 @@ def _came_to(outcome: Outcome, tries: int) -> str:
         became = "became champion" if promotion.promoted else became
         said += f", version {promotion.version} of {promotion.name} {became}"
     return said
+
+
+logger = logging.getLogger(__name__)
+LOOK_SECONDS = 10  # so soon a due time and a change of the schedules are seen
+
+
+def wait_and_start(home: Home, names: Sequence[str] = ()) -> None:
+    """Start what is due at its time, of all schedules or of these, until an exception ends this. The runs go on."""
+    while True:
+        start_due(home, names)
+        time.sleep(LOOK_SECONDS)
+
+
+def start_due(home: Home, names: Sequence[str]) -> None:
+    """Start what looks after each schedule that is due, or whose run was left by a process that is gone.
+
+    Each process has a session of its own: Ctrl-C ends none. Of two of one schedule the second ends at once.
+    """
+    for stored in all_schedules(home):
+        name, state = stored.name, state_of(home, stored.name)
+        is_due = state.running is not None or due_now(stored, state, datetime.now(UTC)) is not None
+        if (names and name not in names) or stored.schedule.paused or not is_due or is_running(home, name):
+            continue
+        log = file_of(home, name, ".log")
+        with log.open("ab") as output:
+            subprocess.Popen(
+                rlft_command("schedule", "run", name, "--once"),
+                env=dict(os.environ) | variables(home),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        logger.info("%s is due: what comes of it is in %s", name, log)
+
+
+def crontab_line(home: Home) -> str:
+    """Return the line of a crontab that begins the scheduler of a home after each start of the machine."""
+    folder = home.root / SCHEDULES
+    made, log = shlex.quote(str(folder)), shlex.quote(str(folder / "scheduler.log"))
+    return f"@reboot mkdir -p {made} && {shlex.join(_call(home))} >> {log} 2>&1".replace("%", r"\%")
+
+
+def systemd_unit(home: Home) -> str:
+    """Return a service that begins the scheduler of a home, and begins it again should it be killed."""
+    marks = str.maketrans({"\\": r"\\", '"': r"\"", "%": "%%", "$": "$$"})
+    words = " ".join(f'"{word.translate(marks)}"' for word in _call(home))
+    return f"""[Unit]
+Description=rlft schedules
+
+[Service]
+ExecStart={words}
+KillMode=process
+Restart=on-abnormal
+RestartSec=60
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def _call(home: Home) -> list[str]:
+    return ["/usr/bin/env", f"RLFT_HOME={home.root}", f"PYTHONPATH={PROJECT}", *rlft_command("schedule", "run")]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mlops.home.folder import Home
-from mlops.schedules.scheduler import crontab_line, start_due, systemd_unit
+from mlops.schedules.firing import crontab_line, start_due, systemd_unit
 from mlops.schedules.store import Firing, State, keep, keep_state, locked
 from tests.needs import need_crontab, need_systemd
 
@@ -76,7 +76,9 @@ def test_the_line_is_one_of_cron(home, tmp_path):
 
 
 def test_the_shell_reads_the_line_as_it_is_meant(home, monkeypatch):
-    monkeypatch.setattr("mlops.schedules.scheduler.rlft_command", lambda *words: ["sh", "-c", "echo $RLFT_HOME; echo $0 $1", *words])
+    monkeypatch.setattr(
+        "mlops.schedules.firing.rlft_command", lambda *words: ["sh", "-c", "echo $RLFT_HOME; echo $0 $1", *words]
+    )
     command = crontab_line(home).removeprefix("@reboot ").replace(r"\%", "%")  # as cron hands it to the shell
     subprocess.run(["sh", "-c", command], check=True, env={"PATH": os.environ["PATH"]})
     log = home.root / "schedules/scheduler.log"
