@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import torch
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from rlft.attention.packed import PackedTree
-from rlft.attention.tree import Edge, Tree
+from rlft.attention.tree import Tree
 
+_log = logging.getLogger(__name__)
 NAME = "rlft"  # of this room's attention in the registry
 _HARMLESS = {  # arguments that models hand to every attention function and that this one may ignore
     "cache_position",
@@ -30,6 +32,20 @@ _HARMLESS = {  # arguments that models hand to every attention function and that
     "return_dict",
     "use_cache",
 }
+# Sequences of a trial: two prompts that begin alike, with two and three completions, and one sequence that has nothing
+# in common with the others. The longest has 8 tokens: some models have no more positions. There is no 0, as it is often
+# the padding, of which models warn.
+_NUMBERS = (
+    (1, 2, 3, 4, 5, 6, 7),
+    (1, 2, 3, 8, 9),
+    (1, 2, 10, 11, 12, 13, 14, 15),
+    (1, 2, 10, 11, 12, 16, 17, 18),
+    (1, 2, 10, 11, 12, 19),
+    (20, 21, 22, 23),
+)
+_ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}  # largest relative difference of a token's logits
+_HALF_ROUNDING = 0.2  # rounding adds up over 28 layers in bfloat16; what this would hide, a leak, has its own test
+_LEAK = 0.05  # a share of the above: two passes of the same shape are rounded alike, so less is explained by it
 
 
 class UnsupportedAttention(Exception):
@@ -82,30 +98,13 @@ def _forward(
     features = sorted(name for name, value in others.items() if value is not None and name not in _HARMLESS)
     # More keys than queries come from a prefix or from a cache of the model's own, which an `Attention` does not know.
     same = key.shape == value.shape and key.shape[2] == query.shape[2]
-    if attention is None or attention_mask is not None or dropout or features or not same:
-        if attention is None:
-            raise UnsupportedAttention("it does not hand arguments of a call on to its attention")
+    if attention is None:
+        raise UnsupportedAttention("it does not hand arguments of a call on to its attention")
+    if attention_mask is not None or dropout or features or not same:
         raise UnsupportedAttention(f"attention with {', '.join(features) or 'a form'} that is not understood")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     output = attention.attend(int(module.layer_idx), query, key, value, scale)  # type: ignore[reportArgumentType]
     return output.transpose(1, 2), None  # transformers wants the tokens before the heads, and weights or None
-
-
-_log = logging.getLogger(__name__)
-# Sequences of a trial: two prompts that begin alike, with two and three completions, and one sequence that has nothing
-# in common with the others. The longest has 8 tokens: some models have no more positions. There is no 0, as it is often
-# the padding, of which models warn.
-_NUMBERS = (
-    (1, 2, 3, 4, 5, 6, 7),
-    (1, 2, 3, 8, 9),
-    (1, 2, 10, 11, 12, 13, 14, 15),
-    (1, 2, 10, 11, 12, 16, 17, 18),
-    (1, 2, 10, 11, 12, 19),
-    (20, 21, 22, 23),
-)
-_ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}  # largest relative difference of a token's logits
-_HALF_ROUNDING = 0.2  # rounding adds up over 28 layers in bfloat16; what this would hide, a leak, has its own test
-_LEAK = 0.05  # a share of the above: two passes of the same shape are rounded alike, so less is explained by it
 
 
 def shares_prompts(model: Any) -> bool:
@@ -143,18 +142,6 @@ def _objection(model: Any) -> str | None:
     return None
 
 
-class _Probe(PackedTree):
-    """Does what `PackedTree` does, and notes which layers have called it."""
-
-    def __init__(self, edges: tuple[Edge, ...]) -> None:
-        super().__init__(edges)
-        self.layers: list[int] = []
-
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        self.layers.append(layer)
-        return super().attend(layer, query, key, value, scale)
-
-
 def _failed_trial(model: Any) -> str | None:
     """Return what a packed row of a few tokens shows to be wrong, `None` if nothing.
 
@@ -167,15 +154,19 @@ def _failed_trial(model: Any) -> str | None:
     sequences = [[number * step % size for number in sequence] for sequence in _NUMBERS]
     tree = Tree.of(sequences, stride=1)
     ids, positions = (torch.from_numpy(part)[None] for part in tree.row(sequences))
-    attention = _Probe(tree.edges)
+    attention, layers = PackedTree(tree.edges), list[int]()
+
+    def attend(layer: int, *given: Any) -> Tensor:
+        layers.append(layer)
+        return attention.attend(layer, *given)
 
     def read(ids: Tensor, positions: Tensor) -> Tensor:
         with attending(model):
-            inputs = {"input_ids": ids.to(device), "position_ids": positions.to(device), "attention": attention}
-            return model(**inputs, use_cache=False).logits[0]
+            inputs = {"input_ids": ids.to(device), "position_ids": positions.to(device), "use_cache": False}
+            return model(**inputs, attention=SimpleNamespace(attend=attend)).logits[0]
 
     packed = read(ids, positions)
-    if sorted(attention.layers) != list(range(model.config.get_text_config().num_hidden_layers)):
+    if sorted(layers) != list(range(model.config.get_text_config().num_hidden_layers)):
         return "not every layer is one attention over all earlier tokens"
     if torch.equal(packed, read(ids, positions.flip(-1))):
         return "it does not look at the positions it is given"

@@ -2,9 +2,12 @@
 
     [prompt a | a's 1st completion | a's 2nd | ... | prompt b | b's 1st | ...]
 
-Every token sees the tokens of its edge up to itself, and the edges above it whole: parts that `rlft.attention.packed`
-puts together, so no mask of tokens times tokens is made and no key is copied for each sequence. `rlft.attention.tree`
-lays out such rows.
+Every token sees the tokens of its edge up to itself, and the edges above it whole: parts that are put together, so no
+mask of tokens times tokens is made and no key is copied for each sequence. `rlft.attention.tree` lays out such rows.
+
+Attention over keys A and B together is the mean of attention over A and attention over B, weighted by their shares of
+the sum of exponentials (arXiv:2205.14135, section 3.1). The gradient of each part needs only the output and the
+log-sum-exp of the whole. Kernels of torch compute it where there is one that also returns the log-sum-exp.
 """
 
 from __future__ import annotations
@@ -70,9 +73,16 @@ def attend_backward(
         return _aten._scaled_dot_product_flash_attention_for_cpu_backward(
             gradient, query, key, value, output, log_sum_exp, 0.0, causal, scale=scale
         )
-    if query.dtype in _HALF:
-        return _flash_backward(gradient, query, key, value, output, log_sum_exp, scale, causal)
-    return _attend_densely_backward(gradient, query, key, value, output, log_sum_exp, scale, causal)
+    if query.dtype not in _HALF:
+        return _attend_densely_backward(gradient, query, key, value, output, log_sum_exp, scale, causal)
+    wide_key, wide_value, sums = _widen(key, query), _widen(value, query), log_sum_exp.contiguous()
+    lengths = (None, None, query.shape[2], key.shape[2])
+    state = torch.empty(2, dtype=torch.uint64, device=query.device)  # of the dropout; without one it is not looked at
+    by_query, by_key, by_value = _aten._scaled_dot_product_flash_attention_backward(
+        gradient, query, wide_key, wide_value, output, sums, *lengths, 0.0, causal, state, state, scale=scale
+    )
+    heads = (key.shape[1], -1)  # the gradients of heads that share one are added up
+    return by_query, by_key.unflatten(1, heads).sum(2), by_value.unflatten(1, heads).sum(2)
 
 
 def merge_(output: Tensor, log_sum_exp: Tensor, other: Tensor, other_log_sum_exp: Tensor) -> None:
@@ -86,43 +96,6 @@ def _widen(key: Tensor, query: Tensor) -> Tensor:
     """Return as many key heads as heads; copied only where there are fewer, since the keys may be a large cache."""
     repeat = query.shape[1] // key.shape[1]
     return key.repeat_interleave(repeat, 1) if repeat > 1 else key
-
-
-def _flash_backward(
-    gradient: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    output: Tensor,
-    log_sum_exp: Tensor,
-    scale: float,
-    causal: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Call the GPU's kernel, which wants as many key heads as heads, and add up the gradients of heads that share one.
-
-    The kernel takes the random state of the dropout; without dropout it does not look at it.
-    """
-    repeat = query.shape[1] // key.shape[1]
-    wide_key, wide_value = _widen(key, query), _widen(value, query)
-    no_random_state = torch.empty(2, dtype=torch.uint64, device=query.device)
-    by_query, by_key, by_value = _aten._scaled_dot_product_flash_attention_backward(
-        gradient,
-        query,
-        wide_key,
-        wide_value,
-        output,
-        log_sum_exp.contiguous(),
-        None,
-        None,
-        query.shape[2],
-        key.shape[2],
-        0.0,
-        causal,
-        no_random_state,
-        no_random_state,
-        scale=scale,
-    )
-    return by_query, by_key.unflatten(1, (-1, repeat)).sum(2), by_value.unflatten(1, (-1, repeat)).sum(2)
 
 
 def _scores(query: Tensor, key: Tensor, scale: float, causal: bool, mask: Tensor | None) -> Tensor:
@@ -196,10 +169,7 @@ class Block:
         return self.start + sum(self.lengths)
 
     def padding(self, device: torch.device) -> tuple[Tensor, Tensor] | None:
-        """Return which token of the row stands at [edge, position], and whether it is one and no padding.
-
-        Returns `None` for a block without padding.
-        """
+        """Return which token of the row stands at [edge, position], and whether it is real; `None` without padding."""
         if self.lengths[0] == self.lengths[-1]:
             return None
         lengths = torch.tensor(self.lengths)
@@ -283,9 +253,8 @@ class _PackedAttention(torch.autograd.Function):
         for fork in ctx.tree.forks:
             keys, below = slice(fork.start, fork.stop), slice(fork.stop, fork.end)
             gradient, queries, _, _, outputs, sums = (tensor[None, :, below] for tensor in whole)
-            found = attend_backward(
-                gradient, queries, k[None, :, keys], v[None, :, keys], outputs, sums, scale=ctx.scale
-            )
+            above = k[None, :, keys], v[None, :, keys]
+            found = attend_backward(gradient, queries, *above, outputs, sums, scale=ctx.scale)
             _assign(by_query[:, below], found[0][0], adds=fork.depth > 0)
             by_key[:, keys], by_value[:, keys] = found[1][0], found[2][0]
         for block in ctx.tree.blocks:

@@ -139,9 +139,7 @@ class RecordedDecoder(SharedDecoder):
         """
         self.tokens, self.positions = tokens.clone(), self.positions.clone()
         recording = torch.cuda.CUDAGraph()
-        self._next_logits(
-            self.tokens
-        )  # what is made at the first call only, such as the cache of the rows, must not be recorded
+        self._next_logits(self.tokens)  # what the first call alone makes, as the cache of the rows, is not recorded
         try:
             with torch.cuda.graph(recording, capture_error_mode="thread_local"):  # others may train meanwhile
                 self.logits = self._next_logits(self.tokens)

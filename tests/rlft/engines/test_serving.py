@@ -8,11 +8,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from rlft.config import Config
 from rlft.engines import serving
-from rlft.engines.serving import serve_command, serve_judge_command
+from rlft.engines.serving import serve_command
 from rlft.errors import EngineError, PolicyError
-from rlft.specification.judge import JudgeSettings, JudgeVllm
 from tests.factories import CHARACTERS
-from tests.rlft.judges.judge_models import save_judge
 
 SCRATCH = {"from_scratch": {"characters": CHARACTERS, "hidden_size": 32, "num_hidden_layers": 2}}
 LORA = {"model": "some/model", "lora": {"rank": 12, "alpha": 8}}
@@ -154,32 +152,3 @@ def test_on_few_cores_threads_are_not_bound_to_one(tmp_path, monkeypatch, cores,
 def test_where_it_listens_is_not_passed_on(tmp_path, option):
     with pytest.raises(EngineError, match="is not passed on"):
         serve_command(make_config(FULL), tmp_path, extra=[option, "0.0.0.0"])
-
-
-def test_on_a_cpu_its_cache_and_its_threads_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("rlft.engines.serving.cores_here", lambda: 2)
-    model = str(save_judge(tmp_path / "model"))
-    own = JudgeVllm(cache_gib=0.25, max_model_len=512, dtype="float32")
-    settings = JudgeSettings(engine="vllm", model=model, concurrency=4, vllm=own)
-    command, variables = serve_judge_command(settings, None, tmp_path, port=4711)
-    assert value(command, "--host") == "127.0.0.1"
-    assert (value(command, "--port"), value(command, "--served-model-name")) == ("4711", model)
-    assert value(command, "--kv-cache-memory-bytes") == str(2**28)
-    assert (value(command, "--max-model-len"), value(command, "--max-num-seqs")) == ("512", "4")
-    assert value(command, "--dtype") == "float32"
-    assert "--gpu-memory-utilization" not in command
-    assert variables == {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
-    # The model has no chat template, and messages are joined by newlines.
-    assert value(command, "--chat-template").startswith(str(tmp_path))
-
-
-def test_on_a_gpu_it_takes_its_share_of_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("rlft.engines.serving.choose_device", lambda name: torch.device("cuda"))
-    model = str(save_judge(tmp_path / "model"))
-    settings = JudgeSettings(engine="vllm", model=model)
-    command, variables = serve_judge_command(settings, "abc", tmp_path, port=1)
-    assert (value(command, "--gpu-memory-utilization"), value(command, "--revision")) == ("0.3", "abc")
-    assert value(command, "--max-num-seqs") == "8"
-    assert value(command, "--max-model-len") == "4096"  # as the model's config says
-    assert "--enforce-eager" not in command
-    assert variables == {"VLLM_NO_USAGE_STATS": "1"}
