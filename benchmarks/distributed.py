@@ -39,8 +39,7 @@ from rlft.config import TrainingConfig
 from rlft.config.distributed import Sharding
 from rlft.policy.live import Policy, PolicyMetadata
 from rlft.training.batching import Pair, packed_tokens
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import Updater
+from rlft.training.trainer import Updater, prepare_optimizer
 from rlft.training.world import ALONE, World, partition
 from rlft.types import Rollout
 from tests.factories import make_rollout

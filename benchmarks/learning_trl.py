@@ -33,7 +33,7 @@ from rlft.curriculum.uniform import tasks_of_round
 from rlft.policy import Policy
 from rlft.policy.tokens import render_prompt
 from rlft.rewards.rubric import combine
-from rlft.training.optimizer import learning_rate
+from rlft.training.trainer import learning_rate
 from rlft.types import Message, Task, Trajectory
 
 

@@ -20,8 +20,7 @@ from rlft.engines.base import Engine, Sampling
 from rlft.policy import Policy
 from rlft.rewards.by_settings import score_by
 from rlft.rollout import PolicyPlayer, collect_rollouts
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts, Task, TaskSet, TrainReport
 
 

@@ -44,8 +44,7 @@ from rlft.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
 from rlft.sft.training import Memory, run_sft
 from rlft.shortage import shortage_of
 from rlft.tasks import ingest_tasks
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, TaskSet
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 from rlft.config import Section, TrainingConfig
 from rlft.policy import Policy, PolicyFolder
 from rlft.progress import Progress, silent
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.training.world import ALONE, World
 from rlft.types import Rewards, Rollouts, TrainReport
 

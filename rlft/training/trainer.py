@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,8 +17,10 @@ from rlft.config import TrainingConfig
 from rlft.engines.proof import LOGP_LIMIT
 from rlft.flops import TRAIN_FLOPS, shape_of, training_flops
 from rlft.outcome import Fate
-from rlft.policy import Policy
+from rlft.policy import Policy, PolicyFolder
+from rlft.policy.folder import load_optimizer
 from rlft.policy.fused import fused
+from rlft.policy.optimizer import Optimizer
 from rlft.policy.sharding import of_one_update
 from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Batch, Pair
@@ -25,10 +29,42 @@ from rlft.training.ledger import TrainingPlan, plan_training
 from rlft.training.limits import Limits, TrainingStopped
 from rlft.training.logprobs import OldLogprobs, Reading, gradient_checkpointing, make_batch, shortest, token_logprobs
 from rlft.training.loss import Part, Whole, policy_loss
-from rlft.training.optimizer import learning_rate
 from rlft.training.tally import Tally
 from rlft.training.world import ALONE, World
 from rlft.types import Rewards, Rollouts, TrainReport
+
+
+def prepare_optimizer(policy: Policy, settings: TrainingConfig, folder: PolicyFolder | None) -> None:
+    """Give the policy an AdamW optimizer, with the state stored in `folder` if there is one.
+
+    Without stored state the optimizer is new, and `metadata.update` counts from 0 again.
+    """
+    if policy.optimizer is None:
+        policy.optimizer = Optimizer(
+            policy.trainable(),
+            betas=(settings.adam_beta1, settings.adam_beta2),
+            weight_decay=settings.weight_decay,
+        )
+        if folder is not None:
+            load_optimizer(policy, folder)
+        if not policy.optimizer.state:
+            policy.metadata = dataclasses.replace(policy.metadata, update=0)
+
+
+def learning_rate(settings: TrainingConfig, update: int) -> float:
+    """Return the learning rate of the update after `update` others: a linear warm-up, then as `lr_scheduler_type` says.
+
+    It depends on nothing else, so a run that goes on from a stored policy goes on with its rate. The schedule ends
+    after as many updates as all rounds can have; with rounds that have nothing to train on it does not reach its end.
+    """
+    warmup = settings.warmup_updates
+    if update < warmup:
+        return settings.learning_rate * ((update + 1) / warmup)
+    updates = settings.rounds * settings.updates_per_round * settings.num_iterations
+    progress = min(1.0, (update - warmup) / max(updates - warmup, 1))
+    factors = {"constant": 1.0, "linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}
+    return settings.learning_rate * factors[settings.lr_scheduler_type]
+
 
 # The engine's limit is measured on canaries of random tokens. Rollouts are of a task's tokens, whose log-probabilities
 # may be rounded otherwise, so they are allowed this multiple of it.

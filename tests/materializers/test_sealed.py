@@ -21,7 +21,7 @@ from rlft.errors import DamagedError, StorageError, WeightsRemovedError
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.origin import hash_weights
 from rlft.seals import REMOVED
-from rlft.training.optimizer import prepare_optimizer
+from rlft.training.trainer import prepare_optimizer
 from rlft.types import Rewards, Rollouts, TaskSet, TrainReport
 from tests.factories import (
     make_lora_policy,

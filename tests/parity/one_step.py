@@ -21,8 +21,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from rlft.config import PolicyConfig
 from rlft.policy import Policy
 from rlft.policy.origin import create_policy
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, Rollout, Rollouts, TrainReport
 from tests.factories import make_policy, make_reward, make_rollout, make_training
 

@@ -22,8 +22,7 @@ from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.sft.training import run_sft
 from rlft.tasks import ingest_tasks, read_tasks
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import prepare_optimizer, train_round
 from tests.factories import FirstCharacter, make_policy, make_scored, make_task, make_training
 
 TASKS = [make_task(f"t{i}", prompt=f"{i}+0=", answer=str(i)) for i in range(4)]

@@ -12,8 +12,7 @@ import torch
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.folder import OPTIMIZER_FILE, save_sharded_policy
 from rlft.policy.sharding import whole
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import Updater
+from rlft.training.trainer import Updater, prepare_optimizer
 from rlft.training.world import ALONE
 from tests.factories import make_lora_policy, make_policy, make_rollout, make_training, save_base
 from tests.rlft.distributed.together import run_together

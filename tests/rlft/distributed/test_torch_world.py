@@ -17,8 +17,7 @@ from rlft.config.distributed import Sharding
 from rlft.flops import ENCODED
 from rlft.losses import LOSSES
 from rlft.policy.sharding import whole
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import Updater
+from rlft.training.trainer import Updater, prepare_optimizer
 from rlft.training.world import ALONE
 from tests.factories import make_rollout, make_training
 from tests.rlft.attention.models import VOCABULARY, add_lora, make_model, policy_of

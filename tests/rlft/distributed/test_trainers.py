@@ -24,8 +24,7 @@ from rlft.distributed.director_process import DirectorProcess, Trainers
 from rlft.errors import DamagedError, DistributedError
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.training.job import Job
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import prepare_optimizer, train_round
 from tests.factories import make_policy, make_scored, make_training
 from tests.needs import need_ray
 

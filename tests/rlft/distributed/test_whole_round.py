@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from rlft.policy.sharding import whole
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.training.world import ALONE
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_training

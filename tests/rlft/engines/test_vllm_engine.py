@@ -28,8 +28,7 @@ from rlft.policy import load_policy, save_policy
 from rlft.policy.weights import checkpoint_weights
 from rlft.training.batching import pad_rows
 from rlft.training.logprobs import token_logprobs
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import Updater
+from rlft.training.trainer import Updater, prepare_optimizer
 from tests.factories import ARCHITECTURES, make_rollout, make_task, make_training
 from tests.needs import need_vllm
 from tests.rlft.attention.models import policy_of

@@ -21,8 +21,7 @@ from rlft.policy import Policy, PolicyFolder, load_policy, save_policy
 from rlft.policy.folder import _hash_content
 from rlft.policy.origin import DTYPES, create_policy, hash_weights, load_base
 from rlft.rollout import PolicyPlayer, collect_rollouts
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import (
     ARCHITECTURES,

@@ -22,7 +22,7 @@ from rlft.sft.demonstration_file import Demonstration, read_demonstrations
 from rlft.sft.demonstrations import choose_demonstrations
 from rlft.sft.encoding import encode, open_chats
 from rlft.sft.training import draw_batches, run_sft, train_sft
-from rlft.training.optimizer import prepare_optimizer
+from rlft.training.trainer import prepare_optimizer
 from tests.factories import make_policy, make_task, make_training, user
 from tests.rlft.chat.tokenizers import make_tokenizer
 

@@ -10,8 +10,7 @@ import torch
 
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.training.job import Job, train_job
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import prepare_optimizer, train_round
 from tests.factories import make_policy, make_scored, make_training
 
 SETTINGS = make_training(max_kl=1e9, updates_per_round=2)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from rlft.config import LoraSettings, PolicyConfig
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.origin import create_policy
-from rlft.training.optimizer import learning_rate, prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import learning_rate, prepare_optimizer, train_round
 from tests.factories import make_lora_policy, make_policy, make_scored, make_training, save_base
 
 CPU = torch.device("cpu")

@@ -16,8 +16,7 @@ from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training import logprobs, trainer
 from rlft.training.batching import pack_tree, pad_rows
 from rlft.training.logprobs import token_logprobs
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import (
     FirstCharacter,

@@ -13,8 +13,7 @@ from rlft.training import limits, trainer
 from rlft.training.batching import pack_tree, packed_tokens, pad_rows, split_tree
 from rlft.training.limits import TrainingStopped
 from rlft.training.loss import Whole
-from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import Updater, _deal, train_round
+from rlft.training.trainer import Updater, _deal, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_training
 from tests.rlft.attention.models import (
