@@ -308,24 +308,27 @@ LOOK_SECONDS = 10  # so soon a due time and a change of the schedules are seen
 
 def wait_and_start(home: Home, names: Sequence[str] = ()) -> None:
     """Start what is due at its time, of all schedules or of these, until an exception ends this. The runs go on."""
+    begun: dict[str, subprocess.Popen[bytes]] = {}
     while True:
-        start_due(home, names)
+        start_due(home, names, begun)
         time.sleep(LOOK_SECONDS)
 
 
-def start_due(home: Home, names: Sequence[str]) -> None:
+def start_due(home: Home, names: Sequence[str], begun: dict[str, subprocess.Popen[bytes]]) -> None:
     """Start what looks after each schedule that is due, or whose run was left by a process that is gone.
 
-    Each process has a session of its own: Ctrl-C ends none. Of two of one schedule the second ends at once.
+    `begun` are the processes by schedule. Each has a session of its own: Ctrl-C ends none.
     """
     for stored in all_schedules(home):
         name, state = stored.name, state_of(home, stored.name)
         is_due = state.running is not None or due_now(stored, state, datetime.now(UTC)) is not None
-        if (names and name not in names) or stored.schedule.paused or not is_due or is_running(home, name):
+        if not is_due or stored.schedule.paused or (names and name not in names):
+            continue
+        if (name in begun and begun[name].poll() is None) or is_running(home, name):
             continue
         log = file_of(home, name, ".log")
         with log.open("ab") as output:
-            subprocess.Popen(
+            begun[name] = subprocess.Popen(
                 rlft_command("schedule", "run", name, "--once"),
                 env=dict(os.environ) | variables(home),
                 stdin=subprocess.DEVNULL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,12 +20,14 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def started(bench, monkeypatch):
-    """Looks once, and returns the commands of the processes that it has started."""
+    """Looks once, and returns the commands of the processes that it has started, which go on until `ended`."""
+    begun, process = {}, SimpleNamespace(poll=lambda: None)
 
-    def look(*names):
+    def look(*names, ended=False):
         commands = []
-        monkeypatch.setattr("subprocess.Popen", lambda command, **_: commands.append(command[4:]))
-        start_due(bench.home, names)
+        process.poll = lambda: 0 if ended else None
+        monkeypatch.setattr("subprocess.Popen", lambda command, **_: commands.append(command[4:]) or process)
+        start_due(bench.home, names, begun)
         return commands
 
     return look
@@ -36,8 +39,10 @@ def test_what_is_due_is_started_and_not_a_second_time_while_it_goes_on(bench, st
     bench.apply(cron="* * * * *", now=NOW - HOUR)
     assert started("other") == []
     assert started() == [["schedule", "run", "weekly", "--once"]]
-    with locked(bench.home, "weekly"):  # by it, or by its run, which it left
-        assert started() == []
+    assert started() == []
+    with locked(bench.home, "weekly"):  # its run, which it left
+        assert started(ended=True) == []
+    assert len(started(ended=True)) == 1
 
 
 def test_what_is_paused_or_kept_by_a_cluster_is_not_started(bench, started):
