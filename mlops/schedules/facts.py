@@ -116,36 +116,31 @@ def _scored(home: Home, stored: Stored, config: Config, asked: ScoreBelow, facts
     from rlft.config.suite_file import load_suite
     from rlft.tasks import ingest_tasks
 
-    text = asked.model or f"models:/{config.promotion.name or config.name}@champion"
     suite, where = load_suite(Path(asked.suite)), "when.score_below"
-    cells = [cell for cell in suite.cells() if asked.scenario in (None, cell.scenario)]
+    cells = [cell for cell in suite.cells() if asked.scenario in (None, cell.scenario) and "test" in cell.splits]
     if len({cell.scenario for cell in cells}) != 1:
-        fix = f"name one of {', '.join(suite.scenarios)}"
-        said = "the suite has several scenarios" if cells else "the suite has no such scenario"
-        raise ConfigError(said, where=f"{where}.scenario", fix=fix)
-    cell = cells[0]
-    if asked.split not in cell.splits:
-        fix = f"name one of {', '.join(cell.splits)}"
-        raise ConfigError(f"the scenario {cell.scenario} has no split {asked.split}", where=f"{where}.split", fix=fix)
-    named = parse_model(text)
-    if (number := named.version or _version_of(home, stored, text)) == ABSENT:
-        return Look(facts, missing=f"there is no {text}, whose score could be low")
+        said = "the suite has several scenarios" if cells else "the suite has no such scenario with a split test"
+        raise ConfigError(said, where=f"{where}.scenario", fix=f"name one of {', '.join(suite.scenarios)}")
+    cell, champion = cells[0], f"models:/{config.registry_name}@champion"
+    if (number := _version_of(home, stored, champion)) == ABSENT:
+        return Look(facts, missing=f"there is no {champion}, whose score could be low")
     tasks = ingest_tasks(cell.tasks, environment=cell.environment.name, seed=cell.tasks.seed)
-    key = digest([named.name, number, suite.model_dump(mode="json"), tasks.fingerprint, asked.split, asked.bound])
-    return Look(facts, f"models:/{named.name}/{number}", cell.name, suite.main_metric, key)
+    model = f"models:/{config.registry_name}/{number}"
+    key = digest([model, suite.model_dump(mode="json"), tasks.fingerprint, asked.bound])
+    return Look(facts, model, cell.name, suite.main_metric, key)
 
 
-def score_in(summary: dict[str, Any], found: Look, split: str) -> Score:
+def score_in(summary: dict[str, Any], found: Look) -> Score:
     """Return the score in the summary of an evaluation of one model.
 
     Raises RlftError if no attempt has a score.
     """
     [measured] = summary["scenarios"][found.cell].values()
-    of_split = measured["splits"].get(split, {})
+    of_split = measured["splits"].get("test", {})
     metric = of_split.get("metrics", {}).get(found.metric)
     if metric is None:
         fix = "`rlft evaluate` with the same suite says why"
-        raise RlftError(f"no attempt of {found.model} on {split} has a score", where="when.score_below", fix=fix)
+        raise RlftError(f"no attempt of {found.model} has a score", where="when.score_below", fix=fix)
     return Score(
         found.score_key,
         found.model,

@@ -153,7 +153,7 @@ class Watch:
             error.exit_code = code
             raise error
         try:
-            score = score_in(json.loads(self._result.read_text(encoding="utf-8")), found, asked.split)
+            score = score_in(json.loads(self._result.read_text(encoding="utf-8")), found)
         except RlftError as error:  # no attempt has a score
             return Reason(False, error.what)
         looks = last.looks.with_another(score.model, score.key)

@@ -22,7 +22,6 @@ from rlft.config.suite import Word
 from rlft.config.variables import refuse_secrets
 from rlft.schedule.times import DueTrigger
 from rlft.suites.models import parse_model
-from rlft.types import Split
 
 Event = Literal["improved", "promoted", "waiting_for_approval", "failed"]
 LONGEST_NAME = 60  # it is a part of the names of runs and of files
@@ -37,7 +36,8 @@ class NewTasks(Section):
 
 
 class ScoreBelow(Section):
-    """The champion is shown to be worse than a bound on a suite, such as tasks that came from its use."""
+    """The champion of the model that the config registers is shown to be worse than a bound on the `test` split of a
+    suite, such as tasks that came from its use."""
 
     suite: PathText = Field(description="The suite, as of `rlft evaluate --suite`: a file of its own, or a config.")
     bound: float = Field(
@@ -49,19 +49,6 @@ class ScoreBelow(Section):
     scenario: Word | None = Field(
         default=None, description="The scenario that counts. null means the suite's only one."
     )
-    split: Split = Field(default="test", description="The split of the scenario that counts.")
-    model: Text | None = Field(
-        default=None,
-        description="The model that is evaluated, as `rlft evaluate` takes it. null means the champion of the model "
-        "that the config registers.",
-    )
-
-    @field_validator("model")
-    @classmethod
-    def _is_registered(cls, model: str | None) -> str | None:
-        if model is not None and (not model.startswith("models:") or parse_model(model).kind != "registry"):
-            raise ValueError(f"{model!r:.80} names no registered model; write models:/NAME@champion")
-        return model
 
 
 class Changed(Section):

@@ -46,7 +46,6 @@ def test_budget_and_promotion_are_those_of_the_config_but_for_what_is_set():
         ({"when": {"changed": {"aliases": ["base@x"]}}}, "'base@x' names no alias; write models:/NAME@ALIAS"),
         ({"when": {"changed": {"aliases": ["models:/base/3"]}}}, "names no alias"),
         ({"when": {"score_below": {"suite": "s.yaml"}}}, "when.score_below.bound: it is missing"),
-        ({"when": {"score_below": {"suite": "s.yaml", "bound": 1.0, "model": "demo"}}}, "names no registered model"),
         ({"overlap": "both"}, "overlap: Input should be 'skip' or 'queue', not 'both'"),
         ({"overlap": "queue", "retries": {"count": -1}}, "retries.count"),
         ({"notify": {"events": ["improve"]}}, "notify.events.0: Input should be 'improved', 'promoted'"),
