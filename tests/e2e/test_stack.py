@@ -204,11 +204,11 @@ print(json.dumps(orchestrator.configuration["orchestrator_pod_settings"]["resour
 
 def test_a_misspelt_pod_is_refused_before_anything_is_registered_or_written(kubernetes, tmp_path):
     text = (ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml").read_text().replace("rlft-kubernetes", "misspelt")
-    (tmp_path / "stack.yaml").write_text(text.replace("limits: {memory: ", "limits: {memoy: "))
+    (tmp_path / "stack.yaml").write_text(text.replace("node_selectors:", "node_selector:"))
     for options in ([], ["--pod", str(tmp_path / "pod.yaml")]):
         refused = kubernetes.rlft("stack", str(tmp_path / "stack.yaml"), *options)
         assert refused.code == 2, refused.output
-        assert "Kubernetes has no resource memoy" in " ".join(refused.output.split())
+        assert "a pod has no setting node_selector" in " ".join(refused.output.split())
     assert not (tmp_path / "pod.yaml").exists()
     names = kubernetes.ask("print(json.dumps([each.name for each in client.list_stacks()]))")
     assert "misspelt-gpu" not in names
