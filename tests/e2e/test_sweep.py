@@ -16,6 +16,8 @@ from mlops.home.folder import Home as Folder
 from mlops.summary.file import clear_target
 from tests.e2e.conftest import TINY
 
+pytestmark = pytest.mark.slow
+
 NESTED = """
 from mlflow import MlflowClient
 found = MlflowClient()
@@ -100,7 +102,6 @@ def test_runs_of_one_sweep_are_not_made_twice(swept, short_config):
     assert "a run is called 'tries-seed=0' already" in again.output
 
 
-@pytest.mark.slow
 def test_runs_of_a_sweep_without_a_name_end_as_it_does_and_are_listed_with_it(swept, short_config, tmp_path):
     home = swept[0].copy(tmp_path)
     done = home.rlft("run", str(short_config), "--sweep", "seed=1,0")
@@ -128,7 +129,6 @@ def test_nothing_begins_if_one_of_the_configs_cannot_be_used(make_home):
     assert home.query("print(json.dumps(client.list_pipeline_runs().total))") == 0
 
 
-@pytest.mark.slow
 def test_a_signal_ends_the_run_that_goes_on_and_the_sweep(make_home):
     home = make_home("sweep")
     command = [sys.executable, "-P", "-m", "cli", "run", str(TINY), "--sweep", "seed=0,1", "--name", "cut"]

@@ -23,6 +23,8 @@ from tests.factories import make_rollout, make_training
 from tests.rlft.attention.models import VOCABULARY, add_lora, make_model, policy_of
 from tests.rlft.distributed.together import run_together
 
+pytestmark = pytest.mark.slow
+
 STEPS = 3
 LENGTHS = ((1, 9, 4, 4), (6, 2), (5, 5, 3))  # completions of three tasks: of four workers one has no rollout
 
