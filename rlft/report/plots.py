@@ -17,6 +17,7 @@ from rlft.types import EvaluationReport
 from rlft.visible import visible
 
 _SIZE = (7.2, 3.0)  # inches; the page scales it
+_LEFT = 0.15  # of the width, for the numbers at the axis; matplotlib would draw everything twice to find room
 _STYLE: Any = {
     "svg.fonttype": "none",  # texts stay texts: smaller, and found by a search in the page
     "svg.hashsalt": "rlft",  # so that the same values give the same file
@@ -71,6 +72,7 @@ def draw_bars(values: Mapping[str, float], *, xlabel: str) -> str:
         names = [visible(name) for name in values]
         bars = axes.barh(names, list(values.values()))
         axes.bar_label(bars, fmt="%.3g", padding=3)
+        axes.margins(x=0.1)  # room for the value of the longest
         axes.invert_yaxis()
         axes.grid(visible=False)
         return _svg(figure)
@@ -78,8 +80,8 @@ def draw_bars(values: Mapping[str, float], *, xlabel: str) -> str:
 
 def _axes(xlabel: str, ylabel: str, height: float = _SIZE[1]) -> tuple[Figure, Axes]:
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(_SIZE[0], height), layout="constrained")
-        axes = figure.subplots()
+        figure = Figure(figsize=(_SIZE[0], height))
+        axes = figure.add_axes((left := _LEFT if ylabel else 0.25, bottom := 0.55 / height, 0.98 - left, 0.97 - bottom))
         axes.set_xlabel(xlabel)
         axes.set_ylabel(visible(ylabel))
         return figure, axes
