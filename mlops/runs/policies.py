@@ -98,12 +98,8 @@ def noted_weights(artifact: Any) -> str:
     return str(Client().get_artifact_version(artifact.id).run_metadata["weights_hash"])
 
 
-def kept_rounds(run: Any) -> list[int]:
+def kept_rounds(attempts: list[Any]) -> list[int]:
     """Return after how many rounds the weights of a run's policy are still there, of its newest rounds."""
-    return _with_weights(attempts_of(run))
-
-
-def _with_weights(attempts: list[Any]) -> list[int]:
     kept = []
     for number, step in list(_rounds(attempts).items())[-_LOOKED_AT:]:
         versions = Client().get_run_step(step.id).outputs.get(_OUTPUT)
@@ -114,12 +110,12 @@ def _with_weights(attempts: list[Any]) -> list[int]:
 
 def _kept(attempts: list[Any]) -> str:
     """Say after how many rounds the weights of a run's policy are still there, of the newest rounds."""
-    kept = list(map(str, _with_weights(attempts)))
-    if not kept:
-        return "none of them has its weights"
-    *others, last = kept
-    listed = f"{', '.join(others)} and {last}" if others else last
-    return f"weights are kept after {listed} round{'s' * (kept != ['1'])}"
+    kept = kept_rounds(attempts)
+    return (
+        f"weights are kept after so many rounds: {', '.join(map(str, kept))}"
+        if kept
+        else "none of them has its weights"
+    )
 
 
 logger = logging.getLogger(__name__)

@@ -118,7 +118,7 @@ def policy_before(home: Home, source: Source, number: int) -> Any:
     try:
         return stored_policy(home, source.name, "round", number)
     except WeightsRemovedError as removed:
-        kept = [0, *(each for each in kept_rounds(source.run.found) if each in source.rounds)]
+        kept = [0, *(each for each in kept_rounds(attempts_of(source.run.found)) if each in source.rounds)]
         begin = " or ".join(f"--from-round {each}" for each in kept)
         more = "policy.keep.last and policy.keep.every keep those of more rounds in another run"
         raise WeightsRemovedError(

@@ -200,8 +200,7 @@ def start_runtime() -> Runtime:
 
 def stop_runtime() -> None:
     """Close the shared state; the pipeline's cleanup hook."""
-    state = get_or_create_run_context().state
-    if isinstance(state, Runtime):
+    if (state := _state()) is not None:
         state.close()
     disarm_pod()
 
@@ -215,8 +214,8 @@ def current_run() -> PipelineRunResponse:
 
 def shared_runtime() -> Runtime:
     """Return the runtime of the run that goes on in this process, for the pipeline's body."""
-    state = get_or_create_run_context().state
-    assert isinstance(state, Runtime), "the pipeline has start_runtime as its init hook"
+    state = _state()
+    assert state is not None, "the pipeline has start_runtime as its init hook"
     return state
 
 
@@ -235,9 +234,8 @@ def start_judge(settings: JudgeSettings) -> None:
 
     Raises what `JudgeServers.start` raises.
     """
-    context = get_or_create_run_context()
-    if context.initialized and isinstance(context.state, Runtime):
-        context.state.judges.start(settings)
+    if (state := _state()) is not None:
+        state.judges.start(settings)
 
 
 def pipeline_environment(settings: EnvironmentConfig) -> BaseEnv:
@@ -245,9 +243,14 @@ def pipeline_environment(settings: EnvironmentConfig) -> BaseEnv:
 
     No vLLM is started for its judges (`pipelines.judges` does so).
     """
+    state = _state()
+    return open_environment(settings) if state is None else state.unjudged(settings)
+
+
+def _state() -> Runtime | None:
+    """Return the runtime of the run that goes on in this process; `None` if there is none."""
     context = get_or_create_run_context()
-    state = context.state if context.initialized else None
-    return state.unjudged(settings) if isinstance(state, Runtime) else open_environment(settings)
+    return context.state if context.initialized and isinstance(context.state, Runtime) else None
 
 
 WARM_POLICIES = 2  # the one in training, and the reference or the one that is evaluated

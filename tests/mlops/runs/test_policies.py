@@ -47,14 +47,14 @@ def test_a_round_that_is_not_there_is_told_with_those_that_are_kept(run):
     with pytest.raises(RlftError) as told:
         stored_policy(None, "first", "round", 99)  # type: ignore[arg-type]
     assert told.value.what == "the run has no such policy: it has 12 rounds"
-    assert told.value.fix == "name another one: weights are kept after 4, 11 and 12 rounds"
+    assert told.value.fix == "name another one: weights are kept after so many rounds: 4, 11, 12"
 
 
 def test_a_round_whose_weights_are_gone_is_told_with_those_that_are_kept(run):
     assert stored_policy(None, "first", "round", 4).uri == "first train_grpo_r003"  # type: ignore[arg-type]
     with pytest.raises(WeightsRemovedError) as told:
         stored_policy(None, "first", "round", 5)  # type: ignore[arg-type]
-    assert told.value.fix.endswith("name a round that was kept: weights are kept after 4, 11 and 12 rounds")
+    assert told.value.fix.endswith("name a round that was kept: weights are kept after so many rounds: 4, 11, 12")
 
 
 @pytest.mark.parametrize(("told", "uri"), [(11, "second train_grpo_r010"), (4, "first train_grpo_r003")])
