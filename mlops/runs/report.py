@@ -17,7 +17,7 @@ from rlft.errors import RlftError
 from rlft.report.facts import Attempt, ReportFacts
 from rlft.secrets import hide, hide_secrets
 from rlft.thinking import answer_of
-from rlft.types import TrainReport
+from rlft.types import TaskSet, TrainReport
 
 EXAMPLES = 10  # attempts of either end
 
@@ -31,8 +31,8 @@ def report_facts(run: Run, summary: Summary | None = None) -> ReportFacts:
     if (summary := summary or run.summary()) is None:
         raise RlftError(f"{run.name} has no summary", where="RUN", fix="`rlft runs` lists the runs that have one")
     rounds, validations = stored_curves(run)
-    settings = settings_of_run(run)
-    best, worst = _examples(run)
+    settings, tasks = settings_of_run(run), stored_tasks(run)
+    best, worst = _examples(run, tasks)
     audit = run.output(AUDIT, "")
     made_by = _code(run.code())
     return ReportFacts(
@@ -47,7 +47,7 @@ def report_facts(run: Run, summary: Summary | None = None) -> ReportFacts:
         best=best,
         worst=worst,
         audit=audit.text().splitlines() if audit is not None else (),
-        lineage=_lineage(run, summary, {**made_by, **code_of_run(run)}),
+        lineage=_lineage(run, summary, tasks, {**made_by, **code_of_run(run)}),
         config=write_yaml(hide_secrets(settings), width=80),
         commands=_commands(run.name, summary),
         about=_about(run, settings),
@@ -103,10 +103,9 @@ def _fates(rounds: list[TrainReport]) -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def _examples(run: Run) -> tuple[list[Attempt], list[Attempt]]:
+def _examples(run: Run, tasks: TaskSet | None) -> tuple[list[Attempt], list[Attempt]]:
     """Return the attempts of the trained policy at `test` with the highest reward, and with the lowest, by task id."""
     rollouts, rewards = (run.output(stored, TRAINED) for stored in (ROLLOUTS, REWARDS))
-    tasks = stored_tasks(run)
     if rollouts is None or rewards is None or tasks is None:
         return [], []
     by_id, scored = tasks.by_id(), {reward.rollout_id: reward for reward in rewards if reward.total is not None}
@@ -143,7 +142,7 @@ def _about(run: Run, settings: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _lineage(run: Run, summary: Summary, code: Mapping[str, str]) -> list[tuple[str, str]]:
+def _lineage(run: Run, summary: Summary, tasks: TaskSet | None, code: Mapping[str, str]) -> list[tuple[str, str]]:
     promotion = summary.promotion
     found = [
         ("run in ZenML", run.id),
@@ -151,7 +150,7 @@ def _lineage(run: Run, summary: Summary, code: Mapping[str, str]) -> list[tuple[
         ("begun", f"{run.began:%Y-%m-%d %H:%M} UTC"),
         *code.items(),
     ]
-    if tasks := stored_tasks(run):
+    if tasks:
         found += [("fingerprint of the tasks", tasks.fingerprint), ("source of the tasks", _source(tasks.notes))]
     if promotion.version:
         found.append(("version", f"models:/{promotion.name}/{promotion.version}"))
