@@ -173,7 +173,7 @@ def test_every_form_over_http(server, version):
     [
         ({"question": "hi"}, "must be a JSON dictionary"),
         (["hi"], "must be a JSON dictionary"),
-        ({"inputs": [{"question": "hi"}]}, "row 0 has neither `messages` nor `prompt`; send"),
+        ({"inputs": [{"question": "hi"}]}, "there is nothing to answer; send `messages`"),
         ({"inputs": [{"prompt": "h" * 99}]}, "more than the 64 that the model can read; shorten the prompt"),
         ({"messages": [{"role": "user"}]}, "message 1 of row 0 has no text as content"),
         ({"prompt": "hi", "temperature": -1}, "temperature is -1.0; write 0"),
