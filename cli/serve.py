@@ -91,7 +91,8 @@ def serve(
         if not is_loopback(host):
             console.print(styled(_OPEN, "yellow"))
         console.print(f"version {found.version} of {name} is loaded, which can take minutes (Ctrl-C ends it)")
-        with _listener(host, port) as listener:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.create_server((host, port), family=family, backlog=2048) as listener:
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             kept = log_conversations, not no_mask
             settings = Settings(address, found, alias, chosen, listener, follow, *kept, every)
@@ -136,11 +137,6 @@ def _check(engine: EngineName, *, merge: bool, extra: list[str]) -> None:
         raise RlftError("vLLM is not installed", fix="make setup-vllm, or serve with --engine mlflow")
     if given := [option for option in extra if option.split("=")[0] in _NOT_PASSED_ON]:
         raise RlftError("rlft gives this option to vLLM itself", where=given[0], fix="leave it out")
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=2048)
 
 
 def _say(url: str, backend: Backend, engine: EngineName) -> None:

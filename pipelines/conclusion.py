@@ -7,15 +7,16 @@ import logging
 from functools import partial
 
 from mlops.registry.client import NamedVersion, current_champion
-from mlops.registry.decisions import decided_with, score_tag
+from mlops.registry.decisions import decided_with
+from mlops.registry.names import SCORE_TAG
 from mlops.runs.resuming import has_step
 from mlops.runs.runtime import current_run
 from mlops.summary.arms import (
     contamination_sections,
     promotion_section,
     text_changes,
-    unregistered,
 )
+from mlops.summary.summary import Promotion
 from mlops.summary.version_facts import Registration
 from mlops.tracking.address import answering, tracking_address
 from mlops.tracking.run import Tracker
@@ -68,7 +69,8 @@ def conclude(
             raise champion.unknown  # a decision without the champion might put a worse policy in its place
         decision, version = decide_and_register(stages, tasks, arms, champion, rounds, seen, tracking_uri, anew=anew)
     except TrackerError as cause:
-        seen.summary.promotion = unregistered(cause.what, name, seen.attempt.resume)
+        later = f"`{seen.attempt.resume}` registers it from what is stored"
+        seen.summary.promotion = Promotion(name=name, reasons=[f"not registered: {cause.what}", later])
         raise
     seen.summary.promotion = promotion_section(decision, version, name, anew=anew)
 
@@ -161,7 +163,7 @@ def _score(stages: Stages, arms: Arms) -> dict[str, str]:
     """Return the tag that says how well the trained policy did on the gate; none where it has no score there."""
     metric = stages.config.evaluation.metric
     found = arms.final.load().splits["gate"].metrics.get(metric)
-    return score_tag(metric, found.mean) if found else {}
+    return {f"{SCORE_TAG}{metric}": repr(round(found.mean, 4))} if found else {}
 
 
 def _decide(

@@ -18,7 +18,7 @@ from mlops.runs.noting import note_artifacts, seen_on_stack
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
 from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore
-from mlops.summary.file import EvaluationSummary, keep_evaluation, measures_as_json, pairs_as_json
+from mlops.summary.file import EvaluationSummary, keep_evaluation
 from mlops.tracking.address import tracking_address
 from mlops.tracking.evaluation import CellResult, log_cell, open_evaluation
 from mlops.tracking.run import Tracker
@@ -99,7 +99,10 @@ def _summarise(
 ) -> None:
     summary.models = {label: each.facts() for label, each in opened.items()}
     summary.scenarios = {
-        cell: {label: measures_as_json(each.measures) for label, each in of_models.items()}
+        cell: {
+            label: {name: each for name, each in dataclasses.asdict(found.measures).items() if name != "policy"}
+            for label, found in of_models.items()
+        }
         for cell, of_models in results.items()
     }
     each_judging = (each.evaluation.judging for of_models in results.values() for each in of_models.values())
@@ -107,7 +110,8 @@ def _summarise(
     evaluations = {
         cell: {label: each.evaluation for label, each in of_models.items()} for cell, of_models in results.items()
     }
-    summary.differences = pairs_as_json(compare_models(evaluations, suite.main_metric))
+    pairs = compare_models(evaluations, suite.main_metric)
+    summary.differences = [{**dataclasses.asdict(pair), "sentence": pair.sentence} for pair in pairs]
 
 
 def report_evaluation(

@@ -32,7 +32,6 @@ from mlops.registry.names import (
     PROMOTE_TAG,
     REASONS_TAG,
     RUN_NAME_TAG,
-    SCORE_TAG,
     VERDICT_TAG,
     WITHHELD_TAG,
     Change,
@@ -94,11 +93,6 @@ def decided_with(champion: str, weights_hash: str, look: str) -> dict[str, str]:
     the tag of the registered model that holds the look at the gate.
     """
     return {COMPARED_TAG: champion, COMPARED_HASH_TAG: weights_hash, DECIDED_TAG: look}
-
-
-def score_tag(metric: str, score: float) -> dict[str, str]:
-    """Return the tag of a version that holds its mean on the gate in the metric that decides."""
-    return {f"{SCORE_TAG}{metric}": repr(round(score, 4))}
 
 
 def set_aliases(client: RegistryClient, version: ModelVersion) -> None:

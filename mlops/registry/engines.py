@@ -175,7 +175,7 @@ class Vllm:
         Else another vLLM is started. The one that both share is freed with the version that is freed last. Raises as
         `start` does.
         """
-        if self.merge or self.adapters < 2 or not _is_adapter(running.version.folder):
+        if self.merge or self.adapters < 2 or not _settings(running.version.folder):
             return self.start(found, alias, stop)
         version = prepare(self.tracking_uri, found, alias, export=True, merge=False)
         if not _fits(version, running.version):
@@ -266,10 +266,6 @@ def discard(version: ServedVersion) -> None:
 def _settings(folder: Path) -> dict[str, Any]:
     file = folder / "adapter_config.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-
-
-def _is_adapter(folder: Path) -> bool:
-    return bool(_settings(folder))
 
 
 def _fits(new: ServedVersion, old: ServedVersion) -> bool:

@@ -140,7 +140,13 @@ class Proxy:
             async with asyncio.timeout(_BODY_SECONDS):
                 content = await request.body()
             try:
-                mark, context = self._mark(path, request, len(content)), _context(served, path, request)
+                mark = self._mark(path, request, len(content))
+                named = request.headers.get(ENVIRONMENT_HEADER)
+                if named is not None and path != _CHAT:
+                    raise ValueError(
+                        f"the header {ENVIRONMENT_HEADER} is for {_CHAT} alone: nothing is added to what is sent here"
+                    )
+                context = context_of(served.version.context, named)
             except ValueError as wrong:
                 return self._refuse(served, 400, str(wrong))
             if path.startswith("/v1/"):
@@ -246,7 +252,7 @@ def context_of(context: Mapping[str, Any], environment: str | None) -> Mapping[s
     """
     if environment is None:
         return context
-    members = _members(context)
+    members = context.get("members") or {}
     if environment not in members:
         there = f"there are {', '.join(members)}" if members else "this version has the context of one environment"
         raise ValueError(f"the header {ENVIRONMENT_HEADER} names {environment!r:.80}, which is not known; {there}")
@@ -262,7 +268,11 @@ def with_context(body: Mapping[str, Any], context: Mapping[str, Any], *, reads_c
     asked = dict(body)
     messages = body.get("messages")
     prompt = context.get("system_prompt")
-    if prompt and isinstance(messages, list) and not any(_is_system(message) for message in messages):
+    if (
+        prompt
+        and isinstance(messages, list)
+        and not any(isinstance(each, Mapping) and each.get("role") in _OF_SYSTEM for each in messages)
+    ):
         asked["messages"] = [{"role": "system", "content": prompt}, *messages]
     tools = context.get("tools")
     if tools and body.get("tools") is None:
@@ -311,25 +321,9 @@ def passed_on(headers: Any) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() not in _OF_THE_CONNECTION}
 
 
-def _context(served: Backend, path: str, request: Request) -> Mapping[str, Any]:
-    """Return what stands before what is asked. Raises ValueError for an environment that cannot be asked for here."""
-    named = request.headers.get(ENVIRONMENT_HEADER)
-    if named is not None and path != _CHAT:
-        raise ValueError(f"the header {ENVIRONMENT_HEADER} is for {_CHAT} alone: nothing is added to what is sent here")
-    return context_of(served.version.context, named)
-
-
 def _json(content: bytes) -> dict[str, Any] | None:
     try:
         read = json.loads(content)
     except (ValueError, RecursionError):
         return None
     return read if isinstance(read, dict) else None
-
-
-def _members(context: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    return context.get("members") or {}
-
-
-def _is_system(message: Any) -> bool:
-    return isinstance(message, Mapping) and message.get("role") in _OF_SYSTEM

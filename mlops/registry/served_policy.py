@@ -80,7 +80,9 @@ def as_messages(given: list[Any], where: str) -> list[dict[str, Any]]:
 def _message(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict) or not isinstance(value.get("role"), str) or not value["role"]:
         raise ValueError(f'{where} has no role; write {{"role": "user", "content": "text"}}')
-    message = {key: each for key, each in value.items() if each is not None and not _is_missing(each)}
+    # NaN is what pandas puts where a table has no value.
+    missing = {key for key, each in value.items() if each is None or (isinstance(each, float) and math.isnan(each))}
+    message = {key: each for key, each in value.items() if key not in missing}
     if message["role"] == "developer":
         message["role"] = "system"
     calls = _listed(message.pop("tool_calls", None))
@@ -93,11 +95,6 @@ def _message(value: Any, where: str) -> dict[str, Any]:
         raise ValueError(f"{where} has no text as content; only text can be read")
     message["content"] = "".join(part["text"] for part in parts)
     return message
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether pandas has put NaN where a table has no value."""
-    return isinstance(value, float) and value != value
 
 
 def _listed(value: Any) -> list[Any]:

@@ -153,11 +153,6 @@ def promotion_section(decision: Decision, version: RegisteredVersion, name: str,
     )
 
 
-def unregistered(why: str, name: str, resume: str) -> Promotion:
-    """Return that nothing happened in the registry, why, and the command that registers the policy later."""
-    return Promotion(name=name, reasons=[f"not registered: {why}", f"`{resume}` registers it from what is stored"])
-
-
 def contamination_sections(
     found: ContaminationReport, trained: Evaluation, start: Evaluation, metric: str
 ) -> dict[str, Contamination]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,6 @@ from rlft.formats import EVALUATION, KEY, SUMMARY
 from rlft.terminal import errors
 
 if TYPE_CHECKING:
-    from rlft.suites.differences import Pair
-    from rlft.suites.measures import CellMeasures
     from rlft.types import Judging
 
 # A file's time is that of the kernel's last tick, which lies a few milliseconds before that of the clock.
@@ -211,18 +209,6 @@ class EvaluationSummary:
     def as_text(self) -> str:
         """Return it as JSON, in ASCII."""
         return json.dumps(dataclasses.asdict(self), indent=1, default=str)
-
-
-def measures_as_json(measures: CellMeasures) -> dict[str, Any]:
-    """Return what was measured of a model on a cell: `splits`, `totals` and `seconds`."""
-    found = dataclasses.asdict(measures)
-    del found["policy"]
-    return found
-
-
-def pairs_as_json(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-    """Return pairs of models with their sentences."""
-    return [{**dataclasses.asdict(pair), "sentence": pair.sentence} for pair in pairs]
 
 
 def evaluation_file(home: Home, run_id: str) -> Path:
