@@ -324,16 +324,11 @@ def edit_context(file):
     (file.parents[1] / "context.json").write_text('{"system_prompt": "Be rude."}')
 
 
-def add_file(file):
-    """Add what the version did not have."""
-    (file.parents[1] / "audit.json").write_text("{}")
-
-
 def overwrite_end(file):
     file.write_bytes(file.read_bytes()[:-4] + b"oops")
 
 
-@pytest.mark.parametrize("harm", [overwrite_end, Path.unlink, edit_config, edit_context, add_file])
+@pytest.mark.parametrize("harm", [overwrite_end, Path.unlink, edit_config, edit_context])
 def test_a_damaged_version_is_neither_served_nor_found_whole_and_is_replaced(store, full, harm, tmp_path):
     client = RegistryClient(new_store(tmp_path))
     store = client, client.create_experiment("registry", artifact_location=f"file:{tmp_path}/artifacts")
