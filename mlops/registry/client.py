@@ -50,19 +50,9 @@ class RegistryClient(MlflowClient):
         """Return a version."""
         return self._plain([super().get_model_version(name, version)])[0]
 
-    def get_model_version_by_alias(self, name: str, alias: str) -> ModelVersion:
-        """Return the version that an alias names."""
-        return self._plain([super().get_model_version_by_alias(name, alias)])[0]
-
-    def search_model_versions(
-        self,
-        filter_string: str | None = None,
-        max_results: int = 1000,
-        order_by: list[str] | None = None,
-        page_token: str | None = None,
-    ) -> PagedList[ModelVersion]:
+    def search_model_versions(self, *args: Any, **kwargs: Any) -> PagedList[ModelVersion]:
         """Return a page of the versions that a query finds; it can ask for no records."""
-        page = super().search_model_versions(filter_string or "", max_results, order_by, page_token)
+        page = super().search_model_versions(*args, **kwargs)
         return PagedList(self._plain(page), page.token)
 
     def all_versions(self, query: str = "") -> Iterator[ModelVersion]:

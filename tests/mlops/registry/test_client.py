@@ -30,8 +30,6 @@ def test_what_a_person_reads_is_shown_and_records_are_hidden(both):
     assert ours.get_model_version("m", "2").tags == {
         HASH_TAG: "new", PROMOTE_TAG: "true", SCORE: "0.75", WITHHELD_TAG: "true",
     }  # fmt: skip
-    ours.set_registered_model_alias("m", "champion", "2")
-    assert ours.get_model_version_by_alias("m", "champion").tags[HASH_TAG] == "new"
 
 
 def test_every_version_is_found_with_its_records(both):
