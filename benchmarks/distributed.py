@@ -36,7 +36,7 @@ from torch.distributed.tensor import DTensor
 from benchmarks.grpo_workload import SEED, Workload, write_model
 from benchmarks.machine import resident
 from rlft.config import TrainingConfig
-from rlft.config.distributed import Sharding
+from rlft.config.rollout import Sharding
 from rlft.policy.live import Policy, PolicyMetadata
 from rlft.training.batching import Pair, packed_tokens
 from rlft.training.trainer import Updater, prepare_optimizer

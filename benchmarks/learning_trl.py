@@ -29,7 +29,7 @@ from benchmarks.grpo_step_trl import CPU_TOKENS
 from benchmarks.learning_bench import Bench
 from rlft.config import Config
 from rlft.contract.base import BaseEnv, prompt_messages
-from rlft.curriculum.uniform import tasks_of_round
+from rlft.curriculum.epochs import tasks_of_round
 from rlft.policy import Policy
 from rlft.policy.tokens import render_prompt
 from rlft.rewards.rubric import combine

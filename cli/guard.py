@@ -24,11 +24,11 @@ from mlops.home.processes import with_command
 from mlops.home.variables import quieten
 from mlops.runs.signals import ignore, signalled, when_late
 from mlops.summary.file import clear_target, end_summary, failed, summary_since, write_summary
+from rlft.characters import visible
 from rlft.errors import RlftError, StorageError
 from rlft.files import OWN_PACKAGES
 from rlft.secrets import hide
 from rlft.terminal import errors, styled, visible_logs
-from rlft.visible import visible
 
 INTERRUPTED: Final = "interrupted"
 

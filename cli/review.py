@@ -108,10 +108,7 @@ def collect(
         reviewed = _open_run(run, stack)
         from mlops.runs.results import load_round
         from mlops.runs.review import collect as collected
-        from rlft.review.cases import cases
-        from rlft.review.golds import golds
-        from rlft.review.opinions import by_environment
-        from rlft.review.preferences import preferences
+        from rlft.review.opinions import by_environment, cases, golds, preferences
 
         where = (reviewed.address, reviewed.experiment_id, reviewed.name)
         found = collected(*where, lambda number: load_round(reviewed.run, number), reviewed.tasks)

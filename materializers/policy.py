@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from zenml.enums import ArtifactType
 from zenml.io import fileio
 
-from materializers.disk import reading, writing
-from materializers.sealed import SealedMaterializer
+from materializers.sealed import SealedMaterializer, reading, writing
 from rlft.files import link_or_copy
 from rlft.policy import PolicyFolder
 

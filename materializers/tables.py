@@ -1,10 +1,15 @@
-"""Stores tasks, rollouts and rewards as parquet files, which pandas opens directly."""
+"""Stores tasks, rollouts and rewards as parquet files, which pandas opens directly.
+
+The newest tables of this process are kept in memory, as an artifact never changes: a round's rollouts are read by
+scoring and by training, and the tasks by every step. In a process of its own a step finds nothing there and reads the
+file. This is global state on purpose (docs/decisions/0002-artifacts.md).
+"""
 
 from __future__ import annotations
 
 import html
 import os
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -12,14 +17,38 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from zenml.enums import ArtifactType, VisualizationType
 
-from materializers.disk import writing
-from materializers.sealed import SealedMaterializer
-from materializers.warm import WARM
+from materializers.sealed import SealedMaterializer, writing
 from rlft import storage
+from rlft.characters import visible
 from rlft.messages import written
 from rlft.outcome import as_text
 from rlft.types import Rewards, Rollouts, TaskSet
-from rlft.visible import visible
+
+MAX_TABLES = 4
+
+
+class WarmTables:
+    """Holds loaded objects by the file they come from, at most `limit` of them."""
+
+    def __init__(self, limit: int = MAX_TABLES) -> None:
+        self._limit = limit
+        self._objects: OrderedDict[str, Any] = OrderedDict()  # the least recently used first
+
+    def get(self, file: str) -> Any:
+        """Return the object of this file, or `None`."""
+        if file in self._objects:
+            self._objects.move_to_end(file)
+        return self._objects.get(file)
+
+    def put(self, file: str, value: Any) -> None:
+        """Keep an object, and drop the least recently used one if there are too many."""
+        self._objects[file] = value
+        self._objects.move_to_end(file)
+        while len(self._objects) > self._limit:
+            self._objects.popitem(last=False)
+
+
+WARM = WarmTables()
 
 PREVIEW_ROWS = 20
 

@@ -8,7 +8,7 @@ What pipelines share:
 - `stages`: calls the steps with a config's settings
 - `showing`: shows a stage while it goes on, and names the settings to lower when its memory runs out
 - `rounds`: the rounds of training, with how they get their tasks, their validations and what MLflow shows of their
-  attempts; `rounds_done`: what they have come to
+  attempts, and what they have come to
 - `watching`: the monitors, which are asked after each round
 - `controls`: the controls that are trained, and those that have examples in their prompts
 - `judges`: whether judges still score as they did

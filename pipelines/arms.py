@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from mlops.registry.client import NamedVersion
 from mlops.tracking.run import Tracker
 from pipelines.controls import left_out_controls, make_controls, prompted_controls
-from pipelines.rounds_done import Rounds
+from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.controls.best import ControlReport
 from rlft.controls.few_shot import PromptReport
 from rlft.errors import TrackerError
 from rlft.types import Evaluation, Split
-from steps.fetch_champion import fetch_champion
+from steps.policies import fetch_champion
 
 FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
 

@@ -23,14 +23,13 @@ from mlops.tracking.run import Tracker
 from pipelines.arms import FINAL_SPLITS, Arms, Champion, Starts, evaluate_arms
 from pipelines.gate import ask_about
 from pipelines.observer import Observer
-from pipelines.rounds_done import Rounds
+from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
 from rlft.forgetting import compare_bits, forgetting_sentences
 from rlft.promotion import Decision, Known, RegisteredVersion
-from steps.decide_promotion import decide_promotion
-from steps.fetch_champion import fetch_champion
-from steps.register_policy import register_policy
+from steps.policies import fetch_champion
+from steps.promotion import decide_promotion, register_policy
 
 logger = logging.getLogger(__name__)
 

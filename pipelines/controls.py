@@ -2,7 +2,7 @@
 
 Some are trained, in the order of `CONTROLS`; others are not, and have solved tasks in their prompt.
 
-To add one, give it a row in `CONTROLS`, a name in `rlft.config.controls` and a label in `mlops/summary/verdict.py`.
+To add one, give it a row in `CONTROLS`, a name in `rlft.config.evaluation` and a label in `mlops/summary/verdict.py`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from dataclasses import dataclass
 
 from mlops.ids import step_id
 from mlops.tracking.run import Tracker, log_control
-from pipelines.rounds_done import Rounds
+from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import ControlName
 from rlft.controls.best import ControlReport
 from rlft.controls.few_shot import PromptReport
 from rlft.harness.examples import Examples
 from rlft.sft.training import Memory
-from steps.choose_prompt import choose_prompt
-from steps.train_rejection_control import train_rejection_control
-from steps.train_sft_control import train_sft_control
+from steps.controls import choose_prompt, train_rejection_control, train_sft_control
 
 logger = logging.getLogger(__name__)
 CONTROL_STEPS = [train_sft_control, train_rejection_control, choose_prompt]

@@ -11,8 +11,7 @@ from mlops.runs.runtime import pipeline_environment, start_judge
 from pipelines.showing import Show
 from rlft.config import Config, EnvironmentConfig, RewardConfig, SuiteConfig
 from rlft.contract.base import BaseEnv
-from rlft.contract.several import Several
-from rlft.contract.specified import specification_of
+from rlft.contract.several import Several, specification_of
 from rlft.environments.specified import helpers_of
 from rlft.judges.answers import judges_folder
 from rlft.rewards.canaries import check_unchanged, meet_canaries

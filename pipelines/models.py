@@ -30,12 +30,8 @@ from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import ConfigError, EngineError, RlftError
 from rlft.files import expanded
 from rlft.readiness.policy import check_origin
-from rlft.suites.folders import check_model_folder, is_policy_folder
-from rlft.suites.models import ModelName, labels_of
-from steps.ask_model import ask_model
-from steps.fetch_version import fetch_version
-from steps.open_model import open_model
-from steps.take_policy import take_policy
+from rlft.suites.models import ModelName, check_model_folder, is_policy_folder, labels_of
+from steps.policies import ask_model, fetch_version, open_model, take_policy
 
 # What an error says that knows nothing of the command line: settings that nobody typed, and the argument of others.
 _UNTYPED = ("", "RUN", "policy.model", "policy.revision")

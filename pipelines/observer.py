@@ -25,7 +25,7 @@ from mlops.summary.summary import AlarmSection, Baseline, DynamicSampling, Judge
 from mlops.tracking.run import Tracker, log_training
 from pipelines.arms import Arms
 from pipelines.gate import say_what_it_sees
-from pipelines.rounds_done import Rounds
+from pipelines.rounds import Rounds
 from rlft.audit.report import AuditReport
 from rlft.config import Config
 from rlft.controls.constant import ConstantAnswer

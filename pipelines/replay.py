@@ -31,11 +31,11 @@ from mlops.tracking.evaluation import KIND_TAG
 from mlops.tracking.run import DESCRIPTION, Tracker
 from pipelines.judges import Note
 from rlft.bars import Display
+from rlft.blocks import paragraph, plain
 from rlft.comparison import compare
 from rlft.config import Config
 from rlft.distributed.demand import Demand
 from rlft.fingerprints.identity import EnvironmentFingerprints
-from rlft.markdown import paragraph, plain
 from rlft.secrets import hide
 from rlft.types import Evaluation, Judging
 

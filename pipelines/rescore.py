@@ -29,13 +29,10 @@ from rlft.evaluation import compared_by
 from rlft.rewards.rescored import RescoreReport, add_up
 from rlft.rewards.same_prompts import of_tasks, other_prompts
 from rlft.types import Evaluation, TaskSet, add_judging
-from steps.audit_rewards import audit_rewards
-from steps.compare_rewards import compare_rewards
-from steps.evaluate_policy import evaluate_policy
-from steps.ingest_tasks import ingest_tasks
-from steps.leave_out_rollouts import leave_out_rollouts
-from steps.match_tasks import match_tasks
-from steps.score_rewards import score_rewards
+from steps.evaluation import evaluate_policy
+from steps.replay import compare_rewards, leave_out_rollouts, match_tasks
+from steps.round import score_rewards
+from steps.tasks import audit_rewards, ingest_tasks
 
 STEPS = [ingest_tasks, match_tasks, leave_out_rollouts, audit_rewards, score_rewards, compare_rewards, evaluate_policy]
 _ARMS = ("base", "warm_start", TRAINED)  # evaluations of a run whose attempts are scored again, too

@@ -26,14 +26,13 @@ from mlops.tracking.address import tracking_address
 from pipelines.arms import FINAL_SPLITS
 from pipelines.judges import meet_judges
 from pipelines.replay import begin_replay, changed_sides, difference, noting, open_replay
-from pipelines.rounds import run_rounds
-from pipelines.rounds_done import Rounds
+from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Scored, Stages
 from pipelines.watching import Watch
 from rlft.budget import Account
 from rlft.config import Config
-from rlft.config.budget import BudgetConfig
 from rlft.config.file import apply_override, check_config
+from rlft.config.training import BudgetConfig
 from rlft.contrasts.configs import differing
 from rlft.distributed.demand import Demand
 from rlft.errors import ConfigError
@@ -43,11 +42,9 @@ from rlft.readiness.loss import check_loss
 from rlft.training.off_policy import CORRECTION, corrected, is_on_policy
 from rlft.training.tally import CAPPED, EFFECTIVE, LOGP_DIFFERENCE, MEAN_WEIGHT
 from rlft.types import add_judging
-from steps.evaluate_policy import evaluate_policy
-from steps.generate_rollouts import generate_rollouts
-from steps.score_rewards import score_rewards
-from steps.take_tasks import take_tasks
-from steps.train_grpo import train_grpo
+from steps.evaluation import evaluate_policy
+from steps.replay import take_tasks
+from steps.round import generate_rollouts, score_rewards, train_grpo
 
 STEPS = [take_tasks, train_grpo, generate_rollouts, score_rewards, evaluate_policy]
 _HARDLY_SAMPLED = 0.5  # mean weight: of what is in the reach of the policy, half or more was never sampled

@@ -19,7 +19,7 @@ from mlops.runs.runtime import pipeline_environment
 from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact
 from rlft.config import Cell, EngineSettings, SuiteConfig
-from rlft.config.specified import unscored
+from rlft.config.environment import unscored
 from rlft.contamination import ContaminationReport, clean_scores, found_sentence
 from rlft.errors import ConfigError
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
@@ -28,13 +28,9 @@ from rlft.rollout import SamplingSettings, Selection
 from rlft.slices import slices_of
 from rlft.suites.measures import CellMeasures
 from rlft.types import Evaluation
-from steps.evaluate_scenario import evaluate_scenario
-from steps.find_contamination import find_contamination
-from steps.generate_rollouts import generate_rollouts
-from steps.ingest_tasks import ingest_tasks
-from steps.measure_forgetting import measure_forgetting
-from steps.score_rewards import score_rewards
-from steps.take_as_one_split import take_as_one_split
+from steps.evaluation import evaluate_scenario, measure_forgetting, take_as_one_split
+from steps.round import generate_rollouts, score_rewards
+from steps.tasks import find_contamination, ingest_tasks
 
 STEPS = [
     ingest_tasks,

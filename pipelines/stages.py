@@ -12,7 +12,7 @@ from mlops.ids import DRAW, PASS_RATES, REWARDS, ROLLOUTS, TRAIN_REPORT, UNUSED,
 from mlops.runs.runtime import pipeline_environment, shared_runtime
 from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
-from rlft.config.specified import unscored
+from rlft.config.environment import unscored
 from rlft.controls.judging import Validation
 from rlft.curriculum.draw import is_plain
 from rlft.curriculum.groups import Groups
@@ -30,23 +30,19 @@ from rlft.training.chosen_loss import loss_fingerprint
 from rlft.training.job import Round
 from rlft.types import Evaluation, Split, TaskSet
 from rlft.workers.threads import shared_evenly
-from steps.ask_model import ask_model
-from steps.audit_rewards import audit_rewards
-from steps.draw_tasks import draw_tasks
-from steps.evaluate_constant import evaluate_constant
-from steps.evaluate_policy import evaluate_policy
-from steps.find_contamination import find_contamination
-from steps.generate_groups import generate_groups
-from steps.generate_rollouts import generate_rollouts
-from steps.ingest_tasks import ingest_tasks
-from steps.initialize_policy import initialize_policy
-from steps.leave_out_tasks import leave_out_tasks
-from steps.measure_forgetting import measure_forgetting
-from steps.note_pass_rates import note_pass_rates
-from steps.report_unused import report_unused
-from steps.score_rewards import score_rewards
-from steps.train_grpo import train_grpo
-from steps.warm_start_policy import warm_start_policy
+from steps.controls import evaluate_constant
+from steps.evaluation import evaluate_policy, measure_forgetting
+from steps.policies import ask_model, initialize_policy, warm_start_policy
+from steps.round import (
+    draw_tasks,
+    generate_groups,
+    generate_rollouts,
+    note_pass_rates,
+    report_unused,
+    score_rewards,
+    train_grpo,
+)
+from steps.tasks import audit_rewards, find_contamination, ingest_tasks, leave_out_tasks
 
 logger = logging.getLogger(__name__)
 _LOOKS_EVERY = 0.05  # seconds between looks whether a step that trains has begun, or ended without that

@@ -18,9 +18,8 @@ from mlops.runs.store import RunStore
 from mlops.summary.result import PREFIX
 from mlops.summary.summary import Summary
 from mlops.tracking.run import DESCRIPTION, Tracker
-from rlft.blocks import Headline, Table
+from rlft.blocks import Headline, Table, paragraph
 from rlft.config import Config
-from rlft.markdown import paragraph
 from rlft.sweep import SEED, Changes, Mean, Score, SettingResult, mean_over_runs, of_settings, short_names
 
 logger = logging.getLogger(__name__)

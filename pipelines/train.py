@@ -34,7 +34,7 @@ from rlft.budget import Account
 from rlft.config import Config
 from rlft.distributed.demand import Demand, gpus_used
 from rlft.policy.origin import choose_device
-from steps.write_report import write_report
+from steps.promotion import write_report
 
 # All steps that the body may call: ZenML compiles them with the pipeline, before its body runs.
 STEPS = [*STAGE_STEPS, *CONTROL_STEPS, *LAST_STEPS, write_report]

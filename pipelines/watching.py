@@ -12,11 +12,11 @@ from functools import cached_property
 from mlops.runs.results import make_history
 from mlops.runs.runtime import pipeline_environment
 from mlops.tracking.run import Tracker
-from pipelines.rounds_done import Rounds
+from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.audit.matching import Matcher, paid_attacks
 from rlft.config import Config
-from rlft.config.monitors import Action
+from rlft.config.training import Action
 from rlft.diagnosis import History
 from rlft.errors import FixedSettingError
 from rlft.harness.opening import open_playground

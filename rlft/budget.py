@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlft.config.budget import BudgetConfig
+from rlft.config.training import BudgetConfig
 from rlft.types import TrainReport
 
 TOKENS = "completions/sampled_tokens"  # of a round's metrics

@@ -13,8 +13,7 @@ from pydantic import Field
 
 from rlft.config import EngineSettings, HarnessConfig, Section
 from rlft.contract.base import BaseEnv
-from rlft.curriculum.shares import tasks_by_shares
-from rlft.curriculum.uniform import tasks_of_round
+from rlft.curriculum.epochs import tasks_by_shares, tasks_of_round
 from rlft.engines.base import Engine, Sampling, derive_seed
 from rlft.engines.chat_endpoint import AskedModel, ChatEndpoint
 from rlft.flops import sampling_costs, shape_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from rlft.characters import visible
 from rlft.types import Task
-from rlft.visible import visible
 
 MOST_VALUES = 12  # of one column; more numbers become four ranges, and rarer texts `(other)`
 NONE, OTHER = "(none)", "(other)"

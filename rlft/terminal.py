@@ -19,8 +19,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from rlft.characters import visible, visible_json
 from rlft.secrets import hide
-from rlft.visible import visible, visible_json
 
 logger = logging.getLogger(__name__)
 

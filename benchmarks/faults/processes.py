@@ -13,14 +13,14 @@ from tests.e2e.conftest import TINY, Home, Result, fork_server
 from tests.e2e.fork_server import Forked
 
 KILLS = (
-    "steps.ingest_tasks:ingest:1",
-    "steps.warm_start_policy:run_sft:1",
-    "steps.generate_rollouts:collect_rollouts:4",
-    "steps.score_rewards:score_rollouts:3",
+    "steps.tasks:ingest:1",
+    "steps.policies:run_sft:1",
+    "steps.round:collect_rollouts:4",
+    "steps.round:score_by:3",
     "rlft.training.job:train_round:3",
     "rlft.controls.sft_search:train_sft:1",
-    "steps.evaluate_policy:evaluate_rollouts:4",
-    "steps.register_policy:register_policy_version:1",
+    "steps.evaluation:evaluate_rollouts:4",
+    "steps.promotion:register_policy_version:1",
 )
 SIGNALS = {"SIGTERM": signal.SIGTERM, "SIGHUP": signal.SIGHUP, "SIGINT": signal.SIGINT}
 DEATHS = {

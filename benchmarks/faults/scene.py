@@ -16,7 +16,7 @@ Verdict = Literal["survived", "stopped", "raw", "silent"]
 
 MOST_LINES = 60  # of a whole run's output: its stages take some 35
 _HALFWAY = "rlft.training.job:train_round:2"
-_AT_THE_END = "steps.register_policy:register_policy_version:1"
+_AT_THE_END = "steps.promotion:register_policy_version:1"
 _COMMAND = re.compile(r"\brlft (?:resume|run|doctor)\b[^`\n,;]*")
 _RAW = ("Traceback (most recent call last)", "unexpected error")
 

@@ -26,9 +26,9 @@ from mlops.tracking.address import REFUSALS, check_reachable
 from mlops.tracking.run import active_experiment
 from mlops.tracking.traces import PREVIEW, chat_span, trace_id
 from mlops.tracking.values import reason_of, redact
+from rlft.characters import visible
 from rlft.privacy import LONGEST, PERSONAL, Masker
 from rlft.secrets import hide_secrets
-from rlft.visible import visible
 
 logger = logging.getLogger(__name__)
 _WAITING = 100  # conversations that wait to be written, at most; later ones are dropped

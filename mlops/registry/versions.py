@@ -38,9 +38,8 @@ from mlops.registry.names import (
     failed_of_all,
     failing,
 )
-from rlft.blocks import Block
+from rlft.blocks import Block, bullets, paragraph, plain
 from rlft.formats import VERSION
-from rlft.markdown import bullets, paragraph, plain
 from rlft.promotion import Decision, RegisteredVersion
 
 logger = logging.getLogger(__name__)

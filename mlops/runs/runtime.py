@@ -25,7 +25,7 @@ from zenml.steps.step_context import StepContext, get_or_create_run_context, get
 from mlops.ids import round_of
 from mlops.runs.signals import arm_pod, disarm_pod, listen
 from rlft.config import Config, DistributedConfig, EngineSettings, EnvironmentConfig
-from rlft.config.specified import unscored
+from rlft.config.environment import unscored
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
 from rlft.contract.several import Several
@@ -43,8 +43,7 @@ from rlft.policy.origin import choose_device
 from rlft.progress import Progress, silent
 from rlft.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.secrets import hide_in_logs
-from rlft.sft.checkpoint import Checkpoints
-from rlft.sft.state import SftState
+from rlft.sft.checkpoint import Checkpoints, SftState
 from rlft.specification.judge import JudgeSettings
 from rlft.temporary import folder_prefix, remove_left_behind
 from rlft.training.chosen_loss import loss_fingerprint

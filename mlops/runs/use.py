@@ -21,7 +21,7 @@ from mlops.registry.client import current_champion
 from mlops.registry.gates import trained_on
 from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
 from rlft.config import UseConfig
-from rlft.contamination.texts import Text
+from rlft.contamination.overlap import Text
 from rlft.errors import TaskError
 from rlft.tasks.use import Record, Said, Use
 

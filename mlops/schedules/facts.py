@@ -57,7 +57,7 @@ def _train_tasks(home: Home, stored: Stored, config: Config) -> frozenset[str]:
     A question from use has the same one whichever trace asks it.
     """
     from rlft.tasks import ingest_tasks
-    from rlft.tasks.from_use import TRACE, is_from_use
+    from rlft.tasks.use.records import TRACE, is_from_use
 
     use = None
     if config.tasks.use is not None and (address := _address(home, stored)):

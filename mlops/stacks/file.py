@@ -21,7 +21,7 @@ from mlops.stacks.team import check_flavors, check_parts, check_secrets, check_s
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
 from rlft.config import Section
 from rlft.config.addresses import check_address
-from rlft.config.names import check_name
+from rlft.config.section import check_name
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import StackError
 

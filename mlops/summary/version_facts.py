@@ -15,8 +15,7 @@ from mlops.summary.summary import Summary
 from mlops.summary.verdict import lead, results, unbeaten_controls, weak_controls
 from rlft.blocks import Block
 from rlft.card import Facts
-from rlft.card.licence import licence_of
-from rlft.card.reward import reward_by
+from rlft.card.facts import licence_of, reward_by
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
 from rlft.harness.shown import shown_context

@@ -36,7 +36,7 @@ from rlft.types import TaskSet
 if TYPE_CHECKING:  # else serving would load what trains
     from rlft.controls.best import ControlReport
     from rlft.controls.few_shot import PromptReport
-    from rlft.sft.state import SftState
+    from rlft.sft.checkpoint import SftState
     from rlft.sft.training import SftReport
 
 logger = logging.getLogger(__name__)

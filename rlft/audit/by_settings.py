@@ -11,7 +11,7 @@ from rlft.contract.base import BaseEnv
 from rlft.contract.several import Several, places_of
 from rlft.errors import RewardAuditError
 from rlft.progress import Progress, silent
-from rlft.tasks.from_use import without_use
+from rlft.tasks.use.records import without_use
 from rlft.types import Task, add_judging
 
 

@@ -19,8 +19,7 @@ from rlft.audit.trials import Trial, gold_scripts, try_scripts
 from rlft.config import HarnessConfig, SourceConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import described
-from rlft.contract.loading import load_environment
-from rlft.contract.signatures import check_signatures
+from rlft.contract.loading import check_signatures, load_environment
 from rlft.contract.tools import ToolSpec
 from rlft.errors import RlftError, TaskError
 from rlft.files import files_read, named_files

@@ -14,7 +14,7 @@ from rlft.audit.order import in_reverse
 from rlft.audit.report import AttackScores, Problem
 from rlft.audit.verdict import kinds_in, mean_of, paid_parts, summary
 from rlft.contract.base import BaseEnv
-from rlft.contract.specified import specification_of
+from rlft.contract.several import specification_of
 from rlft.rewards.rubric import TOLERANCE
 from rlft.specification.programs import Program
 from rlft.syntax import parse

@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from rlft.config.experiment import Config
-from rlft.config.names import is_import_path
+from rlft.config.section import is_import_path
 from rlft.files import expanded, texts_in
 
 

@@ -1,20 +1,96 @@
-"""The sections `environment`, `reward` and `harness` of a config."""
+"""The sections `environment`, `reward` and `harness` of a config.
+
+A reward may be a specification, in a file of its own or in the config (`reward.spec`). The file's content replaces its
+name when a config is read, so that a stored config needs no file; and as it may come from somebody else, it may do only
+what the config allows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from rlft.config.addresses import named_addresses, refuse_metadata
-from rlft.config.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, MOST
-from rlft.config.names import SEVERAL, Text, is_import_path
-from rlft.config.section import Section, changed
-from rlft.config.trusted import NO_SANDBOX
+from rlft.config.section import (
+    LARGEST_WEIGHT,
+    LONGEST_SECONDS,
+    MOST,
+    SEVERAL,
+    SPECIFICATION,
+    Section,
+    Text,
+    changed,
+    is_import_path,
+)
+from rlft.config.yaml_text import read_yaml
+from rlft.errors import ConfigError
+from rlft.files import why_no_file
 from rlft.specification import Specification
 from rlft.types import Aggregation
 from rlft.workers.settings import Isolation, Workers
+
+NO_SANDBOX = "no_sandbox"
+"""What `reward.spec_may` says where programs of the file may run without a sandbox."""
+PROVIDERS = {
+    "ANTHROPIC_API_KEY": "api.anthropic.com",
+    "DEEPSEEK_API_KEY": "api.deepseek.com",
+    "GEMINI_API_KEY": "generativelanguage.googleapis.com",
+    "GROQ_API_KEY": "api.groq.com",
+    "MISTRAL_API_KEY": "api.mistral.ai",
+    "OPENAI_API_KEY": "api.openai.com",
+    "OPENROUTER_API_KEY": "openrouter.ai",
+    "TOGETHER_API_KEY": "api.together.xyz",
+}
+"""Variables with the key of a provider, as its own client names them, and the only host that gets it unasked."""
+
+
+def check_trusted(content: Mapping[str, Any], allowed: Collection[str], *, where: str, setting: str) -> None:
+    """Raise ConfigError for what the unchecked content of a file asks for and `allowed` does not name.
+
+    Refused are programs without a sandbox (`no_sandbox`), and a judge's key in a variable that is not there for judges
+    (`env:NAME`): the file says where the key is sent. A variable is there for judges if a word of its name is `JUDGE`,
+    or if it is a provider's and the judge is that provider's host. `setting` is where the config allows something.
+    """
+    if content.get("sandbox") == "none" and NO_SANDBOX not in allowed:
+        raise ConfigError(
+            "sandbox: none runs its programs with your rights, and a file may not ask for that by itself",
+            where=where,
+            fix=f"take it out, or allow it in the config, if you trust the file: {setting}: [{NO_SANDBOX}]",
+        )
+    judge = content.get("judge")
+    key, endpoint = (judge.get("api_key"), judge.get("endpoint")) if isinstance(judge, Mapping) else (None, None)
+    if not isinstance(key, str) or not key.startswith("env:") or key in allowed:
+        return  # what is no name of a variable is refused when the specification is read
+    variable = key.removeprefix("env:")
+    if not _is_for_judges(variable, str(endpoint)):
+        raise ConfigError(
+            f"judge.api_key would send the variable {variable} to {endpoint}, and a file may not choose any variable",
+            where=where,
+            fix="name one with JUDGE in it, such as env:JUDGE_KEY, or allow this one in the config, if it is meant for "
+            f"that address: {setting}: [{key}]",
+        )
+
+
+def check_trusted_file(content: Mapping[str, Any], reward: Mapping[str, Any], file: Path, setting: str) -> None:
+    """Raise ConfigError for what a file's content asks for and the section `reward` that names it does not allow."""
+    allowed = reward.get("spec_may")
+    names = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
+    check_trusted(content, names, where=f"{setting}.spec: {file}", setting=f"{setting}.spec_may")
+
+
+def _is_for_judges(variable: str, endpoint: str) -> bool:
+    if "JUDGE" in variable.upper().split("_"):
+        return True
+    try:
+        parts = urlsplit(endpoint)
+        host = PROVIDERS.get(variable)
+        return host is not None and parts.scheme == "https" and parts.netloc.lower() in (host, f"{host}:443")
+    except ValueError:
+        return False
 
 
 def _refuse_without_workers(section: RewardConfig | HarnessConfig) -> None:
@@ -277,3 +353,84 @@ class HarnessConfig(Section):
     def workers(self) -> Workers:
         """Return how the environment's code is run."""
         return Workers(self.isolation, self.processes, self.memory_mib)
+
+
+PLAIN = "rlft.environments.specified:Plain"
+"""The environment of a config that has a specification and names none."""
+PAGE = "docs/guide/reward-specification.md"
+_LARGEST_FILE = 1_000_000  # bytes
+
+
+def read_specification(path: Path, setting: str) -> dict[str, Any]:
+    """Return the content of a specification's file, unchecked.
+
+    `setting` names the file, for the error. Raises ConfigError for what cannot be read as a YAML mapping.
+    """
+    where, fix = f"{setting}: {path}", f"name a YAML file with criteria, as {PAGE} shows"
+    if problem := why_no_file(path):
+        raise ConfigError(problem, where=where, fix=f"{fix}; its path is relative to the config")
+    try:
+        if (size := path.stat().st_size) > _LARGEST_FILE:
+            raise ValueError(f"the file has {size:,} bytes, and at most {_LARGEST_FILE:,} are read")
+        content = read_yaml(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as cause:
+        raise ConfigError(f"it is not readable as YAML: {cause}", where=where, fix="mend the file") from cause
+    if not isinstance(content, dict):
+        raise ConfigError("it is no mapping with criteria", where=where, fix=fix)
+    return content
+
+
+def read_named_specifications(content: MutableMapping[str, Any], folder: Path) -> dict[str, Path]:
+    """Replace the names of files in all settings `reward.spec` of a config or suite by what the files hold.
+
+    Names are relative to `folder`, the config's own. Returns {setting: file}. Raises ConfigError as
+    `read_specification` does, and for what a file may not ask for unless `reward.spec_may` allows it.
+    """
+    files = dict[str, Path]()
+    for path, reward in _rewards(content):
+        if isinstance(reward.get("spec"), str):
+            file = files[f"{path}.spec"] = folder / Path(reward["spec"]).expanduser()
+            content_read = read_specification(file, f"{path}.spec")
+            check_trusted_file(content_read, reward, file, path)
+            reward["spec"] = content_read
+    return files
+
+
+def with_specification(environment: EnvironmentConfig, reward: RewardConfig) -> EnvironmentConfig:
+    """Return the environment whose reward is the specification of `reward`, or the same one if it has none.
+
+    The weights of `reward` stand in it. Raises ValueError for an environment that has a specification of another
+    reward, and for weights that its criteria cannot have.
+    """
+    if reward.spec is None:
+        if SPECIFICATION in environment.kwargs:
+            raise ValueError(
+                f"environment.kwargs.{SPECIFICATION} is made of reward.spec, which is not there; write reward.spec"
+            )
+        return environment
+    content = reward.spec.weighed(reward.weights).model_dump_json(exclude_defaults=True)
+    return environment.model_copy(update={"kwargs": {**environment.kwargs, SPECIFICATION: content}})
+
+
+def unscored(environment: EnvironmentConfig) -> EnvironmentConfig:
+    """Return the environment as attempts are made in it: the same one whatever its specification says.
+
+    So nothing is sampled again after an edit of the specification. It cannot score.
+    """
+    if members := environment.members():
+        return EnvironmentConfig.of_several({name: unscored(member) for name, member in members.items()})
+    if SPECIFICATION not in environment.kwargs:
+        return environment
+    return environment.model_copy(update={"kwargs": {**environment.kwargs, SPECIFICATION: ""}})
+
+
+def _rewards(content: Any, path: str = "") -> Iterator[tuple[str, MutableMapping[str, Any]]]:
+    """Yield (path, section) of all sections `reward`, at the top or within environments and scenarios."""
+    if not isinstance(content, Mapping):
+        return
+    for key, value in content.items():
+        place = f"{path}.{key}" if path else str(key)
+        if key == "reward" and isinstance(value, MutableMapping):
+            yield place, value
+        elif key in ("environments", "suite", "scenarios") or path.rpartition(".")[2] in ("environments", "scenarios"):
+            yield from _rewards(value, place)

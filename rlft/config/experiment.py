@@ -7,24 +7,32 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from rlft.config.bounds import LARGEST_SEED
-from rlft.config.budget import BudgetConfig
-from rlft.config.controls import AnyControl, ControlName, ModelControl, without_sft_control
-from rlft.config.distributed import DistributedConfig
-from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
-from rlft.config.evaluation import BaselineConfig, EvaluationConfig, TrackingConfig
-from rlft.config.monitors import MonitorsConfig
-from rlft.config.names import LONGEST_NAME, check_plain_name
+from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig, with_specification
+from rlft.config.evaluation import (
+    AnyControl,
+    BaselineConfig,
+    ControlName,
+    EvaluationConfig,
+    ModelControl,
+    PromotionConfig,
+    TrackingConfig,
+    without_sft_control,
+)
 from rlft.config.policy import PolicyConfig, WarmStartConfig
-from rlft.config.promotion import PromotionConfig
-from rlft.config.rollout import VLLM_TEMPERATURES, RolloutConfig, suits_vllm
-from rlft.config.section import Section, changed
+from rlft.config.rollout import VLLM_TEMPERATURES, DistributedConfig, RolloutConfig, suits_vllm
+from rlft.config.section import (
+    LARGEST_SEED,
+    LONGEST_NAME,
+    Section,
+    changed,
+    check_plain_name,
+    refuse_secrets,
+    refuse_unread_variables,
+)
 from rlft.config.several import MemberConfig, check_fits_several, sections_of, with_places, with_plain_environment
-from rlft.config.specified import with_specification
 from rlft.config.suite import SuiteSection
 from rlft.config.tasks import TasksConfig
-from rlft.config.training import TrainingConfig
-from rlft.config.variables import refuse_secrets, refuse_unread_variables
+from rlft.config.training import BudgetConfig, MonitorsConfig, TrainingConfig
 
 # The only settings in which `env:NAME` is replaced by the value of that environment variable.
 READS_VARIABLES = (

@@ -6,9 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from rlft.config.bounds import MOST
-from rlft.config.names import FolderName, PathText
-from rlft.config.section import Section
+from rlft.config.section import MOST, FolderName, PathText, Section
 
 TemplateVariables = dict[
     Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], bool | Annotated[int, Field(ge=0, le=MOST)] | str

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from rlft.config.environment import EnvironmentConfig, RewardConfig
-from rlft.config.names import SEVERAL, check_plain_name
-from rlft.config.section import Section
-from rlft.config.specified import PLAIN, with_specification
+from rlft.config.environment import PLAIN, EnvironmentConfig, RewardConfig, with_specification
+from rlft.config.section import SEVERAL, Section, check_plain_name
 from rlft.config.tasks import SplitsConfig, TasksConfig
 
 if TYPE_CHECKING:

@@ -12,16 +12,23 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from rlft.config.bounds import LARGEST_SEED, MOST
-from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
+from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig, with_specification
 from rlft.config.evaluation import AttemptsConfig
-from rlft.config.names import LONGEST_NAME, FolderName, PathText, Text, check_plain_name
 from rlft.config.policy import TemplateVariables
 from rlft.config.rollout import VLLM_TEMPERATURES, EngineSettings, suits_vllm
-from rlft.config.section import Section
-from rlft.config.specified import with_specification
+from rlft.config.section import (
+    LARGEST_SEED,
+    LONGEST_NAME,
+    MOST,
+    FolderName,
+    PathText,
+    Section,
+    Text,
+    check_plain_name,
+    refuse_secrets,
+    refuse_unread_variables,
+)
 from rlft.config.tasks import TasksConfig
-from rlft.config.variables import refuse_secrets, refuse_unread_variables
 from rlft.types import Split
 
 _READS_VARIABLES = (

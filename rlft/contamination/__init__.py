@@ -1,6 +1,5 @@
 """Contamination: finds evaluation tasks whose text is in the train tasks, or in the demonstrations.
 
-- `texts`: tasks and conversations as they are compared: whole prompts, and words
 - `overlap`: which tasks are found, where, and by which words
 - `scores`: scores with and without the tasks that are found, by slice, and what to say of them
 

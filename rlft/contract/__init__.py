@@ -1,12 +1,10 @@
 """The contract between rlft and an environment, and the code that imports, checks and calls environments.
 
 - `base`: the contract (`BaseEnv`, `Context`) and `prompt_messages`
-- `marks`, `functions`, `tools`: the decorators `@tool`, `@reward`, `@metric`; tools made from functions; tool schemas
-- `importing`, `loading`, `signatures`: import the module that a config names, build the environment in it, and check
+- `marks`, `tools`: the decorators `@tool`, `@reward`, `@metric`; tools made from functions; tool schemas
+- `importing`, `loading`: import the module that a config names, build the environment in it, and check
   that its methods take the arguments they are called with
 - `isolated`: the worker processes in which an environment's code runs, where it does not run in this process
-- `several`: several environments of one run, and how each gets its own tasks alone
-- `specified`: environments whose reward is a specification
-- `calling`: calls its methods without blocking the event loop
-- `faults`, `hints`: describe an error of its code with the user's line, and say what is available instead
+- `several`: several environments of one run, each with its own tasks alone; environments with a specification
+- `faults`: describes an error of its code with the user's line, and says what is available instead
 """

@@ -1,17 +1,25 @@
-"""Several environments of one run, held as one: each task belongs to a member, and only that one ever sees it.
+"""Environments that a config makes: several held as one, and one whose reward is a specification.
 
-`Task.environment` is the name of its member. What asks a task's own environment (its context, its gold) may ask
-`Several`. What talks to an environment as a whole (its tools, its reward) goes from member to member by `in_turn`.
+Of several each task belongs to a member, and only that one ever sees it. `Task.environment` is the name of its member.
+What asks a task's own environment (its context, its gold) may ask `Several`. What talks to an environment as a whole
+(its tools, its reward) goes from member to member by `in_turn`.
+
+A specification is an argument beside those of the constructor, as JSON text under the key `SPECIFICATION`. So it goes
+wherever an environment's name and arguments go: to worker processes, into stored configs, and to those who load it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from rlft.config.section import SPECIFICATION
 from rlft.contract.base import BaseEnv, Context
 from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.types import Message, Task
+
+if TYPE_CHECKING:
+    from rlft.specification import Specification
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -97,3 +105,24 @@ def _has_none(what: str) -> EnvironmentSetupError:
         where="environments",
         fix="ask one of them, by its name",
     )
+
+
+MAKER = "rlft.environments.specified:specified"
+"""What makes the class. By its name, as the code of graders is none that a harness is made of."""
+HELD, WRITTEN = "_rlft_specification", "_rlft_written_class"
+"""Attributes of such a class, under names that no subclass uses: its specification, and the class as it is written."""
+
+
+def without_specification(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the environment's constructor alone."""
+    return {name: value for name, value in kwargs.items() if name != SPECIFICATION}
+
+
+def specification_of(environment: BaseEnv) -> Specification | None:
+    """Return the specification that an environment's reward is; `None` where its reward is code."""
+    return getattr(type(environment), HELD, None)
+
+
+def written_class(environment: BaseEnv) -> type[BaseEnv]:
+    """Return the environment's class as its author wrote it."""
+    return getattr(type(environment), WRITTEN, type(environment))

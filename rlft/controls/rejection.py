@@ -19,7 +19,7 @@ from rlft.controls.best import Best, Candidate, ControlReport
 from rlft.controls.judging import Judge
 from rlft.controls.own_attempts import Form, Imitator, RoundCost, choose_attempts
 from rlft.controls.rates import FACTORS, rate_after_trials, usual_rate
-from rlft.curriculum.uniform import tasks_of_round
+from rlft.curriculum.epochs import tasks_of_round
 from rlft.engines.base import derive_seed
 from rlft.errors import PolicyError
 from rlft.flops import ROLLOUT_FLOPS

@@ -16,10 +16,10 @@ from rlft.errors import PolicyError
 from rlft.flops import shape_of
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
+from rlft.sft.checkpoint import SftState
 from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.demonstrations import Answers
 from rlft.sft.encoding import Chats, as_rollout, encode_demonstrations
-from rlft.sft.state import SftState
 from rlft.sft.training import ENOUGH, Memory, draw_batches, train_sft
 from rlft.training.imitation import imitation_flops
 

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlft.config.training import RoundsConfig
+from rlft.curriculum.epochs import other_tasks, tasks_by_shares, tasks_of_round
 from rlft.curriculum.rates import Belief, PassRates, believe
-from rlft.curriculum.shares import tasks_by_shares
-from rlft.curriculum.uniform import other_tasks, tasks_of_round
 from rlft.engines.base import derive_seed
-from rlft.tasks.from_use import is_from_use
+from rlft.tasks.use.records import is_from_use
 from rlft.types import Report, Task, TaskSet
 
 Array = NDArray[Any]

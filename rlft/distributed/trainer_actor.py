@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from rlft.config.distributed import Sharding
+from rlft.config.rollout import Sharding
 from rlft.contract.faults import note_place
 from rlft.distributed.local_cluster import LOOPBACK, address_here
 from rlft.errors import DistributedError

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_function
-from rlft.contract.specified import HELD, WRITTEN
+from rlft.contract.several import HELD, WRITTEN
 from rlft.errors import EnvironmentSetupError
+from rlft.fingerprints.analysis import module_code
 from rlft.fingerprints.identity import code_fingerprint
-from rlft.fingerprints.reachable import module_code
 from rlft.specification import Specification
 from rlft.specification.attempt import Attempt, Helpers, item_of
 from rlft.specification.golds import written_gold

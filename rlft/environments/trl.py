@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import LoadedFunction, load_function
 from rlft.errors import EnvironmentSetupError, TaskError
-from rlft.fingerprints.reachable import module_code
+from rlft.fingerprints.analysis import module_code
 from rlft.tasks.fields import format_template
 from rlft.types import Task, Trajectory
 

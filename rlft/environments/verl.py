@@ -16,7 +16,7 @@ import numpy as np
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_function
 from rlft.errors import EnvironmentSetupError, TaskError
-from rlft.fingerprints.reachable import module_code
+from rlft.fingerprints.analysis import module_code
 from rlft.rewards.rubric import UNNAMED
 from rlft.tasks.fields import format_template
 from rlft.types import Task, Trajectory

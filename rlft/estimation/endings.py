@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rlft.config import Config
-from rlft.config.budget import BudgetConfig
+from rlft.config.training import BudgetConfig
 from rlft.estimation.rates import Rates
 from rlft.estimation.span import Span, exactly
 from rlft.estimation.stages import before_rounds, one_round

@@ -17,11 +17,10 @@ from typing import Any
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import constructed_modules
 from rlft.contract.marks import marked_tools
-from rlft.contract.several import Several
-from rlft.contract.specified import without_specification, written_class
+from rlft.contract.several import Several, without_specification, written_class
 from rlft.errors import EnvironmentSetupError
 from rlft.files import file_hash, named_files
-from rlft.fingerprints.reachable import environment_code, module_code
+from rlft.fingerprints.analysis import environment_code, module_code
 from rlft.fingerprints.sources import Library
 
 
@@ -52,7 +51,7 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
     Both cover the class's name, `kwargs`, the bytes of files that these name and the code of the objects they make
     (`rlft.contract.loading.construct`), `data_fingerprint()`, `__init__` and the class's attributes. `reward`
     covers `reward_fingerprint()` and the code that `compute_reward`, `final_answer`, `gold_completion` and the other
-    methods of `rlft.fingerprints.reachable.REWARD_METHODS` lead to, `harness` that of all other methods; code that both
+    methods of `rlft.fingerprints.analysis.REWARD_METHODS` lead to, `harness` that of all other methods; code that both
     use is in both. `name` is the import path or file and class of the config; where the file lies does not matter.
 
     Where the reward is a specification, only `reward` changes with it. Those of several environments are made of each

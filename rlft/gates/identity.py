@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rlft.nfkc import as_written
+from rlft.characters import as_written
 from rlft.types import Message, Task
 
 _DIGITS = 8

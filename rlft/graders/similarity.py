@@ -11,7 +11,7 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 from sacrebleu.metrics.bleu import BLEU
 
-from rlft.scripts import apart
+from rlft.characters import apart
 
 Measure = Literal[
     "fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_2", "rouge_3", "rouge_4", "rouge_5", "rouge_l"

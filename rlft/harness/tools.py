@@ -20,8 +20,7 @@ from uuid import UUID
 import numpy as np
 from pydantic import BaseModel
 
-from rlft.contract.base import BaseEnv
-from rlft.contract.calling import call, keeping
+from rlft.contract.base import BaseEnv, call, keeping
 from rlft.contract.faults import failure_of, place_of
 from rlft.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.messages import printable

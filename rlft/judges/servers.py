@@ -20,8 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rlft.contract.base import BaseEnv
-from rlft.contract.several import Several
-from rlft.contract.specified import specification_of
+from rlft.contract.several import Several, specification_of
 from rlft.engines.child import Child, free_port
 from rlft.engines.ordered import is_installed
 from rlft.errors import EngineError

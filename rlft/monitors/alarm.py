@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlft.config.monitors import Action
+from rlft.config.training import Action
 
 GUIDE = "docs/guide/monitors.md"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rlft.config.monitors import Action
+from rlft.config.training import Action
 from rlft.diagnosis import Finding, History
 from rlft.diagnosis.learning import collapsed_entropy, length_drift
 from rlft.diagnosis.unseen import constant_answer, memorising

@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from transformers import PreTrainedTokenizerBase
 
 from rlft.attention.interface import shares_prompts
-from rlft.config.distributed import Sharding
+from rlft.config.rollout import Sharding
 from rlft.head.split import SplitModel, split_model
 from rlft.policy.fused import Replacement, find_fusible
 from rlft.policy.optimizer import Optimizer

@@ -21,7 +21,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from rlft.config.distributed import Sharding
+from rlft.config.rollout import Sharding
 
 _Part = TypeVar("_Part")
 Read = Callable[[], tuple[Tensor | None, ...]]

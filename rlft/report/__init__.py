@@ -2,8 +2,7 @@
 
 - `facts`: what is known of the run
 - `page`: the page, from `page.html.j2`
-- `template`: how its templates are opened, so that nothing in them can run
-- `choice`: why one validated policy was chosen, and whether another may be as good
 - `plots`: its curves, as SVG
+- `template`: how its templates are opened, so that nothing in them can run
 - `highest_paid`: another page, of the attempts of a round that its reward pays most, from `highest_paid.html.j2`
 """

@@ -7,8 +7,8 @@ from math import ceil, floor, isfinite, log10
 
 from markupsafe import escape
 
+from rlft.characters import visible
 from rlft.types import EvaluationReport
-from rlft.visible import visible
 
 Points = Sequence[tuple[float, float]]
 _WIDTH, _HEIGHT = 720, 300  # pixels; the page scales it

@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from rlft.visible import visible
+from rlft.characters import visible
 
 LONGEST = 1500  # characters of a text of an attempt
 

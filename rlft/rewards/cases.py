@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rlft.contract.base import BaseEnv
-from rlft.contract.specified import specification_of
+from rlft.contract.several import specification_of
 from rlft.messages import as_messages
 from rlft.rewards.rubric import TOLERANCE, beyond_bounds, check_parts, combine
 from rlft.specification import Case

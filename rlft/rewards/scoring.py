@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 
 from rlft.contract.base import BaseEnv
-from rlft.contract.specified import specification_of
+from rlft.contract.several import specification_of
 from rlft.errors import EnvironmentSetupError, JudgeGoneError, RewardError, TaskError
 from rlft.progress import Meter, Progress, silent
 from rlft.rewards.one_rollout import Rubric, make_reward

@@ -12,14 +12,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from rlft.config.bounds import MOST
-from rlft.config.budget import BudgetConfig
+from rlft.config.evaluation import PromotionConfig
 from rlft.config.file import check_settings, read_settings
-from rlft.config.names import PathText, Text, check_plain_name
-from rlft.config.promotion import PromotionConfig
-from rlft.config.section import Section
+from rlft.config.section import MOST, PathText, Section, Text, check_plain_name, refuse_secrets
 from rlft.config.suite import Word
-from rlft.config.variables import refuse_secrets
+from rlft.config.training import BudgetConfig
 from rlft.schedule.times import DueTrigger
 from rlft.suites.models import parse_model
 

@@ -19,7 +19,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from rlft.errors import EnvironmentSetupError
 from rlft.files import expanded
-from rlft.fingerprints.reachable import module_code
+from rlft.fingerprints.analysis import module_code
 
 Vectors = NDArray[np.float32]
 _BATCH = 32  # texts

@@ -1,25 +1,93 @@
-"""The search that comes with rlft: an index in memory of a file's documents, for some ten thousand paragraphs."""
+"""The search that comes with rlft: an index in memory of a file's documents, for some ten thousand paragraphs.
+
+The file has JSON lines with `doc_id`, `title` (may be missing) and `text`; other fields are ignored.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import pkgutil
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlft.files import expanded
-from rlft.search.client import MODES, Document, Hit, Mode
-from rlft.search.documents import hash_documents, load_documents
+from rlft.errors import EnvironmentSetupError
+from rlft.files import each_key_once, expanded, why_no_file
+from rlft.search.client import MODES, Document, Hit, Mode, SearchClient
 from rlft.search.lexical import Lexical, lexical_identity, stemmer_of
 
 if TYPE_CHECKING:
     from rlft.search.embedding import Embedding
+
+_ID = re.compile(r"\w(?:[^\s,;]*[\w)])?")
+_FIX = 'give one object in each line: {"doc_id": "...", "title": "...", "text": "..."}'
+
+
+def load_documents(path: str | Path) -> tuple[Document, ...]:
+    """Return the documents of a file, sorted by id.
+
+    Raises `EnvironmentSetupError` for a file that cannot be read or has no documents, and, naming the line, for a row
+    that is no document and for an id given twice.
+    """
+    path = expanded(str(path))
+    if problem := why_no_file(path):
+        raise EnvironmentSetupError(
+            f"cannot be read: {problem}", where=f"documents: {path}", fix="give the path of a JSON Lines file"
+        )
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # not `splitlines`: texts may hold U+2028 and the like
+    except (OSError, ValueError) as error:
+        raise EnvironmentSetupError(
+            f"cannot be read: {error}", where=f"documents: {path}", fix="give the path of a JSON Lines file in UTF-8"
+        ) from error
+    found: dict[str, Document] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"documents: {path}:{number}"
+        document = _document(line, where)
+        if document.doc_id in found:
+            raise EnvironmentSetupError(f"the id {document.doc_id!r} is given twice", where=where, fix="rename one")
+        found[document.doc_id] = document
+    if not found:
+        raise EnvironmentSetupError("there are no documents in it", where=f"documents: {path}", fix=_FIX)
+    return tuple(found[doc_id] for doc_id in sorted(found))
+
+
+def hash_documents(documents: Iterable[Document]) -> str:
+    """Return the sha256 (hexadecimal) of the documents' ids, titles and texts in their order."""
+    digest = hashlib.sha256()
+    for document in documents:
+        digest.update(json.dumps([document.doc_id, document.title, document.text]).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _document(line: str, where: str) -> Document:
+    """Return the document in one line. Raises EnvironmentSetupError with the place `where` if there is none."""
+    try:
+        row: Any = json.loads(line, object_pairs_hook=each_key_once)
+    except ValueError as error:
+        raise EnvironmentSetupError(f"no JSON: {error}", where=where, fix=_FIX) from error
+    if not isinstance(row, dict):
+        raise EnvironmentSetupError(f"{row!r:.80} is no object", where=where, fix=_FIX)
+    doc_id, title, text = row.get("doc_id"), row.get("title") or "", row.get("text")
+    if not isinstance(doc_id, str) or not _ID.fullmatch(doc_id):
+        raise EnvironmentSetupError(
+            f"{doc_id!r:.80} is no doc_id",
+            where=where,
+            fix="use one word without commas that begins and ends with a letter or digit",
+        )
+    if not isinstance(title, str) or not isinstance(text, str):
+        raise EnvironmentSetupError(f"title or text of {doc_id!r} is no text", where=where, fix=_FIX)
+    return Document(doc_id, title, text)
+
 
 RRF_K = 60
 """The constant of reciprocal rank fusion, as in the paper (see `fuse`)."""
@@ -45,7 +113,7 @@ class CorpusIndex:
         cache_dir: str | None = None,
         snippet_characters: int = 200,
     ) -> None:
-        """Load the file `documents` (see `rlft.search.documents`) and embed its texts if there is an `embedding`.
+        """Load the file `documents` (see `rlft.search.index`) and embed its texts if there is an `embedding`.
 
         `language` names the stemmer; `None` leaves words as they are. `embedding` is a model's folder or Hub name, or
         the import path of a function; `embedding_kwargs` are arguments of `rlft.search.embedding.ModelEmbedding`. The
@@ -166,3 +234,38 @@ def _best(scores: NDArray[np.float32], count: int, above: float = -np.inf) -> li
 
 def _titled(document: Document) -> str:
     return f"{document.title}. {document.text}" if document.title else document.text
+
+
+_WHERE = "environment.kwargs"
+
+
+def make_client(documents: str | None, name: str | None, kwargs: dict[str, Any], modes: Sequence[str]) -> SearchClient:
+    """Return the index over `documents`, or the client whose import path is `name`, made with `kwargs`.
+
+    Raises `EnvironmentSetupError` if not exactly one of the two is given, if it cannot be made, has not the members of
+    a `SearchClient`, or does not offer the `modes`; for a client of the user's these are only checked against `MODES`.
+    """
+    _check((documents is None) != (name is None), "it needs documents or a client, one of them", "give one")
+    if documents is not None:
+        index = CorpusIndex(documents, **kwargs)
+        known = ", ".join(index.modes)
+        has_all = bool(modes) and set(modes) <= set(index.modes)
+        _check(has_all, f"modes={list(modes)} are not all there", f"use some of {known}, or give an embedding")
+        return index
+    _check(bool(modes) and set(modes) <= set(MODES), f"modes={list(modes)}", f"use some of {', '.join(MODES)}")
+    try:
+        client: Any = pkgutil.resolve_name(str(name))(**kwargs)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise EnvironmentSetupError(
+            f"the client {name!r} cannot be made: {error}",
+            where=_WHERE,
+            fix="write package.module:Class, and its arguments as client_kwargs",
+        ) from error
+    lacks = [each for each in ("search", "read", "fingerprint") if not hasattr(client, each)]
+    _check(not lacks, f"the client {name!r} has no {', '.join(lacks)}", "see rlft.search.client.SearchClient")
+    return client
+
+
+def _check(holds: bool, what: str, fix: str) -> None:
+    if not holds:
+        raise EnvironmentSetupError(what, where=_WHERE, fix=fix)

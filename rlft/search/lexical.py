@@ -13,8 +13,8 @@ import numpy as np
 import snowballstemmer
 from numpy.typing import NDArray
 
+from rlft.characters import apart
 from rlft.errors import EnvironmentSetupError
-from rlft.scripts import apart
 from rlft.search.client import Document
 
 _WORD = re.compile(r"\w+")

@@ -4,16 +4,24 @@ The same definition of a secret serves the check of a config and what is written
 (docs/decisions/0009-secrets.md). The room can be imported without torch.
 
 - `find`: the secrets within a config
-- `names`: whether a setting's name says that it holds a secret
-- `texts`: secrets that a text shows by its own form
-- `variables`: settings that name an environment variable
-- `hiding`: the values of these variables, hidden in all that the process writes
+- `texts`: secrets that a text shows by its own form, or a setting by its name
+- `hiding`: settings that name an environment variable, whose value is hidden in all that the process writes
 """
 
 from rlft.secrets.find import find_secrets, find_shown_secrets, hide_secrets
-from rlft.secrets.hiding import hide, hide_in, hide_in_logs, hide_in_output, hiding
+from rlft.secrets.hiding import (
+    hide,
+    hide_in,
+    hide_in_logs,
+    hide_in_output,
+    hiding,
+    misspelt_variables,
+    named_variables,
+    require,
+    resolve,
+    without_variables,
+)
 from rlft.secrets.texts import MASK, redact
-from rlft.secrets.variables import misspelt_variables, named_variables, require, resolve, without_variables
 
 __all__ = [
     "MASK",

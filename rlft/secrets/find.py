@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rlft.secrets.names import looks_random, names_a_password, names_a_secret
-from rlft.secrets.texts import MASK, redact, secret_spans
-from rlft.secrets.variables import without_variables
+from rlft.secrets.hiding import without_variables
+from rlft.secrets.texts import MASK, looks_random, names_a_password, names_a_secret, redact, secret_spans
 
 # Keys of maps that hold one name and its value, as in {name: Authorization, value: ...}.
 _NAMES_OF_PAIRS = ("name", "key", "header", "k")

@@ -3,5 +3,5 @@
 - `demonstrations`, `demonstration_file`: the conversations to learn from, played by an environment or read from a file
 - `overlap`: demonstrations of tasks that a policy is evaluated on
 - `encoding`: their tokens, and which of these are learnt
-- `training`, `state`, `checkpoint`: the training, what it has done so far, and files from which it goes on
+- `training`, `checkpoint`: the training, what it has done so far, and files from which it goes on
 """

@@ -4,6 +4,8 @@
 
 One file holds the trained weights, the optimizer's state and, as JSON in its header, the steps so far. Its name is its
 hash, by which a damaged file is recognised. The caller removes the checkpoints once the result of the stage is stored.
+
+Here stand the budget of a stage and the state that it has reached, too.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import psutil
 import torch
@@ -27,7 +31,51 @@ from torch import Tensor
 
 from rlft.files import file_hash
 from rlft.policy.optimizer import MOMENTS, Optimizer
-from rlft.sft.state import SftState
+
+Unit = Literal["steps", "s"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Bounds training by a number of optimizer steps or of seconds; its progress is counted in the same unit."""
+
+    amount: float
+    unit: Unit
+
+    @classmethod
+    def of(cls, steps: int | None, seconds: float | None) -> Budget:
+        """Return the budget of whichever is given. Raises ValueError unless exactly one is."""
+        if steps is not None and seconds is None:
+            return cls(steps, "steps")
+        if seconds is not None and steps is None:
+            return cls(seconds, "s")
+        raise ValueError("give steps or seconds")
+
+    def spent(self, state: SftState) -> float:
+        """Return how much of `amount` is used up."""
+        return state.steps if self.unit == "steps" else state.seconds
+
+
+@dataclass(slots=True)
+class SftState:
+    """Holds what was done so far: seconds of training, and each step's loss, learning rate and gradient norm."""
+
+    seconds: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    learning_rates: list[float] = field(default_factory=list)
+    grad_norms: list[float] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        """The number of optimizer steps taken, which is also how many batches were drawn."""
+        return len(self.losses)
+
+    def note_step(self, loss: float, learning_rate: float, grad_norm: float) -> None:
+        """Append the numbers of one more step."""
+        self.losses.append(loss)
+        self.learning_rates.append(learning_rate)
+        self.grad_norms.append(grad_norm)
+
 
 logger = logging.getLogger(__name__)
 EVERY_SECONDS, SHARE = 60.0, 0.05  # defaults of `Checkpoints`

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from rlft.characters import visible
 from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.faults import calling
 from rlft.contract.several import Several
-from rlft.curriculum.shares import turns_of
+from rlft.curriculum.epochs import turns_of
 from rlft.errors import TaskError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.messages import MessageError
@@ -19,7 +20,6 @@ from rlft.progress import Progress, silent
 from rlft.sft.demonstration_file import Demonstration, read_demonstrations
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Rollout, Task
-from rlft.visible import visible
 from rlft.workers.settings import Isolation
 
 logger = logging.getLogger(__name__)

@@ -6,12 +6,12 @@ import logging
 from collections import Counter
 from pathlib import Path
 
+from rlft.characters import visible
 from rlft.config import WarmStartConfig
-from rlft.contamination.texts import Text, normal, text_of_demonstration
+from rlft.contamination.overlap import Text, normal, text_of_demonstration
 from rlft.errors import TaskError
 from rlft.sft.demonstration_file import iterate_demonstrations
 from rlft.types import Split, TaskSet
-from rlft.visible import visible
 
 logger = logging.getLogger(__name__)
 MEASURED: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")
@@ -20,7 +20,7 @@ MEASURED: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")
 def check_overlap(settings: WarmStartConfig, tasks: TaskSet) -> dict[str, int]:
     """Return {split: how many of its prompts are demonstrated} for the file `settings.path`, if there is one.
 
-    Prompts are equal if the last message of the user is (`rlft.contamination.texts.normal`). All rows of the file
+    Prompts are equal if the last message of the user is (`rlft.contamination.overlap.normal`). All rows of the file
     count, also those that are not among the sample. Raises TaskError if there are some, unless
     `settings.allow_overlap` turns that into a warning; and as `iterate_demonstrations` does.
     """

@@ -18,11 +18,10 @@ from rlft.errors import PolicyError
 from rlft.policy import Policy
 from rlft.policy.optimizer import Optimizer
 from rlft.progress import Progress, silent
-from rlft.sft.checkpoint import Checkpoints
+from rlft.sft.checkpoint import Budget, Checkpoints, SftState
 from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.demonstrations import choose_demonstrations
 from rlft.sft.encoding import Chats, as_rollout, encode_demonstrations, identity_of, open_chats
-from rlft.sft.state import Budget, SftState
 from rlft.training.imitation import imitate
 from rlft.types import Report, Rollout, Task
 from rlft.workers.settings import Isolation

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
+from rlft.characters import apart, nfkc
 from rlft.graders.plain import normal, plain, seen, spelt_out, unhyphenated
-from rlft.nfkc import nfkc
-from rlft.scripts import apart
 from rlft.specification.attempt import Attempt
 from rlft.specification.reading import empty_gold, gold_of
 from rlft.specification.templates import value_of

@@ -1,8 +1,6 @@
 """Suites: which models are evaluated, what is measured of their attempts, and how two of them differ.
 
-- `models`, `folders`: what the command line names as a model; whether a folder can be one
+- `models`: what the command line names as a model; whether a folder can be one
 - `measures`: the metrics of the attempts of one model at one cell, over tasks, with intervals, by slice
-- `attempts`: what is measured of a single attempt
 - `differences`: two models of one call, paired by task, and a sentence about each pair
-- `tasks`: all tasks of a source as one split
 """

@@ -17,8 +17,32 @@ from rlft.evaluation import evaluate_rollouts, majority_solved, pair
 from rlft.pass_at_k import pass_at_k
 from rlft.slices import slices_of
 from rlft.statistics import SHARE, Range, mean_interval
-from rlft.suites.attempts import measures_of
 from rlft.types import Evaluation, Interval, Report, Reward, Rewards, Rollout, Rollouts, TaskSet, add_judging
+
+
+def measures_of(rollout: Rollout, reward: Reward) -> dict[str, float]:
+    """Return numbers about one attempt that did not fail.
+
+    - `completion_length`: tokens after the prompt, told ones included; `sampled_tokens`: those that the model sampled;
+      `prompt_tokens`. All three are missing of a model behind an address, whose tokens nobody knows.
+    - `clipped`: 1 if a limit cut it off, else 0
+    - `turns`, `tool_calls`, `tool_failures`: counts; `tool_failures` are calls that failed or could not be read
+    - `seconds`: wall time of the conversation; `score_seconds`: that of scoring it
+    """
+    found = {
+        "clipped": float(rollout.truncated),
+        "turns": float(rollout.turns),
+        "tool_calls": float(rollout.tool_calls),
+        "tool_failures": float(rollout.tool_errors),
+        "seconds": rollout.seconds,
+        "score_seconds": reward.seconds,
+    }
+    if len(rollout.token_ids):
+        found["completion_length"] = float(rollout.completion_length)
+        found["sampled_tokens"] = float(rollout.loss_mask.sum())
+        found["prompt_tokens"] = float(rollout.prompt_length)
+    return found
+
 
 Metrics = dict[str, Interval]
 
@@ -56,7 +80,7 @@ def evaluate_cell(
 
     `slices` are columns of the tasks. The metrics are those of `evaluate_rollouts`; `pass_at_1` to `pass_at_n` for n
     attempts, the unbiased estimate; `maj_at_k`; `errored`, the share of attempts without a score; and the means of
-    `rlft.suites.attempts`. Raises ValueError if rewards belong to other rollouts.
+    `rlft.suites.measures`. Raises ValueError if rewards belong to other rollouts.
     """
     reports = evaluate_rollouts(rollouts, rewards, tasks)
     by_id = tasks.by_id()

@@ -1,15 +1,17 @@
-"""Parses what a person names as a model to be evaluated. Nothing is looked up here."""
+"""Parses what a person names as a model to be evaluated, and tells whether a folder can be one. Nothing is loaded."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from rlft.config.addresses import check_address
-from rlft.config.names import check_model_name, check_name, check_path
+from rlft.config.section import check_model_name, check_name, check_path
 from rlft.errors import ConfigError
+from rlft.files import expanded
 
 Kind = Literal["weights", "registry", "run", "endpoint"]
 FORMS = (
@@ -130,3 +132,31 @@ def _label(model: ModelName) -> str:
     suffix = f"round{model.round}" if model.round is not None else which[model.kind]
     label = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"{short}-{suffix}" if suffix else short).strip("_.-")
     return label[-60:].lstrip("_.-") or "model"
+
+
+POLICY = "policy.json"  # of a folder that rlft has written a policy to
+
+
+def is_policy_folder(folder: Path) -> bool:
+    """Return whether rlft has written a policy to this folder."""
+    return (folder / POLICY).is_file()
+
+
+def check_model_folder(name: str) -> None:
+    """Raise ConfigError for a path at which no folder with a model is; a name that is no path may be one of the Hub."""
+    folder = expanded(name)
+    if not folder.is_dir():
+        if name.startswith((".", "/", "~")):
+            raise ConfigError("there is no such folder", fix="name the folder of a model, or its name on the Hub")
+        return
+    if is_policy_folder(folder) or (folder / "config.json").is_file():
+        return
+    if (folder / "adapter_config.json").is_file():
+        raise ConfigError(
+            "the folder holds an adapter without its base model",
+            fix="name the run or the registered version that it is of, or a folder with the merged weights",
+        )
+    raise ConfigError(
+        "the folder holds no model: config.json is missing",
+        fix="name a folder with config.json, tokenizer and *.safetensors, or a policy folder, which has policy.json",
+    )

@@ -5,14 +5,9 @@
 - `fields`: finds and formats the fields of a row
 - `rows`: makes a typed `Task` of a row
 - `splits`: deals tasks to splits by group
-- `duplicates`: keeps a prompt from being in two splits
 - `draw`: fills splits from a generator
 - `use`: tasks of what people asked a served model, beside those of the source
-- `from_use`: tells these tasks from the others
 - `ingest`: does all of it, and computes the fingerprint
-- `moves`: compares the splits with those of an earlier run
-- `fitting`: takes out the tasks that a model cannot read
-- `matching`: finds the tasks of a past run among those that were read anew
 """
 
 from rlft.tasks.ingest import ingest_tasks, read_tasks

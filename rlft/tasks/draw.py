@@ -13,16 +13,15 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from rlft.config import SourceConfig
-from rlft.config.bounds import LARGEST_SEED
+from rlft.config.section import LARGEST_SEED
 from rlft.errors import TaskError
 from rlft.gates.identity import identities
 from rlft.progress import Meter, Progress, silent
-from rlft.tasks.duplicates import Claims
 from rlft.tasks.fields import FieldError
 from rlft.tasks.reasoning_gym import draw_rows
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source
-from rlft.tasks.splits import SHARES, own_share
+from rlft.tasks.splits import SHARES, Claims, own_share
 from rlft.types import SPLITS, Split, Task
 
 # Drawing n of N equally likely tasks takes about N ln(N / (N - n)) draws: ten draws a task find 99.99 % of them. A

@@ -1,11 +1,15 @@
-"""Makes the `TaskSet` of the config's `tasks` section: reads rows, makes tasks, splits them and drops duplicates."""
+"""Makes the `TaskSet` of the config's `tasks` section: reads rows, makes tasks, splits them and drops duplicates.
+
+Also makes one of another: without the tasks that a model cannot read, or of the tasks of a past run, found again among
+those that were read anew.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,15 +18,17 @@ from rlft.errors import TaskError
 from rlft.gates.identity import canonical_json
 from rlft.progress import Meter, Progress, silent
 from rlft.tasks.draw import Drawn, draw_tasks, second_seed
-from rlft.tasks.duplicates import Claims, check_apart, drop_duplicates
 from rlft.tasks.fields import FieldError, check_template
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 from rlft.tasks.splits import (
     DEALT_SPLITS,
+    Claims,
+    check_apart,
     check_groups,
     check_splits,
     deal_tasks,
+    drop_duplicates,
     order_by_hash,
     own_split,
     split_column_decides,
@@ -287,3 +293,67 @@ def _note(where: str, how: dict[str, Any], tasks: list[Task], claims: Claims) ->
 
 def _as_notes(rows: Iterable[BadRow]) -> list[dict[str, str]]:
     return [{"place": row.place, "reason": row.reason} for row in rows]
+
+
+def leave_out(
+    tasks: TaskSet, too_long: Collection[str], unreadable: Collection[str], context_length: int | None
+) -> TaskSet:
+    """Return the tasks without those of these ids.
+
+    The prompts of `too_long` fill the model's context of so many tokens, and `unreadable` ones, tasks from use, have
+    characters without a token. The notes get `prompts_too_long` and `prompts_unreadable` ({split: ids}), and
+    `rows_per_split` is counted again. Raises `TaskError` if a split is left without tasks.
+    """
+    reasons = {
+        "prompts_too_long": (too_long, f"their prompts are longer than the model's context of {context_length} tokens"),
+        "prompts_unreadable": (unreadable, "people used characters in them that the model's tokenizer lacks"),
+    }
+    unread = {*too_long, *unreadable}
+    kept = tuple(task for task in tasks.tasks if task.id not in unread)
+    counts = Counter(task.split for task in kept)
+    notes = tasks.notes | {"rows_per_split": {name: counts[name] for name in SPLITS if counts[name]}}
+    for note, (ids, why) in reasons.items():
+        gone = {name: [task.id for task in tasks.split(name) if task.id in ids] for name in SPLITS}
+        gone = {name: found for name, found in gone.items() if found}
+        if empty := [name for name in gone if not counts[name]]:
+            raise TaskError(
+                f"no task of {', '.join(empty)} is left, as {why}",
+                where="tasks.prompt",
+                fix="shorten the prompts, or use a model with a longer context",
+            )
+        if gone:
+            logger.warning(
+                "%d of %d tasks are left out, as %s: %s (task_notes.json names them)",
+                sum(map(len, gone.values())),
+                len(tasks.tasks),
+                why,
+                ", ".join(f"{name} {len(found)}" for name, found in gone.items()),
+            )
+            notes |= {note: gone}
+    return TaskSet(tasks=kept, fingerprint=fingerprint_tasks(kept), notes=notes)
+
+
+def match_tasks(stored: TaskSet, read: TaskSet) -> TaskSet:
+    """Return the stored tasks as they were read now, under the ids, splits and groups that they had.
+
+    A task is known by its id, else by what it asks (`question_key`) if one task alone asks it. Those that are gone are
+    left out, and counted in the notes as `gone`. Raises TaskError if all are.
+    """
+    by_id, asked = read.by_id(), Counter(task.question_key for task in read.tasks)
+    by_question = {
+        task.question_key: task for task in read.tasks if task.question_key and asked[task.question_key] == 1
+    }
+    found = ((task, by_id.get(task.id) or by_question.get(task.question_key)) for task in stored.tasks)
+    kept = tuple(
+        replace(now, id=was.id, split=was.split, group=was.group, question_key=was.question_key)
+        for was, now in found
+        if now is not None
+    )
+    if not kept:
+        raise TaskError(
+            f"none of the {len(stored.tasks)} tasks of the run is among the {len(read.tasks)} of this config",
+            where="tasks",
+            fix="leave the section `tasks` as the run has it: then its stored tasks are used; or bring its rows back",
+        )
+    notes = {**read.notes, "gone": len(stored.tasks) - len(kept)}
+    return TaskSet(kept, fingerprint_tasks(kept), notes)

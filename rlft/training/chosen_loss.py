@@ -16,12 +16,12 @@ from typing import get_args
 import torch
 from pydantic import ValidationError
 
-from rlft.config.loss import LossConfig
+from rlft.config.training import LossConfig
 from rlft.contract.faults import described
 from rlft.contract.importing import Name, import_named
 from rlft.errors import ConfigError
+from rlft.fingerprints.analysis import module_code
 from rlft.fingerprints.identity import code_fingerprint
-from rlft.fingerprints.reachable import module_code
 from rlft.losses import Divisor, Loss
 from rlft.workers.folders import staying
 

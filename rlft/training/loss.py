@@ -14,7 +14,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from rlft.config.loss import Correction, Level, LossTerms
+from rlft.config.training import Correction, Level, LossTerms
 from rlft.losses import Loss
 
 

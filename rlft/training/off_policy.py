@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from rlft.config import TrainingConfig
-from rlft.config.loss import Correction
+from rlft.config.training import Correction
 from rlft.types import Rollouts
 
 CORRECTION: Correction = "sequence_truncate"

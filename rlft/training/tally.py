@@ -8,7 +8,7 @@ from collections import defaultdict
 import numpy as np
 from torch import Tensor
 
-from rlft.config.loss import Correction
+from rlft.config.training import Correction
 from rlft.flops import ENCODED, OF_SEQUENCES
 from rlft.training.batching import Batch
 from rlft.training.loss import LossReport, effective_share, mean_weight

@@ -3,13 +3,10 @@
 `Task` -> (harness, engine) -> `Rollout` -> (environment) -> `Reward` -> (advantage, loss) -> next policy.
 """
 
-from rlft.types.judging import Judging, add_judging, judging_in
-from rlft.types.message import FunctionCall, InvalidToolCall, Message, ToolCall
 from rlft.types.report import Effect, Evaluation, EvaluationReport, Interval, Report, TrainReport
-from rlft.types.reward import Aggregation, Reward, Rewards
-from rlft.types.rollout import Rollout, Rollouts, StopReason
-from rlft.types.task import SPLITS, Split, Task, TaskSet
-from rlft.types.trajectory import Trajectory, Turn
+from rlft.types.reward import Aggregation, Judging, Reward, Rewards, add_judging, judging_in
+from rlft.types.rollout import Rollout, Rollouts, StopReason, Trajectory, Turn
+from rlft.types.task import SPLITS, FunctionCall, InvalidToolCall, Message, Split, Task, TaskSet, ToolCall
 
 __all__ = [
     "SPLITS",

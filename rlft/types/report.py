@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from rlft.outcome import FATES, Fate
-from rlft.types.judging import Judging
+from rlft.types.reward import Judging
 
 Effect = Literal["widened", "ahead", "sharpened", "lost", "open"]  # what training did to several attempts at a task
 

@@ -12,7 +12,7 @@ from benchmarks.learning_bench import make_bench, make_warm_start
 from benchmarks.learning_intervals import draw, interval, summarize
 from benchmarks.learning_plot import draw_picture
 from benchmarks.learning_run import ARMS, arm_config, result_file, run_arm, write_result
-from rlft.curriculum.uniform import tasks_of_round
+from rlft.curriculum.epochs import tasks_of_round
 
 SUMS = learning.ROOT / "configs" / "sums.yaml"
 TINY = [

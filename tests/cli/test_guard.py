@@ -103,7 +103,7 @@ def test_folders_of_the_same_names_in_a_users_repository_do_not_stand_in_for_rlf
         from cli.guard import guarded
         with guarded(False, None):
             import importlib.util, prices
-            found = [importlib.util.find_spec(name) for name in ("pipelines.train", "steps.train_grpo")]
+            found = [importlib.util.find_spec(name) for name in ("pipelines.train", "steps.round")]
             print(prices.ROW, None not in found)
     """
     environment = os.environ | {"RLFT_HOME": str(tmp_path / "home")}

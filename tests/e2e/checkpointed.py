@@ -17,8 +17,7 @@ if __name__ == "__main__":
     quieten(False)
     connect(find_home(), None)
     from rlft.sft import training as warm_start
-    from rlft.sft.checkpoint import Checkpoints
-    from rlft.sft.state import Budget
+    from rlft.sft.checkpoint import Budget, Checkpoints
 
     Checkpoints.__init__.__kwdefaults__.update(every_seconds=0.0, share=1e9)
     step, of, units = warm_start._step, Budget.of, []

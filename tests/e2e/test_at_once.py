@@ -63,7 +63,7 @@ def test_runs_without_a_name_that_begin_at_once_differ_in_their_last_digits(two)
 def killed(make_home, short_config) -> Home:
     """A run that was killed when it was to register its policy."""
     home = make_home("prunable")
-    kill = "steps.register_policy:register_policy_version:1"
+    kill = "steps.promotion:register_policy_version:1"
     done = home.rlft("run", str(short_config), "--name", "third", kill_at=kill)
     assert done.code == -signal.SIGKILL, done.output
     return home

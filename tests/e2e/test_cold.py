@@ -12,12 +12,12 @@ def test_each_step_gives_the_same_bytes_started_cold(finished):
     cold = home.query(f"""
 from rlft import storage
 from rlft.rollout import SamplingSettings, Selection
-from steps.generate_rollouts import generate_rollouts
-from steps.initialize_policy import initialize_policy
-from steps.score_rewards import score_rewards
+from steps.round import generate_rollouts
+from steps.policies import initialize_policy
+from steps.round import score_rewards
 from rlft.training.job import Round
-from steps.train_grpo import train_grpo
-from steps.warm_start_policy import warm_start_policy
+from steps.round import train_grpo
+from steps.policies import warm_start_policy
 from rlft.config.file import load_config
 from pipelines.stages import Stages
 from tests.e2e.conftest import TINY

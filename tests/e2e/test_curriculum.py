@@ -41,7 +41,7 @@ def drawn(finished, tmp_path_factory):
     homes = [finished[0].copy(tmp_path_factory.mktemp(name)) for name in ("alone", "killed")]
     alone = homes[0].rlft("run", str(TINY), *BY_RATES)
     assert alone.code == 0, alone.output
-    killed = homes[1].rlft("run", str(TINY), *BY_RATES, kill_at="steps.generate_groups:sample_groups:2")
+    killed = homes[1].rlft("run", str(TINY), *BY_RATES, kill_at="steps.round:sample_groups:2")
     assert killed.code == -9, killed.output
     resumed = homes[1].rlft("resume", "by-rates")
     assert resumed.code == 0, resumed.output

@@ -21,7 +21,7 @@ from mlops.home.folder import find_home
 from mlops.home.variables import quieten
 from mlops.stacks.stack import connect
 quieten(False); connect(find_home(), None)
-import pipelines.train, steps.score_rewards, zenml.orchestrators.step_runner
+import pipelines.train, steps.round, zenml.orchestrators.step_runner
 from cli.__main__ import console_script
 signal.signal(signal.SIGINT, signal.default_int_handler)
 press = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGINT)
@@ -30,12 +30,12 @@ press = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGINT)
 IN_A_STATEMENT = """
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-score = steps.score_rewards.score_rollouts
+score = steps.round.score_by
 def armed(*args, **kwargs):
     assert "zenml" not in signal.getsignal(signal.SIGINT).__module__, "ZenML's handler has taken over"
     event.listen(Engine, "after_cursor_execute", press, once=True)
     return score(*args, **kwargs)
-steps.score_rewards.score_rollouts = armed
+steps.round.score_by = armed
 """
 
 AFTER_THE_LAST_LINE = """

@@ -61,7 +61,7 @@ def test_every_round_but_the_first_is_sampled_by_the_policy_of_one_round_before(
     assert first == whole_home.steps(whole.summary["pipeline_run_id"])["train_grpo_r000"]["weights"]
 
 
-@pytest.mark.parametrize("kill", ["rlft.training.job:train_round:2", "steps.score_rewards:score_rollouts:5"])
+@pytest.mark.parametrize("kill", ["rlft.training.job:train_round:2", "steps.round:score_by:5"])
 def test_a_run_that_is_killed_while_it_trains_and_samples_ends_with_the_same_bytes(lagged, make_home, kill):
     whole_home, whole = lagged
     home = make_home(f"lagged_{kill.rpartition(':')[0].rpartition(':')[2]}")
@@ -223,7 +223,7 @@ def test_sampling_that_fails_does_not_cost_the_round_that_is_trained_beside_it(m
         "x",
         "--set",
         "training.num_iterations=30",
-        kill_at="steps.generate_rollouts:collect_rollouts:4=fail=it is of no use",
+        kill_at="steps.round:collect_rollouts:4=fail=it is of no use",
     )
     assert failed.code == 1, failed.output
     assert "it is of no use" in failed.output

@@ -52,9 +52,7 @@ def shared(make_home):
     assert set(before) < set(policies(folder_of(home)))
     resumed = home.rlft("resume", "first")
     assert resumed.code == 0, resumed.output
-    killed = home.rlft(
-        "run", str(TINY), *EVERY, "--name", "third", kill_at="steps.register_policy:register_policy_version:1"
-    )
+    killed = home.rlft("run", str(TINY), *EVERY, "--name", "third", kill_at="steps.promotion:register_policy_version:1")
     assert killed.code == -9, killed.output
     return home
 

@@ -12,10 +12,10 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 # Where each process dies; what the one before it finished is not called again.
 KILLS = (
-    "steps.generate_rollouts:collect_rollouts:4",  # baseline, validation, r000, r001
-    "steps.score_rewards:score_rollouts:1",  # r001
+    "steps.round:collect_rollouts:4",  # baseline, validation, r000, r001
+    "steps.round:score_by:1",  # r001
     "rlft.training.job:train_round:1",  # r001
-    "steps.register_policy:register_policy_version:1",
+    "steps.promotion:register_policy_version:1",
 )
 
 
@@ -150,7 +150,7 @@ def test_a_run_whose_reward_was_edited_is_not_resumed_unless_only_the_registrati
     assert "own: the code of the reward of own.py:Own has changed since this run began" in said
     assert "put the code back as it was, then resume; or begin a new run with `rlft run`" in said
     code.write_text("# a comment is no code\n" + OWN)
-    killed = home.rlft("resume", "own", kill_at="steps.register_policy:register_policy_version:1")
+    killed = home.rlft("resume", "own", kill_at="steps.promotion:register_policy_version:1")
     assert killed.code == -9, killed.output
     code.write_text(edited)
     registered = home.rlft("resume", "own")

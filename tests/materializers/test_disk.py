@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from materializers.disk import reading, writing
+from materializers.sealed import reading, writing
 from rlft.errors import StorageError
 
 # What botocore raises of a server that is away; tests need not have it.

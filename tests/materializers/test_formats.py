@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from materializers.report import ReportMaterializer
-from materializers.tables import RewardsMaterializer
-from materializers.warm import WARM
+from materializers.tables import WARM, RewardsMaterializer
 from rlft import storage
 from rlft.errors import FormatVersionError
 from rlft.types import Rewards, TrainReport

@@ -8,7 +8,7 @@ import pytest
 from zenml.enums import VisualizationType
 from zenml.types import HTMLString
 
-from materializers.page import PageMaterializer
+from materializers.report import PageMaterializer
 from rlft.errors import DamagedError
 
 PAGE = HTMLString("<p>34 %, \u2028 as before</p>")

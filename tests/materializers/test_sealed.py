@@ -14,8 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
-from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
-from materializers.warm import WARM
+from materializers.tables import WARM, RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
 from rlft import storage
 from rlft.errors import DamagedError, StorageError, WeightsRemovedError
 from rlft.policy import PolicyFolder, load_policy, save_policy

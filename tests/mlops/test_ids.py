@@ -20,9 +20,7 @@ from mlops.ids import (
 )
 from pipelines.evaluate import evaluate
 from pipelines.train import train
-from steps.generate_rollouts import generate_rollouts
-from steps.score_rewards import score_rewards
-from steps.train_grpo import train_grpo
+from steps.round import generate_rollouts, score_rewards, train_grpo
 
 
 def test_ids_of_steps_are_those_of_earlier_runs():

@@ -12,7 +12,7 @@ from mlops.summary.summary import Summary
 from pipelines import conclusion
 from pipelines.arms import Champion
 from pipelines.conclusion import decide_and_register
-from pipelines.rounds_done import Rounds
+from pipelines.rounds import Rounds
 from pipelines.showing import unshown
 from rlft.errors import TrackerError
 from rlft.monitors import Alarm

@@ -16,7 +16,7 @@ from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
 from rlft.bars import Stage
 from rlft.budget import TOKENS, Account
-from rlft.config.budget import BudgetConfig
+from rlft.config.training import BudgetConfig
 from rlft.types import Evaluation, EvaluationReport, Interval, TrainReport
 
 

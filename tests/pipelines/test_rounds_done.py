@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from pipelines.rounds_done import Rounds
+from pipelines.rounds import Rounds
 from rlft.types import EvaluationReport, TrainReport
 
 BEST: Any = SimpleNamespace(name="best")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipelines import watching
-from pipelines.rounds_done import Rounds
+from pipelines.rounds import Rounds
 from pipelines.stages import Scored
 from pipelines.watching import Watch, check_honest
 from rlft.config import Config

@@ -3,7 +3,7 @@
 import pytest
 
 from rlft.budget import TOKENS, Account
-from rlft.config.budget import BudgetConfig
+from rlft.config.training import BudgetConfig
 from rlft.types import TrainReport
 
 

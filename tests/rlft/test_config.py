@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from rlft.config import Config
 from rlft.config.file import check_config, load_config
-from rlft.config.names import SPECIFICATION
+from rlft.config.section import SPECIFICATION
 from rlft.config.suite_file import load_suite
 from rlft.errors import ConfigError
 from tests import settings_page
@@ -329,7 +329,7 @@ def test_config_needs_no_torch():
         "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib.machinery",
         "itertools", "pathlib", "types", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
         "rlft.errors", "rlft.files", "rlft.losses", "rlft.privacy", "rlft.specification",
-        "rlft.secrets", "rlft.types", "rlft.visible", "rlft.workers.settings",
+        "rlft.secrets", "rlft.types", "rlft.characters", "rlft.workers.settings",
     }  # fmt: skip
 
 

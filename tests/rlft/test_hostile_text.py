@@ -16,11 +16,12 @@ from typing import get_args
 
 import pytest
 
+from rlft.characters import visible, visible_json
 from rlft.chat.base import Marks
 from rlft.chat.formats import FORMATS, LLAMA3_TAGGED
 from rlft.chat.served import read_served
-from rlft.config.names import SPECIFICATION
-from rlft.config.specified import PLAIN
+from rlft.config.environment import PLAIN
+from rlft.config.section import SPECIFICATION
 from rlft.contamination import find_contamination
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
@@ -43,7 +44,6 @@ from rlft.harness.tools import printable
 from rlft.search.client import Document
 from rlft.search.lexical import Lexical
 from rlft.types import Trajectory
-from rlft.visible import visible, visible_json
 from tests.rlft.attempts import make_task
 from tests.rlft.chat.tokenizers import make_tokenizer
 

@@ -1,6 +1,6 @@
 """Texts as a person sees them."""
 
-from rlft.lookalikes import as_seen
+from rlft.characters import as_seen
 
 
 def test_what_nobody_sees_is_left_out_and_letters_that_look_alike_are_one():

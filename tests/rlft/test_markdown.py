@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rlft.blocks import Bullets, Caution, Headline, Table
-from rlft.markdown import bullets, fenced, paragraph, plain, table_text
+from rlft.blocks import Bullets, Caution, Headline, Table, bullets, fenced, paragraph, plain, table_text
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -45,7 +44,7 @@ def test_a_text_is_one_paragraph_of_itself(text):
 
 @given(st.text(st.sampled_from("ab1 \n\t<>#*_`|[]()!\\&-+.:=~$@{}\x1b\u202e"), min_size=1).filter(str.strip))
 def test_any_text_is(text):
-    from rlft.visible import visible
+    from rlft.characters import visible
 
     assert shown(RENDER.render(plain(text))) == " ".join(visible(text).split())
 

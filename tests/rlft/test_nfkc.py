@@ -3,7 +3,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.nfkc import as_written, nfc, nfkc
+from rlft.characters import as_written, nfc, nfkc
 
 
 @given(st.text(max_size=30))

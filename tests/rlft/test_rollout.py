@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.curriculum.uniform import tasks_of_round
+from rlft.curriculum.epochs import tasks_of_round
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits

@@ -1,11 +1,11 @@
-"""steps.decide_promotion: the rules of the config are asked of the reports and of the gate's tasks."""
+"""steps.promotion: the rules of the config are asked of the reports and of the gate's tasks."""
 
 import dataclasses
 
 from rlft.config import EvaluationConfig, PromotionConfig
 from rlft.promotion import Known
 from rlft.types import Evaluation, EvaluationReport, TaskSet
-from steps.decide_promotion import decide_promotion
+from steps.promotion import decide_promotion
 from tests.factories import make_task
 
 NAMES = [f"t{n:03d}" for n in range(120)]

@@ -8,8 +8,8 @@ from mlops.runs.runtime import Runtime
 from rlft.config import WarmStartConfig
 from rlft.policy import save_policy
 from rlft.types import TaskSet
-from steps import measure_forgetting as module
-from steps.find_contamination import find_contamination
+from steps import evaluation as module
+from steps.tasks import find_contamination
 from tests.factories import make_policy, make_task
 
 

@@ -12,7 +12,7 @@ from rlft.config import TrainingConfig
 from rlft.policy import PolicyFolder
 from rlft.training.job import Round
 from rlft.types import Rewards, Rollouts, TrainReport
-from steps import train_grpo as module
+from steps import round as module
 from tests.factories import make_policy
 
 STEPS = Path(module.__file__).parent
@@ -25,8 +25,8 @@ def test_a_step_only_connects(file):
     more = (ast.For, ast.While, ast.Lambda, ast.ClassDef)
     assert [type(node) for node in ast.walk(tree) if isinstance(node, more)] == []
     steps = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.decorator_list]
-    assert [step.name for step in steps] == [file.removesuffix(".py")]
-    assert steps[0].end_lineno - steps[0].lineno < 50
+    assert steps
+    assert [step.name for step in steps if step.end_lineno - step.lineno >= 50] == []
 
 
 class FakePolicies:

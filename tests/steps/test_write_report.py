@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlops.summary.summary import Summary
 from rlft.errors import StorageError
-from steps import write_report as module
+from steps import promotion as module
 
 SUMMARY = Summary(status="improved").model_dump(mode="json")
 

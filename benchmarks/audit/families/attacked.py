@@ -8,8 +8,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from benchmarks.audit.cases import Case, make_tasks
-from rlft.config.names import SPECIFICATION
-from rlft.config.specified import PLAIN
+from rlft.config.environment import PLAIN
+from rlft.config.section import SPECIFICATION
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
 

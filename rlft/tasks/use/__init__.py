@@ -1,10 +1,7 @@
 """Tasks from use: what people asked a served model, with the answers that people gave.
 
 - `records`: what is known of a trace or a record, and the reasons for which one is left out
-- `prompts`: the prompt of a record
-- `gold`: the right answer by what people said of it, where they agree
-- `distinct`: nothing that a run trains or is measured on already, and nothing that is in both splits
-- `strata`: a sample that is even over kinds
+- `gold`: the prompt of a record, and the right answer by what people said of it, where they agree
 - `take`: all of it; tasks of `train` and `validation`, and an account of every record
 """
 

@@ -1,4 +1,4 @@
-"""Records of use, as MLflow's traces are read, and the account of what became of each."""
+"""Records of use, as MLflow's traces are read, the account of each, and what marks a task made of one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from rlft.types import Task
+
 if TYPE_CHECKING:  # the room imports scipy, which a command that only looks at files need not wait for
-    from rlft.contamination.texts import Text
+    from rlft.contamination.overlap import Text
 
 Reason = Literal[
     "failed",
@@ -90,3 +92,21 @@ class Account:
         count = records if isinstance(records, int) else sum(1 for _ in records)
         if count:
             self.left_out[reason] += count
+
+
+TRACE, STRATUM = "trace_id", "stratum"
+
+
+def is_from_use(task: Task) -> bool:
+    """Return whether a task was made of a record of use, and not of a row of the source."""
+    return TRACE in task.info and STRATUM in task.info
+
+
+def without_use(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks that were made of rows of the source, which who wrote the reward vouches for."""
+    return [task for task in tasks if not is_from_use(task)]
+
+
+def texts_from_use(tasks: Iterable[Task]) -> dict[str, str]:
+    """Return {id: the text of its right answer, empty if it has none} of the tasks from use."""
+    return {task.id: task.answer if isinstance(task.answer, str) else "" for task in tasks if is_from_use(task)}

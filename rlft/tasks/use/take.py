@@ -1,4 +1,8 @@
-"""Makes tasks of records of use: tasks of `train` and `validation` alone, and an account of every record."""
+"""Makes tasks of records of use: tasks of `train` and `validation` alone, and an account of every record.
+
+Left out is what a run trains or is measured on already, exactly or nearly. What is taken is even over kinds of tasks,
+so that what is asked most does not crowd out the rest.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,107 @@ import hashlib
 import json
 import logging
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from rlft.config import UseConfig
-from rlft.gates.identity import prompt_key
+from rlft.contamination import Overlap, find_contamination
+from rlft.contamination.overlap import Text
+from rlft.gates.identity import prompt_key, question_of, task_hash
 from rlft.privacy import LONGEST, Masker
-from rlft.tasks.duplicates import Claims
 from rlft.tasks.fields import FieldError
-from rlft.tasks.from_use import STRATUM, TRACE
 from rlft.tasks.rows import content_id
-from rlft.tasks.use.distinct import leave_out_known, leave_out_near_validation, leave_out_trained_before
-from rlft.tasks.use.gold import PeopleDisagreeError, gold_of, has_feedback, kind_of_answer
-from rlft.tasks.use.prompts import NoQuestionError, read_prompt
-from rlft.tasks.use.records import REASONS, Account, Record, Use
-from rlft.tasks.use.strata import draw_evenly
+from rlft.tasks.splits import Claims, order_by_hash
+from rlft.tasks.use.gold import NoQuestionError, PeopleDisagreeError, gold_of, has_feedback, kind_of_answer, read_prompt
+from rlft.tasks.use.records import REASONS, STRATUM, TRACE, Account, Reason, Record, Use
 from rlft.types import Message, Split, Task
+
+
+def draw_evenly(tasks: Sequence[Task], count: int, kind: Callable[[Task], str]) -> list[Task]:
+    """Return at most `count` of the tasks, in their order, as evenly over their kinds as these have tasks.
+
+    Each kind gets the same number; what a small one does not have goes to the others. Within a kind a hash of the id
+    decides, so that the same tasks are drawn again whatever else is there. Of numbers that do not divide the kinds with
+    more tasks get one more.
+    """
+    kinds: dict[str, list[Task]] = defaultdict(list)
+    for task in order_by_hash(tasks, seed=0):
+        kinds[kind(task)].append(task)
+    chosen, left = set[str](), count
+    by_size = sorted(kinds.items(), key=lambda item: (len(item[1]), item[0]))
+    for place, (_, members) in enumerate(by_size):
+        taken = members[: left // (len(by_size) - place)]
+        chosen |= {task.id for task in taken}
+        left -= len(taken)
+    return [task for task in tasks if task.id in chosen]
+
+
+_Where = Literal["train", "held_out", "demonstrations"]
+_REASONS: dict[tuple[_Where, bool], Reason] = {
+    ("train", True): "in_train",
+    ("train", False): "near_train",
+    ("held_out", True): "in_held_out",
+    ("held_out", False): "near_held_out",
+    ("demonstrations", True): "in_demonstrations",
+    ("demonstrations", False): "near_demonstrations",
+}
+
+
+def leave_out_known(
+    tasks: Sequence[Task], others: Sequence[Task], demonstrations: Sequence[Text], claims: Claims, account: Account
+) -> list[Task]:
+    """Return the tasks whose prompts neither are nor overlap with those of `others` and demonstrations.
+
+    What overlaps is defined in docs/guide/contamination.md. `claims` holds the questions of `others`.
+    """
+    splits: dict[str, Split] = {task.id: task.split for task in others}
+    bare = [[replace(task, answer=None) for task in each] for each in (tasks, others)]  # people write answers otherwise
+    found = find_contamination({"use": bare[0]}, bare[1], demonstrations).found
+    kept = list[Task]()
+    for task in tasks:
+        owners: list[Split] = [claims.owners[key] for key in _keys(task) if key in claims.owners]
+        if owners:
+            account.leave_out(_REASONS[_where(owners[0]), True])
+        elif (overlap := found.get(task.id)) is not None:
+            account.leave_out(_reason(overlap, splits))
+        elif task.id in claims.ids:
+            account.leave_out("in_train")  # with an id that a row of the file has, too
+        else:
+            kept.append(task)
+    return kept
+
+
+def leave_out_near_validation(tasks: Sequence[Task], account: Account) -> list[Task]:
+    """Return the tasks without those of `train` that overlap with one of `validation`."""
+    measured = [task for task in tasks if task.split == "validation"]
+    trained = [task for task in tasks if task.split == "train"]
+    found = find_contamination({"use": trained}, measured).found
+    for overlap in found.values():
+        account.leave_out(_REASONS["held_out", overlap.kind == "exact"])
+    return [task for task in tasks if task.id not in found]
+
+
+def leave_out_trained_before(tasks: Sequence[Task], hashes: frozenset[str], account: Account) -> list[Task]:
+    """Return the tasks that the champion was not trained on, by their hashes."""
+    kept = [task for task in tasks if task_hash(task) not in hashes]
+    account.leave_out("trained_before", len(tasks) - len(kept))
+    return kept
+
+
+def _keys(task: Task) -> tuple[str, str]:
+    return prompt_key(task.prompt), question_of(task)
+
+
+def _reason(overlap: Overlap, splits: Mapping[str, Split]) -> Reason:
+    where = "demonstrations" if overlap.source == "demonstrations" else _where(splits[overlap.other])
+    return _REASONS[where, overlap.kind == "exact"]
+
+
+def _where(split: Split) -> _Where:
+    return "train" if split == "train" else "held_out"
+
 
 logger = logging.getLogger(__name__)
 USE_SPLITS: tuple[Split, ...] = ("train", "validation")

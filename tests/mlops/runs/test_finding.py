@@ -7,7 +7,7 @@ from zenml.client import Client
 
 from mlops.registry.names import REGISTRATION
 from mlops.runs.finding import finished_steps
-from steps.register_policy import register_policy
+from steps.promotion import register_policy
 
 DONE = ["train_grpo_r000", "evaluate_policy_trained"]
 CHAMPIONS = ["fetch_champion", "score_rewards_champion", "decide_promotion"]

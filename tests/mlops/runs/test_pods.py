@@ -40,7 +40,7 @@ def runner(monkeypatch):
 
 
 def step(name: str) -> Step:
-    source = "steps.ingest_tasks.ingest_tasks"
+    source = "steps.tasks.ingest_tasks"
     return Step.model_validate(
         {"spec": {"source": source, "upstream_steps": [], "invocation_id": name}, "config": {"name": name}}
         | {"step_config_overrides": {"name": name}}

@@ -12,9 +12,8 @@ from mlops.summary.result import description
 from mlops.summary.summary import Contamination, Difference, Ledger, Promotion, Seconds, Summary
 from mlops.summary.verdict import DISAGREE, blocks, registration, results
 from mlops.summary.version_facts import verdict_blocks
-from rlft.blocks import Bullets, Caution, Headline
+from rlft.blocks import Bullets, Caution, Headline, paragraph
 from rlft.card.model_card import model_card
-from rlft.markdown import paragraph
 from rlft.report.facts import ReportFacts
 from rlft.report.page import make_page
 from rlft.terminal import Terminal

@@ -17,8 +17,8 @@ from rlft.audit.rewards import AuditReport, audit_reward
 from rlft.audit.warnings import warn_of_code
 from rlft.calls import make_call
 from rlft.config import HarnessConfig
-from rlft.config.names import SPECIFICATION
-from rlft.config.specified import PLAIN
+from rlft.config.environment import PLAIN
+from rlft.config.section import SPECIFICATION
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
 from rlft.contract.several import Several

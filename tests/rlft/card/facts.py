@@ -2,7 +2,7 @@
 
 from rlft.blocks import Table
 from rlft.card import Facts
-from rlft.card.licence import Licence
+from rlft.card.facts import Licence
 from rlft.types import EvaluationReport, Interval
 
 CONFIG = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlft.card.licence import Licence, licence_of, read_licence
+from rlft.card.facts import Licence, licence_of, read_licence
 
 
 @pytest.mark.parametrize(

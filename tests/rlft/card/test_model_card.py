@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.blocks import Caution, Table
-from rlft.card.licence import Licence
+from rlft.card.facts import Licence
 from rlft.card.model_card import model_card
 from tests.rlft.card.facts import CONFIG, make_facts, report
 

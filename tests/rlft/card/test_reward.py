@@ -1,6 +1,6 @@
 """What a reward pays, in words."""
 
-from rlft.card.reward import reward_by, reward_in_words
+from rlft.card.facts import reward_by, reward_in_words
 from rlft.config import RewardConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.marks import metric, reward

@@ -8,8 +8,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from rlft.config import Config, ModelControl, Section
-from rlft.config.content import wrong_values
-from rlft.config.names import check_model_name
+from rlft.config.file import wrong_values
+from rlft.config.section import check_model_name
 from tests.settings_page import section_of
 
 # Settings whose smallest value another check tells in words of its own (tests/rlft/test_config.py).

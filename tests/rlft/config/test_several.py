@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from rlft.config.environment import PLAIN, unscored
 from rlft.config.file import check_config, check_variables, load_config
-from rlft.config.names import SEVERAL, SPECIFICATION
-from rlft.config.specified import PLAIN, unscored
+from rlft.config.section import SEVERAL, SPECIFICATION
 from rlft.config.suite_file import suite_of
 from rlft.errors import ConfigError
 from tests.e2e.conftest import ROOT, TINY

@@ -4,9 +4,8 @@ import pytest
 import yaml
 
 from cli.reward.opened import reaches
+from rlft.config.environment import check_trusted, read_named_specifications
 from rlft.config.file import load_config
-from rlft.config.specified import read_named_specifications
-from rlft.config.trusted import check_trusted
 from rlft.errors import ConfigError
 from tests.e2e.conftest import TINY
 

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 
 from benchmarks.contamination import COPIES, DISTINCT, FAILS, kind, table
 from rlft.contamination import overlap
-from rlft.contamination.overlap import COMMON_RUN, ContaminationReport, Overlap, find_contamination, most_groups
-from rlft.contamination.texts import text_of_demonstration
+from rlft.contamination.overlap import (
+    COMMON_RUN,
+    ContaminationReport,
+    Overlap,
+    find_contamination,
+    most_groups,
+    text_of_demonstration,
+)
 from tests.factories import make_task, user
 
 ALFA = [

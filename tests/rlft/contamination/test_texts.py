@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.contamination.texts import normal, text_of_task, weight, words
+from rlft.contamination.overlap import normal, text_of_task, weight, words
 from tests.factories import make_task
 
 

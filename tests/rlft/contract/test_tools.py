@@ -7,8 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from rlft.contract.functions import tool_from_function
-from rlft.contract.marks import HIDDEN
+from rlft.contract.marks import HIDDEN, tool_from_function
 from rlft.contract.tools import ToolArgumentsError, read_tools
 from rlft.errors import EnvironmentSetupError
 

@@ -6,8 +6,8 @@ import pytest
 
 from rlft.config import TrainingConfig
 from rlft.curriculum.draw import DrawnTask, draw_round, is_plain
+from rlft.curriculum.epochs import tasks_of_round
 from rlft.curriculum.rates import PassRates
-from rlft.curriculum.uniform import tasks_of_round
 from tests.factories import make_task, make_task_set
 
 TASKS = make_task_set(

@@ -13,7 +13,7 @@ import torch
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rlft.config.distributed import Sharding
+from rlft.config.rollout import Sharding
 from rlft.flops import ENCODED
 from rlft.losses import LOSSES
 from rlft.policy.sharding import whole

@@ -100,8 +100,8 @@ def test_the_audit_passes(case):
 
 SCORED = r"""
 import asyncio, json, sys
-from rlft.config.names import SPECIFICATION
-from rlft.config.specified import PLAIN
+from rlft.config.section import SPECIFICATION
+from rlft.config.environment import PLAIN
 from rlft.contract.loading import load_environment
 from rlft.types import Trajectory
 from tests.rlft.attempts import make_task

@@ -10,7 +10,7 @@ import pytest
 from rlft.audit.rewards import audit_reward
 from rlft.config import SourceConfig
 from rlft.config.file import read_settings
-from rlft.config.names import SPECIFICATION
+from rlft.config.section import SPECIFICATION
 from rlft.contract.loading import load_environment
 from rlft.contract.tools import read_tools
 from rlft.environments.snips_slots import INTENTS, SnipsSlots

@@ -6,10 +6,10 @@ import json
 import pytest
 
 from rlft.config import RewardConfig
-from rlft.config.names import SPECIFICATION
-from rlft.config.specified import PLAIN
+from rlft.config.environment import PLAIN
+from rlft.config.section import SPECIFICATION
 from rlft.contract.loading import load_environment
-from rlft.contract.specified import specification_of
+from rlft.contract.several import specification_of
 from rlft.errors import EnvironmentSetupError, RewardError
 from rlft.fingerprints.identity import environment_fingerprints
 from rlft.rewards.scoring import score_rollouts

@@ -3,13 +3,13 @@ from itertools import count
 
 import pytest
 
-from rlft.config.names import SEVERAL
+from rlft.config.section import SEVERAL
 from rlft.contract.loading import load_environment
 from rlft.environments.gsm8k import GSM8K
 from rlft.errors import EnvironmentSetupError
 from rlft.fingerprints import sources
+from rlft.fingerprints.analysis import environment_code
 from rlft.fingerprints.identity import code_fingerprint, environment_fingerprints
-from rlft.fingerprints.reachable import environment_code
 
 ENVIRONMENT = '''
 """Facts."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rlft.config.names import SPECIFICATION
-from rlft.config.specified import PLAIN
+from rlft.config.environment import PLAIN
+from rlft.config.section import SPECIFICATION
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
 from rlft.rewards.scoring import score_rollouts

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
-from rlft.config.names import SPECIFICATION
-from rlft.config.specified import PLAIN
+from rlft.config.environment import PLAIN
+from rlft.config.section import SPECIFICATION
 from rlft.contract.loading import load_environment
 from rlft.engines import serving
 from rlft.errors import EngineError, EnvironmentSetupError, RewardError

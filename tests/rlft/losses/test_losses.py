@@ -12,7 +12,7 @@ from pydantic import Field
 
 from rlft import losses
 from rlft.config import TrainingConfig
-from rlft.config import loss as config
+from rlft.config import training as config
 from rlft.losses import LOSSES, Loss, sapo
 from rlft.losses.clipped import Dapo
 

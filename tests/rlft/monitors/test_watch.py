@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import binom
 
 from rlft.config import MonitorsConfig
-from rlft.config.monitors import Action
+from rlft.config.training import Action
 from rlft.monitors import MONITORS, of_validation, watch
 from rlft.monitors.watch import LEVEL
 from rlft.statistics import mean_interval

@@ -1,6 +1,6 @@
 """What is said of the validation that was chosen, on scores whose differences are known."""
 
-from rlft.report.choice import choice
+from rlft.report.page import choice
 from rlft.types import EvaluationReport, Interval
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlft.calls import make_call
-from rlft.review.cases import cases
+from rlft.review.opinions import cases
 from rlft.specification import Specification
 from rlft.types import Message
 from tests.rlft.review.said import opinion

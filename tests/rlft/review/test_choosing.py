@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.review.choosing import choose, dispute
-from rlft.review.full import full_totals
+from rlft.review.choosing import choose, dispute, full_totals
 from rlft.types import Reward, Rewards, Rollouts
 from tests.rlft.attempts import answered, make_task
 

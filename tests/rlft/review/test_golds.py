@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlft.review.golds import golds
+from rlft.review.opinions import golds
 from tests.rlft.attempts import make_task
 from tests.rlft.review.said import opinion
 

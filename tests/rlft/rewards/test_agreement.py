@@ -8,10 +8,10 @@ import re
 
 import pytest
 
-from rlft.config.names import SPECIFICATION
-from rlft.config.specified import PLAIN
+from rlft.config.environment import PLAIN
+from rlft.config.section import SPECIFICATION
 from rlft.contract.loading import load_environment
-from rlft.contract.specified import specification_of
+from rlft.contract.several import specification_of
 from rlft.engines import server_requests
 from rlft.environments.specified import helpers_of
 from rlft.judges.pairs import Pair, read_pairs

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rlft.contract.specified import specification_of
+from rlft.contract.several import specification_of
 from rlft.engines import server_requests
 from rlft.environments.specified import helpers_of
 from rlft.errors import RewardError

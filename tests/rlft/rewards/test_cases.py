@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rlft.config.file import read_settings
-from rlft.config.names import SPECIFICATION
+from rlft.config.section import SPECIFICATION
 from rlft.contract.loading import load_environment
 from rlft.rewards.cases import failed_cases, run_cases
 from rlft.rewards.scoring import score_rollouts

@@ -112,8 +112,8 @@ def test_without_a_judge_nothing_is_said_of_one():
 def judged_by_nobody():
     import json
 
-    from rlft.config.names import SPECIFICATION
-    from rlft.config.specified import PLAIN
+    from rlft.config.environment import PLAIN
+    from rlft.config.section import SPECIFICATION
     from rlft.contract.loading import load_environment
 
     return load_environment(PLAIN, {SPECIFICATION: json.dumps({"criteria": RIGHT})})

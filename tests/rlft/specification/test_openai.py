@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rlft.audit.warnings import runs_code
-from rlft.config.names import SPECIFICATION
-from rlft.config.specified import PLAIN
+from rlft.config.environment import PLAIN
+from rlft.config.section import SPECIFICATION
 from rlft.contract.loading import load_environment
 from rlft.errors import ConfigError
 from rlft.rewards.scoring import score_rollouts

@@ -7,8 +7,8 @@ import textwrap
 
 import pytest
 
-from rlft.config.names import SPECIFICATION
-from rlft.config.specified import PLAIN
+from rlft.config.environment import PLAIN
+from rlft.config.section import SPECIFICATION
 from rlft.contract.loading import load_environment
 from rlft.errors import EnvironmentSetupError
 from rlft.fingerprints.identity import environment_fingerprints

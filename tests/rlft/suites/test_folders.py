@@ -1,7 +1,7 @@
 import pytest
 
 from rlft.errors import ConfigError
-from rlft.suites.folders import check_model_folder
+from rlft.suites.models import check_model_folder
 
 
 @pytest.mark.parametrize(

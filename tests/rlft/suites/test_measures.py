@@ -6,7 +6,7 @@ import pytest
 from rlft.outcome import Failure
 from rlft.suites.differences import compare_models
 from rlft.suites.measures import evaluate_cell
-from rlft.suites.tasks import as_one_split
+from rlft.tasks.splits import as_one_split
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_scored, make_task, make_task_set
 

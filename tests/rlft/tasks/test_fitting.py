@@ -3,8 +3,7 @@
 import pytest
 
 from rlft.errors import TaskError
-from rlft.tasks.fitting import leave_out
-from rlft.tasks.ingest import fingerprint_tasks
+from rlft.tasks.ingest import fingerprint_tasks, leave_out
 from rlft.types import Task, TaskSet
 from tests.factories import user
 

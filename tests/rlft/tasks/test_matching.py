@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlft.errors import TaskError
-from rlft.tasks.matching import match_tasks
+from rlft.tasks.ingest import match_tasks
 from tests.factories import make_task, make_task_set
 
 

@@ -15,15 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.config import SourceConfig
-from rlft.config.bounds import LARGEST_SEED
 from rlft.config.file import load_config
+from rlft.config.section import LARGEST_SEED
 from rlft.errors import TaskError
 from rlft.tasks import reasoning_gym
 from rlft.tasks.draw import DRAWS_PER_TASK, SEED_STEP, SPARE_DRAWS, Drawn, draw_tasks, second_seed
-from rlft.tasks.duplicates import Claims
 from rlft.tasks.reasoning_gym import draw_rows, import_reasoning_gym, load_generator, pycosat_placeholder
 from rlft.tasks.sources import BadRow, BadRows, RawRow
-from rlft.tasks.splits import DEALT_SPLITS, SHARES, own_share
+from rlft.tasks.splits import DEALT_SPLITS, SHARES, Claims, own_share
 from rlft.types import SPLITS, Split
 
 NO_PYCOSAT = importlib.util.find_spec("pycosat") is None

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from rlft.config import SplitsConfig
 from rlft.errors import TaskError
 from rlft.gates.identity import prompt_key
-from rlft.tasks.duplicates import Claims, drop_duplicates
 from rlft.tasks.splits import (
     DEALT_SPLITS,
+    Claims,
     check_groups,
     check_splits,
     deal_group,
     deal_tasks,
+    drop_duplicates,
     order_by_hash,
     split_column_decides,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from rlft.config.loss import LossTerms
+from rlft.config.training import LossTerms
 from rlft.losses import LOSSES
 from rlft.training.loss import LossReport, Part, Whole, policy_loss
 

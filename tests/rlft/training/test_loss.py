@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.config.loss import Correction, Level
+from rlft.config.training import Correction, Level
 from rlft.losses import LOSSES
 from rlft.training.loss import effective_share, engine_correction, importance_ratio, k3, mean_weight
 from tests.rlft.training.losses import loss_with

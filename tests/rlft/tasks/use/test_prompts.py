@@ -3,7 +3,7 @@
 import pytest
 
 from rlft.tasks.fields import FieldError
-from rlft.tasks.use.prompts import NoQuestionError, answer_text, read_prompt
+from rlft.tasks.use.gold import NoQuestionError, answer_text, read_prompt
 
 USER = {"role": "user", "content": "Hi"}
 SYSTEM = {"role": "system", "content": "Be kind."}

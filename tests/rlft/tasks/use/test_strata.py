@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.tasks.use.strata import draw_evenly
+from rlft.tasks.use.take import draw_evenly
 from rlft.types import Task
 
 

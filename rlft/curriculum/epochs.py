@@ -1,9 +1,12 @@
-"""Draws the train tasks of several environments by their shares, each environment's in epochs of its own."""
+"""Draws train tasks in epochs, each task once before any comes again.
+
+Of several environments each has epochs of its own, and a place in a round as often as its share says.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil, gcd, lcm
 
@@ -11,6 +14,27 @@ import numpy as np
 
 from rlft.engines.base import derive_seed
 from rlft.types import Task, TaskSet
+
+
+def tasks_of_round(task_set: TaskSet, *, round: int, count: int, seed: int) -> tuple[Task, ...]:
+    """Return `count` train tasks for a round (from 0), in epochs that each have an order of their own.
+
+    They follow from (seed, round) alone, so that a resumed run takes the tasks it would have taken. An epoch ends when
+    too few tasks are left for a round: so a round never holds a task twice, unless `count` exceeds the train split.
+    """
+    train = task_set.split("train")
+    epoch, place = divmod(round, max(len(train) // count, 1))
+    order = np.random.default_rng(derive_seed(seed, "epoch", epoch)).permutation(len(train))
+    chosen = np.resize(order, max(count, len(order)))[place * count : (place + 1) * count]
+    return tuple(train[index] for index in chosen)
+
+
+def other_tasks(task_set: TaskSet, drawn: Sequence[Task], *, round: int, count: int, seed: int) -> tuple[Task, ...]:
+    """Return up to `count` train tasks that are not `drawn` in this round, in a random order of this round's own."""
+    known = {task.id for task in drawn}
+    others = [task for task in task_set.split("train") if task.id not in known]
+    order = np.random.default_rng(derive_seed(seed, "resample", round)).permutation(len(others))
+    return tuple(others[index] for index in order[:count])
 
 
 def tasks_by_shares(

@@ -1,9 +1,18 @@
-"""Characters that nobody sees, and letters of other scripts that look like Latin ones, as they are compared."""
+"""Text as it is compared and shown, whatever its characters.
+
+Some nobody sees, and letters of other scripts look like Latin ones (`as_seen`). Unicode has several forms of one text
+(`nfkc`, `nfc`), which are made in a time that grows with its length. Some scripts have no spaces between words, and
+Korean glues particles on (`apart`). Some characters control a terminal or reverse the order of letters (`visible`).
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
+from typing import Any, Literal
+
+import regex
 
 # Beside format characters (category Cf) and control characters (Cc), those that fonts show nothing for:
 # Default_Ignorable_Code_Point of Unicode, and the object replacement character. The tatweel only stretches a word.
@@ -108,3 +117,84 @@ _BARE = _Bare()
 def without_marks(text: str) -> str:
     """Return a text without accents, strokes through letters and all other marks that take no room of their own."""
     return text if text.isascii() else text.translate(_BARE)
+
+
+_RAISED, _FRACTION = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+"), re.compile("[\u00bc-\u00be\u2150-\u215e]")
+_MOST_MARKS = 30  # in a row, as in the Stream-Safe Text Format (Unicode Standard Annex 15, section 13)
+
+
+def nfkc(text: str) -> str:
+    """Return the text in NFKC. Of more than 30 combining marks in a row the others are left out: no language has them.
+
+    Python sorts the marks on a letter by insertion, in a time that grows with the square of their number.
+    """
+    return _normal("NFKC", text)
+
+
+def as_written(text: str) -> str:
+    """Return the text in NFKC, but with 5² as 5^2, and 2½ as 2 and a half: not as 52, and 21 halves."""
+    return nfkc(_FRACTION.sub(r" \g<0>", _RAISED.sub(r"^\g<0>", text)))
+
+
+def nfc(text: str) -> str:
+    """Return the text in NFC, with as few combining marks in a row as `nfkc` leaves."""
+    return _normal("NFC", text)
+
+
+def _normal(form: Literal["NFC", "NFKC"], text: str) -> str:
+    if text.isascii():
+        return text
+    return unicodedata.normalize(form, _with_few_marks(text) if any(map(unicodedata.combining, text)) else text)
+
+
+def _with_few_marks(text: str) -> str:
+    """Return the text without the marks beyond the first 30 of a row."""
+    kept, marks = list[str](), 0
+    for character in text:
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks <= _MOST_MARKS:
+            kept.append(character)
+    return "".join(kept)
+
+
+_UNSPACED = r"\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}"
+_SIGN = {
+    korean: regex.compile(rf"(?=[\p{{L}}\p{{Nl}}])(?=[{scripts}])\X\p{{M}}*")
+    for korean, scripts in ((False, _UNSPACED), (True, _UNSPACED + r"\p{scx=Hang}"))
+}
+
+
+def apart(text: str, *, korean: bool = True) -> str:
+    """Return a text with spaces around each letter of Chinese, Japanese, Thai, Lao, Khmer, Burmese and `korean`.
+
+    Where words end could only be guessed, so each letter, with the marks on it, is a word. Other text stays as it is.
+    """
+    return text if text.isascii() else _SIGN[korean].sub(r" \g<0> ", text)
+
+
+def count_words(text: str) -> int:
+    """Return how many words a text has: what stands between white space, and each letter set apart but Korean ones."""
+    words = (apart(part, korean=False).split() for part in text.split())
+    return sum(max(1, sum(any(map(str.isalnum, each)) for each in found)) for found in words)
+
+
+# Control characters (C0 but tab and newline, DEL, C1), marks and overrides of direction, line separators, and lone
+# surrogates, which no encoding takes. All are below U+10000, so one JSON escape of four digits is enough for each.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    r"""Return the text with control characters and the like written out as escapes: `\x1b`, `\u202e`.
+
+    Newlines and tabs stay. Applying it again changes nothing.
+    """
+    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def visible_json(value: Any) -> str:
+    r"""Return a JSON value as indented text, in which the characters that `visible` writes out are escapes (`\u001b`).
+
+    A program that reads the JSON gets the same strings back. Raises what `json.dumps` raises.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
