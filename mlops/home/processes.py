@@ -110,15 +110,10 @@ class Note:
     @property
     def is_alive(self) -> bool:
         """Whether the process still exists."""
-        return is_process(self.pid, self.started)
-
-
-def is_process(pid: int, started: float) -> bool:
-    """Return whether the process with this id still exists that began then, in seconds since the epoch."""
-    try:
-        return abs(psutil.Process(pid).create_time() - started) < 1
-    except psutil.Error:
-        return False
+        try:
+            return abs(psutil.Process(self.pid).create_time() - self.started) < 1
+        except psutil.Error:
+            return False
 
 
 def resume_command(name: str, stack: str | None) -> str:

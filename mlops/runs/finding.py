@@ -109,10 +109,10 @@ def last_sign(home: Home, run_id: str, name: str) -> datetime | None:
     return max(found, default=None)
 
 
-def mark_failed(home: Home, run: PipelineRunResponse) -> datetime | None:
+def mark_failed(home: Home, run: PipelineRunResponse) -> None:
     """Tell ZenML and the run's summary that a killed run has failed, so that it can be resumed.
 
-    Its time ends with its last sign of life, which is returned; `None` if there is none here.
+    Its time ends with its last sign of life, if there is one here.
     """
     last = last_sign(home, str(run.id), name_of(run))
     end = None if last is None else last.replace(tzinfo=None)
@@ -127,7 +127,6 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> datetime | None:
     note_artifacts(RunStore(home), name_of(run), str(run.id))  # of the round in which it was killed
     RunStore(home).end(name_of(run), str(run.id), "failed", last)
     forget_process(home, str(run.id))
-    return last
 
 
 def resumable_attempt(home: Home, run: PipelineRunResponse, *, finished: bool = False) -> PipelineRunResponse:
