@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 from scipy.stats import t as student
 
-from rlft.gates.looks import confidence_at
+from rlft.gates import confidence_at
 from rlft.statistics import IMAGINED, IMAGINED_OF_DIFFERENCE, SHARE, Range, bounds
 
 Array = NDArray[np.float64]

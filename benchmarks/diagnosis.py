@@ -24,7 +24,8 @@ from typing import Any
 from mlops.runs.results import make_history
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
-from rlft.diagnosis import History, diagnose
+from rlft.diagnosis.diagnose import diagnose
+from rlft.diagnosis.history import History
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.evaluation import evaluate_rollouts

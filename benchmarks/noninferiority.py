@@ -2,7 +2,7 @@
 
     python -m benchmarks.noninferiority --json [--simulations 4000]
 
-`suites`: on so many groups of tasks a policy loses exactly the margin (`false`: the share that `rlft.noninferiority`
+`suites`: on so many groups of tasks a policy loses exactly the margin (`false`: the share that `rlft.comparison`
 would pass; 0.025 may be at one look, 0.0025 at one of 20) or nothing (`power`). `slices`: 2 to 12 slices in which
 nothing is lost (`false_block`: the share of decisions in which any is called worse; 0.05 may be), and the verdicts of
 the one slice that loses exactly the margin (`worse`, `no_worse`, `cannot_tell`). Rates near 0 and 1 and groups of
@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlft.gates.looks import confidence_at
-from rlft.noninferiority import FAMILY
+from rlft.comparison import FAMILY
+from rlft.gates import confidence_at
 from rlft.power import MIN_GROUPS, smallest_difference
 from rlft.statistics import IMAGINED_OF_DIFFERENCE, Range, bounds, effective_groups
 
@@ -108,7 +108,7 @@ def _passed(
 def holm(sums: list[Array], sizes: list[Array], family: float = FAMILY) -> tuple[Array, Array]:
     """Return which slices are worse, [simulations, slices], and how many are tested last, [simulations].
 
-    It is what `rlft.noninferiority.compare_slices` does, for many simulations at once.
+    It is what `rlft.comparison.compare_slices` does, for many simulations at once.
     """
     tested = np.stack([effective_groups(each) >= MIN_GROUPS for each in sizes], -1)
     total = len(sums)

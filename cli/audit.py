@@ -29,7 +29,7 @@ def audit(
         # Before the imports below, which take seconds: a name of another form is refused at once.
         for named in (settings.environment.members() or {"": settings.environment}).values():
             check_syntax(named.name, "environment.name", "Class")
-        from rlft.audit.by_settings import audit_by, way_out
+        from rlft.audit.rewards import audit_by, way_out
         from rlft.bars import Display
         from rlft.contract.loading import load_environment
         from rlft.judges.servers import judging

@@ -27,7 +27,7 @@ from rlft.contrasts import (
 )
 from rlft.contrasts.configs import flat
 from rlft.errors import RlftError
-from rlft.gates.identity import digest, task_hash
+from rlft.gates import digest, task_hash
 from rlft.thinking import answer_of
 from rlft.types import EvaluationReport, Split
 

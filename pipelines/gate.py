@@ -23,8 +23,7 @@ from mlops.tracking.run import Tracker
 from rlft.comparison import ends_of
 from rlft.config import Config
 from rlft.errors import FixedSettingError, TrackerError
-from rlft.gates.identity import task_hash
-from rlft.gates.looks import Look, next_look, why_refused
+from rlft.gates import Look, next_look, task_hash, why_refused
 from rlft.power import Apart, few_groups, gate_sentence, squared_difference
 from rlft.statistics import effective_groups
 from rlft.tasks.ingest import fingerprint_tasks

@@ -15,8 +15,8 @@ from rlft.contract.several import Several, specification_of
 from rlft.environments.specified import helpers_of
 from rlft.judges.answers import judges_folder
 from rlft.rewards.canaries import check_unchanged, meet_canaries
-from rlft.specification import Specification
-from rlft.specification.compared import Ruler
+from rlft.specification.judged import Ruler
+from rlft.specification.model import Specification
 from rlft.types import Judging, add_judging
 
 logger = logging.getLogger(__name__)

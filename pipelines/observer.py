@@ -29,11 +29,11 @@ from pipelines.rounds import Rounds
 from rlft.audit.report import AuditReport
 from rlft.config import Config
 from rlft.controls.constant import ConstantAnswer
-from rlft.diagnosis import diagnose
+from rlft.diagnosis.diagnose import diagnose
 from rlft.estimation.peak import peak_memory
 from rlft.evaluation import advice, baseline_verdict, report_numbers
-from rlft.pass_at_k import compare_pass_at_k
 from rlft.sft.training import SftReport
+from rlft.statistics import compare_pass_at_k
 from rlft.types import Evaluation, Interval, Judging, TaskSet, add_judging
 from rlft.variety import collapse
 

@@ -26,8 +26,7 @@ from rlft.config import Config
 from rlft.config.file import check_config
 from rlft.errors import ConfigError, RlftError
 from rlft.evaluation import compared_by
-from rlft.rewards.rescored import RescoreReport, add_up
-from rlft.rewards.same_prompts import of_tasks, other_prompts
+from rlft.rewards.rescored import RescoreReport, add_up, of_tasks, other_prompts
 from rlft.types import Evaluation, TaskSet, add_judging
 from steps.evaluation import evaluate_policy
 from steps.replay import compare_rewards, leave_out_rollouts, match_tasks

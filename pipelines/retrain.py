@@ -29,7 +29,6 @@ from pipelines.replay import begin_replay, changed_sides, difference, noting, op
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Scored, Stages
 from pipelines.watching import Watch
-from rlft.budget import Account
 from rlft.config import Config
 from rlft.config.file import apply_override, check_config
 from rlft.config.training import BudgetConfig
@@ -39,6 +38,7 @@ from rlft.errors import ConfigError
 from rlft.monitors import of_validation
 from rlft.policy.origin import choose_device
 from rlft.readiness.loss import check_loss
+from rlft.stopping import Account
 from rlft.training.off_policy import CORRECTION, corrected, is_on_policy
 from rlft.training.tally import CAPPED, EFFECTIVE, LOGP_DIFFERENCE, MEAN_WEIGHT
 from rlft.types import add_judging

@@ -19,7 +19,6 @@ from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces
 from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
-from rlft.budget import TOKENS, Account
 from rlft.comparison import is_better
 from rlft.config import Config
 from rlft.curriculum.groups import RESAMPLING
@@ -28,8 +27,8 @@ from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.metrics import sampled_tokens
 from rlft.monitors import Alarm
 from rlft.outcome import FATES
-from rlft.plateau import plateau
 from rlft.report.highest_paid import highest_paid, highest_paid_page
+from rlft.stopping import TOKENS, Account, plateau
 from rlft.types import (
     Evaluation,
     EvaluationReport,

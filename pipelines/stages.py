@@ -13,7 +13,7 @@ from mlops.runs.runtime import pipeline_environment, shared_runtime
 from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
 from rlft.config.environment import unscored
-from rlft.controls.judging import Validation
+from rlft.controls.best import Validation
 from rlft.curriculum.draw import is_plain
 from rlft.curriculum.groups import Groups
 from rlft.errors import WeightsRemovedError

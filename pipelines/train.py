@@ -28,12 +28,12 @@ from pipelines.opening import open_run
 from pipelines.rounds import run_rounds
 from pipelines.stages import STAGE_STEPS, Stages
 from pipelines.watching import Watch, check_honest
-from rlft.audit.by_settings import check_audit
+from rlft.audit.rewards import check_audit
 from rlft.bars import Display
-from rlft.budget import Account
 from rlft.config import Config
 from rlft.distributed.demand import Demand, gpus_used
 from rlft.policy.origin import choose_device
+from rlft.stopping import Account
 from steps.promotion import write_report
 
 # All steps that the body may call: ZenML compiles them with the pipeline, before its body runs.

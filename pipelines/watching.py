@@ -17,11 +17,10 @@ from pipelines.stages import Artifact, Scored, Stages
 from rlft.audit.matching import Matcher, paid_attacks
 from rlft.config import Config
 from rlft.config.training import Action
-from rlft.diagnosis import History
+from rlft.diagnosis.history import History
 from rlft.errors import FixedSettingError
 from rlft.harness.opening import open_playground
-from rlft.monitors import Alarm, watch
-from rlft.monitors.signs import PAID_ATTACKS
+from rlft.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.types import EvaluationReport, TaskSet, TrainReport
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from rlft.curriculum.groups import Sampled, sample_groups
 from rlft.curriculum.rates import PassRates
 from rlft.engines.base import Engine, Sampling
 from rlft.policy import Policy
-from rlft.rewards.by_settings import score_by
+from rlft.rewards.scoring import score_by
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts, Task, TaskSet, TrainReport

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from rlft.gates.looks import confidence_at
+from rlft.gates import confidence_at
 from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, Range, bounds, common_tasks
 from rlft.types import EvaluationReport
 
@@ -190,7 +190,7 @@ def gate_sentence(
     """Return in a sentence what a gate of so many tasks can see.
 
     `effective` is how many groups of equal size say as much (`rlft.statistics.effective_groups`), `looks` how many
-    decisions share the chance of a false one (`rlft.gates.looks.confidence_at`), `minimum` what the lower bound must
+    decisions share the chance of a false one (`rlft.gates.confidence_at`), `minimum` what the lower bound must
     exceed (`promotion.min_improvement`). Two models are taken to differ in accuracy on `DISCORDANCE` of the tasks; in a
     reward as far as those of the last decision on this gate, which are `measured`, and without that or without its
     range nothing is known.

@@ -10,10 +10,9 @@ from mlops.runs import cache_policies
 from mlops.runs.runtime import current_runtime
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig, TrainingConfig, WarmStartConfig
 from rlft.controls import few_shot
-from rlft.controls.best import ControlReport
+from rlft.controls.best import ControlReport, Judge, Validation
 from rlft.controls.constant import ConstantAnswer, best_constant
 from rlft.controls.few_shot import PromptReport
-from rlft.controls.judging import Judge, Validation
 from rlft.controls.rejection import run_rejection_control
 from rlft.controls.sft import run_sft_control
 from rlft.engines.chat_endpoint import AskedModel

@@ -22,10 +22,11 @@ from mlops.tracking.address import HOME, PATIENT_HTTP, answering, tracking_addre
 from rlft.card import version_files
 from rlft.config import Config, EvaluationConfig, PromotionConfig
 from rlft.controls.constant import ConstantAnswer
-from rlft.gates.looks import Look
+from rlft.gates import Look
 from rlft.policy import PolicyFolder
-from rlft.promotion import Decision, Known, RegisteredVersion, Rules
-from rlft.promotion import decide_promotion as decide
+from rlft.promotion.decide import Decision, Known, RegisteredVersion
+from rlft.promotion.decide import decide_promotion as decide
+from rlft.promotion.rules import Rules
 from rlft.secrets import hide
 from rlft.slices import slices_of
 from rlft.types import Evaluation, TaskSet

@@ -7,9 +7,8 @@ from zenml import step
 from materializers.report import ReportMaterializer
 from materializers.tables import RolloutsMaterializer, TaskSetMaterializer
 from mlops.runs import cache_policies
-from rlft.rewards.rescored import RescoreReport
+from rlft.rewards.rescored import RescoreReport, of_tasks
 from rlft.rewards.rescored import compare_rewards as compare
-from rlft.rewards.same_prompts import of_tasks
 from rlft.tasks.ingest import match_tasks as match
 from rlft.types import Rewards, Rollouts, TaskSet
 

@@ -24,7 +24,7 @@ from rlft.flops import ENCODED, OF_SEQUENCES
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.live import holds_reference
-from rlft.rewards.by_settings import score_by
+from rlft.rewards.scoring import score_by
 from rlft.rollout import SamplingSettings, Selection, collect_rollouts, select_tasks
 from rlft.training.job import Job, Round, train_job
 from rlft.training.ledger import unused_report

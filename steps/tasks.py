@@ -9,8 +9,8 @@ from materializers.tables import TaskSetMaterializer
 from mlops.runs import cache_policies
 from mlops.runs.runtime import current_runtime
 from mlops.runs.use import fetch_use
-from rlft.audit.by_settings import audit_by
 from rlft.audit.report import AuditReport
+from rlft.audit.rewards import audit_by
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig, TasksConfig, WarmStartConfig
 from rlft.contamination import ContaminationReport, compare_splits
 from rlft.policy.tokens import PromptCheck

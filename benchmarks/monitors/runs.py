@@ -16,11 +16,10 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.evaluation import evaluate_rollouts
 from rlft.iteration import run_round
 from rlft.metrics import round_metrics
-from rlft.monitors import Alarm, watch
-from rlft.monitors.signs import PAID_ATTACKS
+from rlft.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.policy import Policy
 from rlft.policy.origin import create_policy
-from rlft.rewards.by_settings import score_by
+from rlft.rewards.scoring import score_by
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.sft.training import run_sft
 from rlft.types import EvaluationReport, TaskSet, TrainReport

@@ -28,8 +28,8 @@ def explain(
     """
     with guarded(verbose, None):
         settings = load_config(config, overrides)
-        from rlft.specification.columns import check_columns
-        from rlft.specification.words import in_words
+        from rlft.specification.importing import in_words
+        from rlft.specification.scoring import check_columns
 
         specification = specification_in(settings)
         words = in_words(specification, settings.reward.weights)

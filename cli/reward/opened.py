@@ -14,7 +14,7 @@ from rlft.terminal import errors
 if TYPE_CHECKING:
     from rlft.config import Config
     from rlft.contract.base import BaseEnv
-    from rlft.specification import Specification
+    from rlft.specification.model import Specification
     from rlft.types import Task
 
 

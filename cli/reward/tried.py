@@ -73,7 +73,7 @@ def try_attempt(config: Config, environment: BaseEnv, attempt: str | Sequence[ob
     from rlft.environments.specified import helpers_of
     from rlft.rewards.cases import trajectory
     from rlft.rewards.rubric import beyond_bounds, combine, full_total
-    from rlft.specification.attempt import Attempt, item_of
+    from rlft.specification.grader import Attempt, item_of
     from rlft.specification.scoring import parts_of, score_attempt
     from rlft.workers.bounded import run_one
 

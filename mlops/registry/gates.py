@@ -20,8 +20,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from mlops.registry.client import RegistryClient
 from mlops.registry.names import ABSENT, DIFFERS_TAG, GATE_TAG, LOOK_TAG
-from rlft.gates.identity import gate_id, is_same_gate, shared, sketch, task_hash
-from rlft.gates.looks import Look, next_look
+from rlft.gates import Look, gate_id, is_same_gate, next_look, shared, sketch, task_hash
 from rlft.power import Apart
 from rlft.statistics import Range
 from rlft.types import SPLITS, Split, Task, TaskSet

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
 
 if TYPE_CHECKING:
-    from rlft.promotion import Approval
+    from rlft.promotion.decide import Approval
 
 
 ABSENT = {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}  # MLflow's errors for what is not there

@@ -40,7 +40,7 @@ from mlops.registry.names import (
 )
 from rlft.blocks import Block, bullets, paragraph, plain
 from rlft.formats import VERSION
-from rlft.promotion import Decision, RegisteredVersion
+from rlft.promotion.decide import Decision, RegisteredVersion
 
 logger = logging.getLogger(__name__)
 _LONGEST_DESCRIPTION, _LONGEST_REASONS = 5000, 3500  # a tag of a registered model takes 5,000 characters

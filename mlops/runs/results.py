@@ -37,7 +37,7 @@ from rlft.types import EvaluationReport, Reward, Rewards, Rollout, Rollouts, Tas
 
 if TYPE_CHECKING:
     from mlops.runs.shared import SharedRun
-    from rlft.diagnosis import History
+    from rlft.diagnosis.history import History
 
 
 Run: TypeAlias = "LocalRun | SharedRun"
@@ -206,7 +206,7 @@ def make_history(
     config: Config, rounds: Sequence[TrainReport], validations: Mapping[int, EvaluationReport], train_tasks: int
 ) -> History:
     """Return the curves of a run with the settings of its config that a diagnosis names."""
-    from rlft.diagnosis import History
+    from rlft.diagnosis.history import History
 
     training = config.training
     return History(

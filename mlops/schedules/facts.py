@@ -13,7 +13,7 @@ from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import ConfigError, RlftError
 from rlft.files import file_hash
-from rlft.gates.identity import digest
+from rlft.gates import digest
 from rlft.schedule.reasons import Facts, Score
 from rlft.schedule.settings import ScoreBelow, overrides_of
 from rlft.suites.models import parse_model

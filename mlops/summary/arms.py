@@ -23,8 +23,8 @@ from rlft.controls.best import ControlReport
 from rlft.controls.few_shot import PromptReport
 from rlft.forgetting import Change as BitsChange
 from rlft.forgetting import TextBits
-from rlft.pass_at_k import PassAtK
-from rlft.promotion import Decision, RegisteredVersion
+from rlft.promotion.decide import Decision, RegisteredVersion
+from rlft.statistics import PassAtK
 from rlft.types import Evaluation, Interval
 
 _BARE = 1 / 4  # of the length of an attempt: shorter answers leave out what a model writes before its own

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlft.audit.attacks.attack import Known
 from rlft.audit.attacks.catalog import attempts_at
-from rlft.audit.attacks.known import Known
 from rlft.audit.findings import Findings
 from rlft.audit.report import Problem
 from rlft.config import HarnessConfig

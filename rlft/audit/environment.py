@@ -14,8 +14,7 @@ from typing import Any
 from rlft.audit.findings import Findings, none_on
 from rlft.audit.report import GOLD, CheckReport, Problem
 from rlft.audit.rewards import DEFINE_GOLD, GOLD_NEEDS_TOOLS, audit_reward, has_text_gold
-from rlft.audit.trial_problems import changed, failures, paid, unfinished
-from rlft.audit.trials import Trial, gold_scripts, try_scripts
+from rlft.audit.trials import Trial, changed, failures, gold_scripts, paid, try_scripts, unfinished
 from rlft.config import HarnessConfig, SourceConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import described

@@ -9,17 +9,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from rlft.audit.attacks.attack import Known, Pool, other_gold
 from rlft.audit.attacks.catalog import ATTACKS, attempts_at
-from rlft.audit.attacks.known import Known
-from rlft.audit.attacks.pool import Pool, other_gold
-from rlft.audit.attacks.scripts import calls_of, text_of
+from rlft.audit.attacks.texts import calls_of, text_of
 from rlft.audit.findings import Findings
 from rlft.audit.golds import ask_attacks, ask_golds
 from rlft.contract.base import BaseEnv
 from rlft.contract.tools import ToolSpec
 from rlft.evaluation import pair
 from rlft.harness.scripted import Script
-from rlft.monitors.signs import LOOKED_AT
+from rlft.monitors import LOOKED_AT
 from rlft.thinking import part
 from rlft.types import Message, Rewards, Rollout, Rollouts, Task
 

@@ -1,4 +1,8 @@
-"""Audits a reward before it is trained on: plays gold answers and attacks, and compares what they earn."""
+"""Audits a reward before it is trained on: plays gold answers and attacks, and compares what they earn.
+
+`audit_reward` is told all settings; `audit_by` takes them from the section `reward` of a config, and audits several
+environments one by one.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,23 @@ import random
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
+from rlft.audit.attacks.attack import Known, Pool, other_gold
 from rlft.audit.attacks.catalog import FIRST, KINDS
-from rlft.audit.attacks.known import Known
-from rlft.audit.attacks.pool import Pool, other_gold
 from rlft.audit.attempts import Stage, play_all
-from rlft.audit.equivalence import set_aside_right_ones
 from rlft.audit.findings import (
+    MAX_RATIO,
     Findings,
     Scores,
     by_task,
+    judge,
+    kinds_in,
     say_what_failed,
     say_what_never_applies,
     say_what_was_left_out,
+    summary,
 )
-from rlft.audit.golds import ask_attacks, ask_golds
+from rlft.audit.golds import ask_attacks, ask_golds, set_aside_right_ones
 from rlft.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
-from rlft.audit.verdict import MAX_RATIO, judge, kinds_in, summary
 from rlft.audit.warnings import (
     warn_of_changes,
     warn_of_code,
@@ -31,18 +36,20 @@ from rlft.audit.warnings import (
     warn_of_silence,
     warn_of_tolerance,
 )
-from rlft.config import HarnessConfig
+from rlft.config import Config, HarnessConfig, RewardConfig
 from rlft.contract.base import BaseEnv
+from rlft.contract.several import Several, places_of
 from rlft.contract.tools import ToolSpec
-from rlft.errors import RlftError
+from rlft.errors import RewardAuditError, RlftError
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Script
 from rlft.progress import Progress, silent
 from rlft.rewards.cases import failed_cases
 from rlft.rewards.rubric import full_total
-from rlft.specification.billing import billed
+from rlft.specification.judge import billed
+from rlft.tasks.use.records import without_use
 from rlft.thinking import part
-from rlft.types import Reward, Task
+from rlft.types import Reward, Task, add_judging
 from rlft.workers.settings import Workers
 
 SECONDS = 60.0
@@ -77,7 +84,7 @@ def audit_reward(
     """Score the golds of up to `max_tasks` of these (train) tasks, and attacks, which deserve no full reward.
 
     The kinds are those of `rlft.audit.attacks`: some are tried on every task, all on up to
-    `rlft.audit.attempts.ATTACKED` or, where that would take more than `seconds`, on fewer. `rlft.audit.verdict.judge`
+    `rlft.audit.attempts.ATTACKED` or, where that would take more than `seconds`, on fewer. `rlft.audit.findings.judge`
     says what fails the audit by `max_ratio`; `accept` names kinds that do not. Gold and the first kinds without a score
     fail it, too, and a part with a weight that is `None` in all attempts of every task (a note where not all tasks were
     tried with a gold), and each case of a specification that does not hold. In an environment with tools, an answer as
@@ -221,3 +228,83 @@ def _is_no_gold(scores: Scores, environment: BaseEnv, harness: HarnessConfig) ->
 def has_text_gold(environment: BaseEnv) -> bool:
     """Return whether `gold_completion` is not overridden, so that the gold is the task's answer as text."""
     return type(environment).gold_completion is BaseEnv.gold_completion
+
+
+def audit_by(
+    settings: RewardConfig,
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    *,
+    harness: HarnessConfig,
+    seed: int,
+    progress: Progress = silent,
+) -> AuditReport:
+    """Audit the reward with these (train) tasks by `audit_reward`, and raise what it raises.
+
+    Tasks from use are left out, as `rlft audit` has none: what a person said of one must not end a run.
+    Of several environments each is audited with its own tasks, reward and settings, and all have to pass; the kinds of
+    attack and the findings begin with the environment's name.
+    """
+    if not isinstance(environment, Several):
+        return audit_reward(
+            without_use(tasks),
+            environment,
+            weights=settings.weights,
+            full=settings.full,
+            timeout_seconds=settings.timeout_seconds,
+            workers=settings.workers(),
+            max_ratio=settings.max_exploit_ratio,
+            accept=settings.accept_exploits,
+            harness=harness,
+            seed=seed,
+            progress=progress,
+        )
+    return _joined(
+        {
+            name: audit_by(
+                settings.of_member(name),
+                [tasks[place] for place in places],
+                environment.members[name],
+                harness=harness,
+                seed=seed,
+                progress=progress,
+            )
+            for name, places in places_of(environment, tasks).items()
+        }
+    )
+
+
+def way_out(config: Config) -> str:
+    """Return what to do about a reward that fails its audit, by what it is written in."""
+    mend = "mend compute_reward until gold is full and beats every attack"
+    if config.environments:
+        mend = "mend the rewards until gold is full and beats every attack"
+    elif config.reward.spec is not None:
+        mend = "mend the criteria of reward.spec until gold is full and beats every attack, and the cases hold"
+    return f"{mend}, or name in reward.accept_exploits the attacks that may be paid"
+
+
+def check_audit(report: AuditReport, config: Config) -> None:
+    """Raise RewardAuditError, with the report, for a reward that failed its audit: it would teach the wrong thing."""
+    if not report.passed:
+        raise RewardAuditError(
+            "the reward pays wrong answers:\n" + report.text(),
+            where=config.environment_name,
+            fix=f"{way_out(config)}, or set reward.audit: false",
+        )
+
+
+def _joined(reports: Mapping[str, AuditReport]) -> AuditReport:
+    return AuditReport(
+        attacks={f"{name}/{kind}": scores for name, each in reports.items() for kind, scores in each.attacks.items()},
+        findings=tuple(f"{name}: {said}" for name, each in reports.items() for said in each.findings),
+        passed=all(each.passed for each in reports.values()),
+        num_tasks=sum(each.num_tasks for each in reports.values()),
+        exploits=tuple(f"{name}/{kind}" for name, each in reports.items() for kind in each.exploits),
+        accepted=tuple(f"{name}/{kind}" for name, each in reports.items() for kind in each.accepted),
+        attempts=sum(each.attempts for each in reports.values()),
+        attacked=sum(each.attacked for each in reports.values()),
+        seconds=sum(each.seconds for each in reports.values()),
+        members=tuple(reports),
+        judging=add_judging(each.judging for each in reports.values()),
+    )

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from rlft.audit.attacks.catalog import kind_of
-from rlft.audit.attacks.near import DAYS, NUMBERS
+from rlft.audit.attacks.wrong import DAYS, NUMBERS
 from rlft.audit.attempts import Stage
-from rlft.audit.findings import REWARD, Findings, Scores, listed, on, total_of
-from rlft.audit.order import in_reverse
+from rlft.audit.findings import REWARD, Findings, Scores, kinds_in, listed, mean_of, on, paid_parts, summary, total_of
 from rlft.audit.report import AttackScores, Problem
-from rlft.audit.verdict import kinds_in, mean_of, paid_parts, summary
-from rlft.contract.base import BaseEnv
+from rlft.contract.base import BaseEnv, score_parts
+from rlft.contract.marks import marked_weights
 from rlft.contract.several import specification_of
 from rlft.rewards.rubric import TOLERANCE
 from rlft.specification.programs import Program
 from rlft.syntax import parse
 from rlft.types import Reward
+
+
+def in_reverse(environment: BaseEnv) -> BaseEnv | None:
+    """Return an environment whose marked rewards are asked in the opposite order, the last first.
+
+    `None` where there are fewer than two, or where the environment's own `compute_reward` asks them. The totals are
+    exactly rounded sums, so that only a reward which changes what another one reads makes a difference.
+    """
+    names = tuple(marked_weights(environment))
+    if type(environment).compute_reward is not BaseEnv.compute_reward or len(names) < 2:
+        return None
+    turned = copy.copy(environment)
+    turned.__dict__["compute_reward"] = partial(score_parts, environment, names[::-1])
+    return turned
+
 
 _RUN = ("exec", "eval", "compile", "execfile", "run_path", "run_module", "exec_module", "runcode", "runsource")
 

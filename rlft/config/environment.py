@@ -29,7 +29,7 @@ from rlft.config.section import (
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
-from rlft.specification import Specification
+from rlft.specification.model import Specification
 from rlft.types import Aggregation
 from rlft.workers.settings import Isolation, Workers
 

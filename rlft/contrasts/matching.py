@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a task asks (`rlft.gates.identity.task_hash`), and a hash of its right answer."""
+    """What a task asks (`rlft.gates.task_hash`), and a hash of its right answer."""
 
     question: str
     answer: str

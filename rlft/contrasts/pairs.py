@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeVar
 
-from rlft.comparison import Comparison, compare
-from rlft.noninferiority import obstacle_of
+from rlft.comparison import Comparison, compare, obstacle_of
 from rlft.types import EvaluationReport
 
 H = TypeVar("H", bound=Hashable)

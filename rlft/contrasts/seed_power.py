@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv, ndtr, stdtrit
 
-from rlft.comparison import Comparison, ends_of
-from rlft.noninferiority import obstacle_of
+from rlft.comparison import Comparison, ends_of, obstacle_of
 from rlft.power import lower_bounds
 from rlft.statistics import Range
 from rlft.types import EvaluationReport

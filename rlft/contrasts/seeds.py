@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from scipy.special import stdtrit
 
-from rlft.comparison import Comparison, compare
+from rlft.comparison import Comparison, compare, obstacle_of
 from rlft.contrasts.configs import by_seed
 from rlft.contrasts.pairs import FAMILY, holm
 from rlft.contrasts.seed_power import TaskSpread, seeds_needed, spread_between, task_spread
-from rlft.noninferiority import obstacle_of
 from rlft.sweep import over_both
 from rlft.types import EvaluationReport
 

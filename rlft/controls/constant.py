@@ -15,9 +15,9 @@ from rlft.errors import JudgeGoneError, RlftError
 from rlft.evaluation import evaluate_rollouts
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.progress import Progress, silent
-from rlft.rewards.by_settings import score_by
-from rlft.rewards.harmless import CONSTANT
-from rlft.specification.billing import billed
+from rlft.rewards.scores import CONSTANT
+from rlft.rewards.scoring import score_by
+from rlft.specification.judge import billed
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Evaluation, EvaluationReport, Rollouts, Split, Task, TaskSet
 

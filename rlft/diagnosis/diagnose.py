@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rlft.diagnosis import data, learning, parts, standstill, unseen
-from rlft.diagnosis.finding import Finding
-from rlft.diagnosis.history import History
+from rlft.diagnosis import data, learning, unseen
+from rlft.diagnosis.history import Finding, History
 
 Check = Callable[[History], Finding | None]
 
@@ -21,21 +20,21 @@ CHECKS: tuple[Check, ...] = (
     data.failing_tools,
     data.contradictions,
     data.duplicates,
-    parts.other_pay,
+    data.other_pay,
     unseen.memorising,
     unseen.constant_answer,
     unseen.fallen_back,
     learning.collapsed_entropy,
     unseen.worse_than_start,
-    parts.unpaid_part,
+    data.unpaid_part,
     data.truncation,
     data.unanswered,
     data.no_variance,
     learning.too_small_steps,
     learning.clipping,
     learning.length_drift,
-    standstill.standing_still,
-    parts.free_part,
+    learning.standing_still,
+    data.free_part,
 )
 # The checks that can find nothing in fewer rounds than these.
 LEAST_ROUNDS: Mapping[Check, int] = {
@@ -44,18 +43,18 @@ LEAST_ROUNDS: Mapping[Check, int] = {
     learning.too_small_steps: 3,
     unseen.fallen_back: 2,  # three validations
     learning.exploded_entropy: 5,  # a trend
-    parts.other_pay: 5,
+    data.other_pay: 5,
     unseen.memorising: 5,
     learning.collapsed_entropy: 5,
     learning.length_drift: 5,
-    standstill.standing_still: 2 * standstill.LEAST - 1,
+    learning.standing_still: 2 * learning.LEAST - 1,
 }
 # What ends a rise: the others did no harm where validation or the test split shows one.
 AFTER_A_RISE: tuple[Check, ...] = (
     unseen.memorising,
     unseen.constant_answer,
     unseen.fallen_back,
-    standstill.standing_still,
+    learning.standing_still,
 )
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from rlft.comparison import compare
-from rlft.diagnosis.evidence import LEVEL, passes, rises
-from rlft.diagnosis.finding import Finding
-from rlft.diagnosis.history import History
+from rlft.diagnosis.history import LEVEL, Finding, History, passes, rises
 from rlft.types import EvaluationReport
 from rlft.variety import COLLAPSED, named
 

@@ -15,13 +15,10 @@ from rlft.contract.several import HELD, WRITTEN
 from rlft.errors import EnvironmentSetupError
 from rlft.fingerprints.analysis import module_code
 from rlft.fingerprints.identity import code_fingerprint
-from rlft.specification import Specification
-from rlft.specification.attempt import Attempt, Helpers, item_of
-from rlft.specification.golds import written_gold
-from rlft.specification.grader import FIELDS
+from rlft.specification.grader import FIELDS, Attempt, Helpers, item_of
 from rlft.specification.judged import no_judge
-from rlft.specification.model import GATE
-from rlft.specification.scoring import parts_of, score_attempt
+from rlft.specification.model import GATE, Specification
+from rlft.specification.scoring import parts_of, score_attempt, written_gold
 from rlft.types import Task, Trajectory
 
 _HELPERS = "_rlft_helpers"

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import IO
 
-from rlft.audit.by_settings import audit_by
+from rlft.audit.rewards import audit_by
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
@@ -39,7 +39,7 @@ from rlft.harness.preparing import prepare_policy
 from rlft.judges.servers import judging
 from rlft.policy import Policy
 from rlft.policy.origin import create_policy
-from rlft.rewards.by_settings import score_by
+from rlft.rewards.scoring import score_by
 from rlft.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
 from rlft.sft.training import Memory, run_sft
 from rlft.shortage import shortage_of

@@ -1,7 +1,8 @@
 """Decides which texts are safe to evaluate: arithmetic and nothing else, with no number that is too large.
 
 sympy's `parse_expr`, which some verifiers call, evaluates its text as Python. So a text that a model wrote is parsed
-and checked here first, without being run.
+and checked here first, without being run. A numerical test whether one can be an integral of another comes before the
+symbolic one, which may take for ever on a wrong answer.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ import operator
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
+
+import mpmath
+import sympy
 
 from rlft.syntax import parse
 
@@ -115,3 +120,38 @@ def _value(node: ast.expr) -> Fraction | None:
             return None if first is None or second is None else _OPERATORS[type(sign)](first, second)
         case _:
             return None
+
+
+_POINTS = ("0.3717", "1.2345", "2.7071")  # at which derivative and integrand are compared
+_DIGITS, _SAME = 30, 1e-9  # decimal digits of the computation, and the relative difference that counts as none
+
+
+def may_be_antiderivative(answer: str, integrand: str, variable: str) -> bool:
+    """Return whether the derivative of `answer` by `variable` has the integrand's value at three points.
+
+    Both are expressions in sympy's notation that `check_expression` accepts: sympy evaluates them as Python. Letters
+    other than the variable count as constants. Points at which nothing can be computed are passed over, so a true
+    result only means that the verifier must decide.
+    """
+    x = sympy.Symbol(variable)
+    names = {variable: x, "C": sympy.Symbol("C")}
+    try:
+        found, wanted = (_function(sympy.parse_expr(text, local_dict=names), x) for text in (answer, integrand))
+    except (SyntaxError, TypeError, ValueError, AttributeError, NameError, ArithmeticError, RecursionError):
+        return True
+    with mpmath.workdps(_DIGITS):
+        return not any(_differ(found, wanted, mpmath.mpf(point)) for point in _POINTS)
+
+
+def _function(expression: Any, x: Any) -> Any:
+    """Return the expression as a function of x from mpmath's numbers to mpmath's numbers."""
+    constants = {each: sympy.Rational(3, 7) for each in expression.free_symbols - {x}}
+    return sympy.lambdify(x, expression.subs(constants), "mpmath")
+
+
+def _differ(found: Any, wanted: Any, point: Any) -> bool:
+    try:
+        slope, value = mpmath.diff(found, point), wanted(point)
+        return bool(abs(slope - value) > _SAME * (1 + abs(value)))
+    except (TypeError, ValueError, ArithmeticError, NameError):  # one of them has no number at this point
+        return False

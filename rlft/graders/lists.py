@@ -1,16 +1,21 @@
-"""Reads a list from an answer, and compares it with the right one."""
+"""Reads what a text lists, and compares it with what is right: the items of a list, or the sources that it cites.
+
+Sources stand in the text, such as `[d12]`, or in the last line of an attempt, below its answer.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from rapidfuzz.distance import LCSseq
 
 from rlft.graders.plain import plain
+from rlft.types import Trajectory
 
 Compared = Literal["exact", "precision", "recall", "f1", "jaccard"]
 MOST_ITEMS = 10_000
@@ -82,3 +87,68 @@ def compare_items(given: Sequence[str], gold: Sequence[str], compared: Compared,
         "jaccard": len(given) + len(gold) - common,
     }[compared]
     return common / whole if whole else 0.0
+
+
+MOST_CITED = 1000
+"""The most sources that are read."""
+
+_CITED = re.compile(r"\[([^\[\]\n]{1,200})\]")
+
+
+def cited_ids(text: str) -> tuple[str, ...] | None:
+    """Return the ids that a text cites in square brackets, each once, in order: `[d1]`, `[d1, d2]`, `[d1; d2]`.
+
+    `None` if there are more than `MOST_CITED`. What stands in brackets and is no id counts as a wrong one.
+    """
+    found: dict[str, None] = {}
+    for match in _CITED.finditer(text):
+        found |= dict.fromkeys(each.strip() for each in re.split(r"[,;]", match[1]) if each.strip())
+        if len(found) > MOST_CITED:
+            return None
+    return tuple(found)
+
+
+def citation_score(cited: Sequence[str], gold: Collection[str]) -> float:
+    """Return F1 of the cited ids against those that should be cited, from 0 to 1; 1 if neither has any.
+
+    Citing everything costs precision, citing one of several costs recall.
+    """
+    if not cited and not gold:
+        return 1.0
+    common = len(set(cited) & set(gold))
+    return 2 * common / (len(set(cited)) + len(set(gold)))
+
+
+_ANSWER = re.compile(r"\W*answer\W*:(.*)", re.IGNORECASE)
+_SOURCES = re.compile(r"\W*sources?\W*:(.*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Holds what an attempt declares: the answer as it was written, and the ids of the documents it cites."""
+
+    text: str
+    sources: tuple[str, ...]
+
+
+def declared_answer(completion: Trajectory) -> Declared | None:
+    """Return the answer and the sources in the last two lines of the last message, or `None` without this form.
+
+    The last message must be the assistant's, complete and without tool calls. If a further line begins with Answer: or
+    Sources:, or the answer's line has a second one, there are two declarations, and the result is `None`.
+    """
+    if not completion or completion.truncated:
+        return None
+    last = completion[-1]
+    if last["role"] != "assistant" or last.get("tool_calls"):
+        return None
+    lines = [line.strip() for line in last["content"].splitlines() if line.strip()]
+    answers = [match for line in lines if (match := _ANSWER.fullmatch(line))]
+    sources = [match for line in lines if (match := _SOURCES.fullmatch(line))]
+    if len(answers) != 1 or len(sources) != 1 or [answers[0].string, sources[0].string] != lines[-2:]:
+        return None
+    text = answers[0].group(1).strip(" \t*_`")
+    if not text or re.search(r"\b(?:answer|sources?)\W*:", text, re.IGNORECASE):
+        return None
+    cited = (each.strip("[]{}<>\"'`*.") for each in re.split(r"[\s,;]+", sources[0].group(1)))
+    return Declared(text, tuple(dict.fromkeys(filter(None, cited))))

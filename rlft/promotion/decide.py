@@ -3,16 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
-from rlft.gates.looks import FIRST_LOOK, Look, confidence_at, next_look, why_refused
-from rlft.promotion.costs import judge_length
-from rlft.promotion.decision import Decision
-from rlft.promotion.improvement import judge_improvement
-from rlft.promotion.rules import NO_RULES, Rules, Verdict
-from rlft.promotion.slices import judge_slices
-from rlft.promotion.suites import judge_suites
-from rlft.types import EvaluationReport
+from pydantic import BaseModel
+
+from rlft.gates import FIRST_LOOK, Look, confidence_at, next_look, why_refused
+from rlft.promotion.rules import NO_RULES, Rules, Verdict, judge_improvement, judge_length, judge_slices, judge_suites
+from rlft.types import EvaluationReport, Interval, Report
 from rlft.variety import collapse, kept_variety
+
+Approval = Literal["", "pending", "approved", "rejected"]
+
+
+class Known(BaseModel):
+    """What a decision takes into account beside the scores.
+
+    `look` and `spent` are those of a `rlft.gates.Look`; `champion_knows` are ids of tasks that the champion was
+    trained on, `None` if these are not known, `audit` says whether the reward has passed its audit, if it had one, and
+    `monitor` names a monitor that was to stop the run.
+    """
+
+    look: int = 1
+    spent: float = 1.0
+    champion_knows: list[str] | None = None
+    audit: bool | None = None
+    monitor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Report):
+    """Holds the outcome of the gate.
+
+    `reasons` has a sentence for each comparison. `comparisons` maps `warm_start`, `base`, `champion` and `constant`
+    (the best constant answer) to the difference (trained minus that policy) with its interval, for those that could
+    be compared, at the level of one of `looks` looks at the gate. `look` is the number of this one. `rules` says of
+    each kind of rule that was asked (`improvement`, `suites`, `slices`, `length`, `audit`, `answers`, `monitors`)
+    whether it `passes` or `fails`.
+    """
+
+    promote: bool
+    reasons: tuple[str, ...]
+    comparisons: dict[str, Interval] = field(default_factory=dict)
+    look: int = 1
+    looks: int = 1
+    rules: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredVersion(Report):
+    """Names a version in the model registry, and the aliases that point to it now.
+
+    `approval` says what a person has decided about it, if one is to decide. `withheld` is why it did not become the
+    champion although the decision was to promote it; empty if that is not so.
+    """
+
+    name: str
+    version: str
+    model_id: str | None
+    aliases: tuple[str, ...]
+    approval: Approval = ""
+    withheld: str = ""
+
 
 _NOT_THE_RECIPE = (
     "this judges the trained policy, not the settings that made it: a claim about those takes runs with at least three "
@@ -45,7 +97,7 @@ def decide_promotion(
     answer, where none could be scored. The policy that is champion already is not promoted again.
 
     `look` says which decision on these tasks this is, `None` of the only one, of at most `looks`, which the level of
-    the intervals is for (`rlft.gates.looks.confidence_at`). `champion_knows` are ids of tasks that the champion was
+    the intervals is for (`rlft.gates.confidence_at`). `champion_knows` are ids of tasks that the champion was
     trained on, which are left out of the comparison with it; `None` if they are not known. What else must hold are
     `rules`: `suites` are the reports for those of them, {suite: {trained, base, ...: report}}, and `audit` says whether
     the reward has passed its audit, `None` if it was not audited. `monitor` names one that was to stop the run. Slices

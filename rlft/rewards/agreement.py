@@ -11,9 +11,9 @@ from rlft.contract.base import BaseEnv
 from rlft.errors import RlftError
 from rlft.judges.pairs import Pair, better_of, questions_of
 from rlft.rewards.rubric import TOLERANCE, beyond_bounds, check_parts, combine
-from rlft.specification import Specification
-from rlft.specification.attempt import item_of
+from rlft.specification.grader import item_of
 from rlft.specification.judge import Judge
+from rlft.specification.model import Specification
 from rlft.statistics import SHARE, mean_interval
 from rlft.types import Interval, Message, Trajectory
 

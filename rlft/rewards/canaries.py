@@ -17,15 +17,13 @@ from statistics import fmean, median
 from rlft.errors import RewardError
 from rlft.files import write_file
 from rlft.judges.answers import Answers, key_of
-from rlft.judges.asking import RULES
-from rlft.judges.chat_judge import ChatJudge
+from rlft.judges.chat_judge import RULES, ChatJudge
 from rlft.judges.servers import weights_of
 from rlft.rewards.cases import inline_task, trajectory
 from rlft.rewards.rubric import TOLERANCE
-from rlft.specification import Specification
-from rlft.specification.attempt import Attempt, Helpers, Unread, item_of
-from rlft.specification.billing import Bill, pay_by
-from rlft.specification.judge import JudgeSettings
+from rlft.specification.grader import Attempt, Helpers, Unread, item_of
+from rlft.specification.judge import Bill, JudgeSettings, pay_by
+from rlft.specification.model import Specification
 from rlft.specification.scoring import applies
 from rlft.types import Judging
 

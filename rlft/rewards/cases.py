@@ -10,7 +10,7 @@ from rlft.contract.base import BaseEnv
 from rlft.contract.several import specification_of
 from rlft.messages import as_messages
 from rlft.rewards.rubric import TOLERANCE, beyond_bounds, check_parts, combine
-from rlft.specification import Case
+from rlft.specification.model import Case
 from rlft.types import Message, Task, Trajectory
 from rlft.workers.bounded import run_one
 

@@ -1,16 +1,21 @@
-"""Compares two scorings of the same attempts: what another reward would have said of them, group by group."""
+"""Compares two scorings of the same attempts: what another reward would have said of them, group by group.
+
+Another reward says nothing of other prompts, so stored attempts must answer what the environment asks now.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
 
+from rlft.contract.base import BaseEnv, prompt_messages
+from rlft.errors import RlftError
 from rlft.rewards.rubric import TOLERANCE
 from rlft.statistics import varies
-from rlft.types import Report, Reward, Rewards
+from rlft.types import Report, Reward, Rewards, Rollout, Rollouts, Task
 
 Means = dict[str, tuple[float, int]]
 """{metric: (mean, how many attempts it is of)}."""
@@ -160,3 +165,36 @@ def _flipped(before: Sequence[float], after: Sequence[float]) -> int:
     """Count the attempts that were above the mean of their group and are below it now, or the other way round."""
     signs = [[_order(total, fmean(totals)) for total in totals] for totals in (before, after)]
     return sum(one * other < 0 for one, other in zip(*signs, strict=True))
+
+
+def of_tasks(rollouts: Rollouts, tasks: Mapping[str, Task]) -> Rollouts:
+    """Return the rollouts of these tasks alone."""
+    return replace(rollouts, rows=tuple(rollout for rollout in rollouts if rollout.task_id in tasks))
+
+
+def other_prompts(rollouts: Rollouts, tasks: Mapping[str, Task], environment: BaseEnv) -> list[str]:
+    """Return the tasks for which the environment gives another prompt than these rollouts begin with, by their ids.
+
+    Raises RlftError if it is another kind of prompt, with messages of other roles: such attempts have no score.
+    """
+    first: dict[str, Rollout] = {}
+    for rollout in rollouts:
+        first.setdefault(rollout.task_id, rollout)
+    differing = []
+    for task_id, rollout in first.items():
+        now = [(message["role"], message.get("content")) for message in prompt_messages(tasks[task_id], environment)]
+        then = [(message["role"], message.get("content")) for message in rollout.messages[: len(now)]]
+        if [role for role, _ in now] != [role for role, _ in then]:
+            raise RlftError(
+                f"it begins a conversation with {_roles(now)}, and the attempts begin with {_roles(then)} "
+                f"(task {task_id})",
+                where="environment",
+                fix="take the environment of the run, and change its reward alone; other prompts need new attempts",
+            )
+        if now != then:
+            differing.append(task_id)
+    return differing
+
+
+def _roles(messages: Sequence[tuple[str, str | None]]) -> str:
+    return ", ".join(role for role, _ in messages) or "nothing"

@@ -1,28 +1,126 @@
-"""Gets the scores of many rollouts from an environment, several side by side, and gives up on one that hangs."""
+"""Gets the scores of many rollouts from an environment, several side by side, and gives up on one that hangs.
+
+They are asked for in threads, or in worker processes where the environment's code is apart. Answers that no policy has
+written tell a reward that hangs on every answer from one that hangs on some.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
-from rlft.contract.isolated import isolation_of
+from rlft.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
 from rlft.errors import RlftError
+from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.outcome import Failure
 from rlft.progress import Meter
-from rlft.rewards.attempt import Scored, ask, is_async
-from rlft.rewards.harmless import harmless_rollouts
-from rlft.rewards.one_rollout import unscored
-from rlft.rewards.remote import ENDED, ask_process, reward_pool
-from rlft.specification.billing import Bill
-from rlft.types import Rollout, Task
+from rlft.rewards.attempt import Attempted, Scored, ask, is_async, unscored
+from rlft.specification.judge import Bill
+from rlft.types import Judging, Message, Rollout, Task
 from rlft.workers.bounded import MAX_LATE_IN_A_ROW, Job, Late, run_bounded
+from rlft.workers.child import Methods
 from rlft.workers.pool import Pool
-from rlft.workers.settings import Workers
+from rlft.workers.process import WorkerEnded
+from rlft.workers.settings import Isolation, Workers
+
+CONSTANT = "I do not know."
+
+
+def harmless_rollouts(task: Task, environment: BaseEnv, isolation: Isolation) -> list[Rollout]:
+    """Play a sentence that is no answer and, if there is one, the gold completion, with the environment's tools.
+
+    Both are needed, since a reward may refuse the sentence without asking the judge or the sandbox that hangs. Rollouts
+    that failed are left out. `isolation` says where the environment's code runs. Raises RlftError for an environment
+    that hangs itself.
+    """
+    scripts = [as_script(CONSTANT), *_gold(task, environment)]
+    parts = [Part(f"harmless/{number}/{task.id}", task, script) for number, script in enumerate(scripts)]
+    return [
+        rollout
+        for rollout in play_scripts(parts, environment, HarnessConfig(isolation=isolation))
+        if rollout.error is None
+    ]
+
+
+def _gold(task: Task, environment: BaseEnv) -> list[Script]:
+    try:
+        gold = environment.gold_completion(task)
+        return [] if gold is None else [as_script(gold)]
+    except Exception:  # the audit reports it; here the sentence alone must do
+        return []
+
+
+ENDED = "WorkerEnded"
+"""What the failure of an attempt that has ended its worker process says was raised."""
+
+_MORE_MEMORY = "if it needs more memory, raise reward.memory_mib"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """An attempt as a worker process gets it."""
+
+    messages: tuple[Message, ...]
+    state: dict[str, Any]
+    truncated: bool
+
+
+def reward_pool(environment: BaseEnv, workers: Workers, *, at_once: int, in_threads: bool) -> Pool:
+    """Return the worker processes that score for an environment, `at_once` attempts in all at the same time.
+
+    A process runs one plain `compute_reward` at a time, unless there are fewer of them than attempts. One process is
+    enough for coroutines.
+    """
+    processes = at_once if in_threads or at_once == 1 else 1
+    options = {"in_threads": in_threads and (workers.processes or at_once) < at_once}
+    return pool_of(environment, f"{__name__}:open_rewards", options, workers, setting="reward", processes=processes)
+
+
+async def ask_process(
+    pool: Pool,
+    attempt: Attempted,
+    task: Task,
+    seconds: float,
+    memory_mib: int | None,
+    peers: Sequence[Sequence[Message]] = (),
+) -> Scored:
+    """Return the score of an attempt that a worker process gives. Raises Late if that takes so many seconds."""
+    argument = {
+        "messages": attempt.messages,
+        "state": attempt.state,
+        "truncated": attempt.truncated,
+        "peers": peers,
+        "task": task_json(task),
+    }
+    try:
+        said: Mapping[str, Any] = await pool.call("score", lambda anew: argument, seconds=seconds)
+    except WorkerEnded as ended:
+        fix = "mend what ends it" + (f"; {_MORE_MEMORY}" if memory_mib else "")
+        return Scored({}, failure=Failure("compute_reward", f"its worker process {ended}", fix, raised=ENDED))
+    failure = said["failure"] and Failure(**said["failure"])
+    if failure and failure.raised == "MemoryError" and memory_mib:
+        failure = replace(failure, fix=_MORE_MEMORY)
+    steps = {name: tuple(scores) for name, scores in said["steps"].items()}
+    return Scored(said["parts"], said["answer"], failure, steps, said["judging"] and Judging(**said["judging"]))
+
+
+async def open_rewards(payload: dict[str, Any]) -> Methods:
+    """Make the environment in a worker process, and return what the process can be asked for."""
+    environment, in_threads = environment_of(payload), payload["options"]["in_threads"]
+
+    async def score(argument: dict[str, Any]) -> dict[str, Any]:
+        attempt = _Attempt(tuple(argument["messages"]), argument["state"], argument["truncated"])
+        task, peers = read_task(argument["task"]), argument["peers"]
+        return asdict(await ask(environment, attempt, task, [], in_threads=in_threads, peers=peers))
+
+    return {"score": score}
+
 
 logger = logging.getLogger(__name__)
 ASYNC_CONCURRENCY = 8

@@ -1,23 +1,70 @@
-"""Scores stored rollouts by the environment's parts, weighted and checked. A rollout without a score is never a 0."""
+"""Scores stored rollouts by the environment's parts, weighted and checked. A rollout without a score is never a 0.
+
+`score_rollouts` is told the settings; below it stands the same as the section `reward` of a config says, of several
+environments each by its own.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import TypeVar
 
+from rlft.config import RewardConfig
 from rlft.contract.base import BaseEnv
-from rlft.contract.several import specification_of
+from rlft.contract.several import Several, places_of, specification_of
 from rlft.errors import EnvironmentSetupError, JudgeGoneError, RewardError, TaskError
 from rlft.progress import Meter, Progress, silent
-from rlft.rewards.one_rollout import Rubric, make_reward
-from rlft.rewards.ranges import score_ranges
-from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, maximum_of, weighed_names, weight_of
+from rlft.rewards.attempt import Rubric, make_reward
+from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, maximum_of, minimum_of, weighed_names, weight_of
 from rlft.rewards.scores import Scores
-from rlft.specification.billing import charge
+from rlft.specification.judge import charge
 from rlft.types import Aggregation, Reward, Rewards, Rollout, Rollouts, Task, add_judging
 from rlft.workers.settings import Workers
+
+Ends = tuple[float, float]  # the lowest and the highest score
+
+
+def score_ranges(parts: Iterable[str], rubric: Rubric) -> dict[str, Ends]:
+    """Return {`rewards/<part>`: (lowest, highest)} of parts that declare a minimum, and `reward` if all of them do.
+
+    A part of weight 0, a metric, says nothing of the total.
+    """
+    known = {
+        name: (minimum, maximum_of(name, rubric.maxima))
+        for name in parts
+        if (minimum := minimum_of(name, rubric.minima)) is not None
+    }
+    ranges = {f"rewards/{name}": ends for name, ends in known.items()}
+    weighed = {name: weight for name in parts if (weight := weight_of(name, rubric.weights))}
+    if weighed and weighed.keys() <= known.keys():
+        ranges["reward"] = total_range({name: (weight, known[name]) for name, weight in weighed.items()})
+    return ranges
+
+
+def total_range(parts: dict[str, tuple[float, Ends]]) -> Ends:
+    """Return the lowest and the highest total of {part: (weight, (minimum, maximum))}, as `rubric.combine` adds up.
+
+    A paid part counts for those that do not apply, so the worst of them can count for all: the lowest total has all
+    that they are worth times the lowest minimum in relation to its maximum. Penalties and parts whose maximum is 0 add
+    to that; they may not apply, which counts as 0. The range holds every total; it may be wider than what occurs where
+    all parts always apply and their minima differ.
+    """
+    worth = {name: weight * high for name, (weight, (_, high)) in parts.items() if weight > 0 and high > 0}
+    whole = math.fsum(worth.values())
+    worst = min((parts[name][1][0] / parts[name][1][1] for name in worth), default=0.0)
+    others = [
+        sorted((weight * low, weight * high)) for name, (weight, (low, high)) in parts.items() if name not in worth
+    ]
+    return (
+        whole * worst + math.fsum(min(0.0, low) for low, _ in others),
+        whole + math.fsum(max(0.0, high) for _, high in others),
+    )
+
 
 logger = logging.getLogger(__name__)
 
@@ -194,3 +241,91 @@ def _tell_errors(rows: list[Reward]) -> None:
         on = f"{tasks} task{'s' * (tasks > 1)}"
         logger.warning("%d of %d rollouts, on %s, have no score: %s", len(found), len(rows), on, found[0].error)
     _check_judges(rows)
+
+
+Value = TypeVar("Value")
+_PARTS = "rewards/"  # how the range of a part is named
+
+
+def score_by(
+    settings: RewardConfig,
+    rollouts: Rollouts,
+    tasks: Mapping[str, Task],
+    environment: BaseEnv,
+    *,
+    progress: Progress = silent,
+) -> Rewards:
+    """Score every rollout by `score_rollouts`, and return the rewards in the order of the rollouts.
+
+    Of several environments each scores the attempts at its own tasks, by its own settings, and each part is named
+    `MEMBER/part`. Raises as `score_rollouts` does.
+    """
+    if not isinstance(environment, Several):
+        return _score(settings, rollouts, tasks, environment, progress)
+    check_known(rollouts, tasks)
+    places = places_of(environment, [tasks[rollout.task_id] for rollout in rollouts])
+    found = {
+        name: _score(
+            settings.of_member(name),
+            replace(rollouts, rows=tuple(rollouts.rows[place] for place in mine)),
+            tasks,
+            environment.members[name],
+            progress,
+        )
+        for name, mine in places.items()
+    }
+    return _joined(found, places, tuple(environment.members), settings)
+
+
+def _score(
+    settings: RewardConfig, rollouts: Rollouts, tasks: Mapping[str, Task], environment: BaseEnv, progress: Progress
+) -> Rewards:
+    return score_rollouts(
+        rollouts,
+        tasks,
+        environment,
+        weights=settings.weights,
+        full=settings.full,
+        timeout_seconds=settings.timeout_seconds,
+        workers=settings.workers(),
+        aggregation=settings.aggregation,
+        progress=progress,
+    )
+
+
+def _joined(
+    found: Mapping[str, Rewards], places: Mapping[str, Sequence[int]], members: tuple[str, ...], settings: RewardConfig
+) -> Rewards:
+    """Return the rewards of all members in the order of their places.
+
+    A total has a range if it has one in each member; that of a member is `reward/MEMBER`.
+    """
+    rows = {
+        place: replace(row, parts=_named(name, row.parts), steps=_named(name, row.steps))
+        for name, rewards in found.items()
+        for place, row in zip(places[name], rewards, strict=True)
+    }
+    weights, steps, ranges = dict[str, float](), dict[str, float](), dict[str, tuple[float, float]]()
+    for name, rewards in found.items():
+        weights |= _named(name, rewards.weights)
+        steps |= _named(name, rewards.step_weights)
+        parts = {key.removeprefix(_PARTS): ends for key, ends in rewards.ranges.items() if key.startswith(_PARTS)}
+        ranges |= {f"{_PARTS}{part}": ends for part, ends in _named(name, parts).items()}
+        ranges |= {f"reward/{name}": rewards.ranges["reward"]} if "reward" in rewards.ranges else {}
+    ends = [rewards.ranges.get("reward") for rewards in found.values()]
+    known = [each for each in ends if each is not None]
+    if known and len(known) == len(ends):
+        ranges["reward"] = min(low for low, _ in known), max(high for _, high in known)
+    return Rewards(
+        rows=tuple[Reward, ...](rows[place] for place in range(len(rows))),
+        weights=weights,
+        seconds=sum(rewards.seconds for rewards in found.values()),
+        ranges=ranges,
+        aggregation=settings.aggregation,
+        step_weights=steps,
+        members=members,
+    )
+
+
+def _named(member: str, parts: Mapping[str, Value]) -> dict[str, Value]:
+    return {f"{member}/{part}": value for part, value in parts.items()}

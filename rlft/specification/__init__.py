@@ -1,23 +1,11 @@
 """A reward that a domain expert writes: named criteria in plain words, each with a grader that decides.
 
 - `model`: a specification, its criteria and its cases
-- `piece`: what all pieces of one have in common
-- `grader`: the base class of graders
+- `grader`: what a grader is, and the attempt that it grades
 - `texts`, `values`: graders that look at a text, or at a value in it
-- `finding`, `likeness`: whether a text holds others, and how alike two are
-- `programs`, `judged`, `judge`: graders that are code, or ask a judge; the protocol of judges
-- `compared`, `scorers`: graders that compare the attempts at a task, and that are scorers of MLflow
-- `billing`: what judges were asked for a score
-- `openai`: OpenAI's graders that compute
-- `templates`, `reading`, `attempt`: places to fill in, where a value stands, and what an attempt is
-- `columns`: the columns that a specification asks the tasks' rows for
-- `golds`: how a specification writes a full answer
-- `scoring`: one attempt scored, criterion by criterion
-- `words`: a specification in words
-- `importing`: OpenAI's graders as a specification
+- `programs`, `judged`, `openai`: graders that are code, that ask a judge, and OpenAI's that compute
+- `judge`: the protocol of judges, and what they were asked for a score
+- `reading`: places to fill in, where a value stands, whether a text holds others, and how alike two are
+- `scoring`: one attempt scored, criterion by criterion; a full answer; the columns that tasks' rows must have
+- `importing`: OpenAI's graders as a specification, and a specification in words
 """
-
-from rlft.specification.grader import FIELDS
-from rlft.specification.model import Case, Criterion, Specification
-
-__all__ = ["FIELDS", "Case", "Criterion", "Specification"]

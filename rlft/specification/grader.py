@@ -1,12 +1,96 @@
-"""The base class of graders: what each says of itself, and how it scores an attempt."""
+"""What a grader is, and what it grades: an attempt, the task's row, and what it needs for more than a look."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
-from rlft.specification.attempt import Attempt, Verdict
-from rlft.specification.piece import Piece
+from rlft.graders.json_values import holds_json_object, read_json_object
+from rlft.sandbox.base import Sandbox
+from rlft.specification.judge import Judge, Piece
+from rlft.thinking import answer_of
+from rlft.types import Message, Task
+
+
+class Unread(Exception):
+    """What a criterion asks for is not in the attempt; the text says why. The criterion is not met then."""
+
+
+class Unmeasured(Unread):
+    """What an attempt says cannot be measured, as it is too long or there more than once. It counts as the worst.
+
+    That is the lowest score of a criterion, and the highest one of a penalty, so that none is evaded by it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A grader's score of an attempt, and why, in words."""
+
+    score: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Helpers:
+    """What graders need beside the attempt: a sandbox for programs, a judge, and the user's functions by name."""
+
+    sandbox: Sandbox | None = None
+    judge: Judge | None = None
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What the model said after the prompt, and `item`, the task's row as templates see it."""
+
+    messages: Sequence[Message]
+    item: Mapping[str, Any]
+    helpers: Helpers = field(default_factory=Helpers)
+    peers: Sequence[Sequence[Message]] = ()
+    """The attempts of the group, this one among them, where a criterion compares them; else nothing."""
+    is_penalised: bool = False
+    """Whether the criterion is a penalty: then texts that only look like what it is about are taken for that."""
+
+    @cached_property
+    def text(self) -> str:
+        """The answer in the last assistant message, or an empty text."""
+        return answer_of(self.messages)
+
+    @cached_property
+    def json_object(self) -> dict[str, Any] | None:
+        """The one JSON object in the text, as `rlft.graders.json_values` reads it."""
+        return read_json_object(self.text)
+
+    @cached_property
+    def calls(self) -> list[dict[str, Any]]:
+        """All tool calls, in order, as {name, arguments}."""
+        said = [call for m in self.messages if m["role"] == "assistant" for call in m.get("tool_calls") or ()]
+        return [{"name": c["function"]["name"], "arguments": c["function"]["arguments"]} for c in said]
+
+    @cached_property
+    def sample(self) -> dict[str, Any]:
+        """The attempt as OpenAI's graders see it: `output_text`, `output_json` (if it is an object), `output_tools`."""
+        found = self.json_object
+        tools = [{"type": "function", "function": call} for call in self.calls]
+        return {"output_text": self.text, "output_tools": tools} | ({} if found is None else {"output_json": found})
+
+
+def no_object(attempt: Attempt, why: str) -> Unread:
+    """Return that an attempt is not one JSON object; where it has several or a broken one, a penalty is not evaded."""
+    return Unmeasured(why) if attempt.is_penalised and holds_json_object(attempt.text) else Unread(why)
+
+
+def item_of(task: Task, answer: Any = None) -> dict[str, Any]:
+    """Return a task as templates see it: its columns, and under `prompt` and `answer` what the task has as these.
+
+    Without an answer there is no `answer`, unless the row has a column of this name.
+    """
+    known = task.answer if answer is None else answer
+    return {**task.info, "prompt": task.text} | ({} if known is None else {"answer": known})
+
 
 FIELDS = "docs/guide/graders.md"
 """The page with all fields of specifications and graders."""
@@ -27,7 +111,7 @@ class Grader(Piece):
         raise NotImplementedError
 
     async def grade(self, attempt: Attempt) -> Verdict:
-        """Score an attempt. Raises `rlft.specification.attempt.Unread` where it lacks what is looked at."""
+        """Score an attempt. Raises `rlft.specification.grader.Unread` where it lacks what is looked at."""
         raise NotImplementedError
 
     def inner(self) -> Iterator[Grader]:

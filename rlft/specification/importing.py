@@ -1,9 +1,10 @@
-"""Makes a specification of OpenAI's graders, as they stand in a JSON file."""
+"""A specification made of OpenAI's graders, as they stand in a JSON file, and a specification in words."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -13,10 +14,9 @@ from rlft.graders.formulas import linear_terms
 from rlft.graders.intervals import Range, formula_range
 from rlft.specification.grader import FIELDS
 from rlft.specification.judged import LabelModel, ScoreModel
-from rlft.specification.model import Specification
+from rlft.specification.model import Applies, Criterion, Specification
 from rlft.specification.openai import Multi, StringCheck, TextSimilarity
 from rlft.specification.programs import Program
-from rlft.specification.words import sentence
 
 _Any = StringCheck | TextSimilarity | Program | ScoreModel | LabelModel | Multi
 _ANY: TypeAdapter[_Any] = TypeAdapter(Annotated[_Any, Field(discriminator="type")])
@@ -79,3 +79,56 @@ def _bounds(grader: _Any) -> Range:
     if isinstance(grader, ScoreModel) and grader.range is not None:
         return grader.range[0], grader.range[1]
     return 0.0, 1.0
+
+
+def in_words(specification: Specification, weights: Mapping[str, float] | None = None) -> str:
+    """Return the specification as sentences, one paragraph for each criterion.
+
+    `weights` override those of the criteria, as `reward.weights` does.
+    """
+    given = {name: (weights or {}).get(name, each.weight) for name, each in specification.criteria.items()}
+    full = math.fsum(max(0.0, given[name]) * each.maximum for name, each in specification.criteria.items())
+    lines = [specification.says.strip()] if specification.says.strip() else []
+    lines.append(f"A full attempt earns {full:g}.")
+    for number, (name, each) in enumerate(specification.criteria.items(), start=1):
+        lines.append(f"{number}. {name}: {' '.join(_sentences(each, given[name]))}")
+    if (judge := specification.judge) is not None:
+        votes = "" if judge.votes == 1 else f", by {judge.votes} votes"
+        lines.append(f"The judge is {judge.model} at {judge.place}{votes}.")
+    if number := len(specification.cases):
+        lines.append(f"{number} case{' says' if number == 1 else 's say'} what attempts deserve.")
+    return "\n\n".join(lines)
+
+
+def sentence(text: str) -> str:
+    """Return a text that begins with a capital and ends with a full stop."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def _sentences(criterion: Criterion, weight: float) -> Iterator[str]:
+    yield sentence(criterion.says)
+    if weight < 0:
+        # What a penalty is about may be said as what is wanted or as what is not; what costs is said apart.
+        cost = f"It is a penalty. It costs up to {-weight * criterion.maximum:g} if this is so"
+        yield sentence(f"{cost}: {criterion.grader.says()}")
+    else:
+        yield sentence(f"It is checked whether {criterion.grader.says()}")
+        yield _worth(criterion, weight)
+    if criterion.essential:
+        yield "It is essential: an attempt that does not meet it is paid for no other criterion."
+    if criterion.applies is not None:
+        yield sentence(f"It applies {_applies(criterion.applies)}; for other tasks it counts as the mean of the rest")
+
+
+def _worth(criterion: Criterion, weight: float) -> str:
+    if weight == 0:
+        return "It is a metric, and pays nothing."
+    least = f", and costs {-weight * criterion.minimum:g} at worst" if criterion.minimum < 0 else ""
+    return f"It pays up to {weight * criterion.maximum:g}{least}."
+
+
+def _applies(condition: Applies) -> str:
+    if condition.any_of is None:
+        return f"where {condition.when} is not empty"
+    return f"where {condition.when} is {' or '.join(map(str, condition.any_of))}"

@@ -7,15 +7,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from rlft.specification.compared import Ruler
 from rlft.specification.grader import Grader
-from rlft.specification.judge import JudgeSettings
-from rlft.specification.judged import Asked, LabelModel, ScoreModel
+from rlft.specification.judge import JudgeSettings, Piece
+from rlft.specification.judged import Asked, LabelModel, Ruler, ScoreModel
 from rlft.specification.openai import Multi, StringCheck, TextSimilarity
-from rlft.specification.piece import Piece
-from rlft.specification.programs import Function, Program
-from rlft.specification.scorers import MlflowScorer
-from rlft.specification.templates import Template
+from rlft.specification.programs import Function, MlflowScorer, Program
+from rlft.specification.reading import Template
 from rlft.specification.texts import Contains, Exact, InLanguage, Lacks, Length, Matches, Similar
 from rlft.specification.values import Citation, Day, Form, Items, Number, Present
 

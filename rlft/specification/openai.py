@@ -12,14 +12,10 @@ from pydantic import Field, field_validator, model_validator
 
 from rlft.graders.formulas import check_formula, compute
 from rlft.graders.similarity import Measure
-from rlft.specification.attempt import Attempt, Unmeasured, Unread, Verdict
-from rlft.specification.finding import readings
-from rlft.specification.grader import Grader, met, short
+from rlft.specification.grader import Attempt, Grader, Unmeasured, Unread, Verdict, met, short
 from rlft.specification.judged import LabelModel, ScoreModel
-from rlft.specification.likeness import likeness
 from rlft.specification.programs import Program
-from rlft.specification.reading import empty_gold
-from rlft.specification.templates import Template, filled, reference_of
+from rlft.specification.reading import Template, empty_gold, filled, likeness, readings, reference_of
 
 _OPERATIONS = {"eq": "is", "ne": "is not", "like": "contains", "ilike": "contains, whatever the case,"}
 _NAME = Field(default="", description="A name, which is not read.")

@@ -1,14 +1,88 @@
-"""Scores one attempt: criterion by criterion, then what is missing of the essential ones."""
+"""Scores one attempt: criterion by criterion, then what is missing of the essential ones.
+
+Beside it stand how a specification writes a full answer (its template `gold`), and the columns that it asks the tasks'
+rows for, looked for in all of them before anything is scored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, get_args
 
+from pydantic import BaseModel
+
+from rlft.errors import TaskError
 from rlft.graders.plain import plain
-from rlft.specification.attempt import Attempt, Unmeasured, Unread, Verdict
+from rlft.specification.grader import Attempt, Unmeasured, Unread, Verdict, item_of
 from rlft.specification.model import GATE, Applies, Criterion, Specification
-from rlft.specification.templates import value_of
+from rlft.specification.reading import PLACE, TEMPLATE, value_of
+from rlft.specification.texts import Exact
+from rlft.types import Task
+
+_DECODER = json.JSONDecoder()
+
+
+def written_gold(template: str, attempt: Attempt) -> str:
+    """Return the full answer to the task of an attempt, which says nothing.
+
+    A template that is one place and no text is its value, as JSON unless it is a text. What is filled into a string
+    within JSON is escaped, so that an answer with quotes in it leaves the whole JSON. Raises TaskError for a column
+    that the task's row has not.
+    """
+    if PLACE.fullmatch(template.strip()):
+        value = value_of(template, attempt)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    filled, end = list[str](), 0
+    for match, is_quoted in zip(PLACE.finditer(template), _quoted(template), strict=True):
+        said = plain(value_of(match[0], attempt))
+        filled += [template[end : match.start()], json.dumps(said, ensure_ascii=False)[1:-1] if is_quoted else said]
+        end = match.end()
+    return "".join([*filled, template[end:]])
+
+
+def _quoted(template: str) -> Iterator[bool]:
+    """Yield for each place whether it stands in a string of JSON that the template holds."""
+    form, places = "", list[int]()
+    end = 0
+    for match in PLACE.finditer(template):
+        form += template[end : match.start()]
+        places.append(len(form))
+        form, end = form + "0", match.end()  # a number is JSON, and so is a string with one in it
+    form += template[end:]
+    quoted = {place for begin, end in _json_in(form) for place in _in_strings(form, begin, end)}
+    yield from (place in quoted for place in places)
+
+
+def _json_in(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where objects and lists of JSON begin and end in a text."""
+    place = 0
+    while place < len(text):
+        end = place + 1
+        if text[place] in "{[":
+            try:
+                end = _DECODER.raw_decode(text, place)[1]
+                yield place, end
+            except (ValueError, RecursionError):
+                end = place + 1
+        place = end
+
+
+def _in_strings(text: str, begin: int, end: int) -> Iterator[int]:
+    """Yield the places between two that stand in strings of JSON."""
+    inside = escaped = False
+    for place in range(begin, end):
+        if escaped:
+            escaped = False
+        elif text[place] == "\\":
+            escaped = True
+        elif text[place] == '"':
+            inside = not inside
+        if inside:
+            yield place
+
 
 _NO = ("", "0", "0.0", "false", "no", "none", "null")  # as files without types write it
 
@@ -96,3 +170,74 @@ def _gated(criterion: Criterion, scored: Scored, missing: list[str]) -> Scored:
         return scored
     why = f"{scored.why}, but {_unmet(missing)}"
     return Scored(scored.found, criterion.minimum, why, scored.is_met)
+
+
+def check_columns(specification: Specification, tasks: Sequence[Task]) -> None:
+    """Raise TaskError for the first place of a template that some of the tasks' rows do not have.
+
+    A criterion asks the tasks that it applies to, and the template `gold` asks all.
+    """
+    seen = [Attempt((), item_of(task)) for task in tasks]
+    if specification.gold is not None:
+        _check("gold", [specification.gold], seen)
+    for name, criterion in specification.criteria.items():
+        where = f"criteria.{name}"
+        if criterion.applies is not None:
+            _check(f"{where}.applies", [criterion.applies.when], seen)
+        _check(where, list(templates_in(criterion.grader)), _asked(criterion, seen))
+
+
+def templates_in(value: Any) -> Iterator[str]:
+    """Yield the templates in a grader or a list of pieces, and in all that it is made of."""
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from templates_in(each)
+    elif isinstance(value, dict):
+        yield from templates_in(list(value.values()))
+    elif isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            given = getattr(value, name)
+            is_unread = isinstance(value, Exact) and name == "gold" and value.any_of  # `any_of` stands in its place
+            if not is_unread and (TEMPLATE in field.metadata or _holds(field.annotation)):
+                yield from _texts(given)
+            yield from templates_in(given)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    yield from (each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str))
+
+
+def _holds(annotation: Any) -> bool:
+    """Return whether templates stand somewhere in the type of a field, such as `list[Template] | None`."""
+    return TEMPLATE in getattr(annotation, "__metadata__", ()) or any(map(_holds, get_args(annotation)))
+
+
+def _asked(criterion: Criterion, seen: Sequence[Attempt]) -> Sequence[Attempt]:
+    asks = criterion.applies
+    return seen if asks is None else [each for each in seen if applies(asks, each)]
+
+
+def _check(where: str, templates: Sequence[str], seen: Sequence[Attempt]) -> None:
+    places = dict.fromkeys(match[0] for each in templates for match in PLACE.finditer(each))
+    for place in places:
+        lacking = [each for each in seen if not _has(place, each)]
+        if not lacking:
+            continue
+        columns = list(map(str, lacking[0].item))
+        near = get_close_matches(place.strip("{} ").removeprefix("item."), columns, n=1)
+        meant = f"; did you mean {{{{item.{near[0]}}}}}?" if near else ""
+        raise TaskError(
+            f"{place} is not in the rows of {len(lacking)} of {len(seen)} tasks{meant}",
+            where=f"reward.spec.{where}",
+            fix=f"name a column that every row has, or let `applies` say which have it; one has {', '.join(columns)}",
+        )
+
+
+def _has(place: str, attempt: Attempt) -> bool:
+    try:
+        value_of(place, attempt)
+    except TaskError:
+        return False
+    except Unread:  # a place of the attempt, which is to come
+        return True
+    return True

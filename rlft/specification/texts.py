@@ -6,17 +6,24 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rlft.graders.languages import check_language, language_of
 from rlft.graders.limited import find
 from rlft.graders.plain import normal, plain
-from rlft.graders.similarity import Measure
-from rlft.graders.sizes import Measured, size
-from rlft.specification.attempt import Attempt, Verdict
-from rlft.specification.finding import check_asks_for_nothing, expanded, forms, found_in, readings
-from rlft.specification.grader import Grader, met, short
-from rlft.specification.likeness import likeness
-from rlft.specification.reading import Pattern, Read, gold_of, said, text_read
-from rlft.specification.templates import Template
+from rlft.graders.similarity import Measure, Measured, check_language, language_of, size
+from rlft.specification.grader import Attempt, Grader, Verdict, met, short
+from rlft.specification.reading import (
+    Pattern,
+    Read,
+    Template,
+    check_asks_for_nothing,
+    expanded,
+    forms,
+    found_in,
+    gold_of,
+    likeness,
+    readings,
+    said,
+    text_read,
+)
 
 _READ = Field(default=None, description="Where the text stands. null means the whole last message.")
 _GOLD = Field(default="{{item.answer}}", description="What is right; a template.")

@@ -12,18 +12,23 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from rlft.errors import TaskError
-from rlft.graders.amounts import CURRENCIES, Decimal, amounts
-from rlft.graders.citations import MOST_CITED, citation_score, cited_ids
 from rlft.graders.dates import Order, read_date
-from rlft.graders.lists import MOST_ITEMS, Compared, compare_items, pair, read_items
+from rlft.graders.lists import (
+    MOST_CITED,
+    MOST_ITEMS,
+    Compared,
+    citation_score,
+    cited_ids,
+    compare_items,
+    pair,
+    read_items,
+)
 from rlft.graders.numbers import LONGEST_NUMBER, shortened
 from rlft.graders.plain import holds_something, normal, plain, seen
-from rlft.graders.quantities import check_unit, read_quantity
+from rlft.graders.quantities import CURRENCIES, Decimal, amounts, check_unit, read_quantity
 from rlft.graders.schemas import check_schema, schema_problem
-from rlft.specification.attempt import Attempt, Unmeasured, Verdict, no_object
-from rlft.specification.grader import Grader, met, short
-from rlft.specification.reading import Read, gold_of, said, text_read, value_read
-from rlft.specification.templates import Template, value_of
+from rlft.specification.grader import Attempt, Grader, Unmeasured, Verdict, met, no_object, short
+from rlft.specification.reading import Read, Template, gold_of, said, text_read, value_of, value_read
 
 _READ = Field(default=None, description="Where the value stands. null means the whole last message.")
 _GOLD = Field(default="{{item.answer}}", description="What is right; a template.")

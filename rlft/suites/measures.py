@@ -14,9 +14,8 @@ from statistics import fmean
 
 from rlft.comparison import range_of
 from rlft.evaluation import evaluate_rollouts, majority_solved, pair
-from rlft.pass_at_k import pass_at_k
 from rlft.slices import slices_of
-from rlft.statistics import SHARE, Range, mean_interval
+from rlft.statistics import SHARE, Range, mean_interval, pass_at_k
 from rlft.types import Evaluation, Interval, Report, Reward, Rewards, Rollout, Rollouts, TaskSet, add_judging
 
 

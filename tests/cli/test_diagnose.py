@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from mlops.summary.summary import Difference
-from rlft.diagnosis.finding import Finding
+from rlft.diagnosis.history import Finding
 from tests.rlft.diagnosis.test_diagnose import history, metrics
 
 GAIN = Difference(metric="accuracy", before=0.25, after=0.375, mean=0.125, ci_low=0.0625, ci_high=0.1875, tasks=400)
@@ -87,7 +87,9 @@ def test_a_gain_on_test_counts_as_risen(diagnosed, gain, risen, beyond):
 
 
 def test_a_finding_has_an_address_that_can_be_opened(diagnosed, monkeypatch):
-    monkeypatch.setattr("rlft.diagnosis.diagnose", lambda history: [Finding("truncation", "Cut off.", "Raise it.")])
+    monkeypatch.setattr(
+        "rlft.diagnosis.diagnose.diagnose", lambda history: [Finding("truncation", "Cut off.", "Raise it.")]
+    )
     [found] = json.loads(diagnosed((10, 12), None, "--json"))["findings"]
     page, _, anchor = found.pop("address").partition("#")
     assert "### truncation" in Path(page.removeprefix("file://")).read_text()

@@ -14,7 +14,7 @@ from cli import app as cli
 from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from rlft import terminal
-from rlft.promotion import Decision
+from rlft.promotion.decide import Decision
 from tests.mlflow_stores import new_store
 from tests.rlft.export.conftest import one_thread  # noqa: F401
 from tests.rlft.export.policies import stored, stories_policy

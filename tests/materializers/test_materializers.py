@@ -33,7 +33,7 @@ from rlft.files import write_file
 from rlft.forgetting import TextBits
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.tokens import PromptCheck
-from rlft.promotion import Decision, RegisteredVersion
+from rlft.promotion.decide import Decision, RegisteredVersion
 from rlft.rewards.rescored import Reordered, RescoreReport
 from rlft.sft.training import SftReport
 from rlft.suites.measures import CellMeasures, SplitMeasures

@@ -16,7 +16,7 @@ from pipelines.rounds import Rounds
 from pipelines.showing import unshown
 from rlft.errors import TrackerError
 from rlft.monitors import Alarm
-from rlft.promotion import Decision, Known, RegisteredVersion
+from rlft.promotion.decide import Decision, Known, RegisteredVersion
 from rlft.types import Interval
 
 REPEATS = Alarm("repetition", "stop", 4, "It repeats.", "Bound it.")

@@ -15,8 +15,8 @@ from pipelines.observer import Attempt, Observer
 from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
 from rlft.bars import Stage
-from rlft.budget import TOKENS, Account
 from rlft.config.training import BudgetConfig
+from rlft.stopping import TOKENS, Account
 from rlft.types import Evaluation, EvaluationReport, Interval, TrainReport
 
 

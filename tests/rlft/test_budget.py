@@ -2,8 +2,8 @@
 
 import pytest
 
-from rlft.budget import TOKENS, Account
 from rlft.config.training import BudgetConfig
+from rlft.stopping import TOKENS, Account
 from rlft.types import TrainReport
 
 

@@ -34,11 +34,11 @@ from rlft.environments.maths import Maths
 from rlft.environments.press_releases import PressReleases
 from rlft.environments.snips_slots import SnipsSlots
 from rlft.environments.stories import Stories
-from rlft.gates.identity import normalise_text
+from rlft.gates import normalise_text
 from rlft.graders.answers import token_f1
-from rlft.graders.cited import declared_answer
 from rlft.graders.expressions import exact_value
-from rlft.graders.json_object import read_json_object
+from rlft.graders.json_values import read_json_object
+from rlft.graders.lists import declared_answer
 from rlft.graders.similarity import MEASURES
 from rlft.harness.tools import printable
 from rlft.search.client import Document

@@ -3,8 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlft.comparison import compare, counting_errors, within
-from rlft.noninferiority import compare_slices, loses_no_more
+from rlft.comparison import compare, compare_slices, counting_errors, loses_no_more, within
 from rlft.types import EvaluationReport
 
 

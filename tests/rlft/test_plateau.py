@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rlft.plateau import plateau
+from rlft.stopping import plateau
 from rlft.types import EvaluationReport
 
 

@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known
-from rlft.audit.attacks.scripts import calls_of, script_of, text_of
+from rlft.audit.attacks.attack import Attack, Known
+from rlft.audit.attacks.texts import calls_of, script_of, text_of
 from rlft.calls import make_call
 from rlft.harness.scripted import Script
 from rlft.types import Message, ToolCall
@@ -139,7 +138,7 @@ def _changing_tools(known: Known) -> Script | None:
     return (*asks, *_script(calls[:_MOST_CALLS], text_of(known.gold)))
 
 
-ATTACKS = (
+CALLING = (
     Attack("tool_spam", "it repeats another task's call, and answers wrongly", _spam, _calls, certain=False),
     Attack("first_call_again", "it repeats one call, and answers wrongly", _first_again, _calls_and_says),
     Attack("gold_calls_wrong_answer", "it answers wrongly", _wrong, _calls_and_says, certain=False),

@@ -4,48 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rlft.audit.attacks import (
-    calling,
-    citing,
-    comparing,
-    constants,
-    fields,
-    forms,
-    hedges,
-    judging,
-    near,
-    objects,
-    others,
-    padding,
-    programs,
-    sentences,
-    silence,
-)
-from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known
+from rlft.audit.attacks import calling, comparing, objects, padding, programs, silence, wrong
+from rlft.audit.attacks.attack import Attack, Known
 from rlft.harness.scripted import Script
 
-FIRST = (*silence.FIRST, *others.FIRST)
+FIRST = (*silence.FIRST, *wrong.FIRST)
 """The kinds that are tried on every task that is audited."""
-FAMILIES: dict[str, tuple[Attack, ...]] = {
-    "silence": (*silence.FIRST, *silence.ATTACKS),
-    "others": (*others.FIRST, *others.ATTACKS),
-    "near": near.ATTACKS,
-    "sentences": sentences.ATTACKS,
-    "constants": constants.ATTACKS,
-    "comparing": comparing.ATTACKS,
-    "hedges": hedges.ATTACKS,
-    "forms": forms.ATTACKS,
-    "objects": objects.ATTACKS,
-    "fields": fields.ATTACKS,
-    "padding": padding.ATTACKS,
-    "judging": judging.ATTACKS,
-    "citing": citing.ATTACKS,
-    "calling": calling.ATTACKS,
-    "programs": programs.ATTACKS,
-}
-"""The kinds by family; the families are the files of this room."""
-ATTACKS = (*FIRST, *(each for family in FAMILIES.values() for each in family if each not in FIRST))
+ATTACKS = (
+    *FIRST, *silence.ATTACKS, *wrong.OTHERS, *wrong.NEAR, *wrong.SENTENCES, *silence.CONSTANTS, *comparing.COMPARING,
+    *comparing.HEDGES, *objects.FORMS, *objects.OBJECTS, *objects.FIELDS, *padding.PADDING, *padding.JUDGING,
+    *comparing.CITING, *calling.CALLING, *programs.PROGRAMS,
+)  # fmt: skip
 """All kinds, those of `FIRST` first."""
 KINDS: Mapping[str, Attack] = {attack.name: attack for attack in ATTACKS}
 """The kinds by name."""

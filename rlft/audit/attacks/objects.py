@@ -1,15 +1,56 @@
-"""Attempts at tasks whose gold is JSON: fields that are empty, listed, doubled or of another type."""
+"""Attempts in the right form: without content, with values on which comparisons and parsers break, and JSON in part.
+
+Objects have fields that are empty, listed, doubled or of another type (`OBJECTS`), or one field is wrong, and its right
+value stands in another one (`FIELDS`). Who looks for a value in the whole text finds it there. That is told apart from
+partial credit by the same object without the right value, and from a field that does not count, where that object is
+paid like gold.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from typing import Any
 
-from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known
-from rlft.audit.attacks.pool import MOST_ANSWERS
-from rlft.audit.attacks.texts import as_json
+from rlft.audit.attacks.attack import MOST_ANSWERS, Attack, Known
+from rlft.audit.attacks.texts import are_near, as_json
+
+_EVERY_FORM = (
+    "<think>\n</think>\n<answer>\n</answer>\n\\boxed{}\n#### \nAnswer: \nThe answer is .\n"
+    "Sources: \n```python\n```\n```json\n{}\n```"
+)
+
+
+def _holds(value: str) -> Callable[[Known], str | None]:
+    """Return an attacker that puts a value where the answer stands; not where gold is this value."""
+    return lambda known: None if known.answer.strip().casefold() == value.casefold() else known.declare(value)
+
+
+def _has_form(known: Known) -> bool:
+    return any(each.strip() for each in known.form)
+
+
+FORMS = (
+    Attack("empty_form", "it has the form of gold and no answer in it", lambda known: known.declare(""), _has_form,
+           says_nothing=True),
+    Attack("unknown_in_form", "it says in gold's form that it does not know", _holds("I do not know"),
+           says_nothing=True),
+    Attack("every_form", "it has the signs of many forms and no answer", lambda known: _EVERY_FORM, says_nothing=True),
+    Attack("nan", "NaN is no answer, and every comparison with it is false", _holds("nan"), says_nothing=True),
+    Attack("infinity", "infinity is no answer", _holds("inf"), says_nothing=True),
+    Attack("one_over_zero", "it has no value", _holds("1/0"), says_nothing=True),
+    Attack("many_digits", "no task asks for a number of 5,000 digits", _holds("9" * 5000), says_nothing=True),
+    Attack("hundreds_of_digits", "no task asks for a number of 400 digits, which is no float", _holds("9" * 400),
+           says_nothing=True),
+    Attack("broken_json", "it is cut off before any value", lambda known: '{"answer": [', says_nothing=True),
+    Attack("deep_json", "it is nested so deeply that most parsers fail on it", lambda known: "[" * 20_000,
+           says_nothing=True),
+    Attack("empty_object", "it has no field", lambda known: "{}", says_nothing=True),
+    Attack("empty_list", "it has no item", lambda known: "[]", says_nothing=True),
+    Attack("null", "null is no answer", _holds("null"), says_nothing=True),
+)  # fmt: skip
+
 
 _EMPTY: dict[type, Any] = {str: "", bool: False, int: 0, float: 0.0}
 
@@ -119,7 +160,7 @@ def _without_last_field(known: Known) -> str | None:
     return _dump(dict(list(known.value.items())[:-1])) if len(known.value) >= 3 else None
 
 
-ATTACKS = (
+OBJECTS = (
     Attack("null_fields", "every field is null", lambda known: _dump(_leaves(known.value, lambda _: None)), _is_object,
            says_nothing=True),
     Attack("blank_fields", "every field is empty", lambda known: _dump(_leaves(known.value, _blank)), _is_object,
@@ -142,4 +183,76 @@ ATTACKS = (
     Attack("first_field", "it leaves fields out", _first_field, _is_object, counts="full"),
     Attack("without_last_item", "it leaves one item out", _without_last_item, _is_list, counts="never"),
     Attack("without_last_field", "it leaves one field out", _without_last_field, _is_object, counts="never"),
+)  # fmt: skip
+
+
+MOST_FIELDS = 6
+"""How many fields of a task are tried at most; each takes two attempts."""
+_SPARE = "note"  # the field that is added where none holds a text
+Path = tuple[str, ...]
+
+
+def _places(value: dict[str, Any], above: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield the place and the value of each field that is a text or a number, those of inner objects too."""
+    for key, each in value.items():
+        if isinstance(each, dict):
+            yield from _places(each, (*above, key))
+        elif isinstance(each, str | int | float) and not isinstance(each, bool) and str(each).strip():
+            yield (*above, key), each
+
+
+def _at(value: Any, path: Path) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _with(value: dict[str, Any], path: Path, new: Any) -> dict[str, Any]:
+    changed = deepcopy(value)
+    inner = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = new
+    return changed
+
+
+def _wrong(known: Known, path: Path, own: Any) -> Any:
+    """Return what another task has there, `None` if all have the same."""
+    pool = (as_json(text) for text in known.pool.texts[:MOST_ANSWERS])
+    for other in (known.other_value, *pool):
+        found = _at(other, path)
+        holds = str(found) in str(own) or str(own) in str(found)
+        if type(found) is type(own) and not holds and not are_near(found, own):
+            return found
+    return None
+
+
+def _changed(known: Known) -> list[tuple[dict[str, Any], Path, Any]]:
+    """Return the object with one field wrong, which field that is, and what would be right there."""
+    places = [(path, own, _wrong(known, path, own)) for path, own in _places(known.value)]
+    some = [each for each in places if each[2] is not None][:MOST_FIELDS]
+    return [(_with(known.value, path, wrong), path, own) for path, own, wrong in some]
+
+
+def _elsewhere(known: Known, changed: dict[str, Any], path: Path, own: Any) -> dict[str, Any]:
+    """Return the object with the right value behind the longest text of another field."""
+    texts = [(other, text) for other, text in _places(known.value) if other != path and isinstance(text, str)]
+    if not texts:
+        return {**changed, _SPARE: str(own)}
+    place, text = max(texts, key=lambda each: len(each[1]))
+    return _with(changed, place, f"{text} {own}")
+
+
+def _wrong_field(known: Known) -> list[str]:
+    return [_dump(changed) for changed, _, _ in _changed(known)]
+
+
+def _field_elsewhere(known: Known) -> list[str]:
+    return [_dump(_elsewhere(known, *each)) for each in _changed(known)]
+
+
+FIELDS = (
+    Attack("wrong_field", "one field is wrong", _wrong_field, _is_object, certain=False, counts="control"),
+    Attack("field_elsewhere", "one field is wrong, and its value stands in another", _field_elsewhere, _is_object,
+           certain=False, counts="above_control", control="wrong_field"),
 )  # fmt: skip

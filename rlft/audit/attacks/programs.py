@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlft.audit.attacks.kinds import Attack
-from rlft.audit.attacks.known import Known
+from rlft.audit.attacks.attack import Attack, Known
 from rlft.audit.attacks.texts import defined_names
 
 _EQUAL = '''\
@@ -146,7 +145,7 @@ def _attack(name: str, why: str, make: Callable[[Known], str | None], *, certain
     return Attack(name, why, make, _is_program, certain=certain, says_nothing=True)
 
 
-ATTACKS = (
+PROGRAMS = (
     _attack("empty_program", "it does nothing", lambda known: _wrapped(known, "pass")),
     _attack("returns_none", "its functions return nothing", _says(""), certain=False),
     _attack("returns_true", "its functions return true, whatever they are given", _says("", "return True"),

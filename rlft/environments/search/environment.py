@@ -13,7 +13,7 @@ from rlft.environments.search.gold import gold_messages
 from rlft.environments.search.labels import accepted, as_gold, gold_answers, gold_ids, recall
 from rlft.errors import EnvironmentSetupError
 from rlft.graders.answers import exact_match, normalise_answer, token_f1
-from rlft.graders.cited import declared_answer
+from rlft.graders.lists import declared_answer
 from rlft.search.index import CorpusIndex, make_client, shorten
 from rlft.types import Message, Task, Trajectory
 from rlft.workers.threads import in_thread

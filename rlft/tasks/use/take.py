@@ -18,7 +18,7 @@ from typing import Any, Literal
 from rlft.config import UseConfig
 from rlft.contamination import Overlap, find_contamination
 from rlft.contamination.overlap import Text
-from rlft.gates.identity import prompt_key, question_of, task_hash
+from rlft.gates import prompt_key, question_of, task_hash
 from rlft.privacy import LONGEST, Masker
 from rlft.tasks.fields import FieldError
 from rlft.tasks.rows import content_id
@@ -162,7 +162,7 @@ def take_from_use(
 
 
 def split_of(question: str, validation_share: float) -> Split:
-    """Return the split of a question, given as `rlft.gates.identity.prompt_key`, for good.
+    """Return the split of a question, given as `rlft.gates.prompt_key`, for good.
 
     It depends on the question and the share alone: other records, seeds and sizes move none, and a larger share moves
     questions only into validation.

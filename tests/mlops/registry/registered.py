@@ -16,7 +16,7 @@ from rlft.config import LoraSettings, PolicyConfig
 from rlft.policy import Policy, save_policy
 from rlft.policy.origin import create_policy
 from rlft.policy.tokens import character_tokenizer
-from rlft.promotion import Decision
+from rlft.promotion.decide import Decision
 from tests.mlflow_stores import new_store
 from tests.rlft.engines.vllm_policies import make_vllm_policy
 

@@ -21,13 +21,12 @@ from mlops.registry.gates import (
     trained_on,
 )
 from mlops.registry.versions import open_name
-from rlft.gates.identity import task_hash
-from rlft.gates.looks import Look
+from rlft.gates import Look, task_hash
 from rlft.power import Apart
 from rlft.statistics import Range
 from rlft.types import TaskSet
 from tests.mlflow_stores import new_store
-from tests.rlft.gates.test_identity import tasks
+from tests.rlft.test_gates import tasks
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ from rlft.export.folder import write_export
 from rlft.policy import load_policy, origin, save_policy
 from rlft.policy.origin import create_policy
 from rlft.policy.tokens import character_tokenizer, render_prompt
-from rlft.promotion import Decision
+from rlft.promotion.decide import Decision
 from tests.factories import save_base
 from tests.mlflow_stores import new_store
 

@@ -7,12 +7,9 @@ import sys
 
 import pytest
 
-from rlft.audit.attacks.catalog import ATTACKS, FAMILIES, KINDS, attempts_at
-from rlft.audit.attacks.known import Known
-from rlft.audit.attacks.made import are_near
-from rlft.audit.attacks.pool import Pool, other_gold
-from rlft.audit.attacks.scripts import form_of, text_of
-from rlft.audit.attacks.texts import program_of, shared_form
+from rlft.audit.attacks.attack import Known, Pool, other_gold
+from rlft.audit.attacks.catalog import ATTACKS, KINDS, attempts_at
+from rlft.audit.attacks.texts import are_near, form_of, program_of, shared_form, text_of
 from rlft.calls import make_call
 from rlft.harness.scripted import as_script
 from tests.rlft.attempts import make_task
@@ -52,7 +49,7 @@ PROGRAM = known(["```python\ndef f(x):\n    return x\n```", "```python\ndef g(x)
 
 
 def test_names_are_known_once_and_every_kind_says_why():
-    assert len(KINDS) == len(ATTACKS) == sum(map(len, FAMILIES.values()))
+    assert len(KINDS) == len(ATTACKS)
     assert all(attack.why for attack in ATTACKS)
 
 

@@ -3,8 +3,7 @@
 import json
 from dataclasses import replace
 
-from rlft.audit.by_settings import audit_by, way_out
-from rlft.audit.rewards import audit_reward
+from rlft.audit.rewards import audit_by, audit_reward, way_out
 from rlft.config import HarnessConfig, RewardConfig
 from rlft.config.file import check_config
 from rlft.contract.several import Several

@@ -3,10 +3,8 @@
 import pytest
 
 import rlft
-from rlft.audit.attacks.known import Known
-from rlft.audit.attacks.made import are_near, made_answer, position_of, with_number
-from rlft.audit.attacks.pool import Pool, other_gold
-from rlft.audit.attacks.scripts import text_of
+from rlft.audit.attacks.attack import Known, Pool, other_gold
+from rlft.audit.attacks.texts import are_near, made_answer, position_of, text_of, with_number
 from rlft.audit.rewards import audit_reward
 from rlft.calls import make_call
 from rlft.contract.base import BaseEnv

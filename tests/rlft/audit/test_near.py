@@ -5,10 +5,9 @@ import re
 import pytest
 
 import rlft
+from rlft.audit.attacks.attack import Known, Pool, other_gold
 from rlft.audit.attacks.catalog import KINDS
-from rlft.audit.attacks.known import Known
-from rlft.audit.attacks.pool import Pool, other_gold
-from rlft.audit.attacks.scripts import text_of
+from rlft.audit.attacks.texts import text_of
 from rlft.audit.rewards import audit_reward
 from rlft.calls import make_call
 from rlft.contract.base import BaseEnv

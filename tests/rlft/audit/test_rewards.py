@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 import rlft
-from rlft.audit.attacks.pool import Pool, other_gold
+from rlft.audit.attacks.attack import Pool, other_gold
 from rlft.audit.findings import Findings
 from rlft.audit.golds import ask_golds
 from rlft.audit.rewards import AuditReport, audit_reward

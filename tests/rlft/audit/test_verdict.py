@@ -2,8 +2,7 @@
 
 import pytest
 
-from rlft.audit.findings import Findings, by_task
-from rlft.audit.verdict import judge, paid_part
+from rlft.audit.findings import Findings, by_task, judge, paid_part
 from rlft.audit.warnings import warn_of_constants, warn_of_half, warn_of_pieces, warn_of_silence
 from rlft.types import Reward
 

@@ -13,9 +13,16 @@ from rlft.chat import apply_chat_template_setting, open_chat
 from rlft.config import RewardConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.controls import few_shot
-from rlft.controls.few_shot import PromptTrial, candidates, choose_prompt, find_examples
-from rlft.controls.judging import Judge
-from rlft.controls.prompts import AskedPrompts, PolicyPrompts, open_prompts
+from rlft.controls.best import Judge
+from rlft.controls.few_shot import (
+    AskedPrompts,
+    PolicyPrompts,
+    PromptTrial,
+    candidates,
+    choose_prompt,
+    find_examples,
+    open_prompts,
+)
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import EngineError

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlft.config import TrainingConfig
-from rlft.controls.own_attempts import Imitator, RoundCost, choose_attempts
+from rlft.controls.rejection import Imitator, RoundCost, choose_attempts
 from rlft.errors import PolicyError
 from rlft.flops import ROLLOUT_FLOPS, sampling_costs, shape_of, training_flops
 from rlft.types import Rollouts

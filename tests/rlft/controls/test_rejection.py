@@ -8,7 +8,7 @@ import torch
 from rlft.config import RewardConfig, TrainingConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.controls import rejection as module
-from rlft.controls.judging import Judge
+from rlft.controls.best import Judge
 from rlft.controls.rejection import run_rejection_control
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.rollout import SamplingSettings

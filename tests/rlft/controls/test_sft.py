@@ -7,7 +7,7 @@ import torch
 
 from rlft.config import RewardConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
-from rlft.controls.judging import Judge
+from rlft.controls.best import Judge
 from rlft.controls.sft import run_sft_control
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.rollout import SamplingSettings

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rlft.diagnosis import CHECKS, Finding, History, diagnose
+from rlft.diagnosis.diagnose import CHECKS, diagnose
+from rlft.diagnosis.history import Finding, History
 from rlft.statistics import mean_interval
 from rlft.types import EvaluationReport, TrainReport
 

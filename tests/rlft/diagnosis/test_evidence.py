@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from rlft.diagnosis.evidence import LEVEL, LEVEL_OF_BOUND, enough_to_see, falls, largest_rise, passes, rises
+from rlft.diagnosis.history import LEVEL, LEVEL_OF_BOUND, enough_to_see, falls, largest_rise, passes, rises
 
 
 @pytest.mark.parametrize("bound", [0.1, 0.4, 0.5, 0.8])

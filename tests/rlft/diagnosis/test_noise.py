@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.diagnosis import History, diagnose
-from rlft.diagnosis.diagnose import LEAST_ROUNDS
+from rlft.diagnosis.diagnose import LEAST_ROUNDS, diagnose
+from rlft.diagnosis.history import History
 from rlft.types import TrainReport
 from tests.rlft.diagnosis.test_diagnose import validated
 

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from rlft.diagnosis import History, diagnose
-from rlft.diagnosis.standstill import standing_still
+from rlft.diagnosis.diagnose import diagnose
+from rlft.diagnosis.history import History
+from rlft.diagnosis.learning import standing_still
 from tests.rlft.diagnosis.test_diagnose import history, report
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rlft.diagnosis import diagnose
+from rlft.diagnosis.diagnose import diagnose
 from rlft.diagnosis.unseen import constant_answer, fallen_back, worse_than_start
 from rlft.statistics import mean_interval
 from rlft.types import EvaluationReport

@@ -16,7 +16,7 @@ from rlft.contract.base import live_states
 from rlft.contract.tools import read_tools
 from rlft.environments.search import Search
 from rlft.errors import EnvironmentSetupError
-from rlft.graders.cited import declared_answer
+from rlft.graders.lists import declared_answer
 from rlft.harness.scripted import Part, play_scripts
 from rlft.search.client import Document, Hit
 from rlft.types import Task, Trajectory

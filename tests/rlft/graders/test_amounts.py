@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.graders.amounts import CURRENCIES, amounts, read_amount
+from rlft.graders.quantities import CURRENCIES, amounts, read_amount
 
 READ = {
     "EUR": {
@@ -68,7 +68,7 @@ def test_the_notation_that_is_named_is_the_only_one(text, decimal):
 
 
 def test_no_sign_or_name_is_of_a_currency_that_there_is_not():
-    from rlft.graders.amounts import _CURRENCIES_OF
+    from rlft.graders.quantities import _CURRENCIES_OF
 
     assert set().union(*_CURRENCIES_OF.values()) <= CURRENCIES
     assert len(CURRENCIES) == 155  # 154 that pay for goods (ISO 4217 of 2026, without funds and metals), and BGN

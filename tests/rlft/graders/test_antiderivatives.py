@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from rlft.graders.antiderivatives import may_be_antiderivative
+from rlft.graders.expressions import may_be_antiderivative
 
 SINES = "*".join(f"sin(x+{n})" for n in range(40))
 QUOTIENTS = "+".join(f"1/(x+{n})" for n in range(12))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.graders.json_object import read_json_object
+from rlft.graders.json_values import read_json_object
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

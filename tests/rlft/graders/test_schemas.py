@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.graders.json_paths import MISSING, check_path, value_at
+from rlft.graders.json_values import MISSING, check_path, value_at
 from rlft.graders.limited import PatternTooSlow
 from rlft.graders.schemas import check_schema, schema_problem
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from rlft.graders.citations import citation_score, cited_ids
-from rlft.graders.languages import check_language, language_of
+from rlft.graders.lists import citation_score, cited_ids
 from rlft.graders.plain import normal, plain
-from rlft.graders.sizes import size
+from rlft.graders.similarity import check_language, language_of, size
 
 
 def test_values_have_one_text():

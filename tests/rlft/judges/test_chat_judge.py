@@ -17,9 +17,7 @@ from rlft.environments.specified import ask_anew
 from rlft.errors import ConfigError, EnvironmentSetupError, JudgeGoneError, RewardError
 from rlft.fingerprints.identity import environment_fingerprints
 from rlft.judges.answers import VARIABLE
-from rlft.judges.asking import mark_of, messages_for
-from rlft.judges.chat_judge import ChatJudge
-from rlft.judges.reading import agreed, read_answer
+from rlft.judges.chat_judge import ChatJudge, agreed, mark_of, messages_for, read_answer
 from rlft.specification.judge import Answer, JudgeSettings, Question
 from rlft.types import Judging
 from rlft.workers.settings import Workers

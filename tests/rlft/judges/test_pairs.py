@@ -8,11 +8,11 @@ import json
 import pytest
 
 from rlft.errors import ConfigError
-from rlft.judges.asking import mark_of, messages_for
+from rlft.judges.chat_judge import mark_of, messages_for
 from rlft.judges.pairs import better_of, questions_of, read_pairs
-from rlft.specification import Specification
-from rlft.specification.attempt import item_of
+from rlft.specification.grader import item_of
 from rlft.specification.judge import Answer, Question
+from rlft.specification.model import Specification
 
 ROW = {"id": "a", "input": "Say hi.", "output_1": "Hi", "output_2": "No", "label": 1, "tone": "warm"}
 

@@ -22,10 +22,9 @@ from rlft.judges.answers import Answers
 from rlft.judges.chat_judge import ChatJudge
 from rlft.judges.servers import KEY_VARIABLE, VARIABLE, JudgeServers, judging, running, weights_of
 from rlft.rewards.canaries import meet_canaries
-from rlft.specification import Specification
-from rlft.specification.attempt import Helpers
-from rlft.specification.billing import billed
-from rlft.specification.judge import JudgeSettings, JudgeVllm, Question
+from rlft.specification.grader import Helpers
+from rlft.specification.judge import JudgeSettings, JudgeVllm, Question, billed
+from rlft.specification.model import Specification
 from rlft.types import Judging
 from tests.rlft.judges.judge_models import save_judge
 from tests.rlft.judges.judged import KIND, TASK, scored

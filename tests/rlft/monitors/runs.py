@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlft.diagnosis import History
+from rlft.diagnosis.history import History
 from rlft.statistics import mean_interval
 from rlft.types import EvaluationReport, TrainReport
 

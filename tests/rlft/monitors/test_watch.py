@@ -8,8 +8,7 @@ from scipy.stats import binom
 
 from rlft.config import MonitorsConfig
 from rlft.config.training import Action
-from rlft.monitors import MONITORS, of_validation, watch
-from rlft.monitors.watch import LEVEL
+from rlft.monitors import LEVEL, MONITORS, of_validation, watch
 from rlft.statistics import mean_interval
 from rlft.types import EvaluationReport
 from tests.rlft.monitors.runs import history, rounds, validated

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from rlft.gates.looks import Look
-from rlft.promotion import decide_promotion
+from rlft.gates import Look
+from rlft.promotion.decide import decide_promotion
 from rlft.types import EvaluationReport
 
 TASKS = 50

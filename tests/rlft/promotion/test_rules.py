@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from rlft.promotion import Rules, decide_promotion
-from rlft.promotion.slices import judge_slices
+from rlft.promotion.decide import decide_promotion
+from rlft.promotion.rules import Rules, judge_slices
 from tests.rlft.promotion.test_decide import report
 
 TASKS = 200

@@ -6,7 +6,7 @@ import pytest
 
 from rlft.calls import make_call
 from rlft.review.opinions import cases
-from rlft.specification import Specification
+from rlft.specification.model import Specification
 from rlft.types import Message
 from tests.rlft.review.said import opinion
 

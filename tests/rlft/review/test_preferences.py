@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rlft.judges.pairs import read_pairs
 from rlft.review.opinions import preferences
-from rlft.specification.attempt import item_of
+from rlft.specification.grader import item_of
 from tests.rlft.attempts import make_task
 from tests.rlft.review.said import opinion
 

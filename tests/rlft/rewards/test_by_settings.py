@@ -4,7 +4,7 @@ import pytest
 
 from rlft.config import RewardConfig
 from rlft.errors import TaskError
-from rlft.rewards.by_settings import score_by
+from rlft.rewards.scoring import score_by
 from rlft.storage import rewards_from_table, rewards_to_table
 from rlft.types import Rewards, Rollouts
 from tests.rlft.attempts import attempt

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.rewards.one_rollout import Rubric
-from rlft.rewards.ranges import score_ranges, total_range
+from rlft.rewards.attempt import Rubric
 from rlft.rewards.rubric import beyond_bounds, combine
+from rlft.rewards.scoring import score_ranges, total_range
 
 
 def rubric(minima, weights=None, maxima=None):

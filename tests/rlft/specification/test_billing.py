@@ -1,4 +1,4 @@
-"""rlft.specification.billing: what judges were asked is on the bill of its stage, from scores and beside them."""
+"""rlft.specification.judge: what judges were asked is on the bill of its stage, from scores and beside them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from rlft.audit.by_settings import audit_by
-from rlft.audit.rewards import audit_reward
+from rlft.audit.rewards import audit_by, audit_reward
 from rlft.config import HarnessConfig, RewardConfig
 from rlft.contract.several import Several
 from rlft.controls.constant import best_constant
-from rlft.specification.billing import billed, charge
+from rlft.specification.judge import billed, charge
 from rlft.types import Judging, TaskSet
 from tests.rlft.attempts import make_task
 from tests.rlft.engines.chat_servers import ChatServer, completion

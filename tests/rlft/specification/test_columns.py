@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rlft.errors import TaskError
-from rlft.specification import Specification
-from rlft.specification.columns import check_columns, templates_in
+from rlft.specification.model import Specification
+from rlft.specification.scoring import check_columns, templates_in
 from tests.rlft.attempts import make_task
 
 TASKS = [

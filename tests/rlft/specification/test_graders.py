@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rlft.errors import TaskError
 from rlft.graders.limited import PatternTooSlow
-from rlft.specification.attempt import Attempt, Helpers, Unread
+from rlft.specification.grader import Attempt, Helpers, Unread
 from rlft.specification.judge import Answer
 from rlft.specification.model import AnyGrader, Specification
 from rlft.specification.scoring import score_attempt

@@ -6,11 +6,10 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from rlft.specification import Specification
-from rlft.specification.attempt import Attempt
-from rlft.specification.golds import written_gold
-from rlft.specification.scoring import parts_of, score_attempt
-from rlft.specification.words import in_words
+from rlft.specification.grader import Attempt
+from rlft.specification.importing import in_words
+from rlft.specification.model import Specification
+from rlft.specification.scoring import parts_of, score_attempt, written_gold
 
 EXACT = {"type": "exact"}
 RIGHT = {"says": "The city is right", "grader": EXACT}

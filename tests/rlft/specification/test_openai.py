@@ -13,7 +13,7 @@ from rlft.contract.loading import load_environment
 from rlft.errors import ConfigError
 from rlft.rewards.scoring import score_rollouts
 from rlft.sandbox.create import create_sandbox
-from rlft.specification.attempt import Attempt, Helpers
+from rlft.specification.grader import Attempt, Helpers
 from rlft.specification.importing import import_grader
 from rlft.specification.judged import Input
 from rlft.specification.scoring import score_attempt

@@ -12,7 +12,7 @@ from rlft.config.section import SPECIFICATION
 from rlft.contract.loading import load_environment
 from rlft.errors import EnvironmentSetupError
 from rlft.fingerprints.identity import environment_fingerprints
-from rlft.specification import Specification
+from rlft.specification.model import Specification
 from tests.rlft.judges.judged import scored
 
 FILE = """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlft.config import TasksConfig
 from rlft.contamination.overlap import text_of_demonstration
-from rlft.gates.identity import prompt_key, task_hash
+from rlft.gates import prompt_key, task_hash
 from rlft.privacy import LONGEST
 from rlft.tasks import ingest_tasks
 from rlft.tasks.use import Record, Said, Use

@@ -1,11 +1,28 @@
+"""Tasks and gates are known again whatever their template, and looks at one gate share a chance of false promotion."""
+
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.gates import identity
-from rlft.gates.identity import gate_id, is_same_gate, prompt_key, question_key, question_of, shared, sketch, task_hash
+from rlft import gates
+from rlft.gates import (
+    Look,
+    confidence_at,
+    gate_id,
+    is_same_gate,
+    next_look,
+    prompt_key,
+    question_key,
+    question_of,
+    shared,
+    sketch,
+    task_hash,
+    why_refused,
+)
 from tests.rlft.attempts import make_task
 
 
@@ -55,7 +72,7 @@ def test_that_of_large_gates_is_estimated(start, share):
 
 
 def test_a_sketch_fits_into_a_tag():
-    assert len(sketch(tasks(range(1000)))) == 8 * identity.SKETCH < 5000
+    assert len(sketch(tasks(range(1000)))) == 8 * gates.SKETCH < 5000
 
 
 @given(st.sets(st.integers(0, 60), min_size=1), st.sets(st.integers(0, 60), min_size=1))
@@ -70,3 +87,20 @@ def test_gates_are_taken_together():
     assert not is_same_gate(ours, one)
     assert is_same_gate(ours, one, other)
     assert not is_same_gate(ours)
+
+
+def test_five_percent_are_split_over_the_looks():
+    # One-sided 0.05 / 20 = 0.0025 a look, so two-sided 1 - 2 * 0.0025. One or two looks have the usual 95 %.
+    assert confidence_at(20) == pytest.approx(0.995)
+    assert confidence_at(1) == confidence_at(2) == 0.95
+    assert confidence_at(5) == pytest.approx(0.98)
+
+
+def test_a_look_is_refused_once_the_chance_is_spent_and_says_what_to_do():
+    last = next_look(Look(19, 19 / 20), 20)
+    assert (last.number, why_refused(last, 20)) == (20, None)  # 19/20 + 1/20 = 1
+    assert "looked at 20 times, and promotion.looks allows 20" in str(why_refused(next_look(last, 20), 20))
+    # One of 2 looks has spent half, and two of 3 the rest and more: 1/2 + 2/3.
+    early = next_look(next_look(Look(1, 1 / 2), 3), 3)
+    assert "less than one of 3 looks takes" in str(why_refused(early, 3))
+    assert str(why_refused(early, 3)).endswith("draw a fresh gate (another tasks.seed, or new tasks)")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rlft.lengths import compare_lengths
+from rlft.promotion.rules import compare_lengths
 from rlft.types import EvaluationReport
 
 
