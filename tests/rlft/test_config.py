@@ -328,7 +328,8 @@ def test_config_needs_no_torch():
     assert imported == {
         "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib.machinery",
         "itertools", "pathlib", "types", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
-        "rlft.errors", "rlft.files", "rlft.losses", "rlft.privacy", "rlft.specification",
+        "rlft.errors", "rlft.files", "rlft.losses", "rlft.privacy", "rlft.specification.grader",
+        "rlft.specification.model",
         "rlft.secrets", "rlft.types", "rlft.characters", "rlft.workers.settings",
     }  # fmt: skip
 
