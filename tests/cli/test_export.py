@@ -11,11 +11,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
 from cli import app as cli
+from mlops.home.folder import Home
 from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from rlft import terminal
 from rlft.promotion.decide import Decision
 from tests.mlflow_stores import new_store
+from tests.mlops.home.making import finish
 from tests.rlft.export.conftest import one_thread  # noqa: F401
 from tests.rlft.export.policies import stored, stories_policy
 
@@ -26,6 +28,7 @@ def folder(tmp_path_factory, shared_data):
     folder = tmp_path_factory.mktemp("work")
     (folder / ".rlft").mkdir()
     client = MlflowClient(new_store(folder / ".rlft"))
+    finish(Home(folder / ".rlft"))
     experiment = client.create_experiment("stories", artifact_location=f"file:{folder}/.rlft/mlflow-artifacts")
     policy = stored(stories_policy(shared_data / "model_stories260k" / "hf"), folder / "policy")
     run = client.create_run(experiment).info.run_id

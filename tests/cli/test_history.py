@@ -8,10 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
+from mlops.home.folder import Home
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import decided_with
 from rlft import terminal
 from tests.mlflow_stores import new_store
+from tests.mlops.home.making import finish
 from tests.mlops.registry.small_policy import SmallRegistry
 
 
@@ -32,6 +34,7 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def registry(home):
     found = SmallRegistry(home)
+    finish(Home(home))
     for _ in range(2):
         found.register()
     return found
@@ -123,6 +126,7 @@ def test_a_home_without_a_registry(home):
 
 def test_a_model_without_a_champion(home):
     client = RegistryClient(new_store(home))
+    finish(Home(home))
     client.create_registered_model("empty")
     assert rlft("history", "empty").output.splitlines()[-1] == "empty: there is no champion"
     assert rlft("rollback", "empty", "--reason", "r").exit_code == 6
@@ -130,6 +134,7 @@ def test_a_model_without_a_champion(home):
 
 def test_a_version_that_failed_its_gate_leads_on(home):
     registry = SmallRegistry(home)
+    finish(Home(home))
     for _ in range(12):
         registry.register(promote=False)
     lines = rlft("history", "small").output.splitlines()

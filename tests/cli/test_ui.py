@@ -5,10 +5,8 @@ from __future__ import annotations
 import io
 import os
 import socket
-import sqlite3
 import subprocess
 import webbrowser
-from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +18,7 @@ from mlops.tracking import view
 from rlft.errors import RlftError, TrackerError
 from rlft.terminal import Terminal
 from tests.e2e.conftest import free_port
+from tests.mlops.home.making import finish
 
 NEWEST = view.newest_view
 
@@ -28,9 +27,8 @@ NEWEST = view.newest_view
 def home(tmp_path, monkeypatch) -> Home:
     """A home in which something was tracked."""
     monkeypatch.setattr(view, "newest_view", lambda uri: ("sums", "/#/experiments/3/runs?viewStateShareKey=rlft"))
-    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
-        database.execute("CREATE TABLE runs (id)")
-    return Home(tmp_path)
+    finish(made := Home(tmp_path))
+    return made
 
 
 @pytest.fixture
