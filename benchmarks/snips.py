@@ -1,14 +1,11 @@
-"""Fetch the rows of `configs/smollm2_snips.yaml` and `configs/snips_slots.yaml`: short requests with intent and slots.
+"""Fetch the rows of `configs/snips_slots.yaml`: short requests with intent and slots.
 
-    python -m benchmarks.snips --to data/snips_slots
+    python -m benchmarks.snips --to data/snips_slots/tasks.jsonl
 
 They are of the Snips benchmark (Coucke et al. 2018, arXiv:1805.10190; CC0 1.0): of each intent its 100 rows for
 validation and, chosen by hash, 400 for training. Requests that share half of their pairs of neighbouring words get one
 `group`. A fifth of the groups, chosen by hash, is left out for checks of your own. Where GitHub
 cannot be reached, `--source FOLDER` reads a checkout of github.com/sonos/nlu-benchmark.
-
-`tasks.jsonl` has all rows. `seen.jsonl` has those of five intents, and `unseen.jsonl` those of the other two, on which
-one sees whether what was learnt carries over.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ ADDRESS = f"https://raw.githubusercontent.com/sonos/nlu-benchmark/{COMMIT}"
 FOLDER = "2017-06-custom-intent-engines"
 SHA256 = "ed5e5c9e60a28bc6705d863a299c66be2a9c147923fb2ec502f820ee08f6261e"  # of what comes out
 TRAINING, ALIKE, LEFT_OUT = 400, 0.5, 20  # rows of an intent; share of pairs of words; per cent
-UNSEEN = ("RateBook", "SearchScreeningEvent")
 
 
 def download(name: str) -> bytes:
@@ -102,7 +98,7 @@ def make_tasks(read: Callable[[str], bytes]) -> list[dict[str, Any]]:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--to", type=Path, required=True, help="the folder to write to")
+    parser.add_argument("--to", type=Path, required=True, help="the file to write")
     parser.add_argument("--source", type=Path, help="a checkout of the benchmark, in place of GitHub")
     options = parser.parse_args()
     read = download if options.source is None else lambda name: (options.source / name).read_bytes()
@@ -110,15 +106,9 @@ def main() -> None:
     text = "".join(json.dumps(row) + "\n" for row in rows)
     if _hash(text) != SHA256:
         raise SystemExit(f"the rows have sha256 {_hash(text)}, expected {SHA256}: the benchmark's files have changed")
-    options.to.mkdir(parents=True, exist_ok=True)
-    lines = {
-        "tasks": text.splitlines(keepends=True),
-        "seen": [json.dumps(row) + "\n" for row in rows if row["intent"] not in UNSEEN],
-        "unseen": [json.dumps(row) + "\n" for row in rows if row["intent"] in UNSEEN],
-    }
-    for name, some in lines.items():
-        (options.to / f"{name}.jsonl").write_text("".join(some), encoding="utf-8")
-    sys.stdout.write(json.dumps({name: len(some) for name, some in lines.items()}) + "\n")
+    options.to.parent.mkdir(parents=True, exist_ok=True)
+    options.to.write_text(text, encoding="utf-8")
+    sys.stdout.write(json.dumps({"file": str(options.to), "rows": len(rows)}) + "\n")
 
 
 if __name__ == "__main__":
