@@ -31,7 +31,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def without_files(monkeypatch):
-    """Versions in these tests have no files: tests/mlops/registry/test_rollback.py has some that do."""
+    """Versions in these tests have no files."""
     monkeypatch.setattr(decisions, "_check_files", lambda *_: None)
 
 
