@@ -222,7 +222,7 @@ def current_champion(tracking_uri: str, name: str) -> NamedVersion | None:
     """Return the version that `champion` names; `None` before the first promotion.
 
     Raises TrackerError if the alias names a version that does not exist any more, FormatVersionError for one in a
-    format that is not read, and what MLflow raises.
+    format that is not read, what MLflow raises, and ConnectionError for an answer to something else.
     """
     client = RegistryClient(tracking_uri)
     try:
@@ -231,6 +231,8 @@ def current_champion(tracking_uri: str, name: str) -> NamedVersion | None:
         if cause.error_code not in ABSENT:
             raise
         return None
+    if model.name != name:  # MLflow makes a model without a name of an empty answer, as proxies give
+        raise ConnectionError(f"it answered for {model.name!r}, and was asked for {name!r}")
     if (number := model.aliases.get(CHAMPION)) is None:
         return None
     try:

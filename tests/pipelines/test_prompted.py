@@ -64,6 +64,9 @@ class FakeTracker:
     def log_metrics(self, metrics, step):
         self.metrics |= metrics
 
+    def log_curves(self, curves):
+        self.curves = curves
+
 
 def made(stages, tracker=None, other=None, without=()):
     rounds = SimpleNamespace(flops=lambda: 9.0, validation_flops=lambda: 2.0)

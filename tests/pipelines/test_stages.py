@@ -235,7 +235,7 @@ def test_a_round_that_is_sampled_and_trained_alike_with_and_without_lag_is_in_th
         config = load_config(ROOT / "configs" / "demo.yaml", [f"training.lag={lag}"])
         stages = Stages(config, EnvironmentFingerprints("a", "b"))
         stages.sample_round("policy", "tasks", 0)
-        stages.draw("tasks", 0, None, None)
+        stages.draw("tasks", 0, None)
         stages.train("policy", "start", Scored("rollouts", "rewards"), 0)
     assert len(told) == 8
     assert told[:4] == told[4:]
