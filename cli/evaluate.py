@@ -75,9 +75,8 @@ def evaluate(
             check_models(home, named, tracking_uri)
         from mlops.stacks.image import image_settings
 
-        images = image_settings(settings)
-        begun.repeated = True
-        run_id = _run(settings, models, tracking_uri if stack else None, key, images, no_cache=no_cache)
+        begun.repeated, address = True, tracking_uri if stack else None
+        run_id = _run(settings, models, address, key, image_settings(settings), no_cache=no_cache)
         from cli.evaluated import finish_evaluation
 
         finish_evaluation(home, run_id, summary, stack, as_json=as_json)

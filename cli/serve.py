@@ -68,8 +68,7 @@ def serve(
     with guarded(verbose, None):
         _check(engine, merge=merge, extra=context.args)
         if no_mask and not log_conversations:
-            fix = "add --log-conversations, or leave it out"
-            raise RlftError("no conversation is kept", where="--no-mask", fix=fix)
+            raise RlftError("no conversation is kept", where="--no-mask", fix="add --log-conversations or leave it out")
         check_free(host, port, f"rlft serve {version}")
         with registry(stack, tracking_uri) as asked:
             from mlops.registry.client import find_version, split_version

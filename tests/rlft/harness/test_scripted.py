@@ -127,13 +127,13 @@ def test_a_conversation_with_a_tool():
         (("sell", {}), "error: wrong arguments: count: Field required"),
         (("sell", [3]), "error: wrong arguments: arguments of sell must be an object, not list"),
         (("sell", {"count": 1, "state": {"sold": 99}}), "error: wrong arguments: state: Extra inputs"),
-        (("wait", {"seconds": 30}), "error: wait took longer than 0.2 s"),
-        (("block", {"seconds": 20}), "error: block took longer than 0.2 s"),
+        (("wait", {"seconds": 30}), "error: wait took longer than 0.5 s"),
+        (("block", {"seconds": 20}), "error: block took longer than 0.5 s"),
     ],
 )
 def test_what_goes_wrong_is_told_to_the_model_and_counted(call, text):
     started = time.perf_counter()
-    rollout = play(calls(call, ("sell", {"count": 2})), say("done"), tool_timeout_seconds=0.2)
+    rollout = play(calls(call, ("sell", {"count": 2})), say("done"), tool_timeout_seconds=0.5)
     first, second = heard(rollout)
     assert first.startswith(text)
     assert second == '{"left": 8}'  # the next call of the same turn goes on
@@ -337,8 +337,8 @@ def test_nothing_is_left_behind():
 
 def test_a_tool_that_spins_is_told_to_end():
     shop = Shop()
-    rollout = play(calls(("spin", {})), say("done"), environment=shop, tool_timeout_seconds=0.2)
-    assert heard(rollout) == ["error: spin took longer than 0.2 s"]
+    rollout = play(calls(("spin", {})), say("done"), environment=shop, tool_timeout_seconds=0.5)
+    assert heard(rollout) == ["error: spin took longer than 0.5 s"]
     shop.spinning.join(30)
     assert not shop.spinning.is_alive()
 
