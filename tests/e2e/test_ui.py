@@ -10,7 +10,9 @@ import time
 import httpx
 import pytest
 
+from mlops.home.folder import Home as Folder
 from tests.e2e.conftest import Home, free_port
+from tests.mlops.home.making import finish
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -30,6 +32,7 @@ def test_runs_and_models_are_there_by_http(tmp_path):
     home, port = Home(tmp_path), free_port()
     tracked = home.code(TRACK)
     assert tracked.returncode == 0, tracked.stderr
+    finish(Folder(tmp_path / ".rlft"))
     command = [sys.executable, "-m", "cli", "ui", "--port", str(port)]
     process = subprocess.Popen(
         command,
