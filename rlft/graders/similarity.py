@@ -91,9 +91,9 @@ _SENTENCE_END = re.compile(rf"(?<!{_MARK})(?:{_MARK}++(?<=[{_UNSPACED}]){_QUOTES
 def size(text: str, measured: Measured) -> int:
     """Return how many of these a text has, without what surrounds it.
 
-    Words are those of `rlft.characters.count_words`, lines have something on them, paragraphs stand between empty lines. A
-    sentence ends at a full stop, question or exclamation mark before white space, or, of a script without spaces,
-    before anything; what follows the last is one, too.
+    Words are those of `rlft.characters.count_words`, lines have something on them, paragraphs stand between empty
+    lines. A sentence ends at a full stop, question or exclamation mark before white space, or, of a script without
+    spaces, before anything; what follows the last is one, too.
     """
     text = text.strip()
     if measured == "characters":
