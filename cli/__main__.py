@@ -13,8 +13,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from mlops.runs.hangs import watch_for_hangs
-from mlops.runs.signals import end_children, ignore, install, signalled
+from mlops.runs.signals import end_children, ignore, install, signalled, watch_for_hangs
 
 # New objects after which Python looks for garbage, 700 by default. Imports and ZenML make a million that are none, and
 # looking among them took a quarter of the time of the imports.

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -23,7 +22,7 @@ from cli.result import drawn
 from cli.start import check_start, say_start
 from mlops.home.folder import PROJECT, Home, find_home
 from mlops.runs.labels import default_name, make_labels, refuse_taken
-from mlops.runs.signals import Signals
+from mlops.runs.signals import Interrupted, signalled
 from mlops.runs.store import RunStore
 from mlops.summary.file import write_asked
 from mlops.summary.summary import Summary
@@ -86,29 +85,27 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
     from pipelines.sweep import base_name, close_sweep, log_mean_curves, note_result, open_sweep
 
     uri = connect(home, sweep.stack)
-    signals, status, base = Signals(), "failed", base_name(sweep.overrides)
+    for name in names:
+        refuse_taken(name)
+    status, base = "failed", base_name(sweep.overrides)
     runs: list[SweptRun] = []
-    with ExitStack() as held:
-        for name in names:
-            refuse_taken(name)
-        held.enter_context(signals.handled())
-        tracker = open_sweep(home, settings, uri, own, sweep.sweeps)
-        try:
-            for name, changes in zip(names, varied, strict=True):
-                errors.print(f"run {len(runs) + 1} of {len(names)}: {', '.join(texts_of(changes))}")
-                runs.append(run_variation(home, sweep, name, changes, tracker.run_id, signals))
-                note_result(tracker, runs, names, sweep.note or "", base)
-                if signals.caught or runs[-1].exit_code > INTERRUPTED:
-                    status = "killed"
-                    break
-            else:
-                status = "finished"
-            log_mean_curves(tracker, runs)
-        finally:
-            close_sweep(tracker, runs, names, status.upper())
-        _tell(own, status, tracker.run_id, runs, names, summary, base, as_json=sweep.as_json)
+    tracker = open_sweep(home, settings, uri, own, sweep.sweeps)
+    try:
+        for name, changes in zip(names, varied, strict=True):
+            errors.print(f"run {len(runs) + 1} of {len(names)}: {', '.join(texts_of(changes))}")
+            runs.append(run_variation(home, sweep, name, changes, tracker.run_id))
+            note_result(tracker, runs, names, sweep.note or "", base)
+            if signalled() or runs[-1].exit_code > INTERRUPTED:
+                status = "killed"
+                break
+        else:
+            status = "finished"
+        log_mean_curves(tracker, runs)
+    finally:
+        close_sweep(tracker, runs, names, status.upper())
+    _tell(own, status, tracker.run_id, runs, names, summary, base, as_json=sweep.as_json)
     code = next((run.exit_code for run in runs if run.exit_code), 0)
-    raise typer.Exit(code or (INTERRUPTED + signals.caught if signals.caught else 0))
+    raise typer.Exit(code or (INTERRUPTED + signalled() if signalled() else 0))
 
 
 def _checked(home: Home, sweep: Sweep, varied: Sequence[Changes]) -> Config:
@@ -177,9 +174,7 @@ def texts_of(changes: Changes) -> list[str]:
     return [f"{key}={value}" for key, value in changes.items()]
 
 
-def run_variation(
-    home: Home, sweep: Sweep, name: str, changes: Changes, parent: str | None, signals: Signals
-) -> SweptRun:
+def run_variation(home: Home, sweep: Sweep, name: str, changes: Changes, parent: str | None) -> SweptRun:
     """Run one variation in a process of its own, which takes all memory with it when it ends.
 
     `name` is that of the run, and `parent` the id of the sweep's MLflow run.
@@ -192,9 +187,12 @@ def run_variation(
         command = sweep.command(name, changes, parent, target)
         environment = os.environ | {"PYTHONPATH": path}
         output = sys.stderr if sweep.as_json else None
-        signals.process = process = subprocess.Popen(command, env=environment, stdout=output)
-        code = process.wait()
-        signals.process = None
+        process = subprocess.Popen(command, env=environment, stdout=output)
+        try:
+            code = process.wait()
+        except Interrupted:
+            process.send_signal(signalled())  # which it may have had already
+            code = process.wait()
         kept = RunStore(home).called(name)
         summary = _given(target) if target else kept and kept.summary()
     return SweptRun(name, changes, code if code >= 0 else INTERRUPTED - code, summary)

@@ -8,19 +8,18 @@ interrupted: `listen` puts these back, and each step of rlft's calls it first.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 import psutil
 
-from mlops.runs.hangs import SIGNALS
-
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 POD_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _CHILDREN_SECONDS = 2.0  # that children have to end after SIGTERM, and after SIGKILL
 LATE_SECONDS = 30.0  # that a run has to write down what it has come to
@@ -151,29 +150,16 @@ def _handle(handlers: dict[signal.Signals, Callable[[int, FrameType | None], Non
             _handlers[number] = handler
 
 
-class Signals:
-    """Hands signals on to the process that goes on, which may have had them already, and notes the last in `caught`."""
+def watch_for_hangs(seconds: float = 30.0) -> None:
+    """Print where all threads are whenever no Python code has run for so long, as while a regular expression backtracks.
 
-    def __init__(self) -> None:
-        self.caught = 0
-        self.process: subprocess.Popen[bytes] | None = None
+    Such code keeps the interpreter to itself, so that neither a time limit nor a signal reaches it but SIGKILL.
+    """
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal."""
-        self.caught = number
-        if self.process is not None:
-            with suppress(ProcessLookupError):
-                self.process.send_signal(number)
+    def look() -> None:
+        with suppress(ValueError, OSError, AttributeError):  # a stderr without a file, as tests have it, or none
+            while True:
+                faulthandler.dump_traceback_later(seconds)  # by a thread that needs no interpreter
+                time.sleep(seconds / 6)
 
-    @contextmanager
-    def handled(self) -> Iterator[None]:
-        """Take the place of what else handles signals, but for those that this process ignores."""
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(number, self)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    threading.Thread(target=look, daemon=True).start()
