@@ -21,7 +21,7 @@ from rlft.errors import RlftError
 from rlft.terminal import console, styled
 
 if TYPE_CHECKING:
-    from mlops.registry.engines import Backend, Engine
+    from mlops.registry.engines import Backend
 
 
 _OPEN = "Whoever reaches this machine there can ask the model: nobody is asked who they are."
@@ -52,10 +52,6 @@ def serve(
     merge: Annotated[bool, typer.Option("--merge", help="vLLM gets the adapter merged into its base.")] = False,
     log_conversations: Logged = False,
     no_mask: Unmasked = False,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Go on to the version that the alias names, without dropping requests.")
-    ] = False,
-    every: Annotated[float, typer.Option(help="Seconds between two looks at the alias.", min=0.1, max=86400)] = 30.0,
     within: Annotated[float, typer.Option(help="Seconds that the engine may take to start.", min=1, max=86400)] = 600.0,
     stack: RegistryStack = None,
     tracking_uri: TrackingUri = None,
@@ -76,26 +72,16 @@ def serve(
             address = asked.client.tracking_uri
             name, alias, number = split_version(version)
             found = find_version(address, name, alias, number)
-        if follow and alias is None:
-            raise RlftError("a number always names the same version", where="--follow", fix=f"serve {name}@champion")
-        from mlops.registry.engines import MlflowServer, Vllm
         from mlops.registry.server import Settings, serve
 
-        adapters = 2 if follow and not merge else 1
-        chosen: Engine = (
-            Vllm(address, merge, context.args, within, adapters)
-            if engine == EngineName.VLLM
-            else MlflowServer(address, within)
-        )
         if not is_loopback(host):
             console.print(styled(_OPEN, "yellow"))
         console.print(f"version {found.version} of {name} is loaded, which can take minutes (Ctrl-C ends it)")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.create_server((host, port), family=family, backlog=2048) as listener:
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            kept = log_conversations, not no_mask
-            settings = Settings(address, found, alias, chosen, listener, follow, *kept, every)
-            raise typer.Exit(serve(settings, lambda backend: _say(url, backend, engine)))
+            given = address, found, alias, engine.value, listener, within, merge, context.args
+            serve(Settings(*given, log_conversations, not no_mask), lambda backend: _say(url, backend, engine))
 
 
 def serve_engine(

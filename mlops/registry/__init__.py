@@ -9,6 +9,6 @@
 - `engines`: a version that is served, with its files; vLLM or MLflow's server, started for it on a port of loopback
 - `proxy`: the HTTP application before it, which adds what the version was trained with and says which one answers
 - `conversations`: what is asked and answered, as traces in MLflow without secrets and personal data
-- `server`: all of it together, until a signal ends it; follows an alias to another version
+- `server`: all of it together, until a signal ends it
 - `client`: MLflow's client, which keeps records off its pages; the model or version that a person names
 """

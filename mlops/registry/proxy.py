@@ -3,23 +3,22 @@ version has given them."""
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-import anyio
 import httpx
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from mlops.registry.conversations import (
     INVOCATIONS,
@@ -30,13 +29,12 @@ from mlops.registry.conversations import (
     Exchange,
     read_tags,
 )
-from mlops.registry.engines import Backend
+from mlops.registry.engines import PATHS, Backend
 from mlops.tracking.traces import trace_id
 
 _CHAT = "/v1/chat/completions"
 ENVIRONMENT_TAG = "rlft.environment"
 _LARGEST = 2 << 20  # bytes of a body
-_BODY_SECONDS = 60.0  # for a whole body to come
 _CONNECT_SECONDS = 10.0  # an answer itself may take as long as it takes
 ENVIRONMENT_HEADER, TRACE_HEADER = "rlft-environment", "rlft-trace"
 _CONVERSATIONS = frozenset({_CHAT, "/v1/completions", INVOCATIONS})
@@ -48,29 +46,7 @@ _OF_THE_CONNECTION = frozenset(
 )  # fmt: skip
 # What a page may send to any host without being allowed to; nothing at all is such a type, too.
 _OF_ANY_PAGE = frozenset({"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
-
-
-@dataclass
-class Serving:
-    """What is served now, by which engine; `follows` says whether the server goes on with the alias."""
-
-    current: Backend
-    engine: str
-    follows: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the answer of `/rlft/version`."""
-        version = self.current.version
-        return {
-            "name": version.name,
-            "version": version.number,
-            "alias": version.alias,
-            "weights_sha256": version.weights_hash,
-            "environments": list(version.context.get("members") or {}),
-            "engine": self.engine,
-            "since": self.current.since.isoformat(timespec="seconds"),
-            "follows": self.follows,
-        }
+_LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +58,14 @@ class _Mark:
 
 
 class Proxy:
-    """Passes requests for `paths` on to the engine that has the version served now, and nothing else.
+    """Passes requests that an engine may be asked on to it, and nothing else.
 
     `log` gets every conversation, if there is one. `local` says that it listens on loopback, where
     pages of other hosts in a browser of this machine must not ask anything.
     """
 
-    def __init__(
-        self, serving: Serving, paths: frozenset[str], log: Conversations | None = None, *, local: bool = True
-    ) -> None:
-        self.serving, self._paths, self._log, self._local = serving, paths, log, local
+    def __init__(self, served: Backend, log: Conversations | None = None, *, local: bool = True) -> None:
+        self._served, self._log, self._local = served, log, local
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS), limits=limits, trust_env=False
@@ -104,79 +78,66 @@ class Proxy:
             Route("/health", self._health, methods=["GET"]),
             Route("/v1/models", self._models, methods=["GET"]),
         ]
-        passed = [Route(path, self._pass_on, methods=["GET", "POST"]) for path in self._paths]
-        return Starlette(routes=[*own, *passed], max_body_size=_LARGEST)
-
-    async def close(self) -> None:
-        """Close the connections to engines."""
-        await self._client.aclose()
+        passed = [Route(path, self._pass_on, methods=["GET", "POST"]) for path in PATHS[self._served.engine]]
+        hosts = _LOOPBACK if self._local else ["*"]
+        guard = Middleware(TrustedHostMiddleware, allowed_hosts=hosts)
+        return Starlette(routes=[*own, *passed], middleware=[guard], max_body_size=_LARGEST)
 
     async def _version(self, request: Request) -> Response:
         del request
-        return JSONResponse(self.serving.as_json(), headers=version_headers(self.serving.current))
+        return JSONResponse(self._served.as_json(), headers=version_headers(self._served))
 
     async def _health(self, request: Request) -> Response:
         del request
-        return Response(status_code=200, headers=version_headers(self.serving.current))
+        return Response(status_code=200, headers=version_headers(self._served))
 
     async def _models(self, request: Request) -> Response:
         del request
-        served = self.serving.current
+        served = self._served
         entry: dict[str, Any] = {"id": served.version.name, "object": "model", "owned_by": "rlft", "root": served.model}
         entry["created"] = int(served.since.timestamp())
         return JSONResponse({"object": "list", "data": [entry]}, headers=version_headers(served))
 
     async def _pass_on(self, request: Request) -> Response:
-        served, path = self.serving.current, request.url.path
-        if refused := refusal(request.method, request.headers, local=self._local):
-            return self._refuse(served, *refused)
-        served.in_flight += 1  # counted before anything is awaited: a version is not freed between
-        handed_over = False
-
-        def over() -> None:
-            served.in_flight -= 1
-
+        served, path = self._served, request.url.path
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if request.method == "POST" and kind in _OF_ANY_PAGE:
+            return self._refuse(415, "the body must be JSON; send the header Content-Type: application/json")
         try:
-            async with asyncio.timeout(_BODY_SECONDS):
-                content = await request.body()
-            try:
-                mark = self._mark(path, request, len(content))
-                named = request.headers.get(ENVIRONMENT_HEADER)
-                if named is not None and path != _CHAT:
-                    raise ValueError(
-                        f"the header {ENVIRONMENT_HEADER} is for {_CHAT} alone: nothing is added to what is sent here"
-                    )
-                context = context_of(served.version.context, named)
-            except ValueError as wrong:
-                return self._refuse(served, 400, str(wrong))
-            if path.startswith("/v1/"):
-                if (asked := _json(content)) is None:
-                    return self._refuse(served, 400, "the body is no JSON object")
-                model = asked.get("model")
-                if model is not None and not (isinstance(model, str) and model in served.version.names):
-                    names = f"{served.version.name} (version {served.version.number})"
-                    return self._refuse(served, 404, f"the model {model!r:.200} is not served here; there is {names}")
-                asked["model"] = served.model
-                if path == _CHAT:
-                    asked = with_context(asked, context, reads_calls=served.reads_calls)
-                # Half a letter stays an escape.
-                content = json.dumps(asked, ensure_ascii=False).encode(errors="backslashreplace")
-            start = time.time_ns()
-            try:
-                answer = await self._send(served, request, content)
-            except httpx.HTTPError as cause:
-                return self._refuse(served, 502, f"the engine does not answer: {type(cause).__name__}")
-            handed_over = True
-            headers = passed_on(answer.headers) | version_headers(served)
-            headers |= {TRACE_HEADER: trace_id(mark.key)} if mark else {}
-            return _PassedOn(self._passing(served, path, content, answer, start, mark), headers, answer, over)
+            content = await request.body()
+            mark = self._mark(path, request, len(content))
+            named = request.headers.get(ENVIRONMENT_HEADER)
+            if named is not None and path != _CHAT:
+                raise ValueError(
+                    f"the header {ENVIRONMENT_HEADER} is for {_CHAT} alone: nothing is added to what is sent here"
+                )
+            context = context_of(served.version.context, named)
         except ClientDisconnect:
             return Response(status_code=499)
-        except TimeoutError:
-            return self._refuse(served, 408, f"the body has not come within {_BODY_SECONDS:g} seconds")
-        finally:
-            if not handed_over:
-                over()
+        except ValueError as wrong:
+            return self._refuse(400, str(wrong))
+        if path.startswith("/v1/"):
+            if (asked := _json(content)) is None:
+                return self._refuse(400, "the body is no JSON object")
+            model = asked.get("model")
+            if model is not None and not (isinstance(model, str) and model in served.version.names):
+                names = f"{served.version.name} (version {served.version.number})"
+                return self._refuse(404, f"the model {model!r:.200} is not served here; there is {names}")
+            asked["model"] = served.model
+            if path == _CHAT:
+                asked = with_context(asked, context, reads_calls=served.reads_calls)
+            # Half a letter stays an escape.
+            content = json.dumps(asked, ensure_ascii=False).encode(errors="backslashreplace")
+        start = time.time_ns()
+        try:
+            answer = await self._send(request, content)
+        except httpx.HTTPError as cause:
+            return self._refuse(502, f"the engine does not answer: {type(cause).__name__}")
+        headers = passed_on(answer.headers) | version_headers(served)
+        headers |= {TRACE_HEADER: trace_id(mark.key)} if mark else {}
+        # Of a client that has gone away, too, the engine is told.
+        passing, over = self._passing(path, content, answer, start, mark), BackgroundTask(answer.aclose)
+        return StreamingResponse(passing, answer.status_code, headers, background=over)
 
     def _mark(self, path: str, request: Request, size: int) -> _Mark | None:
         """Return how a conversation is logged; `None` if it is not. Raises ValueError for tags that are none."""
@@ -187,23 +148,17 @@ class Proxy:
             return None
         return _Mark(secrets.token_bytes(16), tags)
 
-    async def _send(self, served: Backend, request: Request, content: bytes) -> httpx.Response:
-        own = {"authorization", "host", "accept-encoding"}
+    async def _send(self, request: Request, content: bytes) -> httpx.Response:
+        own, served = {"authorization", "host", "accept-encoding"}, self._served
         headers = {name: value for name, value in passed_on(request.headers).items() if name.lower() not in own}
+        headers |= {"authorization": f"Bearer {served.key}"} if served.key else {}
         address = served.address + request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        # Uncompressed, so that what is logged can be read.
-        sent = headers | served.headers | {"accept-encoding": "identity"}
+        sent = headers | {"accept-encoding": "identity"}  # uncompressed, so that what is logged can be read
         made = self._client.build_request(request.method, address, content=content, headers=sent)
         return await self._client.send(made, stream=True)
 
     async def _passing(
-        self,
-        served: Backend,
-        path: str,
-        asked: bytes,
-        answer: httpx.Response,
-        start: int,
-        mark: _Mark | None,
+        self, path: str, asked: bytes, answer: httpx.Response, start: int, mark: _Mark | None
     ) -> AsyncIterator[bytes]:
         """Yield an answer as it comes. One that ends early, at either end, is logged as far as it came."""
         kept, kind = bytearray(), answer.headers.get("content-type", "")
@@ -219,30 +174,12 @@ class Proxy:
         finally:
             if self._log is not None and mark is not None:
                 end = max(time.time_ns(), start + 1_000_000)
-                given = served.version, path, asked, answer.status_code, kind, bytes(kept), start, end
+                given = self._served.version, path, asked, answer.status_code, kind, bytes(kept), start, end
                 self._log.add(Exchange(*given, mark.key, mark.tags))
 
-    def _refuse(self, served: Backend, status: int, what: str) -> Response:
+    def _refuse(self, status: int, what: str) -> Response:
         error = {"message": what, "type": "invalid_request_error" if status < 500 else "server_error", "code": status}
-        return JSONResponse({"error": error}, status, version_headers(served))
-
-
-class _PassedOn(StreamingResponse):
-    """An answer of the engine. However it ends, the engine is told, and `over` is called."""
-
-    def __init__(
-        self, body: AsyncIterator[bytes], headers: dict[str, str], answer: httpx.Response, over: Callable[[], None]
-    ) -> None:
-        super().__init__(body, answer.status_code, headers)
-        self._answer, self._over = answer, over
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._over()
-            with anyio.CancelScope(shield=True):  # of a client that has gone away this task is being cancelled
-                await self._answer.aclose()
+        return JSONResponse({"error": error}, status, version_headers(self._served))
 
 
 def context_of(context: Mapping[str, Any], environment: str | None) -> Mapping[str, Any]:
@@ -282,29 +219,6 @@ def with_context(body: Mapping[str, Any], context: Mapping[str, Any], *, reads_c
     if asked.get("tools") == []:  # vLLM refuses an empty list
         del asked["tools"]
     return asked
-
-
-def refusal(method: str, headers: Mapping[str, str], *, local: bool) -> tuple[int, str] | None:
-    """Return the status and the sentence with which a request is refused; `None` if it is not.
-
-    `local` says that the server listens on loopback: a request must then name loopback as its host, and as its origin,
-    if it has one.
-    """
-    named = {"Host": f"//{headers.get('host', '')}", "Origin": headers.get("origin")}
-    for header, address in named.items() if local else ():
-        if address is not None and not _is_loopback(address):
-            return 403, f"the header {header} names another host than this machine; a proxy in between must set it anew"
-    if method == "POST" and headers.get("content-type", "").split(";")[0].strip().lower() in _OF_ANY_PAGE:
-        return 415, "the body must be JSON; send the header Content-Type: application/json"
-    return None
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        host = urlsplit(address).hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def version_headers(served: Backend) -> dict[str, str]:

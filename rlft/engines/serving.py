@@ -164,16 +164,14 @@ def order_for(policy: Policy, settings: EngineSettings, batch_size: int, folder:
 
 
 def serve_export_command(
-    folder: Path, *, model: str, port: int, dtype: str, adapters: int = 1, extra: Sequence[str] = ()
+    folder: Path, *, model: str, port: int, dtype: str, extra: Sequence[str] = ()
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command that serves an export as `model` on a port of loopback, and the variables that it needs.
 
     `dtype` is the type of a policy that was trained with an adapter; weights that are all in the export have their own.
-    vLLM would compute float32 weights in half precision, so both are named to it. With more than one of `adapters`,
-    others can be loaded and unloaded while it runs: whoever has its key can do that. `extra` options come last, so that
-    they count. Without a chat template in the export one is written into it that
-    joins messages as training did (`rlft.policy.tokens.render_prompt`). Raises PolicyError if the model's config does
-    not load.
+    vLLM would compute float32 weights in half precision, so both are named to it. `extra` options come last, so that
+    they count. Without a chat template in the export one is written into it that joins messages as training did
+    (`rlft.policy.tokens.render_prompt`). Raises PolicyError if the model's config does not load.
     """
     adapter = folder / "adapter_config.json"
     settings: dict[str, Any] = json.loads(adapter.read_text(encoding="utf-8")) if adapter.is_file() else {}
@@ -183,10 +181,8 @@ def serve_export_command(
     variables = {"VLLM_NO_USAGE_STATS": "1"}
     if settings:
         command += ["--tokenizer", str(folder), "--generation-config", str(folder), "--enable-lora"]
-        command += ["--max-lora-rank", str(rank_that_holds(settings["r"])), "--max-loras", str(adapters)]
+        command += ["--max-lora-rank", str(rank_that_holds(settings["r"]))]
         command += ["--lora-modules", json.dumps({"name": model, "path": str(folder)})]
-        if adapters > 1:
-            variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
     else:
         command += ["--served-model-name", model]
     command += _chat_template(AutoTokenizer.from_pretrained(folder), folder)

@@ -12,34 +12,20 @@ from typing import Any
 import uvicorn
 
 from mlops.registry.engines import Backend, ServedVersion
-from mlops.registry.proxy import Proxy, Serving
+from mlops.registry.proxy import Proxy
 from tests.rlft.engines.chat_servers import ChatServer
 
-VLLM_PATHS = frozenset({"/v1/chat/completions", "/v1/completions"})
 
-
-class NoChild:
-    """In place of a program."""
-
-    what, exit_code = "nothing", None
-
-
-def backend(server: ChatServer, number: str = "1", context: dict[str, Any] | None = None) -> Backend:
-    """A version at a small engine; its `child.freed` says whether it was freed."""
-    version = ServedVersion(
-        "small", number, "champion", f"hash-{number}", f"m-{number}", Path("none/served"), context or {}
-    )
-    child: Any = NoChild()
-    address = server.url.removesuffix("/v1")
-    made = Backend(version, child, address, f"small/{number}", "the-key", True, lambda: setattr(child, "freed", True))
-    child.freed = False
-    return made
+def backend(server: ChatServer, context: dict[str, Any] | None = None, child: Any = None) -> Backend:
+    """A version at a small engine."""
+    version = ServedVersion("small", "1", "champion", "hash-1", "m-1", Path("none/served"), context or {})
+    return Backend(version, "vllm", child, server.url.removesuffix("/v1"), "small/1", "the-key", True)
 
 
 @contextmanager
-def proxied(serving: Serving, log: Any = None, paths: frozenset[str] = VLLM_PATHS) -> Iterator[str]:
+def proxied(served: Backend, log: Any = None, *, local: bool = True) -> Iterator[str]:
     """The address of a proxy."""
-    config = uvicorn.Config(Proxy(serving, paths, log).app(), port=0, log_config=None, lifespan="off")
+    config = uvicorn.Config(Proxy(served, log, local=local).app(), port=0, log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

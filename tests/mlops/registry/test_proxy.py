@@ -3,14 +3,12 @@
 import json
 import socket
 import threading
-import time
 
 import httpx
 import pytest
 
 from mlops.registry import proxy
 from mlops.registry.conversations import LONGEST_REQUEST
-from mlops.registry.proxy import Serving, refusal
 from tests.mlops.registry.registered import TOOL
 from tests.mlops.registry.small_app import backend, proxied
 from tests.rlft.engines.chat_servers import ASKED, DROP, ChatServer, completion
@@ -33,8 +31,7 @@ def client():
 
 
 def test_the_engine_gets_the_context_its_own_name_and_its_key(engine, client):
-    serving = Serving(backend(engine, context=SHOWN), "vllm", False)
-    with proxied(serving) as url:
+    with proxied(backend(engine, context=SHOWN)) as url:
         answer = client.post(url + ASKED, json=BODY, headers={"authorization": "Bearer users-own"})
     assert answer.json() == completion("yes")
     (body,) = engine.bodies
@@ -52,7 +49,7 @@ def test_a_question_of_one_of_several_environments_gets_its_context(engine, clie
         "tools": [],
         "members": {"kind": SHOWN, "plain": {"system_prompt": "", "tools": []}},
     }
-    with proxied(Serving(backend(engine, context=several), "vllm", False)) as url:
+    with proxied(backend(engine, context=several)) as url:
         assert client.get(url + "/rlft/version").json()["environments"] == ["kind", "plain"]
         for name in ("kind", "plain"):
             assert client.post(url + ASKED, json=BODY, headers={"rlft-environment": name}).status_code == 200
@@ -67,15 +64,14 @@ def test_a_question_of_one_of_several_environments_gets_its_context(engine, clie
 
 
 def test_every_answer_says_which_version_gave_it(engine, client):
-    serving = Serving(backend(engine), "vllm", False)
     own = {"rlft-model": "small", "rlft-version": "1", "rlft-alias": "champion"}
-    with proxied(serving) as url:
+    with proxied(backend(engine)) as url:
         answers = [client.post(url + ASKED, json=BODY), client.get(url + "/v1/models"), client.get(url + "/health")]
         for answer in answers:
             assert {name: value for name, value in answer.headers.items() if name.startswith("rlft-")} == own
         said = client.get(url + "/rlft/version").json()
     assert (said["name"], said["version"], said["alias"]) == ("small", "1", "champion")
-    assert (said["follows"], said["weights_sha256"]) == (False, "hash-1")
+    assert (said["engine"], said["weights_sha256"]) == ("vllm", "hash-1")
     assert answers[1].json()["data"][0]["id"] == "small"
 
 
@@ -83,13 +79,13 @@ def test_every_answer_says_which_version_gave_it(engine, client):
     "name", ["small", "small@champion", "small/1", "models:/small@champion", "models:/small/1", None]
 )
 def test_the_names_of_a_version(engine, client, name):
-    with proxied(Serving(backend(engine), "vllm", False)) as url:
+    with proxied(backend(engine)) as url:
         assert client.post(url + ASKED, json=BODY | {"model": name}).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["small/2", "small@challenger", "gpt-4", 3, ["small"]])
 def test_another_model_is_refused(engine, client, name):
-    with proxied(Serving(backend(engine), "vllm", False)) as url:
+    with proxied(backend(engine)) as url:
         answer = client.post(url + ASKED, json=BODY | {"model": name})
     assert answer.status_code == 404
     assert "is not served here; there is small (version 1)" in answer.json()["error"]["message"]
@@ -98,7 +94,7 @@ def test_another_model_is_refused(engine, client, name):
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", b"[" * 100_000])
 def test_what_is_no_request_is_refused(engine, client, content):
-    with proxied(Serving(backend(engine), "vllm", False)) as url:
+    with proxied(backend(engine)) as url:
         answer = client.post(url + ASKED, content=content, headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert answer.json()["error"]["message"] == "the body is no JSON object"
@@ -106,33 +102,29 @@ def test_what_is_no_request_is_refused(engine, client, content):
 
 @pytest.mark.parametrize("path", ["/v1/load_lora_adapter", "/collective_rpc", "/metrics", "/v1/embeddings", "/docs"])
 def test_other_routes_of_the_engine_are_not_reached(engine, client, path):
-    with proxied(Serving(backend(engine), "vllm", False)) as url:
+    with proxied(backend(engine)) as url:
         assert client.post(url + path, json={}).status_code == 404
     assert engine.paths == []
 
 
 def test_errors_of_the_engine_are_passed_on(client):
-    with ChatServer(lambda body, number: 429) as engine, proxied(Serving(backend(engine), "vllm", False)) as url:
+    with ChatServer(lambda body, number: 429) as engine, proxied(backend(engine)) as url:
         answer = client.post(url + ASKED, json=BODY)
     assert (answer.status_code, answer.headers["rlft-version"]) == (429, "1")
     assert answer.json()["error"]["message"] == "told to answer 429"
 
 
 def test_an_engine_that_hangs_up_is_told_as_an_error(client):
-    with ChatServer(lambda body, number: DROP) as engine:
-        serving = Serving(backend(engine), "vllm", False)
-        with proxied(serving) as url:
-            answer = client.post(url + ASKED, json=BODY)
+    with ChatServer(lambda body, number: DROP) as engine, proxied(backend(engine)) as url:
+        answer = client.post(url + ASKED, json=BODY)
     assert answer.status_code == 502
     assert "the engine does not answer" in answer.json()["error"]["message"]
-    assert serving.current.in_flight == 0
 
 
 def test_a_stream_comes_as_it_is(client):
-    with ChatServer(lambda body, number: (200, EVENTS, {"Content-Type": "text/event-stream"})) as engine:
-        serving = Serving(backend(engine), "vllm", False)
-        with proxied(serving) as url:
-            answer = client.post(url + ASKED, json=BODY | {"stream": True})
+    head = {"Content-Type": "text/event-stream"}
+    with ChatServer(lambda body, number: (200, EVENTS, head)) as engine, proxied(backend(engine)) as url:
+        answer = client.post(url + ASKED, json=BODY | {"stream": True})
     assert answer.content == EVENTS
     assert answer.headers["content-type"] == "text/event-stream"
     assert engine.bodies[0]["stream"] is True
@@ -168,7 +160,7 @@ class SlowStream:
 
 def test_events_are_not_held_back(client):
     engine = SlowStream(whole=True)
-    address = proxied(Serving(backend(engine), "vllm", False))
+    address = proxied(backend(engine))
     with address as url, client.stream("POST", url + ASKED, json=BODY) as answer:
         parts = answer.iter_raw()
         first = next(parts)  # while the engine is still answering
@@ -179,22 +171,16 @@ def test_events_are_not_held_back(client):
 
 def test_a_client_that_goes_away_lets_the_engine_stop(client):
     engine = SlowStream(whole=True)
-    serving = Serving(backend(engine), "vllm", False)
-    with proxied(serving) as url:
+    with proxied(backend(engine)) as url:
         with client.stream("POST", url + ASKED, json=BODY) as answer:
             parts = answer.iter_raw()
             next(parts)
-            assert serving.current.in_flight == 1
         assert engine.gone.wait(20)
-        deadline = time.monotonic() + 20
-        while serving.current.in_flight and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert serving.current.in_flight == 0
 
 
 def test_a_stream_that_breaks_off_ends_with_an_error_that_clients_raise(client):
     engine = SlowStream(whole=False)
-    address = proxied(Serving(backend(engine), "vllm", False))
+    address = proxied(backend(engine))
     with address as url, client.stream("POST", url + ASKED, json=BODY) as answer:
         parts = answer.iter_raw()
         next(parts)
@@ -215,7 +201,7 @@ class Log:
 
 def test_conversations_are_logged_as_the_model_was_asked(engine, client):
     logged = Log()
-    with proxied(Serving(backend(engine, context=SHOWN), "vllm", False), logged) as url:
+    with proxied(backend(engine, context=SHOWN), logged) as url:
         client.post(url + ASKED, json=BODY)
         client.get(url + "/v1/models")
     (exchange,) = logged.kept
@@ -227,7 +213,7 @@ def test_conversations_are_logged_as_the_model_was_asked(engine, client):
 
 def test_an_answer_says_which_trace_it_is_and_the_trace_gets_the_clients_tags(engine, client):
     logged = Log()
-    with proxied(Serving(backend(engine), "vllm", False), logged) as url:
+    with proxied(backend(engine), logged) as url:
         answer = client.post(url + ASKED, json=BODY, headers={"rlft-tag": "kind=odd"})
     (exchange,) = logged.kept
     assert answer.headers["rlft-trace"] == f"tr-{exchange.key.hex()}"
@@ -236,13 +222,13 @@ def test_an_answer_says_which_trace_it_is_and_the_trace_gets_the_clients_tags(en
 
 def test_a_trace_says_which_environment_was_named(engine, client):
     logged = Log()
-    with proxied(Serving(backend(engine, context={"members": {"kind": SHOWN}}), "vllm", False), logged) as url:
+    with proxied(backend(engine, context={"members": {"kind": SHOWN}}), logged) as url:
         client.post(url + ASKED, json=BODY, headers={"rlft-environment": "kind"})
     assert [exchange.tags for exchange in logged.kept] == [{"rlft.environment": "kind"}]
 
 
 def test_a_tag_that_is_none_is_refused_before_the_engine_is_asked(engine, client):
-    with proxied(Serving(backend(engine), "vllm", False), Log()) as url:
+    with proxied(backend(engine), Log()) as url:
         answer = client.post(url + ASKED, json=BODY, headers={"rlft-tag": "rlft.version=2"})
     assert answer.status_code == 400
     assert "write NAME=VALUE" in answer.json()["error"]["message"]
@@ -251,7 +237,7 @@ def test_a_tag_that_is_none_is_refused_before_the_engine_is_asked(engine, client
 
 def test_a_request_that_is_too_long_to_be_logged_is_answered_and_neither_logged_nor_told(engine, client):
     logged = Log()
-    with proxied(Serving(backend(engine), "vllm", False), logged) as url:
+    with proxied(backend(engine), logged) as url:
         long = client.post(url + ASKED, json={"messages": [{"role": "user", "content": "x" * LONGEST_REQUEST}]})
         client.post(url + ASKED, json=BODY)
     assert (long.status_code, "rlft-trace" in long.headers) == (200, False)
@@ -264,30 +250,26 @@ def test_a_request_that_is_too_long_to_be_logged_is_answered_and_neither_logged_
         ({"content-type": "text/plain"}, 415),
         ({"content-type": "multipart/form-data; boundary=x"}, 415),
         ({"content-type": ""}, 415),
-        ({"content-type": "application/json", "host": "rebound.example:8000"}, 403),
-        ({"content-type": "application/json", "origin": "http://page.example"}, 403),
-        ({"content-type": "application/json", "origin": "null"}, 403),
-        ({"content-type": "application/json; charset=utf-8", "origin": "http://localhost:3000"}, 200),
+        ({"content-type": "application/json", "host": "rebound.example:8000"}, 400),
+        ({"content-type": "application/json; charset=utf-8", "host": "localhost:3000"}, 200),
     ],
 )
 def test_what_a_page_in_a_browser_may_have_sent_is_refused(engine, client, headers, status):
     logged = Log()
-    with proxied(Serving(backend(engine), "vllm", False), logged) as url:
+    with proxied(backend(engine), logged) as url:
         answer = client.post(url + ASKED, content=json.dumps(BODY), headers=headers)
     assert answer.status_code == status
     assert len(logged.kept) == len(engine.bodies) == (status == 200)
 
 
-def test_a_server_for_other_machines_answers_whatever_name_it_has_there():
-    json_body = {"content-type": "application/json"}
-    assert refusal("POST", {"host": "gpu.example:8000"} | json_body, local=True)
-    assert refusal("POST", {"host": "gpu.example:8000"} | json_body, local=False) is None
-    assert refusal("POST", {"host": "[::1]:8000"} | json_body, local=True) is None
+def test_a_server_for_other_machines_answers_whatever_name_it_has_there(engine, client):
+    with proxied(backend(engine), local=False) as url:
+        assert client.post(url + ASKED, json=BODY, headers={"host": "gpu.example:8000"}).status_code == 200
 
 
 def test_a_body_that_is_too_large_is_refused(engine, client, monkeypatch):
     monkeypatch.setattr(proxy, "_LARGEST", 40)
-    with proxied(Serving(backend(engine), "vllm", False)) as url:
+    with proxied(backend(engine)) as url:
         assert client.post(url + ASKED, json=BODY).status_code == 413
     assert engine.bodies == []
 
@@ -295,7 +277,7 @@ def test_a_body_that_is_too_large_is_refused(engine, client, monkeypatch):
 def test_other_letters_take_no_more_bytes_on_the_way_to_the_engine_and_half_a_letter_goes_through():
     sent = []
     with ChatServer(lambda body, number: sent.append(body) or "yes") as engine:
-        with proxied(Serving(backend(engine), "vllm", False)) as url:
+        with proxied(backend(engine)) as url:
             for content in ("\U0001f600" * 1000, "\ud800"):
                 json_body = json.dumps(BODY | {"messages": [{"role": "user", "content": content}]})
                 assert httpx.post(
@@ -304,14 +286,3 @@ def test_other_letters_take_no_more_bytes_on_the_way_to_the_engine_and_half_a_le
         lengths = [int({k.lower(): v for k, v in each.items()}["content-length"]) for each in engine.headers]
     assert [body["messages"][-1]["content"] for body in sent] == ["\U0001f600" * 1000, "\ud800"]
     assert lengths[0] < 5000  # four bytes for each, not the twelve of two escapes
-
-
-def test_a_body_that_does_not_come_is_refused_in_time(engine, monkeypatch):
-    monkeypatch.setattr(proxy, "_BODY_SECONDS", 0.2)
-    head = f"POST {ASKED} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n"
-    serving = Serving(backend(engine), "vllm", False)
-    with proxied(serving) as url, socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) as connection:
-        connection.settimeout(20)
-        connection.sendall(head.encode() + b"{")
-        assert connection.recv(1000).startswith(b"HTTP/1.1 408")
-    assert serving.current.in_flight == 0

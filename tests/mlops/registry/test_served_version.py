@@ -17,7 +17,7 @@ def test_mlflows_server_runs_the_program_of_rlft_and_not_the_one_that_lies_in_th
     ran = tmp_path / "ran"
     program.write_text(f"open({str(ran)!r}, 'w')\n" + program.read_text())
     (noted,) = tmp_path.rglob("MLmodel")
-    version = prepare(address, find_version(address, NAME, None, "1"), None, export=False, merge=False)
+    version = prepare(address, find_version(address, NAME, None, "1"), None, tmp_path / "place", export=False)
     assert [(file.name, file.read_text()) for file in version.folder.glob("*.py")] == [
         (PROGRAM.name, PROGRAM.read_text())
     ]
