@@ -1,21 +1,26 @@
 """The sections `training`, `budget` and `monitors` of a config: how is trained, what that may take, what is watched.
 
-Settings have the names of TRL. Those of the shipped losses are derived from `rlft.losses`.
+Settings have the names of TRL. Those of shipped losses and algorithms are derived from the classes that declare them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from rlft.config.section import MOST, Section, Text, changed, is_import_path
-from rlft.losses import LOSSES, Loss
+from rlft.losses import LOSSES, Declared, Loss
 
 Level = Literal["token", "sequence"]
 Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
 _Any = TypeVar("_Any", bound=Section)
+# By name, as the files declare settings and import what trains only where they use it: code that reads a config, such
+# as a reward's, does not depend on that.
+ALGORITHMS: Mapping[str, Any] = import_module("rlft.training.algorithms").ALGORITHMS
 
 
 class LossTerms(Section):
@@ -74,40 +79,43 @@ class _Choice(Section):
         return name
 
 
-def _declared() -> dict[str, dict[str, FieldInfo]]:
-    """Collect the settings of the shipped losses as {setting: {loss: the field that declares it}}."""
+_Fields = Mapping[str, Mapping[str, FieldInfo]]
+"""The settings that shipped classes declare: {setting: {class: the field that declares it}}."""
+
+
+def _declared(classes: Mapping[str, type[Declared]]) -> dict[str, dict[str, FieldInfo]]:
     found: dict[str, dict[str, FieldInfo]] = {}
-    for name, loss in LOSSES.items():
-        for setting, field in loss.model_fields.items():
+    for name, kind in classes.items():
+        for setting, field in kind.model_fields.items():
             found.setdefault(setting, {})[name] = field
     return found
 
 
-_DECLARED = _declared()
+_DECLARED, _OF_ALGORITHMS = _declared(LOSSES), _declared(ALGORITHMS)
 
 
-def _merged(setting: str) -> Any:
-    """Make one field of the fields with which several losses declare a setting. Raises TypeError if these differ."""
-    first, *others = _DECLARED[setting].values()
+def _merged(fields: Mapping[str, FieldInfo], setting: str) -> Any:
+    """Make one field of those with which several classes declare a setting. Raises TypeError if these differ."""
+    first, *others = fields.values()
     if first.is_required():
-        raise TypeError(f"{setting}: the setting of a shipped loss needs a default")
+        raise TypeError(f"{setting}: the setting of a shipped class needs a default")
     for other in others:
         if (other.annotation, other.default, other.metadata) != (first.annotation, first.default, first.metadata):
-            raise TypeError(f"{setting}: two losses declare other types, bounds or defaults; give one another name")
+            raise TypeError(f"{setting}: two classes declare other types, bounds or defaults; give one another name")
     users: dict[str | None, list[str]] = {}
-    for loss, field in _DECLARED[setting].items():
-        users.setdefault(field.description, []).append(loss)
-    description = " ".join(f"{', '.join(losses)}: {text}" for text, losses in users.items())
+    for name, field in fields.items():
+        users.setdefault(field.description, []).append(name)
+    description = " ".join(f"{', '.join(names)}: {text}" for text, names in users.items())
     kind = Annotated[(first.annotation, *first.metadata)] if first.metadata else first.annotation
     return kind, Field(default=first.default, description=description)
 
 
-def _with_settings_of_losses(section: type[_Any]) -> type[_Any]:
-    fields: dict[str, Any] = {setting: _merged(setting) for setting in _DECLARED}
-    return create_model("LossSettings", __base__=section, **fields)
+def _with_settings(section: type[_Any], declared: _Fields) -> type[_Any]:
+    fields: dict[str, Any] = {setting: _merged(found, setting) for setting, found in declared.items()}
+    return create_model("DeclaredSettings", __base__=section, **fields)
 
 
-class LossConfig(LossTerms, _with_settings_of_losses(_Choice)):
+class LossConfig(LossTerms, _with_settings(_Choice, _DECLARED)):
     """The chosen loss and all settings that losses may have; a setting that the chosen one does not use is refused."""
 
     def shipped_loss(self) -> Loss | None:
@@ -306,8 +314,43 @@ class RoundsConfig(Section):
         return self
 
 
-class TrainingConfig(LossConfig, RoundsConfig):
-    """Settings of the training rounds (GRPO): the optimizer, the advantages, the loss."""
+class _Algorithm(Section):
+    """Which algorithm trains."""
+
+    algorithm: str = Field(
+        default="grpo",
+        description=f"What the policy learns by: {', '.join(f'`{name}`' for name in ALGORITHMS)}; see "
+        "docs/guide/training.md. Some settings have another default with another algorithm.",
+    )
+
+    @field_validator("algorithm")
+    @classmethod
+    def _is_shipped(cls, name: str) -> str:
+        if name not in ALGORITHMS:
+            raise ValueError(f"{name!r:.80} is no algorithm; use one of {', '.join(ALGORITHMS)}")
+        return name
+
+
+class TrainingConfig(LossConfig, RoundsConfig, _with_settings(_Algorithm, _OF_ALGORITHMS)):
+    """Settings of the training rounds: the algorithm, the optimizer, the advantages, the loss."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_the_defaults_of_its_algorithm(cls, content: Any) -> Any:
+        kind = ALGORITHMS.get(content.get("algorithm", "")) if isinstance(content, Mapping) else None
+        return content if kind is None else {**kind.defaults, **content}
+
+    @model_validator(mode="after")
+    def _suits_its_algorithm(self) -> Self:
+        kind = ALGORITHMS[self.algorithm]
+        unused = [*kind.unused, *(name for name, users in _OF_ALGORITHMS.items() if self.algorithm not in users)]
+        for name, value in changed(self, *unused).items():
+            raise ValueError(f"{name}={value} does nothing with algorithm {self.algorithm}; leave it at its default")
+        try:
+            kind(**{name: getattr(self, name) for name in kind.model_fields})
+        except ValidationError as error:
+            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        return self
 
     def without_lag(self) -> TrainingConfig:
         """Return the settings of a round by itself, which does not depend on when it was sampled."""

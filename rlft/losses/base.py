@@ -14,19 +14,15 @@ if TYPE_CHECKING:
 Divisor = Literal["tokens", "rollouts", "length"]
 
 
-class Loss(BaseModel, ABC):
-    """Defines a loss. The fields of a class are the loss's settings, its docstring's first line says what it is.
+class Declared(BaseModel):
+    """What a file of its own declares and the config finds by its name; the fields of a class are its settings.
 
-    `rlft.training.loss` adds what is common to all of them: the level of the importance ratio (token or sequence), the
-    KL to the reference and the correction for the engine's log-probabilities.
+    The first line of a class's docstring says what it is.
 
     Attributes:
-        name: The value of `training.loss_type` for a shipped loss; a user's own is named by its import path.
-        paper: Where the loss was published.
-        divisor: What the sum over tokens is divided by. `tokens`: the tokens of the batch. `rollouts`: each rollout's
-            own tokens, then the rollouts of the batch, so that it is a mean of means. `length`: the rollouts of the
-            batch times `rollout.max_completion_length`.
-        example: Values of the settings that must be given, with which the tests try a shipped loss.
+        name: The value of the setting that chooses it; empty for a base class.
+        paper: Where it was published.
+        example: Values of the settings that must be given, with which the tests try it.
     """
 
     model_config = ConfigDict(
@@ -40,8 +36,22 @@ class Loss(BaseModel, ABC):
 
     name: ClassVar[str] = ""
     paper: ClassVar[str] = ""
-    divisor: ClassVar[Divisor]
     example: ClassVar[dict[str, Any]] = {}
+
+
+class Loss(Declared, ABC):
+    """Defines a loss, which `training.loss_type` names, one of a user's own by its import path.
+
+    `rlft.training.loss` adds what is common to all of them: the level of the importance ratio (token or sequence), the
+    KL to the reference and the correction for the engine's log-probabilities.
+
+    Attributes:
+        divisor: What the sum over tokens is divided by. `tokens`: the tokens of the batch. `rollouts`: each rollout's
+            own tokens, then the rollouts of the batch, so that it is a mean of means. `length`: the rollouts of the
+            batch times `rollout.max_completion_length`.
+    """
+
+    divisor: ClassVar[Divisor]
 
     @abstractmethod
     def objective(self, ratio: Tensor, advantages: Tensor, logprobs: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from typing import get_args
 import torch
 from pydantic import ValidationError
 
+from rlft.config import TrainingConfig
 from rlft.config.training import LossConfig
 from rlft.contract.faults import described
 from rlft.contract.importing import Name, import_named
@@ -23,6 +24,7 @@ from rlft.errors import ConfigError
 from rlft.fingerprints.analysis import module_code
 from rlft.fingerprints.identity import code_fingerprint
 from rlft.losses import Divisor, Loss
+from rlft.training.algorithms import ALGORITHMS
 from rlft.workers.folders import staying
 
 _TYPE, _KWARGS = "training.loss_type", "training.loss_kwargs"
@@ -50,22 +52,22 @@ def chosen_loss(settings: LossConfig) -> Loss:
         ) from None
 
 
-def loss_fingerprint(settings: LossConfig) -> str:
-    """Return the identity (sha256, hexadecimal) of the loss's code and of all that its module imports.
+def loss_fingerprint(settings: TrainingConfig) -> str:
+    """Return the identity (sha256, hexadecimal) of the algorithm's code and the loss's, and of all that these import.
 
     It is part of the cache key of training, so that rounds are trained again after an edit of their loss.
 
     Raises as `chosen_loss` does, and EnvironmentSetupError for a class without a source file.
     """
-    return _code_of(type(chosen_loss(settings)))
+    return _code_of(ALGORITHMS[settings.algorithm].__module__, type(chosen_loss(settings)))
 
 
 @cache  # a class keeps the code that it was imported with; an edited file is imported as another class
-def _code_of(kind: type[Loss]) -> str:
-    module = kind.__module__
+def _code_of(algorithm: str, loss: type[Loss]) -> str:
+    module = loss.__module__
     if module.partition(".")[0] == "rlft":
-        return code_fingerprint(module)
-    return hashlib.sha256(module_code(sys.modules[module], _TYPE).encode()).hexdigest()
+        return code_fingerprint(algorithm, module)
+    return hashlib.sha256((code_fingerprint(algorithm) + module_code(sys.modules[module], _TYPE)).encode()).hexdigest()
 
 
 def _find_class(named: Name) -> type[Loss]:

@@ -23,12 +23,12 @@ from rlft.policy.fused import fused
 from rlft.policy.optimizer import Optimizer
 from rlft.policy.sharding import of_one_update
 from rlft.progress import Meter, Progress, silent
+from rlft.training.algorithms import chosen_algorithm
 from rlft.training.batching import Batch, Pair
-from rlft.training.chosen_loss import chosen_loss
-from rlft.training.ledger import TrainingPlan, plan_training
+from rlft.training.ledger import TrainingPlan
 from rlft.training.limits import Limits, TrainingStopped
 from rlft.training.logprobs import OldLogprobs, Reading, gradient_checkpointing, make_batch, shortest, token_logprobs
-from rlft.training.loss import Part, Whole, policy_loss
+from rlft.training.loss import Part, Whole
 from rlft.training.tally import Tally
 from rlft.training.world import ALONE, World
 from rlft.types import Rewards, Rollouts, TrainReport
@@ -103,7 +103,7 @@ def train_round(
     if settings.beta and reference is None and policy.metadata.kind == "full":
         raise ValueError("beta is not 0 and the policy has no adapter to switch off: give a reference policy")
     started = time.perf_counter()
-    plan = _plan(rollouts, rewards, settings)
+    plan = chosen_algorithm(settings).plan(rollouts, rewards, settings)
     updates = (dealt := _deal(plan.groups, settings.updates_per_round)) * settings.num_iterations
     updater = Updater(
         policy,
@@ -138,18 +138,6 @@ def _logp_limit(rollouts: Rollouts, temperature: float) -> float | None:
     """Return which mean difference of log-probabilities rounding may explain; `None` if that is unknown."""
     explained = rollouts.metrics.get(LOGP_LIMIT)  # measured at temperature 1
     return None if explained is None else _DRIFT * explained / min(temperature, 1.0)
-
-
-def _plan(rollouts: Rollouts, rewards: Rewards, settings: TrainingConfig) -> TrainingPlan:
-    return plan_training(
-        rollouts,
-        rewards,
-        scale=settings.scale_rewards,
-        mask_truncated_completions=settings.mask_truncated_completions,
-        baseline=settings.advantage,
-        with_kl=settings.beta > 0,
-        replaced=settings.max_num_gen_batches > 1,
-    )
 
 
 def _update(
@@ -225,7 +213,7 @@ class Updater:
     ) -> None:
         self.policy, self.settings, self.reference = policy, settings, reference
         self.world, self.meter = world, meter or Meter(silent, None, "rollouts")
-        self.loss = chosen_loss(settings)
+        self.loss = chosen_algorithm(settings).loss(settings)
         policy.find_out()  # it runs the model with its own attention, so before `attending` replaces that
         world.check_alike(policy)
         self.temperature, self.max_completion_length = temperature, max_completion_length
@@ -286,9 +274,9 @@ class Updater:
 
     def _backward(self, pairs: Sequence[Pair], whole: Whole) -> float:
         """Add this part's gradients and return its loss; the losses of the parts add up to that of the batch."""
-        settings, batch = self.settings, make_batch(self.policy, pairs)
+        batch = make_batch(self.policy, pairs)
         # Before the policy's pass: between that and its backward pass, sharded weights must be left as they are.
-        reference = self._reference_logprobs(pairs, batch) if settings.beta else None
+        reference = self._reference_logprobs(pairs, batch) if self.settings.beta else None
         with self._differentiating(batch):
             found = token_logprobs(self.policy, batch, self.temperature)
             own = found.logprobs.detach()
@@ -300,7 +288,7 @@ class Updater:
                 ref_logprobs=reference,
                 sampling_logprobs=batch.logprobs,
             )
-            report = policy_loss(part, whole, self.loss, settings)
+            report = self.loss(part, whole)
             report.loss.backward()
         assert found.entropy is not None
         self.tally.note_read(batch)

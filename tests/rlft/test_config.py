@@ -326,7 +326,8 @@ def test_config_needs_no_torch():
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("rlft.config")
     }
     assert imported == {
-        "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib.machinery",
+        "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib",
+        "importlib.machinery",
         "itertools", "pathlib", "types", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
         "rlft.errors", "rlft.files", "rlft.losses", "rlft.privacy", "rlft.specification.grader",
         "rlft.specification.model",

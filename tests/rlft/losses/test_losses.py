@@ -60,13 +60,12 @@ class Unset(Loss):
 
 @pytest.mark.parametrize(
     ("declared", "said"),
-    [({"dapo": Dapo, "other": Other}, "two losses declare other types"), ({"unset": Unset}, "needs a default")],
+    [({"dapo": Dapo, "other": Other}, "two classes declare other types"), ({"unset": Unset}, "needs a default")],
 )
-def test_declarations_that_no_config_can_be_derived_from(monkeypatch, declared, said):
+def test_declarations_that_no_config_can_be_derived_from(declared, said):
     fields = {name: loss.model_fields["epsilon"] for name, loss in declared.items()}
-    monkeypatch.setitem(config._DECLARED, "epsilon", fields)
     with pytest.raises(TypeError, match=said):
-        config._merged("epsilon")
+        config._merged(fields, "epsilon")
 
 
 class Unbounded(Loss):
@@ -76,16 +75,15 @@ class Unbounded(Loss):
     shift: float = Field(default=0.5, description="Is added.")
 
 
-def test_a_setting_without_bounds_is_one_of_the_config(monkeypatch):
-    for name, field in Unbounded.model_fields.items():
-        monkeypatch.setitem(config._DECLARED, name, {"unbounded": field})
-    assert config._merged("flag")[0] is bool
-    kind, field = config._merged("shift")
+def test_a_setting_without_bounds_is_one_of_the_config():
+    flag, shift = ({"unbounded": Unbounded.model_fields[name]} for name in ("flag", "shift"))
+    assert config._merged(flag, "flag")[0] is bool
+    kind, field = config._merged(shift, "shift")
     assert (kind, field.default, field.description) == (float, 0.5, "unbounded: Is added.")
 
 
 def test_two_losses_of_one_name_are_refused(monkeypatch):
     again = type("Again", (sapo.Sapo,), {"__module__": sapo.__name__})
     monkeypatch.setattr(sapo, "Again", again, raising=False)
-    with pytest.raises(TypeError, match="two losses are called 'sapo'"):
-        losses._shipped()
+    with pytest.raises(TypeError, match="two classes are called 'sapo'"):
+        losses.shipped("rlft.losses", Loss)

@@ -9,7 +9,7 @@ import torch
 
 from rlft.losses import LOSSES
 from rlft.progress import Meter
-from rlft.training import limits, trainer
+from rlft.training import limits, loss
 from rlft.training.batching import pack_tree, packed_tokens, pad_rows, split_tree
 from rlft.training.limits import TrainingStopped
 from rlft.training.loss import Whole
@@ -231,8 +231,8 @@ def test_fresh_rollouts_are_read_once_and_their_ratio_is_one(monkeypatch):
         seen.append(torch.equal(part.logprobs, part.old_logprobs) and not part.old_logprobs.requires_grad)
         return policy_loss(part, *rest)
 
-    policy_loss = trainer.policy_loss
-    monkeypatch.setattr(trainer, "policy_loss", spy)
+    policy_loss = loss.policy_loss
+    monkeypatch.setattr(loss, "policy_loss", spy)
     updater = make_updater(policy, epsilon=1e-9, per_step_token_budget=20, importance_sampling_correction="token_mask")
     read = tokens_read(policy.model)
     updater.step(groups)
@@ -353,8 +353,8 @@ def capture_old(monkeypatch):
         found.append(part.old_logprobs.clone())
         return policy_loss(part, *rest)
 
-    policy_loss = trainer.policy_loss
-    monkeypatch.setattr(trainer, "policy_loss", spy)
+    policy_loss = loss.policy_loss
+    monkeypatch.setattr(loss, "policy_loss", spy)
     return found
 
 
