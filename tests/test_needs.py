@@ -76,6 +76,7 @@ def run_tests(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_the_closing_line_is_there_under_xdist(run_tests):
     code, lines = run_tests("-n", "2")
     assert code == 0

@@ -17,6 +17,7 @@ def _ready(case: Case, request: pytest.FixtureRequest) -> Case:
     return case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*planted.BROKEN, *unseen.BROKEN], ids=lambda case: case.name)
 def test_a_broken_reward_is_refused_for_an_attack_and_not_for_its_gold(case, request):
     report = audited(_ready(case, request))

@@ -5,6 +5,8 @@ import pytest
 from benchmarks.beginnings import SIDES
 from benchmarks.grpo_workload import Workload, make_prompts, write_model
 
+pytestmark = pytest.mark.slow
+
 
 def test_prompts_begin_alike_for_as_many_tokens_as_was_asked():
     prompts = make_prompts(Workload(prompt_tokens=12, common_tokens=8, groups=3, steps=1))

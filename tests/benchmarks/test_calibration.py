@@ -54,6 +54,7 @@ def test_series_with_rare_losses_are_those_of_drawn_runs():
     assert 1 - (1 - (low > 0).mean()) ** 20 == pytest.approx(weekly_losses(0.2, 1.0, 200), abs=0.02)
 
 
+@pytest.mark.slow
 def test_all_cells_are_counted():
     found = calibration(20, (30,))
     assert len(found["cells"]) == len(POPULATIONS)

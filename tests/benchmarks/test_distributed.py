@@ -7,6 +7,7 @@ import pytest
 from benchmarks import distributed
 
 
+@pytest.mark.slow
 def test_one_line_says_what_two_workers_took_and_hold(capsys):
     distributed.main(["--json", "--model", "toy", "--prompt-tokens", "6", "--steps", "1", "--turns", "1"])
     report = json.loads(capsys.readouterr().out.splitlines()[-1])

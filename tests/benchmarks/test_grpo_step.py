@@ -50,6 +50,7 @@ def call_main(*arguments):
     return output.getvalue()
 
 
+@pytest.mark.slow
 def test_ends_with_all_keys(here):
     output = call_main("--prompt-tokens", "5", *SIZES, "--threads", "1", "--json")
     found = json.loads(output)  # alone on stdout
@@ -63,6 +64,7 @@ def test_ends_with_all_keys(here):
     assert set(found["versions"]) == set(grpo_step.PACKAGES)
 
 
+@pytest.mark.slow
 def test_growth_measures_every_point(here, monkeypatch):
     monkeypatch.setattr(grpo_growth, "BASE", grpo_growth.BASE | {"completion_tokens": 2, "steps": 1, "vocabulary": 50})
     sizes = {"group_size": (2, 8), "prompt_tokens": (5, 100), "vocabulary": (50, 60)}

@@ -157,6 +157,7 @@ def check_arm(arm, start):
     return bench
 
 
+@pytest.mark.slow
 def test_a_round_that_is_given_up_ends_training_and_the_policy_before_it_is_examined(start, monkeypatch):
     real, examined = learning_run.train_sampled, []
 

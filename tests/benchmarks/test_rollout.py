@@ -14,6 +14,8 @@ from benchmarks.grpo_workload import SHAPES
 from benchmarks.rollout_table import TIMES, shares
 from tests.needs import need_vllm
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "vocab_size": 50,
     "hidden_size": 64,

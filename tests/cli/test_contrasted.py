@@ -74,6 +74,7 @@ def test_two_runs_of_one_seed_each_tell_of_models_and_not_of_settings():
     assert "b (1): b at t10 [red]\\x1b[2J" in said
 
 
+@pytest.mark.slow
 def test_settings_with_several_seeds_are_compared_over_them():
     low = [run(f"a{seed}", 10 + seed, seed=seed) for seed in range(3)]
     high = [run(f"b{seed}", 34 + seed, seed=seed, rate=1e-2) for seed in range(3)]

@@ -58,6 +58,7 @@ def imported(folder, *arguments) -> tuple[int, list[str]]:
     return code, libraries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "arguments"),
     [
@@ -82,6 +83,7 @@ def test_these_need_none_of_them(tmp_path, code, arguments):
     assert imported(tmp_path, *arguments) == (code, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [None, "ACTIVE"])
 def test_threads_wait_without_spinning_unless_the_user_says_otherwise(said):
     environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}

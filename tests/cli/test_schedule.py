@@ -160,6 +160,7 @@ def test_the_list_tells_what_goes_on_and_what_came_of_earlier_times(folder):
     assert read("list")[0]["state"] == "active"
 
 
+@pytest.mark.slow
 def test_the_scheduler_ends_on_sigterm_and_leaves_nothing_behind(folder):
     rlft("apply", write(folder))
     given = [sys.executable, "-m", "cli", "schedule", "run"]
@@ -171,6 +172,7 @@ def test_the_scheduler_ends_on_sigterm_and_leaves_nothing_behind(folder):
         assert running.wait(30) == 143
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [["list"], ["list", "--json"], ["run", "weekly", "--once"], ["apply", "weekly.yaml"]],

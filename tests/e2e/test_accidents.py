@@ -87,6 +87,7 @@ def test_a_reward_that_ends_the_process_never_looks_finished_and_costs_one_rollo
     assert summary["ledger"]["errored"] > 0
 
 
+@pytest.mark.slow
 def test_an_audit_that_fails_stops_the_run_before_training(make_home):
     home = make_home("audit")
     (home.folder / "generous.py").write_text(
@@ -106,6 +107,7 @@ print(json.dumps([version.stage, [tag.name for tag in version.tags], dict(versio
     assert found == ["archived", ["outcome=failed"], "failed"]
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_load_is_named(make_home):
     home = make_home("model")
     result = home.rlft("run", str(TINY), "--set", "policy={model: no/such-model}")

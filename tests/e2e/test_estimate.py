@@ -18,6 +18,7 @@ def _files(home):
     return {file: file.stat().st_mtime_ns for file in (home.folder / ".rlft").rglob("*") if file.is_file()}
 
 
+@pytest.mark.slow
 def test_records_of_a_run(finished):
     home, made = finished
     before = _files(home)

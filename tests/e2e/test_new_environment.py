@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.test_imports import PROGRAM
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,6 @@ def ran(cups):
     return cups, result
 
 
-@pytest.mark.slow
 def test_it_runs_and_its_tool_is_called(ran):
     _, result = ran
     assert result.summary["status"] in ("improved", "not_improved")
@@ -68,7 +67,6 @@ def test_it_runs_and_its_tool_is_called(ran):
     assert result.summary["ledger"]["errored"] == 0
 
 
-@pytest.mark.slow
 def test_its_rollouts_are_shown_as_they_are_stored(ran):
     home, result = ran
     run = result.summary["pipeline_run_id"]
@@ -95,7 +93,6 @@ print(json.dumps([[r.rollout_id, r.messages, s.total, s.parts, fates[r.rollout_i
     assert "rollouts of trained" in show(home, run, "trained")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [(["cups", "nowhere"], "there are: baseline"), (["cups", "base", "zzz"], "has no rollout 'zzz'"),
@@ -121,7 +118,6 @@ def test_it_is_not_written_twice(cups):
     assert "there already: cups.py, test_cups.py, cups.jsonl, cups.yaml" in again.output
 
 
-@pytest.mark.slow
 def test_show_reads_files_without_zenml_or_the_libraries_of_models(ran):
     done = ran[0].python("-c", PROGRAM, "show", "cups", "r001")
     assert json.loads(done.stdout.splitlines()[-1]) == [0, []], done.stderr

@@ -45,6 +45,7 @@ def test_the_example_passes_its_audit(capitals):
     assert "gold" in result.output
 
 
+@pytest.mark.slow
 def test_the_example_runs_with_a_model_that_needs_no_hub(capitals):
     shape = f'{{from_scratch: {{characters: "{CHARACTERS}", max_position_embeddings: 128, hidden_size: 32}}}}'
     options = [

@@ -180,6 +180,7 @@ print(json.dumps(rows))
         assert "reward" in assessments
 
 
+@pytest.mark.slow
 def test_the_registered_version_answers_in_a_fresh_process(finished):
     home, result = finished
     promotion = result.summary["promotion"]

@@ -15,7 +15,7 @@ from rlft.losses import LOSSES
 from tests.factories import save_base
 from tests.parity.one_step import GROUP, by_rlft, by_trl, load, random_round, weights
 
-pytestmark = pytest.mark.filterwarnings("ignore:You are using 'rollout_func'")
+pytestmark = [pytest.mark.filterwarnings("ignore:You are using 'rollout_func'"), pytest.mark.slow]
 LOSS_TYPES = ["dapo", "grpo", "dr_grpo", "bnpo", "cispo", "sapo"]
 RATE = 3e-4
 ROUND = random_round(0)

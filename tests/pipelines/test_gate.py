@@ -59,6 +59,7 @@ def test_a_gate_whose_looks_are_spent_says_so_before_the_run_is_paid_for(tmp_pat
     assert "gains above about" in str(say_what_it_sees(other, config, tracker))
 
 
+@pytest.mark.slow
 def test_what_a_gate_sees_is_above_what_a_promotion_must_exceed(tmp_path):
     gate = [make_task(f"g{n}", prompt=f"gate question {n}") for n in range(200)]
     config = CONFIG.model_copy(update={"promotion": PromotionConfig(min_improvement=0.05)})

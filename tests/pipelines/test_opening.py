@@ -72,6 +72,7 @@ def test_what_a_run_has_come_to_so_far_is_kept_as_that_of_one_that_goes_on(tmp_p
     assert kept == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_store_of_the_home_that_does_not_work_ends_the_run(tmp_path):
     (tmp_path / "mlflow.db").mkdir()
     with pytest.raises(StorageError, match="cannot be registered there, so nothing is trained"):

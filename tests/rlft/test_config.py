@@ -316,6 +316,7 @@ def test_settings_are_frozen():
         settings.training.rounds = 3  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_config_needs_no_torch():
     program = "import sys, rlft.config; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0

@@ -33,6 +33,7 @@ def counted(model, *, backward):
     return counter.get_total_flops()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lora", [False, True])
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_they_are_within_five_percent_of_what_torch_counts(kind, lora):

@@ -223,6 +223,7 @@ def test_sixteen_times_the_text_takes_little_more_than_sixteen_times_the_time(na
     assert {each: round(times, 1) for each, times in grown.items() if times > MOST_GROWTH} == {}
 
 
+@pytest.mark.slow
 def test_the_measure_finds_what_is_quadratic():
     # A sum for every 12,500 letters of the text, each of as many numbers as it has letters: 16 * 16 times as long.
     def quadratic(text: str) -> None:

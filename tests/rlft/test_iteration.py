@@ -49,6 +49,7 @@ def mean_reward(result):
     return sum(reward.total for reward in result.rewards) / len(result.rewards)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss_type", "scale"), [("dapo", "group"), ("grpo", "batch")])
 def test_the_reward_rises(loss_type, scale):
     # Whether a digit is odd, in one token of 16: chance is 1/16. Saying always "1" would earn 0.5.

@@ -185,6 +185,7 @@ def test_a_slice_is_worse_only_if_errors_in_favour_of_ours_change_nothing():
     assert (many.verdict, many.hidden) == ("cannot tell", True)
 
 
+@pytest.mark.slow
 def test_errors_at_random_block_few_models_that_lose_nothing():
     # Four slices of 100 tasks, four attempts and 10 % of errors on either side: 0.89 of decisions had a slice that was
     # worse when errors counted against ours made it so. At most 0.05 may: 0.17 of 60 is 4 standard errors more.

@@ -85,6 +85,7 @@ def found_by_normal_rewards(gain, count, confidence=0.95, minimum=0.0, spread=0.
     return float((low > minimum).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "confidence", "minimum"), [(100, 0.95, 0.0), (200, 0.995, 0.0), (500, 0.995, 0.05)])
 def test_the_gain_of_a_reward_is_found_as_often_as_is_said(count, confidence, minimum):
     # Normal theory alone, (1.960 + 0.842) * 0.2 / sqrt(100) = 0.056, is found by none of these gates: the six groups

@@ -87,6 +87,7 @@ def test_other_ways_to_write_them_are_found(masker, text, masked):
     assert masker.text(text) == masked
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([*FOUND.values(), "%40", "\u200b", "_", " ", "\ufdfa", "\uff20", "e\u0301", "x"])))
 def test_what_is_not_masked_stays_sign_by_sign(parts):
     text = "".join(parts)
@@ -122,6 +123,7 @@ def test_an_address_behind_a_long_word_is_found(masker):
     assert masker.text("x" * 100 + "@example.com") == "x" * 36 + "<EMAIL_ADDRESS>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["a.", "a@", "a@b.com ", "@a.", "1-", "1:", "_", "a_", "%40", "DE89 3704 ", "+49 30 ", "("]
 )

@@ -151,6 +151,7 @@ def test_headway_of_turns():
     assert heard.tokens == [0, 6, 12, 12]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("iterations", [1, 2])
 def test_a_round_of_training(heard, iterations):
     policy = make_policy()

@@ -54,6 +54,7 @@ def test_a_comma_within_brackets_or_quotes_belongs_to_the_value():
     assert split_values('{a: 1, b: [2, 3]},"x,y"') == ["{a: 1, b: [2, 3]}", '"x,y"']
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(alphabet="ab01.-[]{}\"' ", max_size=8), min_size=1, max_size=5))
 def test_joined_again_the_values_are_the_text(parts):
     text = ",".join(parts)

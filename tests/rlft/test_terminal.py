@@ -76,6 +76,7 @@ def test_the_exception_of_a_reward_in_an_audit(rlft, tmp_path):
     assert is_harmless(result.output)
 
 
+@pytest.mark.slow
 def test_the_log_of_an_environment(rlft, tmp_path):
     lines = ["log.warning('said %s', EVIL)", "log.error('failed', exc_info=ValueError(EVIL))", "return {'x': 1.0}"]
     (tmp_path / "hostile.py").write_text(environment("\n        ".join(lines)))
@@ -106,6 +107,7 @@ def test_no_line_of_a_command_shows_the_value_of_a_variable(monkeypatch):
     assert written.getvalue() == "with ***\nValueError: ***\n" * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [("SystemExit", 2, "its import failed: SystemExit"), ("BaseException", 1, "unexpected error BaseException")],
@@ -269,6 +271,7 @@ Terminal().print("the summary")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_reader_of_stderr_that_ends_does_not_end_the_run(terminal):
     reader, writer = os.pipe()
@@ -279,6 +282,7 @@ def test_a_reader_of_stderr_that_ends_does_not_end_the_run(terminal):
     assert (done.returncode, done.stdout) == (0, "the summary\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", ["print('x')", "write_json({})"])
 def test_a_reader_of_stdout_that_ends_is_no_error(written):
     reader, writer = os.pipe()

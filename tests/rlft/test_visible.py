@@ -37,6 +37,7 @@ def test_nothing_that_steers_is_left(text):
     seen.encode()  # half surrogate pairs would stop the program here
 
 
+@pytest.mark.slow
 @given(st.recursive(st.none() | st.integers() | ANY, lambda inner: st.lists(inner) | st.dictionaries(ANY, inner)))
 @example("".join(STEERING))
 def test_json_holds_nothing_that_steers_and_says_the_same(value):

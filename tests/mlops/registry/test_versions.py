@@ -129,6 +129,7 @@ def greedy(model, tokenizer, prompt, count):
     return tokenizer.decode(ids[start:], skip_special_tokens=True)
 
 
+@pytest.mark.slow
 def test_the_champion_answers_in_a_fresh_process(store, full, tokenizer, tmp_path):
     before = mlflow.get_tracking_uri(), mlflow.active_run(), dict(os.environ)
     registered = register(store, "fresh", full, max_new_tokens=7)
@@ -328,6 +329,7 @@ def overwrite_end(file):
     file.write_bytes(file.read_bytes()[:-4] + b"oops")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [overwrite_end, Path.unlink, edit_config, edit_context])
 def test_a_damaged_version_is_neither_served_nor_found_whole_and_is_replaced(store, full, harm, tmp_path):
     client = RegistryClient(new_store(tmp_path))
@@ -410,6 +412,7 @@ EDITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", [*EDITS.values(), with_its_config], ids=[*EDITS, "with the hash beside it"])
 def test_every_file_of_a_version_counts(store, full, edit, tmp_path):
     store, registered = version_of(full, tmp_path)

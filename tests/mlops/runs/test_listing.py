@@ -174,6 +174,7 @@ def test_versions_that_cannot_be_read_are_told_and_the_runs_are_listed(made, tex
     assert ["versions.registry.json" in problem for problem in listing.problems] == [True]
 
 
+@pytest.mark.slow
 def test_the_versions_of_a_registry_are_noted_with_what_was_decided_about_them(made, monkeypatch):
     """Version 2 was champion and was rolled back from; version 3 waits for a person."""
     monkeypatch.setattr("mlops.registry.decisions._check_files", lambda *_: None)

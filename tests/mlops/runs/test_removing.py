@@ -30,6 +30,7 @@ def remove(home: Home, ids: list[str]) -> None:
     _remove_from_mlflow(home, plan)
 
 
+@pytest.mark.slow
 def test_the_files_of_a_version_stay_and_those_of_another_run_go(home, client):
     """A version that a person has made of a file in a run's artifacts."""
     experiment = client.create_experiment("e", artifact_location=(home.root / "mlflow-artifacts").as_uri())
@@ -60,6 +61,7 @@ def test_logged_models_go_but_for_that_of_a_version(home, client):
     assert [model.model_id for model in left] == [models[1].model_id]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gone", "ended", "kept"), [(1, True, True), (2, True, False), (2, False, True)])
 def test_the_run_of_a_sweep_goes_with_the_last_of_its_runs_once_it_has_ended(home, client, gone, ended, kept):
     experiment = client.create_experiment("e", artifact_location=(home.root / "mlflow-artifacts").as_uri())

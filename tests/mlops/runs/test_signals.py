@@ -49,6 +49,7 @@ def run(code, home, *, action="DFL", **files):
 SAID = "interrupted; no run was going on in this process\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_each_signal_has_the_exit_code_that_shells_give_it_and_ends_the_children(name, code, tmp_path):
     body = f"""import subprocess
@@ -62,6 +63,7 @@ time.sleep(600)"""
     assert not Path(f"/proc/{int(done.stdout)}").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

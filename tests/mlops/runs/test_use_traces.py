@@ -139,6 +139,7 @@ def test_the_filter_is_mlflows():
     assert trace_filter({}, None, None) == ""
 
 
+@pytest.mark.slow
 def test_a_trace_of_another_program_is_read_by_its_root_span(address, tmp_path):
     import mlflow
 

@@ -126,6 +126,7 @@ def test_what_was_raised_while_the_server_was_asked_counts_and_what_is_not_of_th
         assert server_error(asked(address), RESUME) is None
 
 
+@pytest.mark.slow
 def test_a_secret_in_what_a_server_says_is_not_told(monkeypatch):
     monkeypatch.setattr(away, "hide", lambda text: text.replace("secret-word", "***"))
     with answering(500, "x secret-word") as address:

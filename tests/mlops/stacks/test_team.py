@@ -89,6 +89,7 @@ def test_a_login_that_has_expired_is_told_with_the_way_to_a_new_one(monkeypatch,
             team.check_server(address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "text", "said"),
     [

@@ -32,6 +32,7 @@ def test_a_server_that_is_gone_is_a_sentence_at_once():
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_is_given_up_after_the_probe(monkeypatch):
     monkeypatch.setattr(asked, "PROBE_SECONDS", 0.5)
     started = time.monotonic()

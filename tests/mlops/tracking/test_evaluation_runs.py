@@ -19,6 +19,8 @@ from rlft.suites.measures import evaluate_cell
 from tests.e2e.conftest import free_port
 from tests.factories import make_scored, make_task, make_task_set
 
+pytestmark = pytest.mark.slow
+
 TASKS = make_task_set(make_task("a", split="test", info={"level": "low"}), make_task("b", answer=None, split="gate"))
 
 

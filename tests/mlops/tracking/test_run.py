@@ -75,6 +75,7 @@ def test_a_resumed_run_has_whole_curves_without_duplicates(open_run):
     assert not second.missed_path.exists()
 
 
+@pytest.mark.slow
 def test_a_curve_that_grows_is_whole_and_has_each_step_once(open_run):
     first = open_run()
     first.log_curves({"sft/loss": [3.0, 2.0], "sft/grad_norm": [1.0, 1.0]})  # at a checkpoint, then it is killed
@@ -168,6 +169,7 @@ def test_numbers_that_are_not_finite_are_left_out(open_run, caplog):
     assert stored(tracker).data.metrics == {"pass_at_1": 1.0}
 
 
+@pytest.mark.slow
 def test_a_server_that_is_down_stops_nothing_and_loses_nothing(tmp_path, caplog, store):
     missed = tmp_path / "deep" / "missed.json"
     environment = dict(os.environ)

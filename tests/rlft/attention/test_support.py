@@ -22,6 +22,7 @@ def test_families_that_share(family, caplog):
     assert caplog.records == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_deep_models_of_short_types_share(family):
     depth = {"n_layer": 16} if family == "gpt2" else {"num_hidden_layers": 16}

@@ -266,6 +266,7 @@ def test_a_gold_that_fails_is_no_attempt_to_be_scored_low():
     assert "lowest score" not in report.findings[0]
 
 
+@pytest.mark.slow
 def test_a_hanging_reward_is_a_finding_with_its_way_out():
     def stuck(text, gold, prompt):
         while True:
@@ -470,6 +471,7 @@ def test_accepted_exploits_pass_and_names_without_a_finding_are_told():
     assert near.findings[-1] == "emty is accepted, and nothing was found of that name; did you mean empty?"
 
 
+@pytest.mark.slow
 def test_an_attack_that_would_be_paid_more_than_full_fails_and_one_that_breaks_the_reward_is_a_note():
     def pays(text, gold, prompt):
         if text == ":":

@@ -40,6 +40,7 @@ def test_a_file_of_its_own(tmp_path):
     assert (greedy.splits, greedy.is_whole, greedy.slices) == (["test"], True, ["level"])
 
 
+@pytest.mark.slow
 def test_a_config_without_a_suite_is_one_scenario_of_its_own_splits():
     (cell,) = load_suite(TINY, ["evaluation.temperature=0.5", "evaluation.num_generations=2"]).cells()
     assert (cell.name, cell.splits) == ("own", ["test", "gate", "off_distribution"])

@@ -14,6 +14,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
 PLAIN = TEXTS | st.integers() | st.booleans() | st.none()
 
 
+@pytest.mark.slow
 @given(st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)))
 def test_plain_values_are_read_as_they_were_written(value):
     assert read_yaml(write_yaml([value])) == [value]

@@ -205,6 +205,7 @@ prompts = st.lists(st.lists(fragments, min_size=1, max_size=5).map(" ".join), mi
 
 
 # What the last of the train prompts shares with the others is no part of what is evaluated.
+@pytest.mark.slow
 @example([f"{some(0, 5)} {some(0, 5)}"], [some(0, 9), some(0, 11), f"{some(0, 5)} {some(0, 9)}"])
 @given(prompts, prompts)
 @settings(max_examples=100, deadline=None)
@@ -219,6 +220,7 @@ def test_what_is_found_is_what_a_slow_search_finds(evaluated, train):
             assert said.words in train[int(said.other.removeprefix("t"))]
 
 
+@pytest.mark.slow
 def test_the_work_grows_with_the_number_of_tasks(monkeypatch):
     # Each word is weighed once for every text that has it, twice where it is evaluated: 55 words of each task.
     asked = Counter[int]()
@@ -250,6 +252,7 @@ def real(folder: Path, file: str, text: str, splits: tuple[str, ...], template: 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", ["{}", TEMPLATE])
 def test_published_splits_hardly_overlap(template, shared_data):
     # The three of GSM8K are variants of one another, read one by one; so are those of MBPP (docs/LOG.md).

@@ -154,6 +154,7 @@ def test_variables_become_their_values_in_the_constructor_alone(careless):
     assert kwargs["headers"]["key"] == "env:RLFT_TEST_CARELESS"
 
 
+@pytest.mark.slow
 def test_a_fingerprint_knows_the_name_of_a_variable_and_not_its_value(careless, monkeypatch):
     kwargs = {"headers": {"key": "env:RLFT_TEST_CARELESS"}}
 

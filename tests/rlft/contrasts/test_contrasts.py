@@ -145,6 +145,7 @@ def test_a_difference_that_so_many_tasks_cannot_show_is_found_by_no_number_of_se
     assert (pair.least, pair.seeds) == (None, {})
 
 
+@pytest.mark.slow
 def test_what_runs_of_one_setting_differ_by_at_a_task_is_noise_that_seeds_average_out():
     random = np.random.default_rng(3)
     ours, theirs = drawn(random, 0.05, 8, 2000), drawn(random, -0.05, 8, 2000)
@@ -209,6 +210,7 @@ def test_one_run_each_tells_nothing_of_a_setting_and_says_how_many_would():
     assert pair.seeds == {spread: seeds_needed(0.8, spread, tasks=tasks) for spread in (0.02, 0.05, 0.1, 0.2)}
 
 
+@pytest.mark.slow
 def test_equal_settings_are_told_apart_at_most_as_often_as_the_level_says():
     random = np.random.default_rng(1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from rlft.comparison import compare
 from rlft.contrasts import better_starts
@@ -35,6 +36,7 @@ def test_a_run_that_scores_higher_and_gained_less_had_a_better_start():
     assert found(a=solved(10, 30), b=solved(8, 29)) == []
 
 
+@pytest.mark.slow
 def test_of_runs_that_are_alike_none_had_a_better_start():
     # Six runs, all of which begin at 1/3 and end at 1/2: by the means alone some pair is said to differ nearly always.
     random, said = np.random.default_rng(2), 0

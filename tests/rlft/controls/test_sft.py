@@ -78,6 +78,7 @@ def test_gold_that_the_model_cannot_be_shown_ends_no_run(caplog):
     assert (nothing.demonstrations, nothing.spent, nothing.chosen, nothing.losses) == (0, 0.0, None, ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("environment", "answers"), [(Guesses(), "gold"), (Mumbles(), "demonstration")])
 def test_of_gold_and_demonstrations_the_control_imitates_what_does_better_in_validation(environment, answers):
     sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=16, seed=0)

@@ -22,6 +22,7 @@ def tasks(**sizes):
     return make_task_set(*made, *(replace(make_task(f"{name}-gate", split="gate"), environment=name) for name in sizes))
 
 
+@pytest.mark.slow
 @given(shares_of_several, st.integers(1, 300))
 def test_after_any_number_of_turns_each_has_had_its_share(shares, count):
     # Tijdeman's theorem: to within 1 - 1 / (2 k - 2), which is a half for two.

@@ -81,6 +81,7 @@ def test_what_rises_still_or_is_solved_does_not_stand_still():
     assert diagnose(curve(stands(0.12))) == []  # hardly risen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.02, 0.05, 0.1])
 @pytest.mark.parametrize("count", [32, 60])
 def test_a_noisy_run_that_rises_steadily_or_never_is_seldom_said_to_stand_still(count, noise):

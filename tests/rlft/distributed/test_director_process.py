@@ -38,6 +38,7 @@ def left() -> list[psutil.Process]:
     return [each for each in found if "spawn_main" in " ".join(each.cmdline()) and each.status() != "zombie"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", [b"short", ROUND])
 def test_a_process_that_is_stopped_is_found_within_the_limit_and_ended(asked, monkeypatch, request_):
     monkeypatch.setattr(director_process, "_END_SECONDS", 1.0)
@@ -79,6 +80,7 @@ def test_why_it_has_ended_is_told_by_its_code_and_by_where_the_head_is(monkeypat
     assert "`rlft resume`" in caught.value.fix
 
 
+@pytest.mark.slow
 def test_after_one_that_has_failed_another_takes_the_next_round(asked):
     with pytest.raises(DistributedError):
         asked(processes.dies, seconds=60.0)
@@ -86,6 +88,7 @@ def test_after_one_that_has_failed_another_takes_the_next_round(asked):
     assert asked(processes.echoes, b"again", seconds=120.0) == b"again"
 
 
+@pytest.mark.slow
 def test_one_that_has_been_heard_of_is_waited_for_no_longer_than_asked(asked, monkeypatch):
     monkeypatch.setattr(director_process, "_START_SECONDS", 600.0)
     monkeypatch.setattr(director_process, "_END_SECONDS", 1.0)
@@ -94,6 +97,7 @@ def test_one_that_has_been_heard_of_is_waited_for_no_longer_than_asked(asked, mo
         asked(processes.answers_once, b"second")
 
 
+@pytest.mark.slow
 def test_what_a_process_leaves_that_dies_is_ended_and_removed(asked):
     started, folder = asked(processes.leaves, b"first", seconds=120.0)
     assert psutil.pid_exists(started)
@@ -104,6 +108,7 @@ def test_what_a_process_leaves_that_dies_is_ended_and_removed(asked):
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_sent_is_said_as_it_is(asked):
     with pytest.raises(Exception, match="pickle"):
         asked(processes.dies, lambda: None, seconds=60.0)

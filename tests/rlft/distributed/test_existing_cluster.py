@@ -78,6 +78,7 @@ def test_a_variable_that_names_no_other_cluster_is_no_fault(ray, monkeypatch, na
     assert ray.joined == ["auto"]
 
 
+@pytest.mark.slow
 def test_a_variable_that_ray_takes_before_auto_is_refused_before_the_run(monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:9")
     found = find_problem_of(demand(2), tmp_path)

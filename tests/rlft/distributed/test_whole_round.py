@@ -21,6 +21,8 @@ from tests.rlft.attention.models import make_model, policy_of
 from tests.rlft.distributed.test_torch_world import make_groups
 from tests.rlft.distributed.together import run_together
 
+pytestmark = pytest.mark.slow
+
 ROUND = {"learning_rate": 1e-3, "max_kl": 1e9, "scale_rewards": "none", "updates_per_round": 3, "num_iterations": 2}
 CASES: dict[str, dict[str, Any]] = {
     "no correction": {},

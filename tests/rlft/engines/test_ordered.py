@@ -81,6 +81,7 @@ def assert_ended(processes: list[psutil.Process]) -> None:
     assert [each for each in alive if each.status() != "zombie"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["by itself", "when it is told"])
 def test_all_that_a_server_has_started_ends_with_it(stands_in, ends):
     server = Ordered(Order((), {}, on_gpu=False), "127.0.0.1", 1)

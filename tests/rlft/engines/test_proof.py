@@ -198,6 +198,7 @@ def test_stale_weights_of_a_part_grow_beyond_rounding_in_three_rounds():
             assert caught, (family, part)
 
 
+@pytest.mark.slow
 def test_an_engine_in_bfloat16_that_follows_is_never_accused():
     for family in ARCHITECTURES:
         policy, canaries, before = small_bfloat16(family), Canaries(VOCABULARY, 64), None

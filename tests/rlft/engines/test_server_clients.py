@@ -446,6 +446,7 @@ def test_nothing_to_do():
     assert (desk.asked, desk.lost) == ({}, [])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 5), max_size=12),
     st.integers(1, 4),

@@ -18,7 +18,7 @@ from tests.rlft.attention.models import add_lora, make_model, policy_of
 from tests.rlft.engines.test_vllm_engine import PROMPTS, SEEDS, assert_right, train
 from tests.rlft.engines.vllm_policies import make_vllm_policy, move
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 SAMPLING = Sampling(1.0, 16)
 KILLED = """
 import os, signal

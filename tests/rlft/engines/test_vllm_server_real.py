@@ -32,7 +32,7 @@ from tests.needs import need_vllm
 from tests.rlft.attention.models import CHARACTERS
 from tests.rlft.engines.vllm_policies import make_vllm_policy, move, scores
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 PROMPTS = [[5], [5, 6, 7, 8, 9, 10], [40, 5, 97], list(range(2, 92)), [5, 6, 7, 8, 9, 10], [61] * 200]
 SEEDS = [derive_seed("test", place) for place in range(len(PROMPTS))]

@@ -21,6 +21,7 @@ class InWords(Calculator):
     calculate.__dict__.update(Calculator.calculate.__dict__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [Calculator(), InWords()])
 @pytest.mark.parametrize(
     ("call", "used"),

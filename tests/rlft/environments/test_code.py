@@ -340,6 +340,7 @@ async def failures(environment, tasks, answer):
     return [task.id for task, full in zip(tasks, passed, strict=True) if not full]
 
 
+@pytest.mark.slow
 def test_every_reference_solution_of_humaneval_passes(shared_data, humaneval):
     tasks = list(humaneval_tasks(shared_data))
     assert len(tasks) > 100
@@ -354,6 +355,7 @@ def test_the_examples_of_every_docstring_are_code(shared_data):
     assert all(ast.parse(test) for asserts in shown for test in asserts)
 
 
+@pytest.mark.slow
 def test_every_sanitized_reference_solution_of_mbpp_passes(shared_data, mbpp):
     tasks = [task for task in mbpp_tasks(shared_data) if task.info["sanitized"] and task.id not in SLOW]
     assert len(tasks) > 300
@@ -376,6 +378,7 @@ def test_other_reference_solutions_of_mbpp_pass(shared_data, mbpp):
     assert asyncio.run(failures(mbpp, tasks, mbpp.gold_completion)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["humaneval", "mbpp"])
 def test_the_audit_passes_on_real_tasks(shared_data, name, humaneval, mbpp):
     tasks = humaneval_tasks(shared_data) if name == "humaneval" else mbpp_tasks(shared_data)

@@ -142,6 +142,7 @@ class Client:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", [("[:limit]", "[:limit + 1]"), ("query in title", "title in query")])
 def test_an_edited_client_is_another_harness(tmp_path, monkeypatch, edit):
     monkeypatch.chdir(tmp_path)

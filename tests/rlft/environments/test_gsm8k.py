@@ -46,6 +46,7 @@ def task_of(row, **changes):
     return Task("t", "gsm8k", ({"role": "user", "content": row["question"]},), split="train", group="g", **fields)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["hashes", "a_colon", "answer_is", "boxed"])
 def test_the_reasoning_of_the_data_is_shown_and_full(shared_data, form):
     """Measured on 5,967 tasks: all are shown worked, but for four as `answer_is`, which say "the answer is" before."""

@@ -92,6 +92,7 @@ def test_gold_is_full_silence_is_nothing_and_attacks_earn_less(case):
         assert (again.total, again.parts, again.answer) == (first.total, first.parts, first.answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_audit_passes(case):
     report = audit_reward(case.tasks(), case.make(), weights=case.weights, full=None, timeout_seconds=5.0)

@@ -13,7 +13,7 @@ from rlft.types import Rollouts
 from tests.needs import need_bubblewrap
 from tests.shipped import ALL, IN_A_SANDBOX, WITH_TOOLS, load_shipped
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 
 @pytest.fixture(params=ALL)

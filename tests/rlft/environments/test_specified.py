@@ -49,6 +49,7 @@ def test_parts_add_up_to_the_total_also_behind_a_gate():
     assert sorry.total == -0.25  # a penalty costs all the same
 
 
+@pytest.mark.slow
 def test_a_worker_process_makes_it_again():
     [row] = scores(load(CITY), "Lima", workers=Workers("process", 1))
     assert row.error is None

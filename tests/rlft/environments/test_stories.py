@@ -24,6 +24,7 @@ def parts(text, word: str | None = "dog", *, truncated=False, min_sentences=3):
 STORY = "The dog ran home. A cat sat down. They were happy."
 
 
+@pytest.mark.slow
 def test_a_short_story_with_the_word_is_full():
     assert parts(STORY) == FULL
     assert parts(STORY.replace("dog", "DOG,")) == FULL

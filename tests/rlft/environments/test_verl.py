@@ -107,6 +107,7 @@ def test_settings_that_cannot_work_are_refused(kwargs, cause):
         load_environment(NAME, kwargs)
 
 
+@pytest.mark.slow
 def test_another_function_is_another_reward_and_the_same_sampling(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n    return 1.0\n"

@@ -337,6 +337,7 @@ class Told(rlft.BaseEnv):
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["You answer questions.", "Which article.", "Be quick.", "Read an article."])
 def test_a_docstring_that_becomes_a_tool_or_a_prompt_is_sampled_anew(tmp_path, text):
     def harness(source, name):
@@ -351,6 +352,7 @@ def test_a_docstring_that_becomes_a_tool_or_a_prompt_is_sampled_anew(tmp_path, t
     assert before != harness(TOLD.replace(text, "Another text."), "after")
 
 
+@pytest.mark.slow
 def test_several_environments_have_the_fingerprints_of_all():
     def prints(name="one", **kwargs):
         named = {

@@ -62,6 +62,7 @@ def test_numbers_that_are_not_finite():
     assert "not finite" in measure_bits(policy, {"t": ("ab",)}).left_out["t"]
 
 
+@pytest.mark.slow
 def test_a_real_model(shared_data):
     # It has read simple English stories alone: that it knows best, then dialogue, and code least (docs/LOG.md).
     def measured(dtype: str) -> TextBits:

@@ -46,6 +46,7 @@ def slow_text():
     raise AssertionError("this machine is too fast")
 
 
+@pytest.mark.slow
 def test_what_other_threads_do_changes_no_result(busy):
     text, took = slow_text()
     # All threads together have taken four times as much, if each has its share.
@@ -53,6 +54,7 @@ def test_what_other_threads_do_changes_no_result(busy):
     assert find("^(a|aa)+[?]$", f"{text}?", seconds=10, whole=True) == f"{text}?"
 
 
+@pytest.mark.slow
 def test_a_process_asks_about_equal_texts_once(tmp_path, monkeypatch):
     with pytest.raises(PatternTooSlow):
         find("^(a|aa)+$", "a" * 4321 + "!", seconds=0.3)

@@ -34,6 +34,7 @@ def test_what_is_no_schema_is_refused(schema, said):
         check_schema(schema)
 
 
+@pytest.mark.slow
 def test_a_pattern_of_a_schema_is_cut_too():
     with pytest.raises(PatternTooSlow):
         schema_problem("a" * 5000 + "b", {"pattern": "^(a|aa)+$"})
@@ -112,6 +113,7 @@ def test_signs_in_a_quoted_key_are_letters_of_it():
     assert value_at(value, "$..c") == [[1, 2, 3]]
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=3),

@@ -56,6 +56,7 @@ def test_conversations_are_the_same_in_processes_and_threads():
     assert heard(apart[2]) == ["x" * 100 + " ... (49999900 more characters)"]
 
 
+@pytest.mark.slow
 def test_a_tool_that_ends_its_process_costs_its_own_rollout_alone():
     scripts = [does("a", "b", "c")] * 6 + [does("a", "segfault")] + [does("a", "b", "c")] * 6 + [does("exit")]
     rows = play(scripts, processes=2)
@@ -68,11 +69,13 @@ def test_a_tool_that_ends_its_process_costs_its_own_rollout_alone():
     assert rows[6].messages[-1]["tool_calls"][0]["function"]["arguments"] == {"what": "segfault"}
 
 
+@pytest.mark.slow
 def test_setup_and_respond_run_there_too():
     rows = play([does("a"), as_script("abort"), does("a")], infos={0: {"setup": "kill"}})
     assert [row.error and row.error.where for row in rows] == ["setup", "respond", None]
 
 
+@pytest.mark.slow
 def test_a_tool_that_hangs_in_c_among_64_costs_its_rollout_alone():
     started = time.perf_counter()
     rows = play([does("a", "backtrack" if n == 20 else "b") for n in range(64)], processes=2, tool_timeout_seconds=1.0)
@@ -81,6 +84,7 @@ def test_a_tool_that_hangs_in_c_among_64_costs_its_rollout_alone():
     assert time.perf_counter() - started < 60
 
 
+@pytest.mark.slow
 def test_a_tool_that_never_returns_is_told_to_the_model_and_costs_nothing():
     rows = play([does("loop", "a")] + [does("a")] * 63, processes=2, tool_timeout_seconds=1.0)
     assert [row.error for row in rows] == [None] * 64

@@ -390,6 +390,7 @@ def score(policy, sequence):
     return logits.log_softmax(-1).gather(-1, torch.from_numpy(sequence)[1:, None]).squeeze(-1).numpy()
 
 
+@pytest.mark.slow
 def test_tools_in_worker_processes_give_the_same_tokens():
     lines = {seed: [call("add", a=seed, b=2), f"{seed + 2}"] for seed in range(5)} | {9: [call("add", a='"x"'), "?"]}
     environment = load_environment("tests.rlft.harness.test_turns:Counter", {})

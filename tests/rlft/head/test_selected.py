@@ -60,6 +60,7 @@ class Wrapped(nn.Module):
         return self.linear(hidden)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     tokens=st.integers(0, 12),
@@ -305,6 +306,7 @@ def test_what_makes_no_sense_is_refused(changes, message):
         selected_logprobs(head=head, **arguments)
 
 
+@pytest.mark.slow
 def test_memory_is_some_chunks():
     row = measure("rlft", tokens=512, vocabulary=151_936, width=8, dtype="float32")
     assert row["peak_mib"] > 20, "a block of logits and its exponentials are seen"

@@ -128,6 +128,7 @@ def test_an_answer_may_stand_in_a_fence_and_after_thoughts(said):
         assert scored(judged(server), "Lima")[0].total == 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 def test_a_judge_that_does_not_answer_any_more_ends_the_scoring(isolation):
     texts, workers = [f"Lima {number}" for number in range(40)], Workers(isolation=isolation, processes=1)
@@ -219,6 +220,7 @@ def test_what_cannot_be_asked_is_told_before_anything_is_scored(monkeypatch):
                 judged(server, endpoint=endpoint)
 
 
+@pytest.mark.slow
 def test_who_judges_is_part_of_the_rewards_fingerprint_and_how_it_is_asked_is_not():
     def fingerprint(**settings):
         with ChatServer(lambda body, number: says(score=1)) as server:
@@ -320,6 +322,7 @@ def test_a_reward_without_a_judge_has_no_bill():
     assert (row.total, row.judging) == (1.0, None)
 
 
+@pytest.mark.slow
 def test_votes_of_a_worker_process_are_counted_too():
     with ChatServer(lambda body, number: completion(says(score=body["seed"] / 2), usage=USAGE)) as server:
         [row] = scored(judged(server, votes=3), "Lima", workers=Workers(isolation="process"))
@@ -381,6 +384,7 @@ def test_a_request_that_is_refused_for_something_else_keeps_its_schema(caplog):
     assert "takes no schema" not in caplog.text
 
 
+@pytest.mark.slow
 def test_what_was_answered_is_not_asked_again_by_another_process_of_the_home(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with ChatServer(lambda body, number: says(score=body["seed"] / 10)) as server:

@@ -111,6 +111,7 @@ def test_the_key_is_made_here_and_hidden(acted, model):
         assert hide(f"it is {key}") == "it is ***"
 
 
+@pytest.mark.slow
 def test_attempts_are_scored_by_it_also_in_worker_processes(acted, model):
     spec = {"criteria": KIND, "judge": {"engine": "vllm", "model": str(model), "attempts": 1}}
     environment = load_environment(PLAIN, {SPECIFICATION: json.dumps(spec)})

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from scipy.stats import binom
 
 from rlft.config import MonitorsConfig
@@ -111,6 +112,7 @@ def tossed(chance: np.random.Generator, *metrics: str) -> EvaluationReport:
     return EvaluationReport("validation", "p", 1, means, scores, ranges=dict.fromkeys(scores, (0.0, 1.0)))
 
 
+@pytest.mark.slow
 def test_noise_alone_raises_no_monitor_more_often_than_its_level():
     chance, runs, raised = np.random.default_rng(0), 40, dict.fromkeys(MONITORS, 0)
     for _ in range(runs):

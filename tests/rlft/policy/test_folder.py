@@ -94,6 +94,7 @@ def test_saved_and_loaded_is_the_same(kind, tmp_path):
     assert not loaded.model.training
 
 
+@pytest.mark.slow
 def test_warm_and_cold_in_a_new_process_give_the_same_bytes(tmp_path):
     kinds = {kind: build(kind, tmp_path) for kind in ("qwen3", "lora", "bfloat16")}
     warm = {}

@@ -72,6 +72,7 @@ def test_few_groups_and_no_lengths_show_nothing():
     assert (empty.high, empty.holds, empty.ratio) == (None, False, float("inf"))
 
 
+@pytest.mark.slow
 def test_a_ratio_that_is_the_bound_is_rarely_shown_to_be_within_it():
     # 400 draws of 60 tasks whose lengths have a mean of 1.2 times the other's: a share of 0.025 or less has a standard
     # error of at most 0.008.

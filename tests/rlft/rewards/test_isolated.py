@@ -40,6 +40,7 @@ def score(texts, environment=None, *, seconds=20.0, **workers):
     ).rows
 
 
+@pytest.mark.slow
 def test_what_ends_the_process_is_the_error_of_its_rollout():
     rows = score(["ok", "exit", "abort", "segfault", "kill", "ok", "fail", "nan", "print"])
     assert [row.total for row in rows] == [1.0, None, None, None, None, 1.0, None, None, 1.0]
@@ -56,6 +57,7 @@ def test_what_ends_the_process_is_the_error_of_its_rollout():
     assert os.getpid() not in {row.parts.get("pid") for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Plain", "Awaited"])
 def test_processes_and_threads_say_the_same(name):
     texts = [*"abcdef", "fail", "nan", "", "\udcff"]
@@ -94,6 +96,7 @@ def test_a_reward_that_leaks_loses_nothing_and_one_that_takes_too_much_is_told()
     assert len({row.parts["pid"] for row in rows[:6]}) == 2  # replaced once it has kept 128 of 256 MiB: after three
 
 
+@pytest.mark.slow
 def test_crashes_on_harmless_answers_stop_the_run():
     with pytest.raises(RewardHangs, match="8 scores in a row have no result, the last as its worker process ended"):
         score(["ok"] * 20, load("Exits"))
@@ -107,6 +110,7 @@ def test_the_environment_says_where_it_runs_and_the_config_may_say_otherwise():
         load("Unclear")
 
 
+@pytest.mark.slow
 def test_what_a_worker_cannot_make_is_said_at_once(monkeypatch):
     class Made(BaseEnv):
         def compute_reward(self, completion, ground_truth):
@@ -185,6 +189,7 @@ def test_a_reward_that_builds_up_memory_is_told_from_one_that_hangs(isolation):
     isolated_env.kept.clear()
 
 
+@pytest.mark.slow
 def test_a_worker_is_where_the_user_stood_and_leaves_the_run_there(tmp_path, monkeypatch):
     environment = load()
     monkeypatch.chdir(tmp_path)

@@ -407,6 +407,7 @@ def test_a_judge_that_never_answers_stops_the_run():
         score(Judged(), answered(TASK, *"abcdefghij"), timeout_seconds=0.02)
 
 
+@pytest.mark.slow
 def test_answers_that_are_too_hard_to_score_are_lost_and_the_run_goes_on():
     # Twenty in a row is more than the eight after which harmless answers are tried, and tried again.
     reward = hangs_unless(lambda text: text != "bomb")
@@ -415,6 +416,7 @@ def test_answers_that_are_too_hard_to_score_are_lost_and_the_run_goes_on():
     assert {str(row.error) for row in rows[:20]} == {"compute_reward: ScoringTimeout: no score within 0.05 s"}
 
 
+@pytest.mark.slow
 def test_a_harmless_answer_that_fails_at_once_shows_that_the_reward_does_not_hang():
     def picky(completion):
         while completion.text == "bomb":

@@ -137,6 +137,7 @@ def test_a_bomb_ends_in_time_and_leaves_nothing_behind(sandbox, name):
     assert left_behind() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "stopped"),
     [

@@ -73,6 +73,7 @@ def test_a_hoard_takes_no_more_of_the_host_than_the_limit(sandbox, name):
     assert any(most_held_mib(sandbox, HOARDS[name], LIMITS)[0] < LIMITS.memory_mib + SLACK_MIB for _ in range(3))
 
 
+@pytest.mark.slow
 def test_the_same_hoard_is_seen_without_a_sandbox():
     # So it is the sandbox that stops it, and not a mistake in the attack or the measurement: 768 MiB.
     hoard = HOARDS["shared_anonymous"]
@@ -80,6 +81,7 @@ def test_the_same_hoard_is_seen_without_a_sandbox():
     assert max(found) > LIMITS.memory_mib + SLACK_MIB, found
 
 
+@pytest.mark.slow
 def test_page_tables_count_as_memory(sandbox):
     _, result = most_held_mib(sandbox, HOARDS["page_tables"], LIMITS)
     assert result.stopped == "memory"

@@ -52,6 +52,7 @@ def in_a_process_namespace(code):
     return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bubblewrap")
 def test_process_one_leaves_no_zombies():
     if in_a_process_namespace("").returncode != 0:

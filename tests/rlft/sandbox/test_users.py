@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("bubblewrap")
+pytestmark = [pytest.mark.usefixtures("bubblewrap"), pytest.mark.slow]
 PROJECT, HERE = Path(__file__).resolve().parents[3], Path(__file__).resolve().parent
 # What an ordinary user may not be able to read lies somewhere else in a mount namespace of this test.
 MOVED = """

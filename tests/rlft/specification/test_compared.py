@@ -92,6 +92,7 @@ def test_each_task_is_a_group_of_its_own():
     assert [row.total for row in rows] == pytest.approx([0.5, 1.0, 1 / 3, 1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["nonsense", '{"scores": [1]}', '{"scores": [1, 2]}', '{"scores": [1, true]}', 400])
 def test_a_question_that_fails_is_an_error_of_all_attempts_and_is_asked_once(said):
     with ChatServer(lambda body, number: said if number <= (2 if said == 400 else 1) else by_length(body)) as server:
@@ -197,6 +198,7 @@ def test_attempts_that_failed_are_not_compared():
     assert [row.total for row in rows] == [0.5, 1.0, None]
 
 
+@pytest.mark.slow
 def test_a_worker_process_compares_too():
     with ChatServer(by_length) as server:
         rows = scored(judged(server, RULER), "1234", "12", workers=Workers(isolation="process"))
@@ -211,6 +213,7 @@ def test_an_attempt_alone_is_scored_alone():
     assert row.total == 1.0
 
 
+@pytest.mark.slow
 def test_the_audit_shows_each_attack_beside_the_gold_of_its_task():
     tasks = [make_task(f"t{number}", f"What is {number}+{number}?", str(2 * number)) for number in range(50, 54)]
     golds = {str(2 * number) for number in range(50, 54)}

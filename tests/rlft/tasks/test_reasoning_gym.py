@@ -114,6 +114,7 @@ counts = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(counts, st.sampled_from(DEALT_SPLITS), st.integers(1, 60), st.integers(0, 3))
 def test_no_count_moves_a_task_of_another_split(wanted: dict[Split, int], name: Split, count: int, seed: int):
@@ -127,6 +128,7 @@ def test_no_count_moves_a_task_of_another_split(wanted: dict[Split, int], name: 
         assert len(before[split]) == len(after[split]) or split == name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gate", "validation"])
 def test_the_counts_of_the_shipped_sums_move_no_task(name: Split):
     # A gate of 500 instead of 200 had taken 188 tasks of train: of 4,000 sums the splits ask for 3,200.
@@ -168,6 +170,7 @@ def test_too_few_different_tasks():
     assert re.search(r"widen the generator .* or lower tasks.splits.test to (2[5-9]|3\d|4[01])$", raised.value.fix)
 
 
+@pytest.mark.slow
 def test_a_split_that_gets_none_is_not_told_to_ask_for_none():
     config = source("chain_sum", generator_kwargs=SMALL, prompt="{metadata[difficulty]}")  # the same for all
     with pytest.raises(TaskError) as raised:
@@ -175,6 +178,7 @@ def test_a_split_that_gets_none_is_not_told_to_ask_for_none():
     assert raised.value.fix == "widen the generator with generator_kwargs (more terms, more digits)"
 
 
+@pytest.mark.slow
 def test_too_few_off_distribution():
     with pytest.raises(
         TaskError, match="only 200 of 201 for off_distribution different tasks after 3010 draws"
@@ -250,6 +254,7 @@ def test_an_installed_pycosat_is_left_alone(monkeypatch: pytest.MonkeyPatch):
     assert seen == [False]
 
 
+@pytest.mark.slow
 def test_the_slow_packages_are_imported_when_they_are_used():
     slow = {"torch", "datasets", "reasoning_gym", "pandas", "pyarrow", "zenml", "mlflow"}
     code = f"import rlft.tasks, sys; print(sorted({slow!r} & set(sys.modules)))"

@@ -103,6 +103,7 @@ def test_a_rollout_in_which_nothing_was_sampled(way):
     assert (batch.token_ids == 4).sum() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @given(groups=groups_of_rollouts())
 def test_every_sampled_token_is_predicted_where_the_token_before_it_stands(way, groups):

@@ -218,6 +218,7 @@ ALL_OPTIONS = st.fixed_dictionaries(
 BATCHES = st.builds(random_batch, st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 5), st.booleans())
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(BATCHES, ALL_OPTIONS, st.sampled_from(KLS), st.sets(st.integers(1, 5)))
 def test_parts_add_up_to_the_whole(batch, options, kl, cuts):

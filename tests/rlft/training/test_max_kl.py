@@ -47,6 +47,7 @@ def first_round(warm, overrides):
     return run_round(bench.task_set, bench.environment, policy, bench.engine, bench.config, round=0).report
 
 
+@pytest.mark.slow
 def test_a_round_that_destroys_the_policy_is_undone(warm):
     report = first_round(warm, COLLAPSE)
     assert report.stopped is not None
@@ -54,6 +55,7 @@ def test_a_round_that_destroys_the_policy_is_undone(warm):
     assert report.counts()["trained"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("destroys", [True, False])
 def test_a_lagged_round_is_undone_if_it_destroys_the_policy_and_else_passes(warm, destroys):
     bench = make_bench(load_config(SUMS, COLLAPSE[2:]))
@@ -66,6 +68,7 @@ def test_a_lagged_round_is_undone_if_it_destroys_the_policy_and_else_passes(warm
     assert ("training.max_kl 0.55" in (report.stopped or "")) is destroys
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overrides", [[], ["training.warmup_updates=0"]])
 def test_rounds_of_the_sums_pass(warm, overrides):
     report = first_round(warm, overrides)

@@ -248,6 +248,7 @@ def test_a_share_of_three_tenths_beside_seven_are_three():
 QUESTIONS = st.lists(st.text("abcdefgh ", min_size=1, max_size=6).filter(str.strip), unique=True, max_size=25)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(QUESTIONS, QUESTIONS, st.floats(0, 0.5), st.floats(0, 0.5))
 def test_a_question_never_moves_and_never_decides_anything_and_all_add_up(tmp_path_factory, some, more, low, high):
