@@ -42,7 +42,7 @@ help:
 	@echo "make setup-kubernetes  add what a stack in Kubernetes needs (docs/guide/kubernetes.md)"
 	@echo "make demo        teach a small model to find words that fit a pattern, on the CPU, in a few minutes"
 	@echo "make ui          show runs, curves, conversations and models in MLflow"
-	@echo "make test        run the tests but for the slow ones, in about ten minutes on two cores"
+	@echo "make test        run the tests that take under a second each, in about six minutes on two cores"
 	@echo "make test-all    run all tests"
 	@echo "make check       check format, style, types, imports and configs"
 	@echo "make bench       measure what a run costs beside its work"

@@ -14,6 +14,7 @@ from benchmarks.gpu.table import to_markdown
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_rehearsal_measures_or_names_every_part(tmp_path):
     command = [sys.executable, "-m", "benchmarks.gpu", "--rehearse", "--out", tmp_path]
     done = subprocess.run(command, cwd=gpu.ROOT, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Disks that fill up, turn read-only or vanish under a run: a sentence each, and a run that goes on."""
+"""Disks that fill up or turn read-only under a run: a sentence each, and a run that goes on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 SENTENCES = {
     "full": ("the disk is full: nothing more can be written", "make room there, then `rlft resume small`"),
-    "no room for temporary files": (
-        "temporary: the disk is full: nothing",
-        "make room there, then `rlft resume small`",
-    ),
     "read-only": ("nothing can be written there any more", "make it writable"),
-    "deleted": ("the folder of the runs was deleted or moved while the run went on", "start it anew"),
 }
 
 

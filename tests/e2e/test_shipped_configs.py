@@ -8,8 +8,7 @@ import shutil
 import pytest
 
 from tests.e2e.conftest import ROOT
-from tests.needs import need_bubblewrap
-from tests.shipped import IN_A_SANDBOX, overrides
+from tests.shipped import overrides
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
@@ -78,13 +77,10 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", ["press_releases", "humaneval"])
-def test_a_weak_model_is_told_that_it_is_too_hard(make_home, shared_data, small_model, name):
-    if name in IN_A_SANDBOX:
-        need_bubblewrap()
-    home = make_home(name)
-    real = [part for value in overrides(name, shared_data) for part in ("--set", value)]
-    result = home.rlft("run", str(ROOT / "configs" / f"{name}.yaml"), *real, *sets(policy__model=small_model, **SMALL))
+def test_a_weak_model_is_told_that_it_is_too_hard(make_home, shared_data, small_model):
+    home, config = make_home("press_releases"), str(ROOT / "configs" / "press_releases.yaml")
+    real = [part for value in overrides("press_releases", shared_data) for part in ("--set", value)]
+    result = home.rlft("run", config, *real, *sets(policy__model=small_model, **SMALL))
     assert result.code == 3, result.output
     assert result.summary["status"] == "too_hard"
     assert result.summary["baseline"]["accuracy"] == 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -73,6 +72,8 @@ def test_the_summary_names_the_runs(swept):
         (home.folder / ".rlft/runs" / f"{run['pipeline_run_id']}.json").is_file() for run in done.summary["runs"]
     )
     assert json.JSONDecoder().raw_decode(done.output)[0] == done.summary  # stdout comes first, and has nothing else
+    listed = json.loads(home.module("cli", "runs", "--json").stdout)
+    assert {run["name"]: run["sweep"] for run in listed} == {"tries-seed=0": "tries", "tries-seed=1": "tries"}
     (setting,) = done.summary["settings"]
     assert (setting["runs"], setting["scored"], setting["changes"]) == (2, 2, {})
 
@@ -100,20 +101,6 @@ def test_runs_of_one_sweep_are_not_made_twice(swept, short_config):
     again = home.rlft("run", str(short_config), "--sweep", "seed=0,1", "--name", "tries")
     assert again.code == 2
     assert "a run is called 'tries-seed=0' already" in again.output
-
-
-def test_runs_of_a_sweep_without_a_name_end_as_it_does_and_are_listed_with_it(swept, short_config, tmp_path):
-    home = swept[0].copy(tmp_path)
-    done = home.rlft("run", str(short_config), "--sweep", "seed=1,0")
-    assert done.code == 0, done.output
-    day = done.summary["name"].removeprefix("tiny-sweep-seed-")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d-[0-9a-f]{4}", day)
-    assert [run["name"] for run in done.summary["runs"]] == [f"tiny-seed=1-{day}", f"tiny-seed=0-{day}"]
-    listed = json.loads(home.module("cli", "runs", "--json").stdout)
-    assert {run["name"]: run["sweep"] for run in listed} == {
-        "tries-seed=0": "tries", "tries-seed=1": "tries",
-        **{run["name"]: done.summary["name"] for run in done.summary["runs"]},
-    }  # fmt: skip
 
 
 def test_nothing_begins_if_one_of_the_configs_cannot_be_used(make_home):

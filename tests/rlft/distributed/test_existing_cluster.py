@@ -96,27 +96,14 @@ def test_why_a_cluster_cannot_be_joined_is_a_sentence_without_a_trace(ray):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_missing_token_and_too_few_cores_are_found_before(cluster, tmp_path, monkeypatch):
-    address = cluster["address"]
+def test_auto_is_the_ray_that_runs_here_it_trains_and_a_dead_machine_or_head_is_named(
+    cluster, first, tmp_path, monkeypatch
+):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong")
-    wrong = find_problem_of(demand(2, address=address), tmp_path)
+    wrong = find_problem_of(demand(2, address=cluster["address"]), tmp_path)
     assert wrong is not None
     assert "does not take this process's token" in wrong.what
     monkeypatch.delenv("RAY_AUTH_TOKEN")
-    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(cluster["token"]))
-    few = find_problem_of(demand(3, address=address), tmp_path)
-    assert few is not None
-    assert "3 trainers need a free core each, and the cluster has 2" in few.what
-    nobody = find_problem_of(demand(2, address="127.0.0.1:9"), tmp_path)
-    assert nobody is not None
-    assert "nothing answers at 127.0.0.1:9" in nobody.what
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_auto_is_the_ray_that_runs_here_and_all_listens_at_the_address_by_which_ray_knows_the_machine(
-    cluster, first, tmp_path, monkeypatch
-):
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(cluster["token"]))
     monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # as where that Ray was started: it is on loopback
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
@@ -124,33 +111,17 @@ def test_auto_is_the_ray_that_runs_here_and_all_listens_at_the_address_by_which_
     (tmp_path / "ray").mkdir()
     # What `ray start --head` leaves there; of a Ray that runs alone the processes are enough.
     (tmp_path / "ray" / "ray_current_cluster").write_text(cluster["address"])
-    assert find_problem_of(demand(2), tmp_path) is None
+    few = find_problem_of(demand(3), tmp_path)
+    assert few is not None
+    assert "3 trainers need a free core each, and the cluster has 2" in few.what
     before = listening(psutil.Process())
     trainers = start_trainers(settings("auto", 2), tmp_path)
-    try:
-        trainers.train(job(first, tmp_path / "auto"))
-        assert PolicyFolder(tmp_path / "auto").metadata.round == 1
-        # The director has a port for Ray, and each trainer one of Ray's and one of gloo's.
-        assert {address for address, _ in listening(psutil.Process()) - before} == {"127.0.0.1"}
-        for pid in trainers.pids:
-            assert {address for address, _ in listening(psutil.Process(pid))} == {"127.0.0.1"}
-    finally:
-        trainers.close()
-
-
-def listening(process: psutil.Process) -> set[tuple[str, int]]:
-    """Address and port of all at which a process, or one that it has started, listens."""
-    links = [link for each in (process, *process.children(recursive=True)) for link in each.net_connections("inet")]
-    return {(link.laddr.ip.removeprefix("::ffff:"), link.laddr.port) for link in links if link.status == "LISTEN"}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_it_trains_and_a_dead_machine_or_head_is_named(cluster, first, tmp_path, monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(cluster["token"]))
-    trainers = start_trainers(settings(cluster["address"], 2), tmp_path)
     trainers.train(job(first, tmp_path / "two"))
     assert PolicyFolder(tmp_path / "two").metadata.round == 1
+    # The director has a port for Ray, and each trainer one of Ray's and one of gloo's.
+    assert {address for address, _ in listening(psutil.Process()) - before} == {"127.0.0.1"}
+    for pid in trainers.pids:
+        assert {address for address, _ in listening(psutil.Process(pid))} == {"127.0.0.1"}
     os.kill(cluster["raylets"][1], signal.SIGKILL)
     named = r"trainer [12] of 2 \(process \d+ on 127.0.0.1\) has died"
     with pytest.raises(DistributedError, match=named) as caught:
@@ -162,3 +133,9 @@ def test_it_trains_and_a_dead_machine_or_head_is_named(cluster, first, tmp_path,
     with pytest.raises(DistributedError, match=r"the head of Ray does not answer any more|has died") as caught:
         train_often(one, first, tmp_path)
     assert "`rlft resume`" in caught.value.fix
+
+
+def listening(process: psutil.Process) -> set[tuple[str, int]]:
+    """Address and port of all at which a process, or one that it has started, listens."""
+    links = [link for each in (process, *process.children(recursive=True)) for link in each.net_connections("inet")]
+    return {(link.laddr.ip.removeprefix("::ffff:"), link.laddr.port) for link in links if link.status == "LISTEN"}

@@ -4,9 +4,6 @@ import copy
 import dataclasses
 import gc
 import itertools
-import os
-import subprocess
-import sys
 
 import numpy as np
 import psutil
@@ -66,35 +63,6 @@ def test_torchs_threads_are_as_before(started):
     assert started[1] == 3
 
 
-# What a second engine of the process computes, where the number of torch's threads has changed since the first.
-OTHER_THREADS = """
-import torch
-from torch import set_num_threads
-from rlft.config import EngineSettings, VllmSettings
-from rlft.engines.vllm_engine import VllmEngine
-from tests.rlft.engines.vllm_policies import make_vllm_policy
-
-for threads in (1, 3):
-    set_num_threads(threads)
-    engine = VllmEngine(EngineSettings(engine="vllm", vllm=VllmSettings(cache_gib=0.125)), 64)
-    engine.load_policy(make_vllm_policy())
-    print(f"with {torch.get_num_threads()} threads: {engine.evidence.difference < 1e-4}")
-    engine.close()
-"""
-
-
-def test_it_computes_right_when_the_number_of_threads_has_changed_since_its_first_start():
-    # On a processor without AVX-512, weights of 128 x 64 are packed in another way by 3 threads than by 1: canaries
-    # were 1.24 nats from the trainer's.
-    need_vllm()
-    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
-    done = subprocess.run(
-        [sys.executable, "-c", OTHER_THREADS], env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
-    said = [line for line in done.stdout.splitlines() if line.startswith("with ")]
-    assert said == ["with 1 threads: True", "with 3 threads: True"], done.stderr[-2000:]
-
-
 def train(policy, found, temperature):
     """One update that likes half of what was sampled."""
     training = make_training(max_kl=1e9, learning_rate=3e-3)
@@ -145,14 +113,14 @@ def test_log_probabilities_are_those_of_the_model_through_ten_updates(engine, fa
     assert max(np.abs(one - other).max() for one, other in zip(now, then, strict=True)) > 0.1  # no small updates
 
 
-@pytest.mark.parametrize("temperature", [0.01, 2.0])
-def test_the_coolest_and_the_hottest(engine, temperature):
+def test_the_coolest_and_the_hottest(engine):
     policy = make_vllm_policy()
     engine.load_policy(policy)
-    found = engine.generate(PROMPTS, Sampling(temperature, 16), SEEDS)
-    for prompt, row in zip(PROMPTS, found, strict=True):  # logits over 0.01: a hundred times their rounding
-        expected = scores(policy, prompt, row.token_ids, temperature)
-        np.testing.assert_allclose(row.logprobs, expected, rtol=0, atol=1e-5 / min(temperature, 1))
+    for temperature in (0.01, 2.0):
+        found = engine.generate(PROMPTS, Sampling(temperature, 16), SEEDS)
+        for prompt, row in zip(PROMPTS, found, strict=True):  # logits over 0.01: a hundred times their rounding
+            expected = scores(policy, prompt, row.token_ids, temperature)
+            np.testing.assert_allclose(row.logprobs, expected, rtol=0, atol=1e-5 / min(temperature, 1))
 
 
 @pytest.mark.parametrize("temperature", [0.009, 2.1])
@@ -351,11 +319,10 @@ PARTLY = {
 }
 
 
-# All families in both are in test_readback.py, without vLLM.
-@pytest.mark.parametrize(("family", "dtype"), [("qwen3", "bfloat16"), ("llama", "float32"), ("gpt2", "bfloat16")])
-def test_a_part_that_did_not_arrive_is_caught_in_the_same_round(engine, monkeypatch, family, dtype):
-    policy = make_vllm_policy(family, dtype=getattr(torch, dtype))
-    policy.metadata = dataclasses.replace(policy.metadata, dtype=dtype)
+def test_a_part_that_did_not_arrive_is_caught_in_the_same_round(engine, monkeypatch):
+    # All families, also in float32, are in test_readback.py, without vLLM.
+    policy = make_vllm_policy(dtype=torch.bfloat16)
+    policy.metadata = dataclasses.replace(policy.metadata, dtype="bfloat16")
     for update, spoil in enumerate(PARTLY.values()):
         engine.load_policy(policy)
         assert engine.metrics["engine/weights_compared"] == 1
@@ -385,10 +352,10 @@ def test_a_cache_of_the_old_weights_is_caught(engine, monkeypatch):
 
 
 def test_memory_does_not_grow_with_pushes(engine):
-    # Measured: 4 MiB in 20 rounds. The policy has over 3 MiB of weights: pushes that keep a copy add 74.
+    # Measured: 4 MiB in 20 rounds. The policy has over 3 MiB of weights: ten pushes that keep a copy add 37.
     policy, sizes = make_vllm_policy(intermediate_size=2048), []
     assert sum(parameter.nbytes for parameter in policy.model.parameters()) > 3 * 2**20
-    for update in range(30):
+    for update in range(20):
         move(policy, 1e-3, update)
         engine.load_policy(policy)
         engine.generate(PROMPTS * 4, Sampling(1.0, 16), range(24))
@@ -412,15 +379,6 @@ def test_vllm_that_fails_while_it_samples_is_an_error_and_starts_anew(engine, mo
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
 
 
-def test_what_vllm_refuses_by_an_exception_of_its_own_is_an_error_too(engine):
-    policy = make_vllm_policy()
-    engine.load_policy(policy)
-    with pytest.raises(EngineError, match=f"Token id {VOCABULARY} is out of vocabulary"):
-        engine.generate([[VOCABULARY]], Sampling(1.0, 4), [0])
-    engine.load_policy(policy)
-    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
-
-
 def test_an_interrupt_while_vllm_samples_leaves_nothing_of_it_to_the_next_call(engine, monkeypatch):
     policy = make_vllm_policy()
     engine.load_policy(policy)
@@ -439,21 +397,18 @@ def test_an_interrupt_while_vllm_samples_leaves_nothing_of_it_to_the_next_call(e
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
 
 
-@pytest.mark.parametrize(
-    ("cause", "error"), [(KeyboardInterrupt, KeyboardInterrupt), (OSError, EngineError)], ids=["interrupt", "failure"]
-)
-def test_a_push_that_ends_half_way_leaves_nothing_of_it_to_the_next(engine, monkeypatch, cause, error):
+def test_a_push_that_is_interrupted_half_way_leaves_nothing_of_it_to_the_next(engine, monkeypatch):
     policy = make_vllm_policy()
     engine.load_policy(policy)
     move(policy, 2e-2)
 
     def half(model):
         yield from itertools.islice(checkpoint_weights(model), 5)
-        raise cause("half way")
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as cut:
         cut.setattr(vllm_engine, "checkpoint_weights", half)
-        with pytest.raises(error, match="half way"):
+        with pytest.raises(KeyboardInterrupt):
             engine.load_policy(policy)
     engine.load_policy(policy)
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)

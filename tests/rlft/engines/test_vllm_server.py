@@ -300,13 +300,12 @@ def test_a_run_with_servers_says_what_rounding_explains(start):
     assert "engine/weights_compared" not in engine.metrics
 
 
-@pytest.mark.parametrize("fault", [DROP, 503])
-def test_the_rollouts_of_a_server_that_dies_go_to_another_one(start, fault):
+def test_the_rollouts_of_a_server_that_dies_go_to_another_one(start):
     engine, servers = start(2)
     policy = make_adapter()
     engine.load_policy(policy)
     before = servers[0].counts[GENERATE]
-    servers[0].fault = lambda path, number: None if number <= before + 3 else fault
+    servers[0].fault = lambda path, number: None if number <= before + 3 else DROP
     found = engine.generate(PROMPTS * 4, SAMPLING, range(32))
     assert_same(found, sampled(policy, PROMPTS * 4, range(32)))
     assert servers[0].counts[GENERATE] > before + 3, "it did not die in the middle"
@@ -373,8 +372,9 @@ def test_calls_that_make_no_sense(start):
     assert engine.generate([], SAMPLING, []) == []
 
 
-@pytest.mark.parametrize("kind", ["adapter", "full"])
-@pytest.mark.parametrize("path", [MODELS, LOAD, RELOAD, GENERATE])
+@pytest.mark.parametrize(
+    ("kind", "path"), [("adapter", MODELS), ("adapter", LOAD), ("full", RELOAD), ("full", GENERATE)]
+)
 def test_a_server_that_is_not_there_when_weights_come_is_left_out(start, kind, path):
     engine, servers = start(2, timeout_seconds=30.0)
     policy = make_adapter() if kind == "adapter" else policy_of(make_model("qwen3", seed=3))
@@ -382,8 +382,7 @@ def test_a_server_that_is_not_there_when_weights_come_is_left_out(start, kind, p
     servers[1].fault = lambda asked, number: DROP if asked == path else None
     step(policy)
     engine.load_policy(policy)
-    reached = path in (MODELS, GENERATE) or (path == LOAD) == (kind == "adapter")
-    assert engine.metrics["engine/servers"] == (1 if reached else 2)
+    assert engine.metrics["engine/servers"] == 1
     assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
     servers[1].fault = lambda asked, number: None
     step(policy)
