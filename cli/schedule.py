@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Train again when there is a reason, without anyone watching.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]
-_COLOURS = {"failed": "red", "missed": "yellow", "skipped": "yellow", "running": "cyan"}
+_COLOURS = {"failed": "red", "running": "cyan"}
 
 
 @app.command()
@@ -50,8 +50,7 @@ def apply(
             errors.print(styled("warning", "yellow"), said)
         before = store.find(home, schedule.name) if schedule.name in store.names_of(home) else None
         stored = store.Stored(content=content, folder=Path.cwd(), since=datetime.now(UTC))
-        times = ("cron", "timezone", "paused")
-        if before is not None and all(before.content.get(key) == content.get(key) for key in times):
+        if before is not None and all(before.content.get(key) == content.get(key) for key in ("cron", "timezone")):
             stored.since = before.since  # what is due by them still is
         if schedule.stack is not None or (before and before.cluster):
             from mlops.schedules.cluster import keep_in_cluster
@@ -62,9 +61,6 @@ def apply(
             console.write_json(_as_json(home, stored))
             return
         console.print(f"schedule {stored.name} is {'changed' if before else 'made'}")
-        if schedule.paused:
-            console.print("it is paused; apply it without `paused` to let it be due")
-            return
         begins = f"the cluster keeps it, as the ZenML schedule {stored.cluster}"
         if not stored.cluster:
             begins = "`rlft schedule run` must be going then; `rlft schedule lines` prints what begins it by itself"
@@ -99,12 +95,10 @@ def run(
         if not once:
             console.print(f"waiting for the schedules of {home.root}; Ctrl-C ends this, and no run", soft_wrap=True)
             wait_and_start(home, names or ())
-        done = list[Any]()
-        for stored in found:
-            done += Watch(home, stored, say=lambda text: errors.print(text, soft_wrap=True)).look()
-        if not done:
+        done = [Watch(home, each, say=lambda text: errors.print(text, soft_wrap=True)).look() for each in found]
+        if not any(done):
             console.print("nothing is due")
-        raise typer.Exit(int(any(firing.state == "failed" for firing in done)))
+        raise typer.Exit(int(any(firing is not None and firing.state == "failed" for firing in done)))
 
 
 @app.command()
@@ -150,9 +144,8 @@ def list_schedules(
                 for each in times:
                     table.add_row(_shown(stored, each.due), each.run or "-", _said(each))
                 continue
-            following = "paused" if stored.schedule.paused else _shown(stored, _next(stored))
             last = (_shown(stored, times[0].due), times[0].run or "-", _said(times[0])) if times else ("-",) * 3
-            table.add_row(stored.name, following, *last)
+            table.add_row(stored.name, _shown(stored, _next(stored)), *last)
         if found and table.rows:
             console.print(table)
             return
@@ -186,8 +179,8 @@ def _as_json(home: Home, stored: Stored, *, whole: bool = False) -> dict[str, An
         **stored.schedule.model_dump(mode="json", include={"name", "config", "cron", "timezone", "stack"}),
         **stored.model_dump(mode="json", include={"folder", "since", "cluster"}),
         "when": stored.schedule.when.model_dump(exclude_none=True) or "always",
-        "state": "running" if is_running(home, stored.name) else "paused" if stored.schedule.paused else "active",
-        "next": None if stored.schedule.paused else _next(stored).isoformat(timespec="seconds"),
+        "state": "running" if is_running(home, stored.name) else "active",
+        "next": _next(stored).isoformat(timespec="seconds"),
         "last": next(iter(firings), None),
         "last_run": next((each for each in firings if each["run"] is not None), None),
         **({"firings": firings} if whole else {}),
@@ -202,7 +195,7 @@ def _next(stored: Stored) -> datetime:
 
 
 def _shown(stored: Stored, moment: datetime) -> str:
-    return f"{moment.astimezone(stored.schedule.zone):%a %Y-%m-%d %H:%M %Z}"
+    return f"{moment.astimezone(stored.schedule.timezone):%a %Y-%m-%d %H:%M %Z}"
 
 
 @app.command()

@@ -20,7 +20,7 @@ from mlops.stacks.stack import connect
 from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import ConfigError
-from rlft.schedule.settings import GRACE_MINUTES, ScheduleConfig, overrides_of
+from rlft.schedule.settings import ScheduleConfig, overrides_of
 
 Submit = Callable[[dict[str, Any], dict[str, Any]], None]
 
@@ -28,12 +28,12 @@ Submit = Callable[[dict[str, Any], dict[str, Any]], None]
 def keep_in_cluster(home: Home, stored: Stored, before: Stored | None, submit: Submit) -> str:
     """Make the ZenML schedule of a schedule, in the place of the one that it had `before`, and return its name.
 
-    It is empty while the schedule is paused, and where the stack's orchestrator does not schedule such pipelines: runs
-    are made from this machine then. `submit` calls the pipeline of runs with options and arguments. Raises RlftError
+    It is empty where the stack's orchestrator does not schedule such pipelines: runs are made from this machine then.
+    `submit` calls the pipeline of runs with options and arguments. Raises RlftError
     for a stack that cannot run it, and for settings that a cluster cannot keep; the earlier ZenML schedule stays then.
     """
     schedule, config = stored.schedule, None
-    if schedule.stack is not None and not schedule.paused:
+    if schedule.stack is not None:
         connect(home, schedule.stack)
         from zenml.client import Client
 
@@ -59,8 +59,7 @@ def check_for_cluster(schedule: ScheduleConfig) -> None:
     refused = {
         "when: nothing looks for reasons in a cluster; write always": not schedule.when.is_always,
         "notify: nobody tells from there; leave it out": schedule.notify.webhook is not None,
-        "timezone: ZenML gives a CronJob no time zone; write cron in UTC": schedule.timezone != "UTC",
-        "overlap: a CronJob cannot wait for another one; write skip": schedule.overlap != "skip",
+        "timezone: ZenML gives a CronJob no time zone; write cron in UTC": schedule.timezone.key != "UTC",
     }
     if wrong := [f"  {said}" for said, is_wrong in refused.items() if is_wrong]:
         fix = "change these, or leave `stack` out and let this machine make the runs"
@@ -68,15 +67,13 @@ def check_for_cluster(schedule: ScheduleConfig) -> None:
 
 
 def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
-    """Return what `train.with_options` takes: when, and how the CronJob treats overlaps, delays and pods that fail."""
+    """Return what `train.with_options` takes: when, and how the CronJob treats overlaps and pods that fail."""
     from zenml.config.schedule import Schedule
     from zenml.integrations.kubernetes.flavors import KubernetesOrchestratorSettings
     from zenml.utils.tag_utils import Tag
 
     settings = KubernetesOrchestratorSettings(
-        concurrency_policy="Forbid",
-        starting_deadline_seconds=60 * GRACE_MINUTES if schedule.missed == "skip" else None,
-        orchestrator_job_backoff_limit=schedule.retries.count,
+        concurrency_policy="Forbid", orchestrator_job_backoff_limit=schedule.retries.count
     )
     experiment = Tag(name=f"{EXPERIMENT_TAG}={config.tracking.experiment or config.name}", cascade=True)
     return {

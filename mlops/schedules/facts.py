@@ -21,37 +21,25 @@ from rlft.suites.models import parse_model
 ABSENT = "absent"
 
 
-class Look(NamedTuple):
-    """What a look found: the facts, and of the score that is asked for the version, the cell and the metric.
+def look(home: Home, stored: Stored) -> Facts:
+    """Find what the reasons of a schedule are about, but for a score, in the working directory that it was applied in.
 
-    `model` is empty if there is no such version, and `missing` then says why in a sentence.
+    Raises RlftError if tasks, config or tracker cannot be read.
     """
-
-    facts: Facts
-    model: str = ""
-    cell: str = ""
-    metric: str = ""
-    score_key: str = ""
-    missing: str = ""
-
-
-def look(home: Home, stored: Stored) -> Look:
-    """Find what the reasons of a schedule are about, in the working directory that it was applied in.
-
-    Raises RlftError if tasks, config, suite or tracker cannot be read.
-    """
-    when = stored.schedule.when
-    config = load_config(Path(stored.schedule.config), overrides_of(stored.schedule))
-    tasks = _train_tasks(home, stored, config) if when.new_tasks is not None else frozenset[str]()
-    values: dict[str, str] = {}
+    when, tasks, values = stored.schedule.when, frozenset[str](), dict[str, str]()
+    if when.new_tasks is not None:
+        tasks = _train_tasks(home, stored)
     if when.changed is not None:
         values = {f"file {path}": file_hash(path) if Path(path).exists() else ABSENT for path in when.changed.files}
         values |= {f"alias {alias}": _version_of(home, stored, alias) for alias in when.changed.aliases}
-    facts = Facts(tasks, values)
-    return Look(facts) if when.score_below is None else _scored(home, stored, config, when.score_below, facts)
+    return Facts(tasks, values)
 
 
-def _train_tasks(home: Home, stored: Stored, config: Config) -> frozenset[str]:
+def _config_of(stored: Stored) -> Config:
+    return load_config(Path(stored.schedule.config), overrides_of(stored.schedule))
+
+
+def _train_tasks(home: Home, stored: Stored) -> frozenset[str]:
     """Return a fingerprint of the content of every train task that a run would have, wherever it stands in its source.
 
     A question from use has the same one whichever trace asks it.
@@ -59,7 +47,7 @@ def _train_tasks(home: Home, stored: Stored, config: Config) -> frozenset[str]:
     from rlft.tasks import ingest_tasks
     from rlft.tasks.use.records import TRACE, is_from_use
 
-    use = None
+    config, use = _config_of(stored), None
     if config.tasks.use is not None and (address := _address(home, stored)):
         from mlops.runs.use import fetch_use
         from rlft.sft.overlap import shown_texts
@@ -94,16 +82,16 @@ def _address(home: Home, stored: Stored) -> str:
 def _version_of(home: Home, stored: Stored, alias: str) -> str:
     if not (address := _address(home, stored)):
         return ABSENT
-    from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
+    from mlops.registry.client import RegistryClient
     from mlops.registry.names import ABSENT as NOT_THERE
     from mlops.tracking.address import answering
 
     named = parse_model(alias)
     with answering(address):
         try:
-            model = MlflowClient(tracking_uri=address, registry_uri=address).get_registered_model(named.name)
+            model = RegistryClient(address).get_registered_model(named.name)
         except MlflowException as cause:
             if cause.error_code not in NOT_THERE:
                 raise
@@ -111,42 +99,52 @@ def _version_of(home: Home, stored: Stored, alias: str) -> str:
     return str(model.aliases.get(named.alias, ABSENT))
 
 
-def _scored(home: Home, stored: Stored, config: Config, asked: ScoreBelow, facts: Facts) -> Look:
-    """Return the look with the version whose score is asked for, and by which tasks."""
+class Asked(NamedTuple):
+    """The score that is asked for: of this version, at this cell of the suite, by this metric.
+
+    `key` is the same exactly if the version, the suite, its tasks and the bound are.
+    """
+
+    model: str
+    cell: str
+    metric: str
+    key: str
+
+
+def asked_score(home: Home, stored: Stored, asked: ScoreBelow) -> Asked | None:
+    """Return whose score is asked for, and by which tasks; `None` if there is no champion.
+
+    Raises RlftError if tasks, config, suite or tracker cannot be read.
+    """
     from rlft.config.suite_file import load_suite
     from rlft.tasks import ingest_tasks
 
-    suite, where = load_suite(Path(asked.suite)), "when.score_below"
+    suite, name = load_suite(Path(asked.suite)), _config_of(stored).registry_name
     cells = [cell for cell in suite.cells() if asked.scenario in (None, cell.scenario) and "test" in cell.splits]
     if len({cell.scenario for cell in cells}) != 1:
         said = "the suite has several scenarios" if cells else "the suite has no such scenario with a split test"
-        raise ConfigError(said, where=f"{where}.scenario", fix=f"name one of {', '.join(suite.scenarios)}")
-    cell, champion = cells[0], f"models:/{config.registry_name}@champion"
-    if (number := _version_of(home, stored, champion)) == ABSENT:
-        return Look(facts, missing=f"there is no {champion}, whose score could be low")
+        fix = f"name one of {', '.join(suite.scenarios)}"
+        raise ConfigError(said, where="when.score_below.scenario", fix=fix)
+    if (number := _version_of(home, stored, f"models:/{name}@champion")) == ABSENT:
+        return None
+    cell, model = cells[0], f"models:/{name}/{number}"
     tasks = ingest_tasks(cell.tasks, environment=cell.environment.name, seed=cell.tasks.seed)
-    model = f"models:/{config.registry_name}/{number}"
     key = digest([model, suite.model_dump(mode="json"), tasks.fingerprint, asked.bound])
-    return Look(facts, model, cell.name, suite.main_metric, key)
+    return Asked(model, cell.name, suite.main_metric, key)
 
 
-def score_in(summary: dict[str, Any], found: Look) -> Score:
-    """Return the score in the summary of an evaluation of one model.
-
-    Raises RlftError if no attempt has a score.
-    """
-    [measured] = summary["scenarios"][found.cell].values()
+def score_in(summary: dict[str, Any], asked: Asked) -> Score:
+    """Return the score in the summary of an evaluation of one model. Raises RlftError if no attempt has a score."""
+    [measured] = summary["scenarios"][asked.cell].values()
     of_split = measured["splits"].get("test", {})
-    metric = of_split.get("metrics", {}).get(found.metric)
+    metric = of_split.get("metrics", {}).get(asked.metric)
     if metric is None:
         fix = "`rlft evaluate` with the same suite says why"
-        raise RlftError(f"no attempt of {found.model} has a score", where="when.score_below", fix=fix)
+        raise RlftError(f"no attempt of {asked.model} has a score", where="when.score_below", fix=fix)
     return Score(
-        found.score_key,
-        found.model,
+        asked.model,
         *(metric[name] for name in ("mean", "low", "high")),
         tasks=of_split["tasks"],
         groups=metric.get("effective_groups", 0.0),
         errors=sum(of_split.get("errors", {}).values()) / max(of_split.get("attempts", 0), 1),
-        top=1.0 if found.metric == "accuracy" else None,
     )

@@ -1,4 +1,4 @@
-"""Looks after one schedule: finishes the run that was left, and carries out what is due, from its reason to its end.
+"""Looks after one schedule: finishes the run that was left, or carries out what is due, from its reason to its end.
 
 What goes on is noted before it is begun, and a run holds the schedule's lock, which it inherits. So whatever ends this
 process, the next one that looks when the run has ended takes what it came to, or resumes it. At the end stands what
@@ -17,21 +17,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_base,
-    retry_if_exception,
-    retry_if_result,
-    stop_after_attempt,
-    wait_exponential,
-)
+from tenacity import Retrying, retry_base, retry_if_exception, retry_if_result, stop_after_attempt, wait_exponential
 
 from mlops.home.folder import PROJECT, SCHEDULES, Home
 from mlops.runs.signals import signalled
+from mlops.schedules import facts
 from mlops.schedules.notify import events_of, message, tell
 from mlops.schedules.store import (
     Firing,
@@ -40,7 +34,6 @@ from mlops.schedules.store import (
     all_schedules,
     due_now,
     file_of,
-    find,
     is_running,
     keep_state,
     locked,
@@ -49,20 +42,16 @@ from mlops.schedules.store import (
 )
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
-from rlft.schedule.reasons import Facts, Reason, remembered, score_reason, should_run
-from rlft.schedule.settings import GRACE_MINUTES, ScoreBelow, overrides_of
+from rlft.schedule.reasons import Facts, Reason, score_reason, should_run
+from rlft.schedule.settings import ScoreBelow, overrides_of
 from rlft.secrets import hide
-
-if TYPE_CHECKING:
-    from mlops.schedules.facts import Look
 
 UNUSABLE, INTERRUPTED = 2, 130
 KEPT = 200  # due times of a schedule, of which is noted what came of them
 _FINISHED = (0, 3, 4)  # trained and evaluated; too hard; solved already
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The exit code of a try, as shells have it, and its summary, if it has left one."""
 
     code: int
@@ -89,36 +78,30 @@ class Watch:
     say: Callable[[str], None] = lambda text: None
     lock: int | None = None
 
-    def look(self) -> list[Firing]:
-        """Carry out what was left and what is due now, and return what came of it; nothing if another process does."""
+    def look(self) -> Firing | None:
+        """Carry out what was left, or what is due now, and return what came of it; `None` if nothing was to be done."""
         with locked(self.home, self.stored.name) as self.lock:
             if self.lock is None:
                 self.say(f"a run of {self.stored.name} goes on")
-                return []
-            found = list[Firing]()
-            if (left := self._state.running) is not None:  # by a process that is gone
+            elif (left := self._state.running) is not None:  # by a process that is gone
                 self.say(f"the run {left.run} had begun, and goes on")
-                found.append(self._run(left, is_begun=True))
-            while (due := due_now(self.stored, self._state, self.clock())) is not None:
-                found.append(self._fire(Firing(schedule=self.stored.name, due=due)))
-                self.stored = find(self.home, self.stored.name)
-            return found
+                return self._run(left)
+            elif (due := due_now(self.stored, self._state, self.clock())) is not None:
+                return self._fire(Firing(schedule=self.stored.name, due=due))
+            return None
 
     def _fire(self, firing: Firing) -> Firing:
-        schedule = self.stored.schedule
-        is_late = self.clock() - firing.due > timedelta(minutes=GRACE_MINUTES)
-        if is_late and schedule.missed == "skip":
-            return self._end(firing, "missed", "nothing looked when it was due")
         try:
-            reason, facts = self._again(retry_if_exception(_is_passing))(self._judge)
+            reason, now = self._again(retry_if_exception(_is_passing))(self._judge)
         except Exception as error:  # sources of tasks raise what they like
             said = str(error) if isinstance(error, RlftError) else f"{type(error).__name__}: {error}"
             return self._end(firing, "failed", f"whether there is a reason could not be found out: {said}")
         if not reason.found:
             return self._end(firing, "no_reason", f"no reason to run: {reason.sentence}")
         self.say(f"a run begins: {reason.sentence}")
-        name = f"{schedule.name}-{firing.due.astimezone(UTC):%Y-%m-%d-%H%M%SZ}"
-        return self._run(firing.model_copy(update={"reason": reason.sentence, "run": name}), facts)
+        self._result.unlink(missing_ok=True)  # what lies there is of another run
+        name = f"{firing.schedule}-{firing.due.astimezone(UTC):%Y-%m-%d-%H%M%SZ}"
+        return self._run(firing.model_copy(update={"reason": reason.sentence, "run": name}), facts=now)
 
     def _judge(self) -> tuple[Reason, Facts]:
         """Return whether there is a reason to run, and what the next look compares with if a run begins.
@@ -127,51 +110,42 @@ class Watch:
         """
         os.chdir(self.stored.folder)
         when, last = self.stored.schedule.when, self._state.facts
-        if when.is_always:
-            return should_run(when, Facts(), last), Facts()
-        from mlops.schedules.facts import look
+        now = facts.look(self.home, self.stored)
+        reason = should_run(when, now, last)
+        if last is None or when.score_below is None:
+            return reason, now
+        if not reason.found:
+            below = self._by_score(when.score_below, last)
+            reason = Reason(below.found, "; ".join(filter(None, [reason.sentence, below.sentence])))
+            last = self._state.facts or last
+        # Looks are counted anew with a run. The last score stays known, so that it is the reason of one run at most.
+        return reason, replace(now, looks=replace(last.looks, count=0))
 
-        found = look(self.home, self.stored)
-        reason = should_run(when, found.facts, last)
-        if not reason.found and when.score_below is not None:
-            by_score = self._by_score(found, when.score_below, last or Facts())
-            told = "; ".join(filter(None, [reason.sentence, by_score.sentence]))
-            reason = by_score if by_score.found else Reason(False, told)
-        return reason, remembered(found.facts, (self._state.facts or Facts()).looks)
-
-    def _by_score(self, found: Look, asked: ScoreBelow, last: Facts) -> Reason:
+    def _by_score(self, below: ScoreBelow, last: Facts) -> Reason:
         """Return whether the score is a reason; nothing is evaluated that was looked at before."""
-        from mlops.schedules.facts import score_in
-
-        if not found.model:
-            return Reason(False, found.missing)
-        if found.score_key == last.looks.key:
-            return Reason(False, f"the score of {found.model} on the same tasks was looked at before")
-        code = self.call("evaluate", found.model, "--suite", asked.suite, *self._ends())
-        if code:
-            error = RlftError(f"the evaluation of {found.model} ended with exit code {code}", where="when.score_below")
+        if (asked := facts.asked_score(self.home, self.stored, below)) is None:
+            return Reason(False, "there is no champion, whose score could be low")
+        if asked.key == last.looks.key:
+            return Reason(False, f"the score of {asked.model} on the same tasks was looked at before")
+        if code := self.call("evaluate", asked.model, "--suite", below.suite, *self._ends()):
+            error = RlftError(f"the evaluation of {asked.model} ended with exit code {code}", where="when.score_below")
             error.exit_code = code
             raise error
-        try:
-            score = score_in(json.loads(self._result.read_text(encoding="utf-8")), found)
-        except RlftError as error:  # no attempt has a score
-            return Reason(False, error.what)
-        looks = last.looks.with_another(score.model, score.key)
+        score = facts.score_in(json.loads(self._result.read_text(encoding="utf-8")), asked)
+        looks = last.looks.with_another(asked.model, asked.key)
         self._keep(facts=replace(last, looks=looks))  # now, as a look without a reason counts, too
-        return score_reason(score, asked.bound, looks)
+        return score_reason(score, below.bound, looks)
 
-    def _run(self, firing: Firing, facts: Facts | None = None, *, is_begun: bool = False) -> Firing:
-        """Run it, and again while that may help and the schedule allows it; return what came of it."""
-        if not is_begun:  # what lies there is of another run
-            self._result.unlink(missing_ok=True)
-        self._keep(running=firing, **({} if facts is None else {"facts": facts}))
+    def _run(self, firing: Firing, **begun: Facts) -> Firing:
+        """Run it, and again while that may help and the schedule allows it; return what came of it.
+
+        `begun` is the `facts` that it begins with; one that was left has none.
+        """
+        self._keep(running=firing, **begun)
         again = self._again(retry_if_result(lambda outcome: outcome.is_passing))
-        outcome = again(lambda: self._try(firing, is_begun=is_begun or bool(firing.codes)))
+        outcome = again(lambda: self._try(firing, is_begun=not begun or bool(firing.codes)))
         state = "finished" if outcome.code in _FINISHED else "failed"
-        done = self._end(firing, state, _came_to(outcome, len(firing.codes)), outcome.summary)
-        if self.stored.schedule.overlap == "skip" and (due := due_now(self.stored, self._state, self.clock())):
-            self._end(Firing(schedule=self.stored.name, due=due), "skipped", "another run of this schedule went on")
-        return done
+        return self._end(firing, state, _came_to(outcome, len(firing.codes)), outcome.summary)
 
     def _try(self, firing: Firing, *, is_begun: bool) -> Outcome:
         """Run or resume it once, unless it has come to its end while nothing looked, and note how that ended."""
@@ -179,7 +153,7 @@ class Watch:
             return ended
         assert firing.run is not None
         schedule, outcome = self.stored.schedule, Outcome(UNUSABLE, None)
-        due = f"{firing.due.astimezone(schedule.zone):%Y-%m-%d %H:%M %Z}"
+        due = f"{firing.due.astimezone(schedule.timezone):%Y-%m-%d %H:%M %Z}"
         said = f"Schedule {schedule.name}, due {due}: {firing.reason}."[:1000]
         changes = [word for each in overrides_of(schedule) for word in ("--set", each)]
         begin = ("run", "--name", firing.run, "--tag", f"schedule={schedule.name}", "--note", said, *changes)
@@ -233,15 +207,11 @@ class Watch:
     def _again(self, retry: retry_base) -> Retrying:
         """Return what tries a function again as the schedule's retries say."""
         retries = self.stored.schedule.retries
-
-        def tell_of(state: RetryCallState) -> None:
-            self.say(f"it did not work, and is tried again in {state.upcoming_sleep / 60:.0f} min")
-
         return Retrying(
             stop=stop_after_attempt(retries.count + 1),
             wait=wait_exponential(60 * retries.wait_minutes, 4 * 3600),
             retry=retry,
-            before_sleep=tell_of,
+            before_sleep=lambda state: self.say(f"it is tried again in {state.upcoming_sleep / 60:.0f} min"),
             retry_error_callback=lambda state: state.outcome and state.outcome.result(),
             sleep=self.sleep,
         )
@@ -255,11 +225,11 @@ class Watch:
         for event in events_of(done, summary):
             if event in settings.events and (problem := tell(settings, message(event, done, summary))):
                 done.said += f"; {problem}"
-        self._keep(running=None, looked=firing.due, past=[done, *self._state.past][:KEPT])
+        self._keep(running=None, looked=self.clock(), past=[done, *self._state.past][:KEPT])
         return done
 
     @property
-    def _result(self) -> Any:
+    def _result(self) -> Path:
         return result_file(self.home, self.stored.name)
 
     @property
@@ -322,9 +292,8 @@ def start_due(home: Home, names: Sequence[str], begun: dict[str, subprocess.Pope
     for stored in all_schedules(home):
         name, state = stored.name, state_of(home, stored.name)
         is_due = state.running is not None or due_now(stored, state, datetime.now(UTC)) is not None
-        if not is_due or stored.schedule.paused or (names and name not in names):
-            continue
-        if (name in begun and begun[name].poll() is None) or is_running(home, name):
+        goes_on = (name in begun and begun[name].poll() is None) or is_running(home, name)
+        if not is_due or goes_on or (names and name not in names):
             continue
         log = file_of(home, name, ".log")
         with log.open("ab") as output:

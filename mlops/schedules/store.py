@@ -56,7 +56,7 @@ class Firing(BaseModel):
 
     schedule: str
     due: datetime
-    state: Literal["running", "finished", "failed", "no_reason", "skipped", "missed"] = "running"
+    state: Literal["running", "finished", "failed", "no_reason"] = "running"
     reason: str = ""
     said: str = ""
     run: str | None = None
@@ -66,7 +66,7 @@ class Firing(BaseModel):
 
 
 class State(BaseModel):
-    """What a schedule has seen: the last due time that was looked at, what was when its last run began, its run, and
+    """What a schedule has seen: until when due times were looked at, what was when its last run began, its run, and
     what came of the last due times, the newest first."""
 
     looked: datetime | None = None
@@ -123,8 +123,8 @@ def keep_state(home: Home, name: str, state: State) -> None:
 
 
 def due_now(stored: Stored, state: State, now: datetime) -> datetime | None:
-    """Return the newest due time that nothing has looked at; `None` if there is none."""
-    if stored.schedule.paused or stored.cluster:
+    """Return the newest due time that nothing has looked at; `None` without any, or if a cluster has the schedule."""
+    if stored.cluster:
         return None
     return newest_due(stored.schedule.trigger, max(stored.since, state.looked or stored.since), now)
 

@@ -54,10 +54,8 @@ def caveats_of(schedule: ScheduleConfig, each: Estimate) -> list[str]:
             f"A run is begun only for a reason ({reasons}), so that these numbers are the most, and 0 the least."
         )
     if each.seconds.high > _DAY / due_per_day(schedule.cron):
-        after = "are left out" if schedule.overlap == "skip" else "wait, one at most"
         said.append(
-            "A run may take longer than the time between two due times: those that come meanwhile "
-            f"{after} (overlap: {schedule.overlap})."
+            "A run may take longer than the time between two due times: those that come meanwhile are left out."
         )
     if schedule.stack is not None:
         said.append(f"The runs are on the stack {schedule.stack}, and these numbers are those of this machine.")
@@ -68,7 +66,7 @@ def caveats_of(schedule: ScheduleConfig, each: Estimate) -> list[str]:
 
 def as_json(schedule: ScheduleConfig, each: Estimate, price_per_hour: float | None) -> dict[str, Any]:
     """Return it as JSON; times are in seconds, `due` and `runs` are counts in the mean."""
-    found: dict[str, Any] = {"name": schedule.name, "cron": schedule.cron, "timezone": schedule.timezone}
+    found: dict[str, Any] = {"name": schedule.name, "cron": schedule.cron, "timezone": str(schedule.timezone)}
     for period in periods_of(schedule, each):
         cost = None if price_per_hour is None else asdict(period.seconds.times(price_per_hour / 3600))
         found[period.name] = {**asdict(period), "cost": cost}

@@ -8,18 +8,17 @@ from dataclasses import dataclass, field
 from rlft.schedule.settings import WhenConfig
 
 LEVEL = 0.05  # chance of a run, before the next one or the next champion, although the score is not below its bound
-_FEW_ERRORS = 0.05  # of the attempts, which may be left out where it is not known what they could have scored
+_MOST_ERRORS = 0.05  # of the attempts: what these could have scored would matter
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """What a model scored on fresh tasks: a mean with its 95 % interval over so many tasks.
 
-    `key` is the same exactly if the model and the tasks are. `groups` are the effective groups of tasks (0: as many as
-    tasks). `errors` is the share of the attempts without a score, and `top` the best score; `None` if it is not known.
+    `groups` are the effective groups of tasks (0: as many as tasks), and `errors` is the share of the attempts without
+    a score.
     """
 
-    key: str
     model: str
     mean: float
     low: float
@@ -27,10 +26,9 @@ class Score:
     tasks: int
     groups: float = 0.0
     errors: float = 0.0
-    top: float | None = 1.0
 
     def at_most(self, level: float) -> float:
-        """Return the upper bound of the mean at a one-sided level, if attempts without a score had the best one.
+        """Return the upper bound of the mean at a one-sided level.
 
         It lies as many times further from the mean than the end of the 95 % interval as the quantiles of Student's t.
         """
@@ -38,8 +36,7 @@ class Score:
 
         freedom = max((self.groups or self.tasks) - 1, 1)
         further = float(stats.t.isf(level, freedom) / stats.t.isf(0.025, freedom))
-        high = self.mean + (self.high - self.mean) * further
-        return high if self.top is None else (1 - self.errors) * high + self.errors * self.top
+        return self.mean + (self.high - self.mean) * further
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +112,9 @@ def score_reason(score: Score, bound: float, looks: Looks) -> Reason:
     `looks` are those since the last run, with this one; the more there were, the surer it has to be.
     """
     told = f"{score.model} scores {score.mean:.3f} [{score.low:.3f}, {score.high:.3f}] on {score.tasks} tasks"
-    if score.errors:
-        told += f", {score.errors:.1%} of the attempts without a score"
-    if score.errors > _FEW_ERRORS and score.top is None:
-        return Reason(False, f"{told}: too many to tell whether it is below {bound:g}")
+    if score.errors > _MOST_ERRORS:
+        return Reason(False, f"{told}, and {score.errors:.1%} of the attempts have no score: too many to tell")
     if (at_most := score.at_most(looks.level)) >= bound:
         surely = f"at most {at_most:.3f} at look {looks.count} at this model"
         return Reason(False, f"{told}, which is not shown to be below {bound:g}: {surely}")
     return Reason(True, f"{told}, below {bound:g}")
-
-
-def remembered(now: Facts, looks: Looks) -> Facts:
-    """Return what the next look compares with, if a run begins now, before which scores were looked at so often.
-
-    The last of them stays known, so that it is the reason of one run at most. Looks are counted anew.
-    """
-    return Facts(now.tasks, dict(now.values), Looks(looks.model, looks.key))

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from datetime import UTC
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
+from apscheduler.triggers.cron import CronTrigger
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from rlft.config.evaluation import PromotionConfig
@@ -17,12 +18,11 @@ from rlft.config.file import check_settings, read_settings
 from rlft.config.section import MOST, PathText, Section, Text, check_plain_name, refuse_secrets
 from rlft.config.suite import Word
 from rlft.config.training import BudgetConfig
-from rlft.schedule.times import DueTrigger
+from rlft.schedule.times import due_trigger
 from rlft.suites.models import parse_model
 
 Event = Literal["improved", "promoted", "waiting_for_approval", "failed"]
 LONGEST_NAME = 60  # it is a part of the names of runs and of files
-GRACE_MINUTES = 10  # a due time that is seen so late is not missed yet
 _VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -130,24 +130,15 @@ class ScheduleConfig(Section):
     name: str = Field(max_length=LONGEST_NAME, description="Name of the schedule: letters, digits, `_`, `.` and `-`.")
     config: PathText = Field(description="The config that is run, from the folder in which the schedule is applied.")
     cron: Text = Field(description="When, as cron writes it: minute, hour, day of the month, month, day of the week.")
-    timezone: Text = Field(default="UTC", description="The time zone in which `cron` is meant, such as Europe/Berlin.")
+    timezone: ZoneInfo = Field(
+        default=ZoneInfo("UTC"), description="The time zone in which `cron` is meant, such as Europe/Berlin."
+    )
     when: Annotated[WhenConfig, BeforeValidator(_as_reasons)] = Field(
         default=WhenConfig(), description="`always`, or reasons to run, of which one is enough."
-    )
-    overlap: Literal["skip", "queue"] = Field(
-        default="skip",
-        description="What becomes of a due time while a run of this schedule goes on or waits for its next try: "
-        "nothing (`skip`), or it waits (`queue`; at most one does, and then looks for its reason).",
-    )
-    missed: Literal["run", "skip"] = Field(
-        default="run",
-        description="What becomes of due times at which nothing looked for ten minutes, as the machine was off: one "
-        "run for all of them as soon as something looks (`run`), or none (`skip`).",
     )
     retries: RetriesConfig = RetriesConfig()
     budget: BudgetConfig = BudgetConfig()
     promotion: PromotionConfig = PromotionConfig()
-    paused: bool = Field(default=False, description="Whether it is not due until it is applied without this.")
     stack: Text | None = Field(default=None, description="The ZenML stack that runs are on. null means `.rlft/`.")
     notify: NotifyConfig = NotifyConfig()
 
@@ -159,19 +150,8 @@ class ScheduleConfig(Section):
     @field_validator("cron")
     @classmethod
     def _is_cron(cls, cron: str) -> str:
-        DueTrigger(cron, UTC)
+        due_trigger(cron, UTC)
         return " ".join(cron.split())
-
-    @field_validator("timezone")
-    @classmethod
-    def _is_known(cls, timezone: str) -> str:
-        try:
-            ZoneInfo(timezone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(
-                f"{timezone!r:.80} is no time zone of this machine; write one such as Europe/Berlin or UTC"
-            ) from None
-        return timezone
 
     @model_validator(mode="before")
     @classmethod
@@ -181,14 +161,9 @@ class ScheduleConfig(Section):
         return content
 
     @property
-    def zone(self) -> ZoneInfo:
-        """The time zone of `cron`."""
-        return ZoneInfo(self.timezone)
-
-    @property
-    def trigger(self) -> DueTrigger:
-        """When it is due, as APScheduler asks for it."""
-        return DueTrigger(self.cron, self.zone)
+    def trigger(self) -> CronTrigger:
+        """When it is due."""
+        return due_trigger(self.cron, self.timezone)
 
 
 def load_schedule(path: Path) -> tuple[ScheduleConfig, dict[str, Any]]:

@@ -1,9 +1,8 @@
-"""When a schedule is due: a cron expression as a trigger of APScheduler, also where clocks are changed."""
+"""When a schedule is due: a cron expression as a trigger of APScheduler."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
 
 from apscheduler.triggers.cron import CronTrigger
 
@@ -12,38 +11,25 @@ WEEK, MONTH = 7.0, 1461 / 48
 _DAY = timedelta(days=1)
 
 
-class DueTrigger(CronTrigger):
-    """The due times of a cron expression in a time zone.
+def due_trigger(cron: str, timezone: tzinfo) -> CronTrigger:
+    """Return the due times of a cron expression in a time zone.
 
-    Days of the week have names, as 1 is Monday to cron and Tuesday to `CronTrigger`. A time that the clock skips in
-    spring is due an hour later, and one that it shows twice in autumn the first time, unless every hour is due. Raises
-    ValueError for an expression that cannot be used.
+    A time that the clock skips in spring is due an hour later, and one that it shows twice in autumn is due twice.
+    Raises ValueError for an expression that cannot be used, or that APScheduler reads otherwise than cron.
     """
-
-    def __init__(self, cron: str, timezone: tzinfo) -> None:
-        if len(fields := cron.split()) != 5:
-            example = "minute, hour, day of the month, month, day of the week, such as 0 4 * * mon"
-            raise ValueError(f"{cron!r:.80} has {len(fields)} fields, and cron five: {example}")
-        minute, hour, day, month, weekday = fields
-        if day != "*" and weekday != "*":
-            what = "names days of the month and of the week, of which cron takes either and others both"
-            raise ValueError(f"{cron!r:.80} {what}; make two schedules")
-        if any(letter.isdigit() for letter in weekday):
-            raise ValueError(f"{cron!r:.80} has a number as a day of the week; write names, such as mon or mon-fri")
-        super().__init__(minute=minute, hour=hour, day=day, month=month, day_of_week=weekday, timezone=timezone)
-        self._is_hourly = hour in ("*", "*/1", "0-23")
-        if super().get_next_fire_time(None, datetime.now(timezone)) is None:
-            raise ValueError(f"{cron!r:.80} is never due")
-
-    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
-        """Return the first due time after the previous one; without one, the first that is not before now."""
-        found = super().get_next_fire_time(previous_fire_time, now)
-        while found is not None and found.fold and not self._is_hourly:
-            found = super().get_next_fire_time(found, found)
-        return found
+    trigger = CronTrigger.from_crontab(cron, timezone)
+    _, _, day, _, weekday = cron.split()
+    if day != "*" and weekday != "*":
+        what = "names days of the month and of the week, of which cron takes either and others both"
+        raise ValueError(f"{cron!r:.80} {what}; make two schedules")
+    if any(letter.isdigit() for letter in weekday):  # 1 is Monday to cron, and Tuesday to APScheduler
+        raise ValueError(f"{cron!r:.80} has a number as a day of the week; write names, such as mon or mon-fri")
+    if trigger.get_next_fire_time(None, datetime.now(timezone)) is None:
+        raise ValueError(f"{cron!r:.80} is never due")
+    return trigger
 
 
-def newest_due(trigger: DueTrigger, after: datetime, now: datetime) -> datetime | None:
+def newest_due(trigger: CronTrigger, after: datetime, now: datetime) -> datetime | None:
     """Return the newest due time in (after, now]; `None` if there is none."""
     for start in (max(after, now - _DAY), after):  # an expression may be due every minute, and `after` a year ago
         found, last = None, start
@@ -66,7 +52,7 @@ def due_per_day(cron: str) -> float:
 
 
 def _count(cron: str, begin: datetime, end: datetime) -> int:
-    trigger, count, found = DueTrigger(cron, ZoneInfo("UTC")), 0, None
+    trigger, count, found = due_trigger(cron, UTC), 0, None
     while (found := trigger.get_next_fire_time(found, found or begin)) is not None and found < end:
         count += 1
     return count

@@ -65,9 +65,6 @@ def test_a_schedule_from_its_file_to_its_end(folder):
     assert timedelta() < due - datetime.now(UTC) <= timedelta(days=7, hours=1)
     assert due.weekday() == 0
     assert "schedule weekly is changed" in rlft("apply", write(folder, cron="0 5 * * tue")).output
-    assert read("apply", write(folder, paused=True))["state"] == "paused"
-    assert read("list")[0]["next"] is None
-    assert "paused" in rlft("list").output
     assert read("apply", write(folder))["state"] == "active"
     assert "CET" in rlft("list").output or "CEST" in rlft("list").output
     assert "schedule weekly is deleted" in rlft("delete", "weekly").output

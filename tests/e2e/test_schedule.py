@@ -53,7 +53,7 @@ def test_a_schedule_that_is_due_every_minute_has_one_run_for_its_reason(make_hom
     home = Home(place.folder / ".rlft")
     (place.folder / "small.yaml").write_text(small_config())
     reasons = {"changed": {"files": ["small.yaml"]}}  # and the first due time is one by itself
-    written = {"name": "often", "config": "small.yaml", "cron": "* * * * *", "overlap": "queue", "when": reasons}
+    written = {"name": "often", "config": "small.yaml", "cron": "* * * * *", "when": reasons}
     (place.folder / "often.yaml").write_text(yaml.safe_dump(written))
     assert place.rlft("schedule", "apply", "often.yaml").code == 0
     # Due at once, as if something had looked two minutes ago for the last time.

@@ -25,7 +25,6 @@ PLAIN = {"name": "weekly", "config": "tiny.yaml", "cron": "0 4 * * mon", "stack"
     [
         ({"when": "new_tasks"}, "when: nothing looks for reasons in a cluster"),
         ({"timezone": "Europe/Berlin"}, "timezone: ZenML gives a CronJob no time zone"),
-        ({"overlap": "queue"}, "overlap: a CronJob cannot wait"),
         ({"notify": {"webhook": "env:HOOK"}}, "notify: nobody tells from there"),
     ],
 )
@@ -37,23 +36,21 @@ def test_what_a_cluster_cannot_keep_is_refused(change, said):
 
 def test_everything_that_is_refused_is_told_at_once():
     with pytest.raises(ConfigError) as raised:
-        check_for_cluster(ScheduleConfig.model_validate(PLAIN | {"when": "new_tasks", "overlap": "queue"}))
+        check_for_cluster(ScheduleConfig.model_validate(PLAIN | {"when": "new_tasks", "timezone": "Europe/Berlin"}))
     assert raised.value.what.count("\n") == 2
 
 
-@pytest.mark.parametrize(("missed", "deadline"), [("run", None), ("skip", 600)])
-def test_the_schedule_of_zenml_has_its_times_and_the_cron_job_its_limits(missed, deadline):
+def test_the_schedule_of_zenml_has_its_times_and_the_cron_job_its_limits():
     from pipelines.train import train
 
-    schedule = ScheduleConfig.model_validate(PLAIN | {"missed": missed, "retries": {"count": 4}})
+    schedule = ScheduleConfig.model_validate(PLAIN | {"retries": {"count": 4}})
     options = cluster_options(schedule, load_config(TINY))
     made = train.with_options(**options)
     given = made._run_args["schedule"]  # what ZenML registers when the pipeline is called
     assert (given.name, given.cron_expression, given.catchup) == ("rlft-weekly", "0 4 * * mon", False)
     assert made._run_args["run_name"] == "weekly-{date}-{time}"
     settings = options["settings"]["orchestrator"]
-    assert settings.concurrency_policy == "Forbid"
-    assert (settings.starting_deadline_seconds, settings.orchestrator_job_backoff_limit) == (deadline, 4)
+    assert (settings.concurrency_policy, settings.orchestrator_job_backoff_limit) == ("Forbid", 4)
     assert options["tags"][1] == "schedule=weekly"
 
 
@@ -99,11 +96,6 @@ def test_a_schedule_that_moves_to_another_stack_is_deleted_on_the_one_it_was_on(
 def test_a_schedule_that_comes_back_to_this_machine_leaves_none_in_the_cluster(cluster):
     assert keep_in_cluster(None, stored(stack=None), stored("rlft-weekly", stack="old"), None) == ""
     assert cluster.done == [("deleted", "old", "rlft-weekly")]
-
-
-def test_a_schedule_that_is_paused_is_none_of_the_cluster(cluster):
-    assert keep_in_cluster(None, stored(paused=True), stored("rlft-weekly"), None) == ""
-    assert cluster.done == [("deleted", "gpu", "rlft-weekly")]
 
 
 def test_what_is_refused_leaves_the_earlier_schedule_as_it_is(cluster):

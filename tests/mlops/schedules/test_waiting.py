@@ -45,10 +45,9 @@ def test_what_is_due_is_started_and_not_a_second_time_while_it_goes_on(bench, st
     assert len(started(ended=True)) == 1
 
 
-def test_what_is_paused_or_kept_by_a_cluster_is_not_started(bench, started):
+def test_what_a_cluster_keeps_is_not_started(bench, started):
     stored = bench.apply(cron="* * * * *", now=NOW - HOUR)
     keep(bench.home, stored.model_copy(update={"cluster": "rlft-weekly"}))
-    bench.apply(name="other", cron="* * * * *", now=NOW - HOUR, paused=True)
     assert started() == []
 
 

@@ -44,7 +44,7 @@ def test_runs_that_last_longer_than_the_time_between_have_room_one_after_the_oth
     assert week.runs == Span(7, 14)
     assert week.seconds == Span(42 * HOUR, 168 * HOUR)
     said = caveats_of(a_schedule(), an_estimate(low=6 * HOUR, high=24 * HOUR))[0]
-    assert said.endswith("those that come meanwhile are left out (overlap: skip).")
+    assert said.endswith("those that come meanwhile are left out.")
     assert caveats_of(a_schedule(retries={"count": 0}), an_estimate(high=11 * HOUR)) == []
 
 

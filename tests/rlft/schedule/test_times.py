@@ -5,14 +5,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rlft.schedule.times import MONTH, WEEK, DueTrigger, due_per_day, newest_due
+from rlft.schedule.times import MONTH, WEEK, due_per_day, due_trigger, newest_due
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
 def due(cron, after, until, zone=BERLIN):
     """Due times in (after, until) as a clock of the zone shows them, with its offset."""
-    trigger, last, found = DueTrigger(cron, zone), after.replace(tzinfo=zone), []
+    trigger, last, found = due_trigger(cron, zone), after.replace(tzinfo=zone), []
     while (last := trigger.get_next_fire_time(last, last)) < until.replace(tzinfo=zone):
         found.append(f"{last:%a %d %H:%M %z}")
     return found
@@ -45,36 +45,23 @@ def test_the_other_fields_are_those_of_cron():
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused(cron):
     with pytest.raises(ValueError, match=r"."):
-        DueTrigger(cron, UTC)
+        due_trigger(cron, UTC)
 
 
 def test_a_time_that_the_clock_skips_is_due_an_hour_later():
     # Berlin, 29 March 2026: 2:00 +01:00 becomes 3:00 +02:00. 2:30 +01:00 is 1:30 UTC, and 2:30 +02:00 is 0:30.
-    trigger, found, hours = DueTrigger("30 2 * * *", BERLIN), datetime(2026, 3, 28, tzinfo=UTC), []
+    trigger, found, hours = due_trigger("30 2 * * *", BERLIN), datetime(2026, 3, 28, tzinfo=UTC), []
     for _ in range(3):
         found = trigger.get_next_fire_time(found, found)
         hours.append(f"{found.astimezone(UTC):%d %H:%M}")
     assert hours == ["28 01:30", "29 01:30", "30 00:30"]
 
 
-def test_a_time_that_the_clock_shows_twice_is_due_the_first_time():
+def test_a_time_that_the_clock_shows_twice_is_due_twice():
     # Berlin, 25 October 2026: 3:00 +02:00 becomes 2:00 +01:00.
-    assert due("30 2 * * *", datetime(2026, 10, 24), datetime(2026, 10, 27)) == [
-        "Sat 24 02:30 +0200",
-        "Sun 25 02:30 +0200",
-        "Mon 26 02:30 +0100",
-    ]
-
-
-def test_what_is_due_in_every_hour_follows_time_that_passes():
-    hours = due("30 * * * *", datetime(2026, 10, 25, 1), datetime(2026, 10, 25, 4))
-    assert hours == [
-        "Sun 25 01:30 +0200", "Sun 25 02:30 +0200", "Sun 25 02:30 +0100", "Sun 25 03:30 +0100"
+    assert due("30 2 * * *", datetime(2026, 10, 25), datetime(2026, 10, 27)) == [
+        "Sun 25 02:30 +0200", "Sun 25 02:30 +0100", "Mon 26 02:30 +0100"
     ]  # fmt: skip
-    trigger, found = DueTrigger("30 * * * *", BERLIN), datetime(2026, 3, 28, 23, tzinfo=UTC)
-    for hour in range(4):  # one in each hour that passes, and none in the one that is skipped
-        found = trigger.get_next_fire_time(found, found)
-        assert found.astimezone(UTC) == datetime(2026, 3, 28, 23, 30, tzinfo=UTC) + timedelta(hours=hour)
 
 
 @pytest.mark.parametrize(
@@ -89,12 +76,12 @@ def test_what_is_due_in_every_hour_follows_time_that_passes():
 def test_the_newest_due_time_stands_for_all(cron, after, found):
     now = datetime(2026, 11, 29, 3, 59, 30, tzinfo=UTC)
     wanted = found and datetime(2026, 11, *found, tzinfo=UTC)
-    assert newest_due(DueTrigger(cron, UTC), datetime(2026, 11, *after, tzinfo=UTC), now) == wanted
+    assert newest_due(due_trigger(cron, UTC), datetime(2026, 11, *after, tzinfo=UTC), now) == wanted
 
 
 def test_now_belongs_to_it():
     now = datetime(2026, 11, 23, 4, tzinfo=UTC)
-    assert newest_due(DueTrigger("0 4 * * mon", UTC), now - timedelta(days=3), now) == now
+    assert newest_due(due_trigger("0 4 * * mon", UTC), now - timedelta(days=3), now) == now
 
 
 @pytest.mark.parametrize(
