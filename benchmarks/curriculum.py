@@ -47,8 +47,8 @@ from rlft.policy.folder import load_policy
 from rlft.policy.origin import choose_device, create_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import PolicyPlayer, collect_rollouts
-from rlft.sft.training import run_sft
 from rlft.tasks import ingest_tasks
+from rlft.training.imitation import run_sft
 from rlft.types import TaskSet
 
 ROOT = Path(__file__).resolve().parents[1]

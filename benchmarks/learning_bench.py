@@ -22,11 +22,11 @@ from rlft.policy.folder import save_policy
 from rlft.policy.origin import create_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import PolicyPlayer, collect_rollouts
-from rlft.sft.training import run_sft
 from rlft.tasks import ingest_tasks
+from rlft.training.imitation import run_sft
 from rlft.types import TaskSet
 
-_WARM_CODE = ("rlft.policy.origin", "rlft.policy.folder", "rlft.tasks", "rlft.sft.training")
+_WARM_CODE = ("rlft.policy.origin", "rlft.policy.folder", "rlft.tasks", "rlft.training.imitation")
 
 
 @dataclass

@@ -35,7 +35,7 @@ from rlft.types import Task, Trajectory
 WARM_START = "warm_start"
 ARMS = ("dapo", "dr_grpo", "grpo", "trl", "random", "group_2", "group_16", "lag_1")
 _HERE = Path(__file__).parent
-_CODE = ("rlft.iteration", "rlft.policy.origin", "rlft.tasks", "rlft.sft.training")
+_CODE = ("rlft.iteration", "rlft.policy.origin", "rlft.tasks", "rlft.training.imitation")
 _OWN_CODE = ("learning_bench.py", "learning_run.py", "learning_trl.py")
 _LIBRARIES = ("torch", "transformers", "trl", "reasoning-gym")
 

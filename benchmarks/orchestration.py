@@ -40,8 +40,8 @@ def run_plain(config: Config) -> dict[str, float]:
     from rlft.policy.tokens import check_prompts
     from rlft.rewards.scoring import score_rollouts
     from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
-    from rlft.sft.training import run_sft
     from rlft.tasks import ingest_tasks
+    from rlft.training.imitation import run_sft
 
     started = time.perf_counter()
     environment = load_environment(config.environment.name, config.environment.kwargs)

@@ -19,7 +19,7 @@ from rlft.config import ControlName
 from rlft.controls.best import ControlReport
 from rlft.controls.few_shot import PromptReport
 from rlft.harness.examples import Examples
-from rlft.sft.training import Memory
+from rlft.training.imitation import Memory
 from steps.controls import choose_prompt, train_rejection_control, train_sft_control
 
 logger = logging.getLogger(__name__)

@@ -32,8 +32,8 @@ from rlft.controls.constant import ConstantAnswer
 from rlft.diagnosis.diagnose import diagnose
 from rlft.estimation.peak import peak_memory
 from rlft.evaluation import advice, baseline_verdict, report_numbers
-from rlft.sft.training import SftReport
 from rlft.statistics import compare_pass_at_k
+from rlft.training.imitation import SftReport
 from rlft.types import Evaluation, Interval, Judging, TaskSet, add_judging
 from rlft.variety import collapse
 

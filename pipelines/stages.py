@@ -24,9 +24,9 @@ from rlft.forgetting import fingerprint_texts, shipped_texts
 from rlft.harness.examples import Examples
 from rlft.progress import Progress
 from rlft.rollout import SamplingSettings, Selection
-from rlft.sft.demonstrations import can_demonstrate
-from rlft.sft.training import Memory
 from rlft.training.chosen_loss import loss_fingerprint
+from rlft.training.demonstrations import can_demonstrate
+from rlft.training.imitation import Memory
 from rlft.training.job import Round
 from rlft.types import Evaluation, Split, TaskSet
 from rlft.workers.threads import shared_evenly

@@ -18,7 +18,7 @@ from rlft.controls.sft import run_sft_control
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.policy import PolicyFolder, save_policy
 from rlft.rollout import SamplingSettings
-from rlft.sft.training import ENOUGH, Memory
+from rlft.training.imitation import ENOUGH, Memory
 from rlft.types import Split, TaskSet
 
 

@@ -21,9 +21,9 @@ from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.origin import create_policy
 from rlft.policy.tokens import PromptCheck, check_prompts
 from rlft.rollout import SamplingSettings
-from rlft.sft.overlap import check_overlap
-from rlft.sft.training import ENOUGH, Memory, SftReport, run_sft
 from rlft.tasks.use.records import texts_from_use
+from rlft.training.imitation import ENOUGH, Memory, SftReport, run_sft
+from rlft.training.overlap import check_overlap
 from rlft.types import TaskSet
 from rlft.workers.settings import Isolation
 

@@ -21,7 +21,7 @@ from rlft.policy import Policy
 from rlft.policy.origin import create_policy
 from rlft.rewards.scoring import score_by
 from rlft.rollout import PolicyPlayer, collect_rollouts
-from rlft.sft.training import run_sft
+from rlft.training.imitation import run_sft
 from rlft.types import EvaluationReport, TaskSet, TrainReport
 from tests.factories import CHARACTERS
 

@@ -25,7 +25,7 @@ def _policy(function: str) -> CachePolicy:
 
 
 audit_code = _code("rlft.audit.rewards")
-warm_start_code = _code("rlft.sft.training")
+warm_start_code = _code("rlft.training.imitation")
 control_code = _code("rlft.controls.sft", "rlft.engines.create")
 rejection_code = _code("rlft.controls.rejection", "rlft.engines.create")
 rollout_code = _code("rlft.rollout", "rlft.engines.create")
@@ -38,7 +38,7 @@ evaluation_code = _code("rlft.evaluation", "rlft.promotion.decide")
 scenario_code = _code("rlft.suites.measures")
 prompt_code = _code("rlft.controls.few_shot", "rlft.engines.create")
 constant_code = _code("rlft.controls.constant")
-contamination_code = _code("rlft.contamination.overlap", "rlft.sft.overlap")
+contamination_code = _code("rlft.contamination.overlap", "rlft.training.overlap")
 forgetting_code = _code("rlft.forgetting.bits")
 rescoring_code = _code("rlft.rewards.rescored")
 

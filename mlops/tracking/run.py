@@ -36,8 +36,8 @@ from rlft.types import TaskSet
 if TYPE_CHECKING:  # else serving would load what trains
     from rlft.controls.best import ControlReport
     from rlft.controls.few_shot import PromptReport
-    from rlft.sft.checkpoint import SftState
-    from rlft.sft.training import SftReport
+    from rlft.training.checkpoint import SftState
+    from rlft.training.imitation import SftReport
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,11 @@ Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "seque
 _Any = TypeVar("_Any", bound=Section)
 # By name, as the files declare settings and import what trains only where they use it: code that reads a config, such
 # as a reward's, does not depend on that.
-ALGORITHMS: Mapping[str, Any] = import_module("rlft.training.algorithms").ALGORITHMS
+ALGORITHMS: Mapping[str, Any] = {
+    name: kind
+    for name, kind in import_module("rlft.training.algorithms").ALGORITHMS.items()
+    if kind.data != "demonstrations"
+}
 
 
 class LossTerms(Section):

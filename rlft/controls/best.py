@@ -140,8 +140,8 @@ class ControlReport(Report):
 
     `demonstrations` is how many answers it imitated; of rejection sampling, how many of its `attempts`, trials
     included. `losses` are those of each step of the training that the chosen checkpoint is from, in nats per imitated
-    token. SFT also says whose `answers` the chosen checkpoint imitates (`rlft.sft.demonstrations.Answers`), and how
-    many tokens these have after their prompts, in the mean. `judging` is what judges were asked, `None` if none was.
+    token. SFT also says whose `answers` the chosen checkpoint imitates (`rlft.training.demonstrations`), and how many
+    tokens these have after their prompts, in the mean. `judging` is what judges were asked, `None` if none was.
     """
 
     passing: ClassVar[frozenset[str]] = Report.passing | {"judging"}

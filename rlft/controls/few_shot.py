@@ -25,8 +25,8 @@ from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.rollout import Player, PolicyPlayer
-from rlft.sft.demonstrations import Answers, all_demonstrations
 from rlft.specification.judge import billed
+from rlft.training.demonstrations import Answers, all_demonstrations
 from rlft.types import EvaluationReport, Judging, Message, Report, Split, Task
 from rlft.workers.settings import Isolation
 
@@ -168,7 +168,7 @@ FORMS: tuple[Form, ...] = ("turns", "text")
 class PromptTrial:
     """Reports a prompt: how many examples it has, in which form, and the mean in validation, errors counted as lowest.
 
-    `answers` says whose answers the examples have (`rlft.sft.demonstrations.all_demonstrations`). `validation` is
+    `answers` says whose answers the examples have (`rlft.training.demonstrations.all_demonstrations`). `validation` is
     `None` where nothing could be scored, and for a prompt that `left_out` says why it was not tried.
     """
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -22,76 +21,11 @@ from rlft.engines.base import derive_seed
 from rlft.errors import PolicyError
 from rlft.flops import ROLLOUT_FLOPS, encoded, sampling_costs, shape_of
 from rlft.policy import Policy
-from rlft.policy.optimizer import Optimizer
 from rlft.rollout import SamplingSettings
 from rlft.specification.judge import billed
-from rlft.statistics import varies
-from rlft.training.imitation import imitate, imitation_flops
-from rlft.types import Reward, Rewards, Rollout, Rollouts
-
-Form = Literal["full", "best"]
-
-
-def choose_attempts(
-    rollouts: Rollouts, rewards: Rewards, form: Form, *, leaves_out_truncated: bool = False
-) -> list[Rollout]:
-    """Return the attempts to imitate.
-
-    `full` takes every attempt that is solved (STaR, arXiv:2203.14465; ReST-EM, arXiv:2312.06585), `best` the attempt of
-    each task with the highest reward (RAFT, arXiv:2304.06767), the first of several, unless all are equal and not
-    solved. Attempts without a score are left out, and with `leaves_out_truncated` those that a limit cut off.
-    """
-    groups: dict[str, list[tuple[Rollout, Reward, float]]] = {}
-    for rollout, reward in zip(rollouts, rewards, strict=True):
-        if reward.total is None or not rollout.loss_mask.any() or (leaves_out_truncated and rollout.truncated):
-            continue
-        groups.setdefault(rollout.task_id, []).append((rollout, reward, reward.total))
-    if form == "full":
-        return [rollout for group in groups.values() for rollout, reward, _ in group if reward.solved]
-    best = [(group, max(group, key=lambda each: each[2])) for group in groups.values()]
-    return [one[0] for group, one in best if one[1].solved or varies([total for *_, total in group])]
-
-
-class Imitator:
-    """Trains `policy` in place by cross-entropy on the tokens that it sampled, with an AdamW of its own.
-
-    Rollouts are read as GRPO reads them (`rlft.training.imitation`). `losses` are those of the steps, in nats per
-    token, under the distribution at the `temperature` of the sampling.
-    """
-
-    def __init__(self, policy: Policy, training: TrainingConfig, temperature: float) -> None:
-        self.policy, self.training, self.temperature = policy, training, temperature
-        self.losses: list[float] = []
-        policy.model.eval()  # without dropout, as in reinforcement learning
-        policy.find_out()  # it runs the model with its own attention, so before `attending` replaces that
-        self._shape = shape_of(policy.model)
-        self._optimizer = Optimizer(policy.trainable(), betas=(0.9, 0.98), weight_decay=0.01)
-
-    def flops(self, rollouts: Sequence[Rollout]) -> float:
-        """Return what a step on these rollouts costs."""
-        return imitation_flops(self._shape, rollouts, shares_prompts=self.policy.shares_prompts)
-
-    def step(self, rollouts: Sequence[Rollout], learning_rate: float) -> None:
-        """Take one optimizer step. Raises PolicyError, before the weights change, if its numbers are not finite."""
-        self._optimizer.zero_grad()
-        with self._optimizer.accumulating():
-            loss = imitate(
-                self.policy,
-                rollouts,
-                temperature=self.temperature,
-                token_budget=self.training.per_step_token_budget,
-                checkpointing=self.training.gradient_checkpointing,
-            )
-        norm = self._optimizer.clip(self.training.max_grad_norm)
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise PolicyError(
-                f"the loss of step {len(self.losses) + 1} is {loss:g}, the norm of its gradient {norm:g}",
-                where="rejection sampling",
-                fix="lower warm_start.learning_rate",
-            )
-        self._optimizer.step(learning_rate)
-        self.policy.note_change(update=0)
-        self.losses.append(loss)
+from rlft.training.algorithms.rejection_sampling import Form, choose_attempts
+from rlft.training.imitation import Imitator, Memory
+from rlft.types import Rollout, Rollouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +223,13 @@ class Rejection:
         The learning rate falls linearly to 0. Numbers that go wrong end the training with what was validated before.
         """
         self.best.restart()
-        imitator = Imitator(self.policy, self.training, self.sampling.temperature)
+        imitator = Imitator(
+            self.policy,
+            temperature=self.sampling.temperature,
+            memory=Memory.of(self.training),
+            max_grad_norm=self.training.max_grad_norm,
+            where="rejection sampling",
+        )
         validated = done = 0
         try:
             for number in range(course.rounds):
@@ -305,7 +245,7 @@ class Rejection:
         except PolicyError as cause:
             rate = course.learning_rate
             logger.warning("%s, learning rate %g ends after %d rounds: %s", course.form, rate, done, cause.what)
-            self.best.note_failure(Candidate(rate, len(imitator.losses), None, done, course.form))
+            self.best.note_failure(Candidate(rate, len(imitator.state.losses), None, done, course.form))
             return
         if done > validated:
             self._validate(course, done, imitator)
@@ -345,7 +285,7 @@ class Rejection:
             if self.spent + cost + self.validation_flops > course.limit:
                 break
             self.spent += cost
-            imitator.step(batch, self._rate(course, number, len(imitator.losses)))
+            imitator.step(batch, self._rate(course, number, len(imitator.state.losses)))
             self.imitated += len(batch)
         self._cost = RoundCost.measured(self.policy, rollouts, *size, self.spent - before)
 
@@ -366,6 +306,6 @@ class Rejection:
         """Validate the policy after `done` rounds, unless that exceeds the budget and something was validated."""
         if self.best.candidates and self.spent + self.validation_flops > course.limit:
             return
-        flops = self.best.validate(course.learning_rate, imitator.losses, rounds=done, form=course.form)
+        flops = self.best.validate(course.learning_rate, imitator.state.losses, rounds=done, form=course.form)
         self.spent += flops
         self.validation_flops = max(self.validation_flops, flops)

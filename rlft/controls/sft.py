@@ -19,13 +19,12 @@ from rlft.errors import PolicyError
 from rlft.flops import shape_of
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.sft.checkpoint import SftState
-from rlft.sft.demonstration_file import Demonstration
-from rlft.sft.demonstrations import Answers, all_demonstrations
-from rlft.sft.encoding import Chats, as_rollout, encode_demonstrations, open_chats, that_fit
-from rlft.sft.training import ENOUGH, Memory, draw_batches, train_sft
 from rlft.specification.judge import billed
-from rlft.training.imitation import imitation_flops
+from rlft.training.checkpoint import SftState
+from rlft.training.demonstration_file import Demonstration
+from rlft.training.demonstrations import Answers, all_demonstrations
+from rlft.training.encoding import Chats, as_rollout, encode_demonstrations, open_chats, that_fit
+from rlft.training.imitation import ENOUGH, Memory, draw_batches, imitation_flops, train_sft
 from rlft.workers.settings import Isolation
 
 logger = logging.getLogger(__name__)

@@ -41,9 +41,9 @@ from rlft.policy import Policy
 from rlft.policy.origin import create_policy
 from rlft.rewards.scoring import score_by
 from rlft.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
-from rlft.sft.training import Memory, run_sft
 from rlft.shortage import shortage_of
 from rlft.tasks import ingest_tasks
+from rlft.training.imitation import Memory, run_sft
 from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, TaskSet
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from rlft.config import SourceConfig
 from rlft.errors import TaskError
-from rlft.sft.demonstration_file import iterate_demonstrations
 from rlft.tasks.fields import FieldError, check_template, find_field, format_template, is_template, to_json
 from rlft.tasks.ingest import check_answers, check_id
 from rlft.tasks.reasoning_gym import draw_rows
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 from rlft.tasks.splits import Claims
+from rlft.training.demonstration_file import iterate_demonstrations
 from rlft.types import Task
 
 ROWS = 20

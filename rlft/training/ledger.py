@@ -21,6 +21,7 @@ from rlft.training.batching import Pair
 from rlft.types import Reward, Rewards, Rollout, Rollouts, TrainReport
 
 NO_VARIANCE = "no_variance"
+NOT_CHOSEN = Fate("filtered", "not_chosen")
 KL_ONLY = Fate("trained", "kl_only")  # its group has no advantages, and is trained on for the KL to the reference alone
 
 
@@ -69,10 +70,7 @@ def plan_training(
 
     Raises ValueError if rollouts and rewards are not about the same attempts, or if an id comes twice.
     """
-    if [r.rollout_id for r in rollouts] != [r.rollout_id for r in rewards]:
-        raise ValueError("rewards do not belong to these rollouts: their ids differ")
-    if len({r.rollout_id for r in rollouts}) < len(rollouts):
-        raise ValueError("two rollouts have the same id: their fates could not be told apart")
+    _check_ids(rollouts, rewards)
     fates: dict[str, Fate] = {}
     members: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
     for rollout, reward in zip(rollouts, rewards, strict=True):
@@ -96,6 +94,31 @@ def plan_training(
     silent = [rollout for rollout in scored if not _is_trained(fates, rollout.rollout_id)]
     tokens = sum(int(r.loss_mask.sum()) for r in silent if not (mask_truncated_completions and r.truncated))
     return TrainingPlan([group for group in groups if group], fates, len(silent), tokens)
+
+
+def plan_of_chosen(rollouts: Rollouts, rewards: Rewards, chosen: Mapping[str, float]) -> TrainingPlan:
+    """Return the chosen rollouts by task, those with the highest advantage first, and the fates of the others.
+
+    `chosen` maps rollout ids to advantages. The others are `errored`, or `filtered:not_chosen`. Raises ValueError as
+    `plan_training` does.
+    """
+    _check_ids(rollouts, rewards)
+    groups: dict[str, list[Pair]] = defaultdict(list)
+    fates: dict[str, Fate] = {}
+    for rollout, reward in zip(rollouts, rewards, strict=True):
+        if rollout.rollout_id in chosen:
+            groups[rollout.task_id].append((rollout, chosen[rollout.rollout_id]))
+        else:
+            place = failed_at(rollout, reward, rewards)
+            fates[rollout.rollout_id] = NOT_CHOSEN if place is None else Fate("errored", place)
+    return TrainingPlan([sorted(group, key=lambda pair: -pair[1]) for group in groups.values()], fates)
+
+
+def _check_ids(rollouts: Rollouts, rewards: Rewards) -> None:
+    if [r.rollout_id for r in rollouts] != [r.rollout_id for r in rewards]:
+        raise ValueError("rewards do not belong to these rollouts: their ids differ")
+    if len({r.rollout_id for r in rollouts}) < len(rollouts):
+        raise ValueError("two rollouts have the same id: their fates could not be told apart")
 
 
 def failed_at(rollout: Rollout, reward: Reward, rewards: Rewards) -> str | None:

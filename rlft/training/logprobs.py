@@ -55,6 +55,14 @@ def _default_budget(policy: Policy, groups: Sequence[Sequence[Pair]]) -> int:
     return min(max(_CPU_TOKENS, *map(packed_tokens, groups), 0), _GPU_TOKENS)
 
 
+@contextmanager
+def differentiating(policy: Policy, batch: Batch, checkpointing: bool) -> Iterator[None]:
+    """Have the model read `batch` as training does: forwards and backwards inside the context."""
+    packed = attending(policy.model) if batch.attention is not None else nullcontext()
+    with packed, gradient_checkpointing(policy.model, checkpointing), fused(policy.fusible):
+        yield
+
+
 def token_logprobs(policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = True) -> SelectedLogprobs:
     """Return the log-probability of every sampled token given those before it, under softmax(logits / temperature).
 

@@ -206,11 +206,11 @@ class LossReport:
 
     loss: Tensor
     tokens: float
-    ratios: float
-    clipped_low: float
-    clipped_high: float
-    kl: float
-    importance_sampling_ratio: Tensor | None
+    ratios: float = 0.0
+    clipped_low: float = 0.0
+    clipped_high: float = 0.0
+    kl: float = 0.0
+    importance_sampling_ratio: Tensor | None = None
 
 
 def policy_loss(part: Part, whole: Whole, loss: Loss, terms: LossTerms) -> LossReport:

@@ -129,11 +129,12 @@ class Tally:
             found |= {ENCODED: sums["encoded"], OF_SEQUENCES: sums["of_sequences"]}
         if tokens := sums["tokens"]:
             found["entropy"] = sums["entropy"] / tokens
-            found["clip_ratio/low_mean"] = sums["clipped_low"] / sums["ratios"]
-            found["clip_ratio/high_mean"] = sums["clipped_high"] / sums["ratios"]
-            found["clip_ratio/region_mean"] = found["clip_ratio/low_mean"] + found["clip_ratio/high_mean"]
             if with_kl:
                 found["kl"] = sums["kl"] / tokens
+        if ratios := sums["ratios"]:
+            found["clip_ratio/low_mean"] = sums["clipped_low"] / ratios
+            found["clip_ratio/high_mean"] = sums["clipped_high"] / ratios
+            found["clip_ratio/region_mean"] = found["clip_ratio/low_mean"] + found["clip_ratio/high_mean"]
         if self.ratio_bounds is not None:
             found[f"{LOGP_DIFFERENCE}/mean"] = sums["differences"] / sums["compared"]
             found[f"{LOGP_DIFFERENCE}/max"] = self.largest_difference

@@ -5,14 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 
-from rlft.attention.interface import attending
 from rlft.config import TrainingConfig
 from rlft.engines.proof import LOGP_LIMIT
 from rlft.flops import TRAIN_FLOPS, shape_of, training_flops
@@ -27,7 +25,7 @@ from rlft.training.algorithms import chosen_algorithm
 from rlft.training.batching import Batch, Pair
 from rlft.training.ledger import TrainingPlan
 from rlft.training.limits import Limits, TrainingStopped
-from rlft.training.logprobs import OldLogprobs, Reading, gradient_checkpointing, make_batch, shortest, token_logprobs
+from rlft.training.logprobs import OldLogprobs, Reading, differentiating, make_batch, shortest, token_logprobs
 from rlft.training.loss import Part, Whole
 from rlft.training.tally import Tally
 from rlft.training.world import ALONE, World
@@ -277,7 +275,7 @@ class Updater:
         batch = make_batch(self.policy, pairs)
         # Before the policy's pass: between that and its backward pass, sharded weights must be left as they are.
         reference = self._reference_logprobs(pairs, batch) if self.settings.beta else None
-        with self._differentiating(batch):
+        with differentiating(self.policy, batch, self.settings.gradient_checkpointing):
             found = token_logprobs(self.policy, batch, self.temperature)
             own = found.logprobs.detach()
             part = Part(
@@ -304,17 +302,9 @@ class Updater:
         batch = make_batch(self.policy, pairs)
         if self.settings.beta:
             self._reference_logprobs(pairs, batch)
-        with self._differentiating(batch):
+        with differentiating(self.policy, batch, self.settings.gradient_checkpointing):
             (0.0 * self.reading.logprobs(batch).sum()).backward()
         return 0.0
-
-    @contextmanager
-    def _differentiating(self, batch: Batch) -> Iterator[None]:
-        """Have the model read `batch` as training does: forwards and backwards inside the context."""
-        packed: AbstractContextManager[Any] = attending(self.policy.model) if batch.attention else nullcontext()
-        again = gradient_checkpointing(self.policy.model, self.settings.gradient_checkpointing)
-        with packed, again, fused(self.policy.fusible):
-            yield
 
     def _reference_logprobs(self, pairs: Sequence[Pair], batch: Batch) -> Tensor:
         reader = self.reference or self.policy

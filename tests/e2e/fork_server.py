@@ -33,7 +33,7 @@ IMPORTED = (
     "rlft.iteration",
     "rlft.audit.environment",
     "rlft.engines.create",
-    "rlft.sft.training",
+    "rlft.training.imitation",
     "rlft.tasks.reasoning_gym",
     "mlflow",
     "mlflow.pyfunc",

@@ -87,7 +87,7 @@ def test_supervised_training_that_was_killed_goes_on_from_its_checkpoint(finishe
         done = home.module("tests.e2e.checkpointed", kill, *arguments)
         return done, log.read_text().split()
 
-    first, steps = run("rlft.sft.training:_step:41", "run", str(short_config))
+    first, steps = run("rlft.training.imitation:Imitator.step:41", "run", str(short_config))
     assert first.returncode == -9, first.stderr
     assert steps[-1] == "40"
     (run_id,) = [file.name.split(".")[0] for file in (home.folder / ".rlft" / "runs").glob("*.process.json")]

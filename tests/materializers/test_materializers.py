@@ -35,8 +35,8 @@ from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.tokens import PromptCheck
 from rlft.promotion.decide import Decision, RegisteredVersion
 from rlft.rewards.rescored import Reordered, RescoreReport
-from rlft.sft.training import SftReport
 from rlft.suites.measures import CellMeasures, SplitMeasures
+from rlft.training.imitation import SftReport
 from rlft.types import Evaluation, EvaluationReport, Interval, Report, Rewards, Rollouts, TaskSet, TrainReport
 from tests.factories import make_policy, make_rollout, make_scored, make_task, make_task_set, user
 

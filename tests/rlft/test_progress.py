@@ -20,8 +20,8 @@ from rlft.policy.tokens import check_prompts
 from rlft.progress import Meter
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import PolicyPlayer, collect_rollouts
-from rlft.sft.training import run_sft
 from rlft.tasks import ingest_tasks, read_tasks
+from rlft.training.imitation import run_sft
 from rlft.training.trainer import prepare_optimizer, train_round
 from tests.factories import FirstCharacter, make_policy, make_scored, make_task, make_training
 

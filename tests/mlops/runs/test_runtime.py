@@ -14,7 +14,7 @@ from rlft.rollout import AskedPlayer, SamplingSettings
 from rlft.temporary import folder_prefix
 from tests.factories import make_policy
 from tests.left_behind import left_behind
-from tests.rlft.sft.test_training import sft
+from tests.rlft.training.test_supervised import sft
 
 
 def test_the_runtime_gives_the_live_policy_or_loads_the_same_weights(tmp_path):

@@ -20,7 +20,7 @@ from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.outcome import Failure
 from rlft.rewards.scoring import score_rollouts
-from rlft.sft.demonstrations import choose_demonstrations
+from rlft.training.demonstrations import choose_demonstrations
 from rlft.types import Rollouts, Task, Trajectory
 from tests.rlft.contract import user_code
 from tests.rlft.contract.user_code import Asks

@@ -6,35 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from rlft.config import TrainingConfig
-from rlft.controls.rejection import Imitator, RoundCost, choose_attempts
+from rlft.controls.rejection import RoundCost
 from rlft.errors import PolicyError
 from rlft.flops import ROLLOUT_FLOPS, sampling_costs, shape_of, training_flops
+from rlft.training.imitation import Imitator, Memory
 from rlft.types import Rollouts
-from tests.factories import make_policy, make_rollout, make_scored
-
-
-def chosen(totals, form, **options):
-    rollouts, rewards = make_scored(totals)
-    return [rollout.rollout_id for rollout in choose_attempts(rollouts, rewards, form, **options)]
-
-
-TOTALS = {"a": [0.0, 1.0, 1.0], "b": [0.2, None, 0.5], "c": [0.5, 0.5, 0.5], "d": [1.0, 1.0, None], "e": [None, None]}
-
-
-def test_full_takes_every_attempt_that_is_solved():
-    assert chosen(TOTALS, "full") == ["train-0-a-1", "train-0-a-2", "train-0-d-0", "train-0-d-1"]
-
-
-def test_best_takes_the_first_of_the_best_and_no_group_that_says_nothing():
-    # c: all equal and not solved; d: all equal, but solved; e: no score at all
-    assert chosen(TOTALS, "best") == ["train-0-a-1", "train-0-b-2", "train-0-d-0"]
-
-
-def test_attempts_that_were_cut_off_are_left_out_where_grpo_leaves_them_out():
-    rollouts, rewards = make_scored({"a": [1.0, 0.0]}, truncated=True)
-    assert len(choose_attempts(rollouts, rewards, "full")) == 1
-    assert choose_attempts(rollouts, rewards, "full", leaves_out_truncated=True) == []
+from tests.factories import make_policy, make_rollout
 
 
 def cross_entropy(policy, rollouts):
@@ -64,18 +41,18 @@ ROLLOUTS = [
 def test_a_step_is_one_of_cross_entropy_on_the_sampled_tokens_whatever_the_parts(architecture, budget):
     policy = make_policy(architecture, sharpness=3.0)
     expected = cross_entropy(policy, ROLLOUTS)
-    imitator = Imitator(policy, TrainingConfig(per_step_token_budget=budget), temperature=1.0)
+    imitator = Imitator(policy, memory=Memory(token_budget=budget))
     before = policy.identity
     for _ in range(20):
         imitator.step(ROLLOUTS, 1e-2)
-    assert imitator.losses[0] == pytest.approx(expected, rel=1e-5)
-    assert imitator.losses[-1] < 0.5 * imitator.losses[0]
+    assert imitator.state.losses[0] == pytest.approx(expected, rel=1e-5)
+    assert imitator.state.losses[-1] < 0.5 * imitator.state.losses[0]
     assert policy.identity != before
 
 
 def test_a_step_costs_what_training_on_its_rollouts_costs():
     policy = make_policy()
-    imitator = Imitator(policy, TrainingConfig(), temperature=1.0)
+    imitator = Imitator(policy)
     ids = {rollout.rollout_id for rollout in ROLLOUTS}
     one = training_flops(shape_of(policy.model), ROLLOUTS, ids, updates=1, iterations=1, shares_prompts=True)
     assert imitator.flops(ROLLOUTS) == one
@@ -87,7 +64,7 @@ def test_numbers_that_go_wrong_reach_no_weight():
     next(iter(policy.trainable().values())).data[0] = torch.nan
     kept = [parameter.detach().clone() for parameter in policy.trainable().values()]
     with pytest.raises(PolicyError, match="the loss of step 1 is nan"):
-        Imitator(policy, TrainingConfig(), temperature=1.0).step(ROLLOUTS, 1e-2)
+        Imitator(policy).step(ROLLOUTS, 1e-2)
     after = policy.trainable().values()
     assert all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(kept, after, strict=True))
 

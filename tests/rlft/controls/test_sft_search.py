@@ -10,7 +10,7 @@ import torch
 from rlft.chat import open_chat
 from rlft.controls import sft as module
 from rlft.controls.sft import Search
-from rlft.sft.demonstration_file import Demonstration
+from rlft.training.demonstration_file import Demonstration
 from rlft.types import EvaluationReport
 from tests.factories import make_policy, user
 

@@ -22,8 +22,8 @@ from rlft.outcome import Fate
 from rlft.policy import save_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import PolicyPlayer, collect_rollouts
-from rlft.sft.demonstration_file import Demonstration
-from rlft.sft.training import train_sft
+from rlft.training.demonstration_file import Demonstration
+from rlft.training.imitation import train_sft
 from rlft.training.ledger import plan_training
 from tests.factories import FirstCharacter, make_task, user
 from tests.rlft.attention.models import add_lora, make_model, policy_of

@@ -10,8 +10,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from rlft.flops import ModelShape, shape_of
-from rlft.sft.encoding import as_rollout
-from rlft.training.imitation import imitate, imitation_flops
+from rlft.training.encoding import as_rollout
+from rlft.training.imitation import Memory, imitate, imitation_flops
 from tests.factories import ARCHITECTURES, make_policy
 
 
@@ -43,16 +43,16 @@ def gradients(policy):
     return torch.cat(found)
 
 
-@pytest.mark.parametrize("options", [{}, {"token_budget": 40}, {"token_budget": 1}, {"checkpointing": True}])
+@pytest.mark.parametrize("memory", [{}, {"token_budget": 40}, {"token_budget": 1}, {"checkpointing": True}])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_loss_and_gradient_are_those_of_plain_cross_entropy(architecture, options):
+def test_loss_and_gradient_are_those_of_plain_cross_entropy(architecture, memory):
     policy, rows = make_policy(architecture, sharpness=3.0), rows_of(7)
     # two turns, of which the second prompt is read and not imitated, and a row whose first token cannot be predicted
     rows += [([4, 5, 6, 7, 8, 9], [False, True, True, False, False, True]), ([5, 6, 7], [True, True, True])]
     policy.model.eval()
     policy.find_out()
     expected, wanted = plain(policy, rows)
-    loss = imitate(policy, [as_rollout(row, number) for number, row in enumerate(rows)], **options)
+    loss = imitate(policy, [as_rollout(row, number) for number, row in enumerate(rows)], memory=Memory(**memory))
     assert loss == pytest.approx(expected, rel=1e-5)
     torch.testing.assert_close(gradients(policy), wanted, rtol=1e-4, atol=1e-6)
 
@@ -65,7 +65,7 @@ def test_a_step_computes_what_is_counted_and_no_padding(architecture):
     rollouts = [as_rollout(row, number) for number, row in enumerate(rows_of(8, prompt=(40, 120), answer=(2, 12)))]
     body = replace(shape_of(policy.model), head=0, trained_head=0, attention=0)
     with FlopCounterMode(display=False) as counter:
-        imitate(policy, rollouts, token_budget=100_000)
+        imitate(policy, rollouts, memory=Memory(token_budget=100_000))
     expected = imitation_flops(body, rollouts, shares_prompts=policy.shares_prompts)
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.05)
 

@@ -15,8 +15,8 @@ from rlft.config.file import load_config
 from rlft.iteration import run_round, sample_round, train_sampled
 from rlft.policy.folder import PolicyFolder, load_policy, save_policy
 from rlft.policy.origin import choose_device, create_policy
-from rlft.sft.training import run_sft
 from rlft.training import limits
+from rlft.training.imitation import run_sft
 from tests.factories import make_rollout
 
 SUMS = Path(__file__).parents[3] / "configs" / "sums.yaml"

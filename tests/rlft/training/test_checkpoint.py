@@ -16,11 +16,11 @@ from safetensors.torch import load_file, save_file
 
 from rlft.files import file_hash
 from rlft.policy import load_policy, save_policy
-from rlft.sft import checkpoint as sft_checkpoint
-from rlft.sft import training as warm_start
-from rlft.sft.checkpoint import OLD_SECONDS, Checkpoints, remove_old
+from rlft.training import checkpoint as sft_checkpoint
+from rlft.training import imitation as warm_start
+from rlft.training.checkpoint import OLD_SECONDS, Checkpoints, remove_old
 from tests.factories import make_lora_policy, make_policy, save_base
-from tests.rlft.sft.test_training import SUMS, sft
+from tests.rlft.training.test_supervised import SUMS, sft
 
 EVERY_STEP = {"every_seconds": 0.0, "share": 1e9}
 
@@ -56,13 +56,13 @@ def files(folder):
 def taken(monkeypatch):
     """Grows by one entry for every step that is taken."""
     steps = []
-    original = warm_start._step
+    original = warm_start.Imitator.step
 
     def counting(*arguments):
         steps.append(1)
         original(*arguments)
 
-    monkeypatch.setattr(warm_start, "_step", counting)
+    monkeypatch.setattr(warm_start.Imitator, "step", counting)
     return steps
 
 
@@ -101,13 +101,13 @@ def test_an_adapter_goes_on_too(tmp_path):
 def test_seconds_go_on_where_they_were_and_checkpoints_are_not_counted(tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(warm_start, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    original = warm_start._step
+    original = warm_start.Imitator.step
 
     def one_second(*arguments):
         now[0] += 1
         original(*arguments)
 
-    monkeypatch.setattr(warm_start, "_step", one_second)
+    monkeypatch.setattr(warm_start.Imitator, "step", one_second)
 
     def writing(*arguments):  # a checkpoint takes ten seconds
         now[0] += 10
@@ -223,13 +223,13 @@ def test_checkpoints_come_each_minute_and_take_a_twentieth_of_the_time(tmp_path,
         write(folder, optimizer, state)
 
     monkeypatch.setattr(sft_checkpoint, "_write", writing)
-    original = warm_start._step
+    original = warm_start.Imitator.step
 
     def step(*arguments):  # takes ten seconds
         now[0] += 10
         original(*arguments)
 
-    monkeypatch.setattr(warm_start, "_step", step)
+    monkeypatch.setattr(warm_start.Imitator, "step", step)
     sft(start_of(tmp_path)(), steps=40, checkpoints=Checkpoints(tmp_path / "c", clock=lambda: now[0]))
     # the first is due after 60 s; each takes 6 s = 5 % of 120 s, so the next is due 120 s after its end
     assert written == [60, 60 + 6 + 120, 186 + 6 + 120]

@@ -18,10 +18,10 @@ from rlft.contract.several import Several
 from rlft.errors import PolicyError, TaskError
 from rlft.messages import as_openai
 from rlft.policy import save_policy
-from rlft.sft.demonstration_file import Demonstration, read_demonstrations
-from rlft.sft.demonstrations import choose_demonstrations
-from rlft.sft.encoding import encode, open_chats
-from rlft.sft.training import draw_batches, run_sft, train_sft
+from rlft.training.demonstration_file import Demonstration, read_demonstrations
+from rlft.training.demonstrations import choose_demonstrations
+from rlft.training.encoding import encode, open_chats
+from rlft.training.imitation import draw_batches, run_sft, train_sft
 from rlft.training.trainer import prepare_optimizer
 from tests.factories import make_policy, make_task, make_training, user
 from tests.rlft.chat.tokenizers import make_tokenizer

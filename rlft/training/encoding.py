@@ -18,7 +18,7 @@ from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.policy.tokens import unknown_characters
 from rlft.progress import Meter, Progress
-from rlft.sft.demonstration_file import Demonstration
+from rlft.training.demonstration_file import Demonstration
 from rlft.types import Message, Rollout
 from rlft.workers.settings import Isolation
 

@@ -10,7 +10,7 @@ from rlft.characters import visible
 from rlft.config import WarmStartConfig
 from rlft.contamination.overlap import Text, normal, text_of_demonstration
 from rlft.errors import TaskError
-from rlft.sft.demonstration_file import iterate_demonstrations
+from rlft.training.demonstration_file import iterate_demonstrations
 from rlft.types import Split, TaskSet
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from rlft.config import WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.environments.calculator import Calculator
 from rlft.errors import TaskError
-from rlft.sft.demonstrations import all_demonstrations, can_demonstrate, choose_demonstrations
+from rlft.training.demonstrations import all_demonstrations, can_demonstrate, choose_demonstrations
 from tests.factories import make_task
 
 

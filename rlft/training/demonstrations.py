@@ -17,8 +17,8 @@ from rlft.errors import TaskError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.messages import MessageError
 from rlft.progress import Progress, silent
-from rlft.sft.demonstration_file import Demonstration, read_demonstrations
 from rlft.tasks.splits import sample_tasks
+from rlft.training.demonstration_file import Demonstration, read_demonstrations
 from rlft.types import Rollout, Task
 from rlft.workers.settings import Isolation
 

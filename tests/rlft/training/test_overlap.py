@@ -5,8 +5,8 @@ import pytest
 
 from rlft.config import WarmStartConfig
 from rlft.errors import TaskError
-from rlft.sft.demonstration_file import read_demonstrations
-from rlft.sft.overlap import check_overlap
+from rlft.training.demonstration_file import read_demonstrations
+from rlft.training.overlap import check_overlap
 from rlft.types import TaskSet
 from tests.rlft.attempts import make_task
 
