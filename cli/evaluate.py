@@ -73,10 +73,10 @@ def evaluate(
         tracking_uri = connect(home, stack)
         if stack is None:
             check_models(home, named, tracking_uri)
-        from mlops.stacks.image import image_settings
+        from mlops.stacks.image import pod_options
 
         begun.repeated, address = True, tracking_uri if stack else None
-        run_id = _run(settings, models, address, key, image_settings(settings), no_cache=no_cache)
+        run_id = _run(settings, models, address, key, pod_options(settings), no_cache=no_cache)
         from cli.evaluated import finish_evaluation
 
         finish_evaluation(home, run_id, summary, stack, as_json=as_json)
@@ -87,7 +87,7 @@ def _run(
     models: list[str],
     address: str | None,
     key: str | None,
-    images: Mapping[str, Any],
+    options: Mapping[str, Any],
     *,
     no_cache: bool,
 ) -> str:
@@ -96,7 +96,7 @@ def _run(
     from pipelines.evaluate import evaluate as pipeline
 
     name = f"{settings.name}-evaluate-{datetime.now():%Y%m%d-%H%M%S-%f}"
-    named = pipeline.with_options(run_name=name, settings=images)
+    named = pipeline.with_options(run_name=name, **options)
     if no_cache:
         named = named.with_options(enable_cache=False)
     content = settings.model_dump(mode="json")

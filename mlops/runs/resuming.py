@@ -40,7 +40,7 @@ from mlops.runs.finding import attempts_of, finished_steps, name_of, successful_
 from mlops.runs.labels import Labels, labels_of
 from mlops.runs.policies import lacks_weights, weights_removed
 from mlops.runs.store import RunStore, as_parameter, stored_config
-from mlops.stacks.image import image_settings
+from mlops.stacks.image import pod_options
 from mlops.summary.file import read_summary
 from mlops.tracking.address import HOME, answering, tracking_address
 from rlft.config import Config
@@ -321,13 +321,13 @@ def run_options(config: Config, labels: Labels) -> dict[str, Any]:
         tags=_own_tags(labels),
         save_models_to_registry=False,  # a stack's registry would get every round
     )
-    return {"tags": _tags(experiment, labels), "model": model, "settings": image_settings(config)}
+    return {"tags": _tags(experiment, labels), "model": model, **pod_options(config)}
 
 
 def replay_options(source: str, experiment: str, labels: Labels, config: Config) -> dict[str, Any]:
     """Return what `with_options` of a replay takes: its name, the image for its config, tags, which name its source."""
     tags = [*_tags(experiment, labels), f"{REPLAY_TAG}={source}"]
-    return {"run_name": labels.name, "tags": tags, "settings": image_settings(config)}
+    return {"run_name": labels.name, "tags": tags, **pod_options(config)}
 
 
 def _tags(experiment: str, labels: Labels) -> list[Tag | str]:

@@ -15,7 +15,7 @@ from mlops.home.folder import Home
 from mlops.ids import EXPERIMENT_TAG
 from mlops.runs.store import as_parameter
 from mlops.schedules.store import Stored
-from mlops.stacks.image import check_image, image_settings
+from mlops.stacks.image import check_image, pod_options
 from mlops.stacks.stack import connect
 from rlft.config import Config
 from rlft.config.file import load_config
@@ -75,11 +75,15 @@ def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
     settings = KubernetesOrchestratorSettings(
         concurrency_policy="Forbid", orchestrator_job_backoff_limit=schedule.retries.count
     )
-    experiment = Tag(name=f"{EXPERIMENT_TAG}={config.tracking.experiment or config.name}", cascade=True)
+    options, experiment = (
+        pod_options(config),
+        Tag(name=f"{EXPERIMENT_TAG}={config.tracking.experiment or config.name}", cascade=True),
+    )
     return {
         "run_name": f"{schedule.name}-{{date}}-{{time}}",
         "schedule": Schedule(name=f"rlft-{schedule.name}", cron_expression=schedule.cron),
-        "settings": {"orchestrator": settings, **image_settings(config)},
+        **options,
+        "settings": {"orchestrator": settings, **options["settings"]},
         "tags": [experiment, f"schedule={schedule.name}"],
     }
 

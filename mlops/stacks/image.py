@@ -9,7 +9,7 @@ import os
 import re
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -21,42 +21,44 @@ from mlops.stacks.stack import describe_refusal
 from rlft.config import Config, SuiteConfig
 from rlft.errors import NotReadyError, StackError
 
-if TYPE_CHECKING:
-    from zenml.config import DockerSettings
-
 IMAGE = "RLFT_IMAGE"
 """The variable that names an image with all packages, such as one made of rlft's Dockerfile; then none is made."""
 OWN = "requirements.txt"
 """The file in the working directory with the packages that a user's own code needs beside rlft's."""
 # ZenML alone would take the newest clients, such as an s3fs that asks for another fsspec than is pinned.
 _CLIENTS = {"s3": PINS.with_name("team.txt"), "kubernetes": PINS.with_name("kubernetes.txt")}
+_RETRIES = 3  # as many as Kubernetes makes pods in the place of one that failed, if nothing else is set
 
 
-def image_settings(config: Config | SuiteConfig | None = None) -> dict[str, DockerSettings]:
-    """Return the settings of a pipeline by which the active stack makes its image, if it makes one.
+def pod_options(config: Config | SuiteConfig | None = None) -> dict[str, Any]:
+    """Return what `with_options` of a pipeline takes for the pods of the active stack: their image, if it makes one.
 
-    Where it makes none ZenML would look at each step for who called it, to say that they have no use: that took more
-    than a third of a short run. The image has what `config` needs beside rlft's own packages, and what the user's own
-    `requirements.txt` asks for. With the variable `RLFT_IMAGE` that image is used, and none is made. Raises StackError
-    for a line of the user's that is no requirement.
+    In Kubernetes a step may be tried again, without which ZenML takes a run to have failed whose pod was taken away.
+    Where the stack makes no image ZenML would look at each step for who called it, to say that settings of one have no
+    use: that took more than a third of a short run. The image has what `config` needs beside rlft's own packages, and
+    what the user's own `requirements.txt` asks for. With the variable `RLFT_IMAGE` that image is used, and none is
+    made. Raises StackError for a line of the user's that is no requirement.
     """
     from zenml.client import Client
     from zenml.config import DockerSettings
     from zenml.config.docker_settings import PythonPackageInstaller
+    from zenml.config.retry_config import StepRetryConfig
 
     stack = Client().active_stack
     if stack.orchestrator.flavor == "local" and stack.step_operator is None:
-        return {}
+        return {"settings": {}}
     if made := os.environ.get(IMAGE):
-        return {"docker": DockerSettings(parent_image=made, skip_build=True)}
-    # ZenML hands the clone to the pods. reasoning-gym requires pycosat, which has no wheel: it is compiled.
-    image = DockerSettings(
-        requirements=image_requirements(config, flavors={stack.artifact_store.flavor, stack.orchestrator.flavor}),
-        apt_packages=["gcc", "libc6-dev"],
-        python_package_installer=PythonPackageInstaller.UV,
-        environment=ALWAYS,
-    )
-    return {"docker": image}
+        image = DockerSettings(parent_image=made, skip_build=True)
+    else:
+        # ZenML hands the clone to the pods. reasoning-gym requires pycosat, which has no wheel: it is compiled.
+        image = DockerSettings(
+            requirements=image_requirements(config, flavors={stack.artifact_store.flavor, stack.orchestrator.flavor}),
+            apt_packages=["gcc", "libc6-dev"],
+            python_package_installer=PythonPackageInstaller.UV,
+            environment=ALWAYS,
+        )
+    retry = StepRetryConfig(max_retries=_RETRIES) if stack.orchestrator.flavor == "kubernetes" else None
+    return {"settings": {"docker": image}, "retry": retry}
 
 
 def check_image(config: Config) -> None:
@@ -126,7 +128,7 @@ def lacking_packages(config: Config) -> list[StackError]:
 
     What an image holds that exists already is not known here, and it is left alone.
     """
-    asked = image_settings(config)["docker"].requirements
+    asked = pod_options(config)["settings"]["docker"].requirements
     if not isinstance(asked, list):
         return []
     held = {canonicalize_name(Requirement(line).name) for line in asked}

@@ -11,7 +11,7 @@ from mlops.home.folder import PINS, Home
 from mlops.runs.labels import Labels
 from mlops.runs.resuming import replay_options, run_options
 from mlops.schedules.cluster import cluster_options
-from mlops.stacks.image import check_image, image_settings
+from mlops.stacks.image import check_image, pod_options
 from pipelines.train import train
 from rlft.config.file import load_config
 from rlft.errors import NotReadyError, StackError
@@ -30,7 +30,7 @@ def every_kind_of_options() -> list[dict]:
         run_options(config, labels),
         replay_options("first", "tiny", labels, config),
         cluster_options(schedule, config),
-        {"settings": image_settings()},
+        pod_options(),
     ]
 
 
@@ -53,9 +53,16 @@ def test_where_no_image_is_made_there_are_no_settings_of_one(remote):
     assert all("docker" in options["settings"] for options in every_kind_of_options())
 
 
+def test_only_in_kubernetes_a_step_may_be_tried_again(remote):
+    # The next pod goes on with a step that an earlier one began if ZenML may make another attempt at it.
+    assert {options["retry"].max_retries for options in every_kind_of_options()} == {3}
+    remote.orchestrator.flavor = "vertex"
+    assert {options["retry"] for options in every_kind_of_options()} == {None}
+
+
 def test_an_image_that_exists_is_taken_as_it_is(monkeypatch):
     monkeypatch.setenv("RLFT_IMAGE", "registry.example/rlft:1")
-    docker = image_settings(load_config(TINY))["docker"]
+    docker = pod_options(load_config(TINY))["settings"]["docker"]
     assert (docker.parent_image, docker.skip_build, docker.requirements) == ("registry.example/rlft:1", True, None)
 
 
