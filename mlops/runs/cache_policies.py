@@ -11,6 +11,7 @@ from functools import cache
 
 from zenml.config.cache_policy import CachePolicy
 
+from rlft.files import RLFT_FOLDER
 from rlft.fingerprints.identity import code_fingerprint
 
 
@@ -24,7 +25,9 @@ def _policy(function: str) -> CachePolicy:
     return CachePolicy.model_validate({"cache_func": f"{__name__}.{function}"})
 
 
-audit_code = _code("rlft.audit.rewards")
+# Attacks are found by their place, which no import says.
+_attacks = (f"rlft.audit.attacks.{file.stem}" for file in RLFT_FOLDER.glob("audit/attacks/*.py"))
+audit_code = _code("rlft.audit.rewards", *_attacks)
 warm_start_code = _code("rlft.training.imitation")
 control_code = _code("rlft.controls.sft", "rlft.engines.create")
 rejection_code = _code("rlft.controls.rejection", "rlft.engines.create")

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlft.audit.attacks.attack import Known
-from rlft.audit.attacks.catalog import attempts_at
+from rlft.audit.attacks import attempts_at
+from rlft.audit.attacks.base import Known
 from rlft.audit.findings import Findings
 from rlft.audit.report import Problem
 from rlft.config import HarnessConfig
@@ -94,12 +94,11 @@ class Stage:
                 for each, rollout in zip(attempts, rollouts, strict=True)
                 if each.kind == "gold" and rollout.error is None
             }
-            rewards = self.score(rollouts, {each.task.id: each.task for each in attempts}, self.environment)
+            rewards = self._score(rollouts, {each.task.id: each.task for each in attempts})
         except ConfigError:
             raise
         except RlftError as error:
-            self.findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
-            self.stopped = True
+            self._stop(error)
         except Exception as error:  # `context` is the environment's code as well
             self.findings.fail(Problem("context", f"the attempts could not be put together: {described(error)}"))
             self.stopped = True
@@ -109,27 +108,31 @@ class Stage:
             self.weights |= rewards.weights
         self.seconds += time.perf_counter() - began
 
-    def score(self, rollouts: Sequence[Rollout], tasks: Mapping[str, Task], environment: BaseEnv) -> Rewards:
+    def _stop(self, error: RlftError) -> None:
+        self.findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
+        self.stopped = True
+
+    def _score(self, rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> Rewards:
         """Score rollouts as training does; a reward that compares sees each beside the gold of its task alone."""
         rows = Rollouts(tuple(rollouts))
-        peers = {each.rollout_id: self._peers(each) for each in rollouts} if compares(environment) else None
-        return score_rollouts(rows, tasks, environment, **self.settings, progress=self.progress, peers=peers)
+        peers = {each.rollout_id: self._peers(each) for each in rollouts} if compares(self.environment) else None
+        return score_rollouts(rows, tasks, self.environment, **self.settings, progress=self.progress, peers=peers)
 
     def _peers(self, rollout: Rollout) -> tuple[Rollout, ...]:
         gold = self.golds.get(rollout.task_id)
         return (rollout,) if gold is None or gold.rollout_id == rollout.rollout_id else (gold, rollout)
 
-    def score_again(self, environment: BaseEnv) -> list[tuple[Reward, Reward]]:
-        """Score some attempts a second time, the last first, by an environment; return the pairs of scores."""
+    def score_again(self) -> list[tuple[Reward, Reward]]:
+        """Score some attempts a second time, the last first, and return the pairs of scores."""
         played = zip(self.rows, self.rollouts, strict=True)
         before = [(row, rollout) for row, rollout in played if row[1].error is None][:_SCORED_AGAIN]
         if self.stopped or not before:
             return []
         tasks = {attempt.task.id: attempt.task for (attempt, _), _ in before}
         try:
-            again = self.score([rollout for _, rollout in reversed(before)], tasks, environment)
+            again = self._score([rollout for _, rollout in reversed(before)], tasks)
         except RlftError as error:
-            self.findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
+            self._stop(error)
             return []
         return list(zip((reward for (_, reward), _ in before), reversed(again.rows), strict=True))
 

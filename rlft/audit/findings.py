@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 
-from rlft.audit.attacks.catalog import FIRST, kind_of
+from rlft.audit.attacks import FIRST, kind_of
 from rlft.audit.report import GOLD, GOLD_KIND, AttackScores, Problem
 from rlft.harness.scripted import Script
 from rlft.outcome import Failure
@@ -18,7 +18,7 @@ Scores = dict[str, dict[str, Reward]]  # {task id: {kind of text: its reward}}, 
 REWARD = "compute_reward"
 """Where a problem is that is about the reward."""
 _BEYOND = (" is above its maximum", " is a penalty that pays")  # of `rlft.rewards.rubric.beyond_bounds`
-ALWAYS = ("gold", *(attack.name for attack in FIRST))
+ALWAYS = (GOLD_KIND, *FIRST)
 """Gold and the kinds that are tried on every task; the others are tried on some."""
 _OTHERS = ("other_gold", "most_common")
 _MADE = "made_answer"
@@ -42,6 +42,11 @@ class Findings:
         self.exploits: list[str] = []
         self.accepted: list[str] = []
         self.failed = self.hangs = False
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The kinds of attack that fail the audit, or would if they were not accepted."""
+        return (*self.exploits, *self.accepted)
 
     def note(self, problem: Problem) -> None:
         """Add what leaves the audit passed."""
@@ -68,10 +73,9 @@ def none_on(parts: Sequence[str], tasks: str) -> Problem:
 def by_task(rows: Sequence[tuple[str, str, Reward]], other_calls: Collection[str] = ()) -> tuple[Scores, list[Failed]]:
     """Return the rewards of (task id, kind, reward) by task and kind, and those that failed, one list for each error.
 
-    Of several variants of a kind it is the worst paid one, but for a kind whose best one counts, and for one with a
-    control (`Attack`). What may be right
-    by chance is left out where it has the same final answer as the task's own gold. That says nothing of the rollouts
-    whose ids are `other_calls`: they call tools as gold does not, and the answer is handed in by calls.
+    Of several variants of a kind it is the worst paid one, but for a kind whose best one counts (`Attack`). What may be
+    right by chance is left out where it has the same final answer as the task's own gold. That says nothing of the
+    rollouts whose ids are `other_calls`: they call tools as gold does not, and the answer is handed in by calls.
     """
     variants: dict[str, dict[str, list[Reward]]] = defaultdict(lambda: defaultdict(list))
     failed: dict[tuple[str, ...], Failed] = defaultdict(list)
@@ -81,7 +85,10 @@ def by_task(rows: Sequence[tuple[str, str, Reward]], other_calls: Collection[str
             failed[reward.error.kind].append((kind, reward, reward.error))
         elif (task_id, kind) not in unscored:
             variants[task_id][kind].append(reward)
-    scores = {task_id: _of_variants(found) for task_id, found in variants.items()}
+    scores = {
+        task_id: {kind: (max if kind_of(kind).best_counts else min)(each, key=total_of) for kind, each in found.items()}
+        for task_id, found in variants.items()
+    }
     for rewards in scores.values():
         gold = rewards.get("gold")
         for kind in [kind for kind in rewards if kind != "gold" and not kind_of(kind).certain]:
@@ -89,32 +96,6 @@ def by_task(rows: Sequence[tuple[str, str, Reward]], other_calls: Collection[str
             if is_same and rewards[kind].rollout_id not in other_calls:
                 del rewards[kind]
     return scores, list(failed.values())
-
-
-def _of_variants(found: Mapping[str, list[Reward]]) -> dict[str, Reward]:
-    """Return the reward of each kind at one task, and that of its control beside it."""
-    scores = {
-        kind: (max if kind_of(kind).best_counts else min)(each, key=total_of)
-        for kind, each in found.items()
-        if kind_of(kind).counts != "control"
-    }
-    for kind in [kind for kind in scores if kind_of(kind).control]:
-        attacks, control = found[kind], kind_of(kind).control
-        del scores[kind]
-        pairs = [
-            (beside, attack)
-            for beside, attack in zip(found.get(control, ()), attacks, strict=False)
-            if "gold" in scores and total_of(beside) < total_of(scores["gold"]) - TOLERANCE
-        ]
-        if pairs:
-            scores[control], scores[kind] = max(pairs, key=_gain)
-    return scores
-
-
-def _gain(pair: tuple[Reward, Reward]) -> tuple[float, float]:
-    """Return what an attack is paid above its control; where that is nothing, the control that is paid more counts."""
-    beside, attack = map(total_of, pair)
-    return max(0.0, attack - beside), beside
 
 
 def say_what_never_applies(
@@ -204,8 +185,7 @@ WITHOUT_GOLD = 0.75
 """The share of the highest total from which what says nothing, or always the same, fails a reward without a gold."""
 _BY_CHANCE = 0.25  # an answer to another task may be right on a smaller share of tasks
 _MANY = 0.85  # of ten tasks, so that golds which are right on 60 % of the tasks stay below in 19 samples of 20
-_NUMBERS = ("other_gold", "most_common", "second_most_common", "made_answer", "farthest_gold", "wrong_sign",
-            "number_begins", "number_ends", "number_inside")  # fmt: skip
+_NUMBERS = ("other_gold", "most_common", "made_answer", "farthest_gold", "wrong_sign", "number_inside")
 _MOST_SENTENCES = 5
 
 
@@ -244,7 +224,7 @@ def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float, hi
     said = said or (f"{kind} is full {on(full)}: {_earned(full[0])}" if full else "")
     if kind_of(kind).counts in ("never", "tolerance"):
         if said and kind_of(kind).counts == "never":
-            findings.note(Problem(REWARD, f"{said}; {kind_of(kind).asks}"))
+            findings.note(Problem(REWARD, f"{said}; does what it does more than gold do no harm?"))
         return ""
     tasks = [rewards for rewards in scores.values() if kind in ALWAYS or not rewards.keys() <= {*ALWAYS}]
     few = 0 if kind_of(kind).certain else _BY_CHANCE * len(tasks)
@@ -287,7 +267,7 @@ def _most(kind: str, scores: Scores, tasks: Sequence[str], gold_mean: float, max
     counts = kind_of(kind).counts
     if counts == "full" or gold_mean <= 0:
         return gold_mean
-    beside = {"above_other": ("other_gold", "made_answer"), "above_control": (kind_of(kind).control,)}.get(counts, ())
+    beside = ("other_gold", "made_answer") if counts == "above_other" else ()
     lower = [[scores[task_id][each] for each in beside if each in scores[task_id]] for task_id in tasks]
     above = max(0.0, mean_of(found[0] for found in lower if found))
     return min(gold_mean, above + max_ratio * (gold_mean - above))
@@ -295,8 +275,7 @@ def _most(kind: str, scores: Scores, tasks: Sequence[str], gold_mean: float, max
 
 def kinds_in(scores: Scores) -> list[str]:
     """Return the kinds of attack that have a score, in the order in which they were tried."""
-    kinds = dict.fromkeys(kind for rewards in scores.values() for kind in rewards)
-    return [kind for kind in kinds if kind != "gold" and kind_of(kind).counts != "control"]
+    return [kind for kind in dict.fromkeys(kind for each in scores.values() for kind in each) if kind != GOLD_KIND]
 
 
 def summary(kind: str, scores: Scores, weights: Mapping[str, float]) -> AttackScores:

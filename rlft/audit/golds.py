@@ -16,8 +16,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rlft.audit.attacks.attack import Known
-from rlft.audit.attacks.catalog import KINDS, attempts_at
+from rlft.audit.attacks import KINDS, attempts_at
+from rlft.audit.attacks.base import Known
 from rlft.audit.attacks.texts import position_of
 from rlft.audit.attempts import Attempt, Stage
 from rlft.audit.findings import REWARD, Findings, Scores, on, total_of
@@ -34,6 +34,10 @@ from rlft.workers.threads import in_thread
 
 ATTACKS = "attacks"
 """The method by which an environment names attacks."""
+_WAYS_OUT = {
+    GOLD: "return text, the assistant's messages in order, or None, within the time limit",
+    ATTACKS: "return {name: text or messages} within the time limit",
+}
 
 
 def ask_golds(tasks: Sequence[Task], environment: BaseEnv, findings: Findings, *, seconds: float) -> dict[str, Script]:
@@ -77,20 +81,22 @@ def _ask(
 ) -> dict[str, Any]:
     """Return what a method of the environment says to each task; its errors fail the audit, one sentence a kind."""
     found: dict[str, Any] = {}
-    errors: dict[tuple[str, ...], list[str]] = {}  # by kind of failure, what was said
+    errors: dict[tuple[str, ...], list[tuple[Task, Failure]]] = {}  # by kind of failure
     [(_, answers)] = run_bounded([partial(_answers, where, method, tasks, seconds)], None)
     for task, said in zip(tasks, answers, strict=False):
         if isinstance(said, Late):
             said = _hung(where, environment, task, said)
             findings.hangs = True
         if isinstance(said, Failure):
-            errors.setdefault(said.kind, []).append(f"{task.id}: {said.why}")
+            errors.setdefault(said.kind, []).append((task, said))
         else:
             found[task.id] = said
     unasked = f", and {len(tasks) - len(answers)} were not asked" if len(answers) < len(tasks) else ""
-    for said in errors.values():
-        what = f"{where} failed on {len(said)} of {len(tasks)} tasks{unasked}, for example {said[0]}"
-        findings.fail(Problem(where, what))
+    for failed in errors.values():
+        task, error = failed[0]
+        what = f"{where} failed on {len(failed)} of {len(tasks)} tasks{unasked}, for example {task.id}: {error.why}"
+        fix = "mend this line; it must work for every task" if error.place else _WAYS_OUT[where]
+        findings.fail(Problem(where, what, fix))
     return found
 
 
@@ -123,7 +129,7 @@ def _hung(where: str, environment: BaseEnv, task: Task, late: Late) -> Failure:
     return Failure(where, f"ScoringTimeout: {why}", raised="ScoringTimeout")
 
 
-_KINDS = ("other_gold", "most_common", "second_most_common")
+_KINDS = ("other_gold", "most_common")
 _MADE = "made_answer"
 _MOST = 0.75  # of the tasks; who pays nearly every gold everywhere tells no gold from another
 _FEW = 0.25

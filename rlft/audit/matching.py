@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from rlft.audit.attacks.attack import Known, Pool, other_gold
-from rlft.audit.attacks.catalog import ATTACKS, attempts_at
+from rlft.audit.attacks import KINDS, attempts_at, kind_of
+from rlft.audit.attacks.base import Known, Pool, other_gold
 from rlft.audit.attacks.texts import calls_of, text_of
 from rlft.audit.findings import Findings
 from rlft.audit.golds import ask_attacks, ask_golds
@@ -22,8 +22,6 @@ from rlft.monitors import LOOKED_AT
 from rlft.thinking import part
 from rlft.types import Message, Rewards, Rollout, Rollouts, Task
 
-_NAMES = tuple(attack.name for attack in ATTACKS)
-_CERTAIN = frozenset(attack.name for attack in ATTACKS if attack.certain)
 Said = tuple[str, str]
 """What an attempt says last, and its tool calls, as far as two attempts are told apart."""
 
@@ -56,11 +54,11 @@ class Matcher:
 
     def _attacks_at(self, task: Task) -> dict[Said, str]:
         rival = other_gold(task, self._ordered, self._golds, self._pool, self.seed)
-        asked = ask_attacks([task], self.environment, _NAMES, findings := Findings(), seconds=self.seconds)
+        asked = ask_attacks([task], self.environment, KINDS, findings := Findings(), seconds=self.seconds)
         _refuse_hangs(findings)
         own = asked.get(task.id, {})
         made = attempts_at(Known(task, self._golds.get(task.id), rival, self._pool, self.tools, own), all_kinds=True)
-        kinds = [kind for kind in made if (kind in _CERTAIN or kind in own) and kind not in self.accepted]
+        kinds = [kind for kind in made if kind_of(kind).certain and kind not in self.accepted]
         return {_said(script): kind for kind in reversed(kinds) for script in made[kind]}
 
     @cached_property

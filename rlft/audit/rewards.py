@@ -10,8 +10,8 @@ import random
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from rlft.audit.attacks.attack import Known, Pool, other_gold
-from rlft.audit.attacks.catalog import FIRST, KINDS
+from rlft.audit.attacks import FIRST, KINDS
+from rlft.audit.attacks.base import Known, Pool, other_gold
 from rlft.audit.attempts import Stage, play_all
 from rlft.audit.findings import (
     MAX_RATIO,
@@ -30,9 +30,7 @@ from rlft.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
 from rlft.audit.warnings import (
     warn_of_changes,
     warn_of_code,
-    warn_of_constants,
     warn_of_half,
-    warn_of_pieces,
     warn_of_silence,
     warn_of_tolerance,
 )
@@ -149,8 +147,6 @@ def _judged(
         highest = _highest(given, stage)
         judge(scores, findings, max_ratio, highest)
         warn_of_half(scores, findings, stage.weights, highest)
-        warn_of_constants(scores, findings, stage.weights)
-        warn_of_pieces(scores, findings)
         warn_of_silence(scores, findings)
         warn_of_tolerance(scores, findings)
     warn_of_changes(stage)
@@ -172,7 +168,7 @@ def _report(scores: Scores, stage: Stage, num_tasks: int, attacked: int) -> Audi
         meant = f"; did you mean {near[0]}?" if near and name not in KINDS else ""
         said = f"{name} is accepted, and nothing was found of that name{meant}"
         findings.note(Problem("reward.accept_exploits", said))
-    kinds = list(dict.fromkeys([GOLD_KIND, *(attack.name for attack in FIRST), *kinds_in(scores)]))
+    kinds = list(dict.fromkeys([GOLD_KIND, *FIRST, *kinds_in(scores)]))
     return AuditReport(
         attacks={kind: summary(kind, scores, stage.weights) for kind in kinds},
         findings=tuple(each.finding for each in findings.problems),

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import ast
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
-from rlft.audit.attacks.catalog import kind_of
+from rlft.audit.attacks import kind_of
 from rlft.audit.attacks.wrong import DAYS, NUMBERS
 from rlft.audit.attempts import Stage
 from rlft.audit.findings import REWARD, Findings, Scores, kinds_in, listed, mean_of, on, paid_parts, summary, total_of
-from rlft.audit.report import AttackScores, Problem
-from rlft.contract.base import BaseEnv, score_parts
-from rlft.contract.marks import marked_weights
+from rlft.audit.report import GOLD_KIND, AttackScores, Problem
+from rlft.contract.base import BaseEnv
 from rlft.contract.several import specification_of
 from rlft.rewards.rubric import TOLERANCE
 from rlft.specification.programs import Program
 from rlft.syntax import parse
 from rlft.types import Reward
 
-
-def in_reverse(environment: BaseEnv) -> BaseEnv | None:
-    """Return an environment whose marked rewards are asked in the opposite order, the last first.
-
-    `None` where there are fewer than two, or where the environment's own `compute_reward` asks them. The totals are
-    exactly rounded sums, so that only a reward which changes what another one reads makes a difference.
-    """
-    names = tuple(marked_weights(environment))
-    if type(environment).compute_reward is not BaseEnv.compute_reward or len(names) < 2:
-        return None
-    turned = copy.copy(environment)
-    turned.__dict__["compute_reward"] = partial(score_parts, environment, names[::-1])
-    return turned
-
-
 _RUN = ("exec", "eval", "compile", "execfile", "run_path", "run_module", "exec_module", "runcode", "runsource")
+
+_HALF = 0.5
+_MOST_PARTS = 5
+_QUARTER = 0.25
+_CLEARLY = 0.1  # of gold's mean
 
 
 def runs_code(source: str) -> bool:
@@ -46,24 +33,8 @@ def runs_code(source: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     names = {each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in calls}
-    of_patterns = {
-        each.attr for each in calls if isinstance(each, ast.Attribute) and _is_named(each.value, "re", "regex")
-    }
+    of_patterns = {each.attr for each in calls if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "re"}
     return bool((names - of_patterns) & set(_RUN))
-
-
-def _is_named(node: ast.expr, *names: str) -> bool:
-    return isinstance(node, ast.Name) and node.id in names
-
-
-_HALF = 0.5
-_MOST_PARTS = 5
-_QUARTER = 0.25
-_CLEARLY = 0.1  # of gold's mean
-_PIECES = (
-    ("empty_list", "first_item"), ("first_item", "without_last_item"),
-    ("empty_object", "first_field"), ("first_field", "without_last_field"),
-)  # fmt: skip
 
 
 def warn_of_code(environment: BaseEnv, findings: Findings) -> None:
@@ -83,61 +54,30 @@ def warn_of_code(environment: BaseEnv, findings: Findings) -> None:
 
 
 def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float], highest: float) -> None:
-    """Add a note if an attempt that says nothing earns half of gold, with the part that pays it most.
+    """Add a note if what says nothing earns half of gold, and one if the same answer at every task does.
 
-    Where no task has a gold, it is half of the `highest` total. Kinds that fail the audit are left out.
+    Where no task has a gold, it is half of the `highest` total. Kinds that fail the audit are left out, and what is the
+    same for every task is not counted where it is gold.
     """
-    found: dict[str, AttackScores] = {}
-    with_gold = any("gold" in rewards for rewards in scores.values())
+    with_gold = any(GOLD_KIND in rewards for rewards in scores.values())
+    half: dict[bool, dict[str, AttackScores]] = {True: {}, False: {}}
     for kind in kinds_in(scores):
-        if kind_of(kind).says_nothing and kind not in (*findings.exploits, *findings.accepted):
-            earned = summary(kind, scores, weights)
-            if not with_gold:
-                earned = replace(earned, gold_mean=highest)
-            if earned.gold_mean > 0 and earned.mean >= _HALF * earned.gold_mean - TOLERANCE:
-                found[kind] = earned
-    if not found:
-        return
-    best = max(found, key=lambda kind: found[kind].ratio or 0.0)
-    rest = [kind for kind in found if kind != best]
-    too = f" (so do {listed(rest)})" if rest else ""
-    said = f"{best} answers nothing and earns {found[best].mean:g} in the mean, "
-    said += f"{'gold' if with_gold else 'the highest total is'} {found[best].gold_mean:g}{too}"
-    findings.note(Problem(REWARD, said, f"pay less for {found[best].part}, which pays it most, or only a right answer"))
-
-
-def warn_of_constants(scores: Scores, findings: Findings, weights: Mapping[str, float]) -> None:
-    """Add a note if the same attempt at every task earns half of gold, with the parts that pay it.
-
-    An attempt is not counted where it is gold. Kinds that fail the audit are left out.
-    """
-    found: dict[str, AttackScores] = {}
-    for kind in kinds_in(scores):
-        if kind_of(kind).is_constant and kind not in (*findings.exploits, *findings.accepted):
-            earned = summary(kind, scores, weights)
-            if earned.gold_mean > 0 and earned.mean >= _HALF * earned.gold_mean - TOLERANCE:
-                found[kind] = earned
-    if not found:
-        return
-    best = max(found, key=lambda kind: found[kind].ratio or 0.0)
-    parts = paid_parts([rewards[best] for rewards in scores.values() if best in rewards], weights)
-    listed_parts = ", ".join(f"{mean:.3g} from {name}" for name, mean in parts[:_MOST_PARTS])
-    rest = [kind for kind in found if kind != best]
-    too = f" (so do {listed(rest)})" if rest else ""
-    said = f"{best} is the same for every task and earns {found[best].mean:.3g} in the mean, gold "
-    said += f"{found[best].gold_mean:.3g}{too}: {listed_parts}"
-    findings.note(
-        Problem(REWARD, said, "pay less for what is mostly the same, or only an answer that is right as a whole")
-    )
-
-
-def warn_of_pieces(scores: Scores, findings: Findings) -> None:
-    """Add a note where the smaller of two pieces of gold earns more: to leave out what is needed must not pay."""
-    for less, more in _PIECES:
-        both = [rewards for rewards in scores.values() if {less, more} <= set(rewards)]
-        paid = [each[less] for each in both if total_of(each[less]) > total_of(each[more]) + TOLERANCE]
-        if paid:
-            findings.note(Problem(REWARD, f"{less} earns more than {more}, which holds more of gold, {on(paid)}"))
+        attack, earned = kind_of(kind), summary(kind, scores, weights)
+        if not (attack.says_nothing or (attack.is_constant and with_gold)) or kind in findings.told:
+            continue
+        earned = earned if with_gold else replace(earned, gold_mean=highest)
+        if earned.gold_mean > 0 and earned.mean >= _HALF * earned.gold_mean - TOLERANCE:
+            half[attack.says_nothing][kind] = earned
+    for says_nothing, found in half.items():
+        if not found:
+            continue
+        best, *rest = sorted(found, key=lambda kind: -(found[kind].ratio or 0.0))
+        parts = paid_parts([rewards[best] for rewards in scores.values() if best in rewards], weights)[:_MOST_PARTS]
+        said = f"{best} {'answers nothing' if says_nothing else 'is the same for every task'} and earns "
+        said += f"{found[best].mean:.3g} in the mean, {'gold' if with_gold else 'the highest total is'} "
+        said += f"{found[best].gold_mean:.3g}{f' (so do {listed(rest)})' if rest else ''}: "
+        said += ", ".join(f"{mean:.3g} from {name}" for name, mean in parts)
+        findings.note(Problem(REWARD, said, "pay less for what needs no answer, or only an answer that is right"))
 
 
 def warn_of_tolerance(scores: Scores, findings: Findings) -> None:
@@ -170,23 +110,13 @@ def warn_of_silence(scores: Scores, findings: Findings) -> None:
 
 
 def warn_of_changes(stage: Stage) -> None:
-    """Add a note if attempts that are scored a second time have another score: then, or with the rewards turned round.
+    """Add a note if attempts that are scored a second time, in another order, have another score then.
 
     It does not see a judge that disagrees with itself, whose votes are known the second time: canaries do
     (`rlft.rewards.canaries`).
     """
-    if warn_of_other_scores(stage.score_again(stage.environment), stage.findings, "in another order"):
-        return
-    if turned := in_reverse(stage.environment):
-        said = "with their rewards asked in the opposite order"
-        warn_of_other_scores(stage.score_again(turned), stage.findings, said)
-
-
-def warn_of_other_scores(pairs: Sequence[tuple[Reward, Reward]], findings: Findings, how: str) -> bool:
-    """Add a note if attempts that were scored again (`how`) have another score, and return whether they have."""
-    other = [(one, two) for one, two in pairs if abs(total_of(one) - total_of(two)) > TOLERANCE]
-    if other:
+    pairs = stage.score_again()
+    if other := [(one, two) for one, two in pairs if abs(total_of(one) - total_of(two)) > TOLERANCE]:
         one, two = other[0]
-        said = f"attempts that were scored again, {how}, have other scores {on([each for each, _ in other])}"
-        findings.note(Problem(REWARD, f"{said}: {total_of(one):g} and then {total_of(two):g}"))
-    return bool(other)
+        said = f"attempts that were scored again, in another order, have other scores {on([each for each, _ in other])}"
+        stage.findings.note(Problem(REWARD, f"{said}: {total_of(one):g} and then {total_of(two):g}"))

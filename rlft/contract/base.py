@@ -158,7 +158,8 @@ class BaseEnv:
         names = marked_weights(self)
         if not names:
             raise NotImplementedError(f"{type(self).__name__} must define compute_reward(completion, ground_truth)")
-        return await score_parts(self, tuple(names), completion, ground_truth)
+        known = _known(completion, ground_truth)
+        return {name: await _score(getattr(self, name), known) for name in names}
 
     async def compute_step_rewards(self, completion: Trajectory, ground_truth: Any) -> dict[str, list[float | None]]:
         """Score each turn of an attempt; by default each `@reward(per="turn")` is a part.
@@ -262,14 +263,6 @@ def _known(completion: Trajectory, ground_truth: Any) -> dict[str, Any]:
         "task": completion.task,
         "state": completion.state,
     }
-
-
-async def score_parts(
-    environment: BaseEnv, names: Sequence[str], completion: Trajectory, ground_truth: Any
-) -> dict[str, float | None]:
-    """Return {name: score} of marked rewards and metrics, asked one after the other in this order."""
-    known = _known(completion, ground_truth)
-    return {name: await _score(getattr(environment, name), known) for name in names}
 
 
 async def _score(method: Any, known: dict[str, Any]) -> float | None:

@@ -11,13 +11,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from rlft.audit.attacks.attack import Attack, Known
-from rlft.audit.attacks.texts import calls_of, script_of, text_of
+from rlft.audit.attacks.base import Attack, Known
+from rlft.audit.attacks.texts import calls_of, text_of
 from rlft.calls import make_call
-from rlft.harness.scripted import Script
+from rlft.harness.scripted import Script, as_script
 from rlft.types import Message, ToolCall
 
-_TIMES = 5
 _CHANGES = re.compile(
     r"\b(?:cancel|delete|remove|refund|pay|send|transfer|order|book|buy|sell|update|change|set|write|create|close|reset)\b",
     re.IGNORECASE,
@@ -44,13 +43,9 @@ def _calls_count(known: Known) -> bool:
     return bool(known.calls) and not known.text_counts
 
 
-def _wrong(known: Known) -> str:
-    return known.declare(known.other_answer)
-
-
 def _script(calls: Iterable[ToolCall], text: str) -> Script:
-    """Return a message with these calls, numbered anew, and one with the text."""
-    asked = [call["function"] for call in calls]
+    """Return a message with these calls, `_MOST_CALLS` at most and numbered anew, and one with the text."""
+    asked = [call["function"] for call in calls][:_MOST_CALLS]
     made = [make_call(each["name"], each["arguments"], f"audit-{number}") for number, each in enumerate(asked)]
     asks = (Message(role="assistant", content="", tool_calls=made),) if made else ()
     return (*asks, Message(role="assistant", content=text))
@@ -62,21 +57,12 @@ def _other_calls(known: Known) -> list[ToolCall]:
 
 def _spam(known: Known) -> Script | None:
     calls = _other_calls(known)[:1]
-    return _script(calls * _TIMES, _wrong(known)) if calls else None
+    return _script(calls * 5, known.wrong) if calls else None
 
 
-def _first_again(known: Known) -> Script:
-    return _script(known.calls[:1] * _TIMES, _wrong(known))
-
-
-def _other_calls_alone(known: Known) -> Script | None:
-    return _script(_other_calls(known), "") if _other_calls(known) else None
-
-
-def _every_tool(known: Known) -> Script:
-    """Return one call of each tool with arguments that only have the right types."""
-    calls = [make_call(name, _arguments(spec.parameters), "x") for name, spec in known.tools.items()]
-    return _script(calls[:_MOST_CALLS], _wrong(known))
+def _sampled(known: Known, names: Iterable[str]) -> list[ToolCall]:
+    """Return one call of each of these tools with arguments that only have the right types."""
+    return [make_call(name, _arguments(known.tools[name].parameters), "x") for name in names]
 
 
 def _arguments(schema: dict[str, Any]) -> dict[str, Any]:
@@ -91,17 +77,8 @@ def _sample(schema: dict[str, Any]) -> Any:
     return _SAMPLES.get(kind[0] if isinstance(kind, list) else kind, "x")
 
 
-def _without_arguments(known: Known) -> Script:
-    return _script([make_call(name, {}, "x") for name in list(known.tools)[:_MOST_CALLS]], _wrong(known))
-
-
 def _malformed(known: Known) -> Script:
-    calls = [make_call(name, {"no such argument": [None]}, "x") for name in list(known.tools)[:_MOST_CALLS]]
-    return _script(calls, _wrong(known))
-
-
-def _unknown_tool(known: Known) -> Script:
-    return _script([make_call("answer_correctly", {"score": 1}, "x")] * _TIMES, _wrong(known))
+    return _script([make_call(name, {"no such argument": [None]}, "x") for name in known.tools], known.wrong)
 
 
 def _as_text(known: Known) -> Script:
@@ -109,48 +86,42 @@ def _as_text(known: Known) -> Script:
     name = known.calls[0]["function"]["name"] if known.calls else next(iter(known.tools))
     given = _other_calls(known)[0]["function"]["arguments"] if _other_calls(known) else {}
     written = json.dumps({"name": name, "arguments": given}, ensure_ascii=False)
-    return script_of(f"I called the tools and they succeeded.\n```json\n{written}\n```\n{_wrong(known)}")
+    return as_script(f"I called the tools and they succeeded.\n```json\n{written}\n```\n{known.wrong}")
 
 
 def _every_call(known: Known) -> Script | None:
     """Return the last calls of many golds with another answer, with all of gold's own in their middle."""
     own = known.task.answer
     pairs = zip(known.pool.golds, known.pool.given, strict=True)
-    others = [gold for gold, given in pairs if own is None or given != own]
-    golds = [gold for gold in others if calls_of(gold) and gold != known.gold]
+    golds = [gold for gold, given in pairs if (own is None or given != own) and calls_of(gold) and gold != known.gold]
     last = [calls_of(gold)[-1] for gold in golds][: max(0, _MOST_CALLS - len(known.calls))]
     middle = len(last) // 2
-    return _script([*last[:middle], *known.calls, *last[middle:]], _wrong(known)) if len(last) >= 2 else None
+    return _script([*last[:middle], *known.calls, *last[middle:]], known.wrong) if len(last) >= 2 else None
 
 
 def _changing_tools(known: Known) -> Script | None:
     """Return gold with a call of each tool that it does not call and that changes something, by what it says."""
     called = {call["function"]["name"] for call in known.calls}
-    some = [
-        (name, spec)
+    names = [
+        name
         for name, spec in known.tools.items()
         if name not in called and _CHANGES.search(f"{name.replace('_', ' ')} {spec.description}")
     ]
-    calls = [make_call(name, _arguments(spec.parameters), "x") for name, spec in some]
-    if not calls or known.gold is None:
+    if not names or known.gold is None:
         return None
     asks = [message for message in known.gold if message.get("tool_calls")]
-    return (*asks, *_script(calls[:_MOST_CALLS], text_of(known.gold)))
+    return (*asks, *_script(_sampled(known, names), text_of(known.gold)))
 
 
-CALLING = (
+ATTACKS = (
     Attack("tool_spam", "it repeats another task's call, and answers wrongly", _spam, _calls, certain=False),
-    Attack("first_call_again", "it repeats one call, and answers wrongly", _first_again, _calls_and_says),
-    Attack("gold_calls_wrong_answer", "it answers wrongly", _wrong, _calls_and_says, certain=False),
-    Attack("gold_calls_no_answer", "it answers nothing", lambda known: "", _calls_and_says),
-    Attack("other_calls_no_answer", "it calls what another task needs", _other_calls_alone, _calls, certain=False),
-    Attack("every_tool", "its calls mean nothing", _every_tool, _has_tools, says_nothing=True),
-    Attack("calls_without_arguments", "it calls every tool without arguments", _without_arguments, _has_tools,
-           certain=False, says_nothing=True),
+    Attack("gold_calls_wrong_answer", "it answers wrongly", lambda known: known.wrong, _calls_and_says, certain=False),
+    Attack("gold_calls_no_answer", "it answers nothing", "", _calls_and_says),
+    Attack("every_tool", "its calls mean nothing",
+           lambda known: _script(_sampled(known, known.tools), known.wrong), _has_tools, says_nothing=True),
     Attack("malformed_calls", "its calls have no right arguments", _malformed, _has_tools, says_nothing=True),
-    Attack("unknown_tool", "it calls a tool that there is not", _unknown_tool, _has_tools, says_nothing=True),
     Attack("call_as_text", "it writes a call as text, and calls nothing", _as_text, _has_tools, certain=False),
     Attack("changing_tools", "it calls tools that change what nobody asked to change", _changing_tools, _calls,
-           certain=False, counts="never", asks="do these calls, which gold does not make, do no harm?"),
+           certain=False, counts="never"),
     Attack("every_call", "it makes the calls of many tasks", _every_call, _calls_count, certain=False),
 )  # fmt: skip

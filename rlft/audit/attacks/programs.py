@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlft.audit.attacks.attack import Attack, Known
+from rlft.audit.attacks.base import Attack, Known
 from rlft.audit.attacks.texts import defined_names
 
 _EQUAL = '''\
@@ -33,7 +33,9 @@ Same.__add__ = Same.__radd__ = Same.__mul__ = Same.__rmul__ = lambda self, other
 builtins.int = builtins.float = builtins.str = Same
 """
 _PATCH = """\
-import builtins, sys
+import builtins, json, sys
+json.dumps = json.JSONEncoder.encode = lambda *_, **__: "1.0"
+json.dump = lambda value, file, *_, **__: file.write("1.0")
 builtins.all = lambda *_: True
 builtins.any = lambda *_: True
 builtins.isinstance = lambda *_: True
@@ -46,16 +48,6 @@ try:
 except Exception:
     pass
 """
-_WRITES = """\
-import os, stat
-for number in range(1, 64):
-    try:
-        if stat.S_ISFIFO(os.fstat(number).st_mode):
-            os.write(number, b"\\n1.0\\n")
-    except OSError:
-        pass
-os._exit(0)
-"""
 _SIGNS = """\
 import os, re, stat, sys
 frame, words = sys._getframe(), []
@@ -66,15 +58,10 @@ while frame is not None:
 for number in range(1, 64):
     try:
         if stat.S_ISFIFO(os.fstat(number).st_mode):
-            os.write(number, "".join(f"\\n{word} 1.0\\n" for word in set(words)).encode())
+            os.write(number, "".join(f"\\n{word} 1.0\\n" for word in ("", *set(words))).encode())
     except OSError:
         pass
 os._exit(0)
-"""
-_PATCH_JSON = """\
-import json
-json.dumps = json.JSONEncoder.encode = lambda *_, **__: "1.0"
-json.dump = lambda value, file, *_, **__: file.write("1.0")
 """
 _READS = '''\
 import sys
@@ -96,10 +83,6 @@ def gold_of(name):
                 pass
 
 '''
-_AT_END = "import atexit, os\natexit.register(lambda: os._exit(0))\n"
-_KILLS_ITSELF = "os.kill(os.getpid(), 9)"
-_KILLS = f"import os\n{_KILLS_ITSELF}\n"
-_RAISES = 'raise RuntimeError("no score")\n'
 _MARKERS = 'for line in ("1.0", "True", "PASSED", "All tests passed", "OK", "Success"):\n    print(line)\n'
 _PRINTS_AND_ENDS = f"{_MARKERS}import os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 
@@ -135,41 +118,29 @@ def _commented(known: Known) -> str:
     return _wrapped(known, f"{lines}\npass")
 
 
-def _cut(known: Known) -> str | None:
-    """Return the first half of gold's lines, which is no program, or another one."""
-    lines = (known.program or "").rstrip().splitlines()
-    return _wrapped(known, "\n".join(lines[: len(lines) // 2])) if len(lines) >= 4 else None
-
-
-def _attack(name: str, why: str, make: Callable[[Known], str | None], *, certain: bool = True) -> Attack:
+def _attack(name: str, why: str, make: Callable[[Known], str], *, certain: bool = True) -> Attack:
     return Attack(name, why, make, _is_program, certain=certain, says_nothing=True)
 
 
-PROGRAMS = (
+ATTACKS = (
     _attack("empty_program", "it does nothing", lambda known: _wrapped(known, "pass")),
-    _attack("returns_none", "its functions return nothing", _says(""), certain=False),
     _attack("returns_true", "its functions return true, whatever they are given", _says("", "return True"),
             certain=False),
     _attack("system_exit", "it ends the process as if all had passed", _says("import sys\nsys.exit(0)\n")),
-    _attack("hard_exit", "it ends the process at once", _says("import os\nos._exit(0)\n")),
     _attack("exit_when_called", "its functions end the process", _says("import os\n", "os._exit(0)")),
-    _attack("killed", "it ends the process by a signal, as a crash does", _says(_KILLS)),
-    _attack("killed_when_called", "its functions end the process by a signal", _says("import os\n", _KILLS_ITSELF)),
-    _attack("raises", "it raises an error before it defines anything", _says(_RAISES)),
-    _attack("raises_when_called", "its functions raise an error that tests seldom catch", _says(
-        "", "raise BaseException")),
-    _attack("exit_at_end", "it makes every end of the process a success", _says(_AT_END)),
+    _attack("killed", "it ends the process by a signal, as a crash does",
+            _says("import os\nos.kill(os.getpid(), 9)\n")),
+    _attack("raises_when_called", "its functions raise an error that tests seldom catch",
+            _says("", "raise BaseException")),
+    _attack("exit_at_end", "it makes every end of the process a success",
+            _says("import atexit, os\natexit.register(lambda: os._exit(0))\n")),
     _attack("equals_all", "its functions return an object that equals everything", _says(_EQUAL, "return Same()")),
-    _attack("patched_tests", "it replaces what tests are made of", _says(_PATCH)),
+    _attack("patched_tests", "it replaces what tests are made of, and what writes a score", _says(_PATCH)),
     _attack("patched_types", "it replaces the types that check its result", _says(_PATCH_TYPES, "return Same()")),
-    _attack("prints_success", "it prints what a test runner prints", _says(_MARKERS)),
     _attack("exits_with_success", "it prints what a test runner prints, and ends", _says(_PRINTS_AND_ENDS)),
-    _attack("writes_score", "it writes a score to every pipe that is open, and ends", _says(_WRITES)),
-    _attack("signs_score", "it signs a score with what it finds in the variables of what runs it, and ends",
-            _says(_SIGNS)),
-    _attack("patched_json", "it replaces what writes a score", _says(_PATCH_JSON)),
+    _attack("signs_score", "it writes a score to every pipe, signed with what it finds in the variables of what runs "
+            "it, and ends", _says(_SIGNS)),
     _attack("reads_gold", "its functions look for gold in the variables of what calls them", _reads_gold),
     _attack("syntax_error", "it is no program", lambda known: _wrapped(known, "def broken(:")),
     Attack("commented_gold", "all of it is a comment", _commented, _is_program),
-    Attack("half_program", "its second half is missing", _cut, _is_program, certain=False, counts="full"),
 )  # fmt: skip

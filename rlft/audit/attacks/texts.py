@@ -17,16 +17,13 @@ from typing import Any
 from rlft.files import each_key_once
 from rlft.graders.dates import read_date
 from rlft.graders.numbers import parse_number
-from rlft.harness.scripted import Script, as_script
+from rlft.harness.scripted import Script
 from rlft.syntax import parse
 from rlft.types import ToolCall
 
 _FENCE = re.compile(r"```[a-zA-Z0-9]*\n(.*?)```", re.DOTALL)
 _BETWEEN = re.compile(r"[,;\n]")
 _LONGEST_PROGRAM = 20_000  # characters
-_SIGNS = re.compile(r"[,;\n]")
-_MOST_LABELS = 30
-_OFTEN = 2  # times that a label is in the golds, in the mean
 _SAYS_PROGRAM = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Return)
 
 
@@ -61,23 +58,6 @@ def as_json(text: str) -> Any:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) else None
-
-
-def labels_in(golds: Sequence[tuple[str, Any, int]], form: tuple[str, str]) -> tuple[tuple[list[str], int], ...]:
-    """Return (labels, number of tasks) of golds, given as (text, its JSON or `None`, number of tasks).
-
-    Nothing is returned where no gold lists several, or where they are too many, or too seldom, to be classes.
-    """
-    begins, ends = form
-    found = list[tuple[list[str], int]]()
-    for text, value, count in golds:
-        said = _SIGNS.split(text.removeprefix(begins).removesuffix(ends)) if value is None else value
-        listed = said if isinstance(said, list) else []
-        found.append(([label for each in listed if (label := str(each).strip())], count))
-    different = {label for labels, _ in found for label in labels}
-    given = sum(len(labels) * count for labels, count in found)
-    several = any(len(labels) > 1 for labels, _ in found)
-    return tuple(found) if several and len(different) <= _MOST_LABELS and given >= _OFTEN * len(different) else ()
 
 
 def program_of(text: str) -> str | None:
@@ -227,11 +207,6 @@ def _made(value: Any) -> Any:
 
 
 _TELLING = 3  # characters of an answer that is not in a form by chance
-
-
-def script_of(text: str) -> Script:
-    """Return the script of one message."""
-    return as_script(text)
 
 
 def calls_of(script: Script) -> list[ToolCall]:

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from rlft.audit.attacks.attack import Known, Pool, other_gold
-from rlft.audit.attacks.catalog import ATTACKS, KINDS, attempts_at
+from rlft.audit import attacks
+from rlft.audit.attacks import KINDS, attempts_at, padding
+from rlft.audit.attacks.base import Attack, Known, Pool, other_gold
 from rlft.audit.attacks.texts import are_near, form_of, program_of, shared_form, text_of
 from rlft.calls import make_call
 from rlft.harness.scripted import as_script
@@ -32,25 +33,18 @@ RECORD = known([json.dumps({"city": city}) for city in ("Lima", "Oslo")])
 COLOURS = known(["red, green, blue", "pink, black"])
 THREE = known(['{"a": 1, "b": 2, "c": 3}', '{"a": 4, "b": 5, "c": 6}'])
 MIXED = known(['{"a": 1, "b": "x", "c": true}', '{"a": 2, "b": "y", "c": false}'])
-# Kind a is the most frequent one; each tag that half of the records have is there; n is in two of four.
-RECORDS = known([
-    '{"kind": "z", "to": {"x": 1}, "tags": ["p", "q"], "n": 5}', '{"kind": "a", "to": {"x": 2}, "tags": ["p"], "n": 5}',
-    '{"kind": "a", "to": {"x": 2}, "tags": ["p", "r"]}', '{"kind": "b", "to": {"x": 3}, "tags": ["q"], "odd": 1}',
-])  # fmt: skip
-LABELS = known(
-    [f"Tags: {each}" for each in ("green, blue", "red, blue", "red", "red, green", "blue, red", "red, blue")]
-)
-TICKET = known(['{"to": {"desk": "cash"}, "n": 7, "reply": "We look at it."}',
-                '{"to": {"desk": "sales"}, "n": 90, "reply": "Thank you."}'])  # fmt: skip
-# 104 is within a tenth of 100, "Lima" holds "Lim", and a truth value has no text: nothing is surely wrong.
-NEAR = known(['{"city": "Lima", "n": 100, "sure": true}', '{"city": "Lim", "n": 104, "sure": false}'])
 LIST = known(["[1, 2, 3]", "[4, 5, 6]"])
 PROGRAM = known(["```python\ndef f(x):\n    return x\n```", "```python\ndef g(x):\n    return 2\n```"])
 
 
-def test_names_are_known_once_and_every_kind_says_why():
-    assert len(KINDS) == len(ATTACKS)
-    assert all(attack.why for attack in ATTACKS)
+def test_a_table_is_found_by_its_place_and_two_kinds_of_one_name_are_refused(monkeypatch):
+    assert all(attack.why for attack in KINDS.values())
+    shrug = Attack("shrug", "it answers nothing", "Who knows?", says_nothing=True)
+    monkeypatch.setattr(padding, "ATTACKS", (*padding.ATTACKS, shrug))
+    assert attacks._shipped()["shrug"].scripts(NUMBERS) == [as_script("Who knows?")]
+    monkeypatch.setattr(padding, "ATTACKS", (*padding.ATTACKS, Attack("echo", "it is another one", "echo")))
+    with pytest.raises(TypeError):
+        attacks._shipped()
 
 
 @pytest.mark.parametrize(
@@ -58,45 +52,18 @@ def test_names_are_known_once_and_every_kind_says_why():
     [
         ("empty_form", NUMBERS, ["#### "]),
         ("nan", NUMBERS, ["#### nan"]),
-        ("number_inside", NUMBERS, ["#### 9129"]),
-        ("numbers_around", NUMBERS, ["#### 7 8 9 10 11 12 13 14 15 16 17"]),
+        ("number_inside", NUMBERS, ["#### 1291", "#### 1912", "#### 9129"]),
         ("every_answer", NUMBERS, ["#### 15, 12, 40"]),
         ("negated", NUMBERS, ["#### not 12"]),
         ("hundreds_of_digits", NUMBERS, ["#### " + "9" * 400]),
         ("huge_numbers", MIXED, ['{"a": 1' + "0" * 400 + ', "b": null, "c": null}']),
-        ("majority_fields", RECORDS, ['{"kind": "a", "to": {"x": 2}, "tags": ["p", "q"], "n": 5}']),
-        ("all_labels", LABELS, ["Tags: green, blue, red"]),
-        ("frequent_labels", LABELS, ["Tags: red, blue"]),
-        ("frequent_labels", known(['["c"]', '["a"]', '["a", "b"]', '["b", "a"]']), ['["a", "b"]']),
-        ("all_labels", COLOURS, []),  # no label recurs
         ("null_fields", RECORD, ['{"city": null}']),
         ("key_twice", RECORD, ['{"city": "Lima", "city": "Oslo"}', '{"city": "Oslo", "city": "Lima"}']),
         ("every_value", RECORD, ['{"city": ["Lima", "Oslo"]}']),
-        (
-            "wrong_field",
-            TICKET,
-            [
-                '{"to": {"desk": "sales"}, "n": 7, "reply": "We look at it."}',
-                '{"to": {"desk": "cash"}, "n": 90, "reply": "We look at it."}',
-                '{"to": {"desk": "cash"}, "n": 7, "reply": "Thank you."}',
-            ],
-        ),
-        (
-            "field_elsewhere",
-            TICKET,
-            [
-                '{"to": {"desk": "sales"}, "n": 7, "reply": "We look at it. cash"}',
-                '{"to": {"desk": "cash"}, "n": 90, "reply": "We look at it. 7"}',
-                '{"to": {"desk": "cash We look at it."}, "n": 7, "reply": "Thank you."}',
-            ],
-        ),
-        ("field_elsewhere", RECORD, ['{"city": "Oslo", "note": "Lima"}']),  # there is no other text
-        ("field_elsewhere", NEAR, []),
-        ("first_piece", COLOURS, ["red"]),
         ("last_piece", COLOURS, ["blue"]),
-        ("first_field", THREE, ['{"a": 1}']),
-        ("without_last_field", THREE, ['{"a": 1, "b": 2}']),
-        ("without_last_item", LIST, ["[1, 2]"]),
+        ("first_item", THREE, ['{"a": 1}']),
+        ("first_item", LIST, ["[1]"]),
+        ("every_value", LIST, ["[1, 2, 3, 4, 5, 6]"]),
         ("system_exit", PROGRAM, ["```python\nimport sys\nsys.exit(0)\ndef f(*_, **__):\n    return None\n```"]),
         ("commented_gold", PROGRAM, ["```python\n# def f(x):\n#     return x\npass\n```"]),
     ],
@@ -119,9 +86,8 @@ def test_a_program_finds_gold_in_the_variables_of_its_caller():
 
 @pytest.mark.parametrize(
     ("kind", "when", "error"),
-    [("killed", "made", None), ("killed_when_called", "called", None), ("raises", "made", RuntimeError),
-     ("raises_when_called", "called", BaseException)],
-)  # fmt: skip
+    [("killed", "made", None), ("raises_when_called", "called", BaseException)],
+)
 def test_a_program_ends_what_tests_it_when_it_is_made_or_called(kind, when, error, monkeypatch):
     killed, space = [], {}
     monkeypatch.setattr("os.kill", lambda pid, signal: killed.append((pid, signal)))
@@ -157,7 +123,7 @@ def test_a_program_signs_a_score_with_what_its_caller_knows():
     )
     code = program_of(texts("signs_score", PROGRAM)[0])
     done = subprocess.run([sys.executable, "-c", grader, code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, f"\n{'c0ffee' * 4} 1.0\n")
+    assert (done.returncode, done.stdout) == (0, f"\n 1.0\n\n{'c0ffee' * 4} 1.0\n")
 
 
 def test_a_program_replaces_the_types_that_check_its_result():

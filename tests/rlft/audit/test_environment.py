@@ -226,16 +226,16 @@ MISTAKES = [
     ("final answer is a number", {"final_answer": lambda self, completion: 3},
      ["final_answer: TypeError", "text or None"]),
     ("gold raises", {"gold_completion": raises},
-     ["gold_completion: ValueError: boom, at tests/rlft/audit/test_environment.py:", " (on 4 tasks, for example t1)",
+     ["gold_completion: failed on 4 of 4 tasks, for example t1: ValueError: boom, at tests/rlft/audit/test_environment",
       "what to do: mend this line"]),
     ("gold is a number", {"gold_completion": lambda self, task: 4}, ["MessageError: int 4 is no list of messages"]),
     ("gold is a message", {"gold_completion": lambda self, task: says("x")},
-     ["gold_completion: MessageError: dict"]),
+     ["gold_completion: failed on 4 of 4 tasks, for example t1: MessageError: dict"]),
     ("gold is a user", {"gold_completion": lambda self, task: [{"role": "user", "content": "x"}]},
      ["message 1 has the role user; give what the assistant says alone"]),
     ("gold call without name", {"gold_completion": lambda self, task: [
         {"role": "assistant", "content": "", "tool_calls": [{"arguments": {}}]}]},
-     ["gold_completion: MessageError: message 1 has tool call 1 that cannot be read: it has no \"name\""]),
+     ["MessageError: message 1 has tool call 1 that cannot be read: it has no \"name\""]),
     ("no gold", {"gold_completion": lambda self, task: None},
      ["gold_completion: no task has a gold answer", "what to do: give the tasks an answer, or define gold_completion"]),
     ("gold for some", {"gold_completion": lambda self, task: None if task.id == "t2" else
@@ -309,8 +309,8 @@ def test_the_audit_does_not_say_again_that_golds_are_missing():
         "gold_completion: no task has a gold answer",
         "compute_reward: an empty answer earns 1 from {'exact': 1.0",
         "reward audit: empty is full", "reward audit: echo is full", "reward audit: constant is full",
-        "reward audit: whitespace is full", "reward audit: punctuation is full",
-        "reward audit: N more kinds of attack do the same: other_script",
+        "reward audit: punctuation is full", "reward audit: trails_off is full",
+        "reward audit: N more kinds of attack do the same: colon",
     ]  # fmt: skip
 
 
@@ -351,7 +351,7 @@ def test_what_no_single_sentence_spoils_is_still_said():
         ({"setup": sleeps}, "setup: TimeoutError"),
         ({"setup": blocks}, "were not over within|neither returned nor awaited for 0.2 s"),  # whichever limit is first
         ({"list_tools": sleeps}, "list_tools: no answer within 0.2 s"),
-        ({"gold_completion": sleeps}, "gold_completion: ScoringTimeout"),
+        ({"gold_completion": sleeps}, "for example t1: ScoringTimeout: Variant.gold_completion did not return"),
     ],
     ids=["reward", "tool", "setup", "setup that blocks", "list_tools", "gold"],
 )

@@ -68,7 +68,7 @@ def test_what_holds_a_right_answer_is_left_out_with_it():
     # The first of two lines is read, so that an answer to another task of the continent is right in longer texts, too.
     report = audit(lambda text, gold, prompt: text.count("\n") < 2 and member(text.partition("\n")[0], gold, prompt))
     assert report.passed, report.text()
-    assert report.attacks["certain_and_wrong"].maximum == 0.0
+    assert report.attacks["denied_last"].maximum == 0.0
 
 
 def test_numbers_that_are_paid_for_each_other_are_no_equal_answers():

@@ -3,7 +3,7 @@
 import pytest
 
 import rlft
-from rlft.audit.attacks.attack import Known, Pool, other_gold
+from rlft.audit.attacks.base import Known, Pool, other_gold
 from rlft.audit.attacks.texts import are_near, made_answer, position_of, text_of, with_number
 from rlft.audit.rewards import audit_reward
 from rlft.calls import make_call

@@ -69,9 +69,9 @@ def test_an_attempt_is_an_attack_word_for_word(text, kind):
 
 
 def test_an_attack_that_is_the_answer_to_another_task_is_a_mistake():
-    tasks = {answer: make_task(answer, f"Country of {answer}?", answer) for answer in ("Lima", "Solution")}
-    assert MATCHER.attack_of(said("Solution")) == "solution"
-    assert Matcher(tasks, Capitals()).attack_of(said("Solution")) is None
+    tasks = {answer: make_task(answer, f"Country of {answer}?", answer) for answer in ("Lima", "Thought process:")}
+    assert MATCHER.attack_of(said("Thought process:")) == "thought_process"
+    assert Matcher(tasks, Capitals()).attack_of(said("Thought process:")) is None
 
 
 def test_what_hedges_with_gold_is_an_attack_and_the_last_message_counts():
@@ -97,11 +97,11 @@ def scored(*attempts: tuple[str, str, float | None]):
 
 def test_only_what_is_paid_counts_of_what_was_scored():
     rollouts, rewards = scored(
-        ("Lima", "Lima", 1.0), ("Lima", "", 0.9), ("Lima", "", 0.5), ("Oslo", "Solution", 0.9), ("Oslo", "", None)
+        ("Lima", "Lima", 1.0), ("Lima", "", 0.9), ("Lima", "", 0.5), ("Oslo", ":", 0.9), ("Oslo", "", None)
     )
     # Of four scored attempts two are attacks that earn more than 0.5.
     share, kinds = paid_attacks(MATCHER, rollouts, rewards, 0.5)
-    assert (share, kinds) == (0.5, {"empty": 1, "solution": 1})
+    assert (share, kinds) == (0.5, {"empty": 1, "colon": 1})
     assert paid_attacks(MATCHER, *scored(("Lima", "", None)), 0.5) == (0.0, {})
 
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 import rlft
-from rlft.audit.attacks.attack import Known, Pool, other_gold
-from rlft.audit.attacks.catalog import KINDS
+from rlft.audit.attacks import KINDS
+from rlft.audit.attacks.base import Known, Pool, other_gold
 from rlft.audit.attacks.texts import text_of
 from rlft.audit.rewards import audit_reward
 from rlft.calls import make_call
@@ -33,18 +33,13 @@ WHO = "Here Ann will give the key to Ben on Monday"
 @pytest.mark.parametrize(
     ("kind", "of", "texts"),
     [
-        ("number_1_percent", NUMBER, ["#### 505"]),
         ("number_one_more", NUMBER, ["#### 501"]),
-        ("number_40_more", NUMBER, ["#### 540"]),
-        ("number_40_more", known("399", "20"), []),  # 40 more is much more than 10 %
         ("number_10_percent", NUMBER, ["#### 550"]),
         ("number_40_percent", NUMBER, ["#### 700"]),
-        ("number_1_percent", known("12", "80"), []),  # 12.12 is written 12
+        ("number_10_percent", known("4", "80"), []),  # 4.4 is written 4
         ("number_one_more", known("1.5", "80"), []),
-        ("day_later", known("2014-02-28", "2020-01-01"), ["2014-03-01"]),
         ("month_later", known("3 May 2014", "5 June 2020"), ["2014-06-02"]),
-        ("hundred_days_later", known("2014-05-03", "2020-01-01"), ["2014-08-11"]),
-        ("day_later", known("9999-12-31", "2020-01-01"), []),  # there is no day after
+        ("month_later", known("9999-12-31", "2020-01-01"), []),  # there is no such day
         ("wrong_sign", NUMBER, ["#### -500"]),
         ("wrong_sign", known("-5", "8"), ["5"]),
         ("wrong_sign", known("0", "8"), []),
@@ -52,11 +47,9 @@ WHO = "Here Ann will give the key to Ben on Monday"
         ("other_unit", known("It is 12 km.", "It is 90 km."), ["It is 12 mm."]),
         ("other_unit", known("12 km", "90 km"), ["12 mm"]),  # the unit stands in the form that golds share
         ("other_unit", known("12 legs", "9 legs"), []),
-        ("lookalike", known("4 legs", "9"), []),  # nobody reads the letters of a unit
         ("negated_inside", known(WHO, "x"), [WHO.replace("will", "will not")]),
         ("negated_inside", known("It is not what we had expected", "x"), ["It is what we had expected"]),
         ("negated_inside", known("It is so", "x"), []),  # too short for a sentence
-        ("names_swapped", known(WHO, "x"), ["Here Ben will give the key to Ann on Monday"]),
         ("other_names", known(WHO, "x"), ["Here Zoltan will give the key to Quimby on Ixchel"]),
         ("reversed", known("planet", "garden"), ["tenalp"]),
         ("reversed", known("level", "garden"), []),
@@ -67,21 +60,6 @@ WHO = "Here Ann will give the key to Ben on Monday"
 )
 def test_an_attempt_by_value(kind, of, texts):
     assert said(kind, of) == texts
-
-
-@pytest.mark.parametrize(
-    ("prompt", "texts"),
-    [
-        ("Read [d11] a, [d12] b and [d13] c of year 2013.", ["In [d11] [d12] [d13]: 7"]),
-        ("Read [d11] a or [d12] b.", []),  # of two documents to cite both is no crime
-        ("Read [d11] a, [d13] b and [d14] c.", []),  # gold's is not there
-    ],
-)
-def test_every_document_of_the_prompt_is_cited_in_golds_signs(prompt, texts):
-    task = make_task("t0", prompt, "7", source="d12")
-    gold = as_script("In [d12]: 7")
-    pool = Pool.of({"t0": gold}, [task])
-    assert said("every_id", Known(task, gold, None, pool)) == texts
 
 
 def test_gold_is_named_by_its_variables_and_columns():
@@ -206,8 +184,8 @@ def test_calls_that_change_something_and_cost_nothing_are_asked_about():
     report = audit(Wipes(), CITIES)
     assert report.passed
     assert [each for each in report.findings if each.startswith("changing_tools")] == [
-        "changing_tools earns as much as gold on 5 tasks, for example c0: 1 from {'right': 1.0}; do these calls, which "
-        "gold does not make, do no harm?"
+        "changing_tools earns as much as gold on 5 tasks, for example c0: 1 from {'right': 1.0}; does what it does "
+        "more than gold do no harm?"
     ]
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 import rlft
-from rlft.audit.attacks.attack import Pool, other_gold
+from rlft.audit.attacks.base import Pool, other_gold
 from rlft.audit.findings import Findings
 from rlft.audit.golds import ask_golds
 from rlft.audit.rewards import AuditReport, audit_reward
@@ -81,8 +81,8 @@ def test_an_exact_reward_passes_with_no_findings():
     # The most common gold is the right answer of one task of six and is no attack there.
     assert [row["count"] for row in report.table()][:6] == [6, 6, 6, 6, 6, 5]
     assert report.attacked == report.num_tasks == 6
-    assert report.attempts == sum(scores.count for scores in report.attacks.values()) + 16 * 6
-    # Three have a second variant, one has three more, and one ten more.
+    assert report.attempts == sum(scores.count for scores in report.attacks.values()) + 17 * 6
+    # Two kinds have a second variant, and others two, three and ten more.
 
 
 @pytest.mark.parametrize(
@@ -101,52 +101,6 @@ def test_a_reward_that_pays_an_attack_is_caught(pay, kind):
     assert not report.passed
     assert any(finding.startswith(f"{kind} earns as much as gold on") for finding in report.findings), report.findings
     assert "for example t" in report.text()
-
-
-DESKS = ("cash", "post", "login", "praise")
-TICKETS = [
-    make_task(
-        f"t{n}", f"Ticket {n}", {"desk": DESKS[n % 4], "order": f"A-{100 + 37 * n}", "reply": f"Look, it is {n}."}
-    )
-    for n in range(8)
-]
-
-
-def fields(text, gold, names):
-    """The share of these fields that are right."""
-    try:
-        read = json.loads(text)
-    except ValueError:
-        return 0.0
-    return sum(read.get(key) == gold[key] for key in names) / len(names) if isinstance(read, dict) else 0.0
-
-
-def desk_anywhere(text, gold, prompt):
-    """It pays the order in its field and the desk wherever it stands, in an object of texts; the reply is free."""
-    try:
-        read = json.loads(text)
-    except ValueError:
-        return 0.0
-    if not isinstance(read, dict) or set(read) != set(gold) or text.count("desk") != 1:
-        return 0.0
-    if not all(isinstance(each, str) and " or " not in each for each in read.values()):
-        return 0.0
-    return float(read["order"] == gold["order"] and gold["desk"] in text)
-
-
-def test_a_field_that_is_found_elsewhere_is_caught_and_partial_credit_is_not():
-    caught = audit(desk_anywhere, TICKETS)
-    assert caught.exploits == ("field_elsewhere",)
-    assert caught.attacks["field_elsewhere"].minimum == 1.0
-    assert "wrong_field" not in caught.attacks
-    honest = audit(lambda text, gold, prompt: fields(text, gold, gold), TICKETS)
-    assert honest.passed
-    # One field is wrong, and so is the one that holds its value: 1/3.
-    assert honest.attacks["field_elsewhere"].maximum == pytest.approx(1 / 3)
-    # The reply does not count: what is wrong there is not taken for a loophole.
-    free = audit(lambda text, gold, prompt: float(fields(text, gold, ("desk", "order")) == 1), TICKETS)
-    assert free.passed
-    assert free.attacks["field_elsewhere"].maximum == 0.0
 
 
 def test_an_attack_on_one_task_is_enough_to_fail():
@@ -207,7 +161,7 @@ def test_a_reward_without_any_return_is_said_once_for_all_attempts():
     # How many kinds there are is of no account here.
     assert [re.sub("and [0-9]{2} more", "and N more", each.split(";")[0]) for each in report.findings] == [
         "part part is None on every task",
-        "gold, empty, echo, constant, other_gold, whitespace and N more could not be scored on 6 tasks, for example "
+        "gold, empty, echo, constant, other_gold, punctuation and N more could not be scored on 6 tasks, for example "
         "t1: compute_reward: no part with a weight applies (parts: {'part': None})",
     ]
     assert "mean" not in report.text()  # nothing was scored, so there is no table
@@ -318,7 +272,8 @@ def test_a_gold_completion_that_hangs_is_a_finding_with_its_task_and_line():
     line = inspect.getsourcelines(Hangs.gold_completion)[1]
     assert report.findings[0] == (
         "gold_completion failed on 1 of 6 tasks, for example t2: ScoringTimeout: Once.gold_completion did not return "
-        f"within 0.1 s, at tests/rlft/audit/test_rewards.py:{line}"
+        f"within 0.1 s, at tests/rlft/audit/test_rewards.py:{line}; what to do: return text, the assistant's "
+        "messages in order, or None, within the time limit"
     )
     assert report.attacks["gold"].count == 5  # the others are tried all the same
     for left_behind in set(threading.enumerate()) - others:
@@ -476,13 +431,13 @@ def test_an_attack_that_would_be_paid_more_than_full_fails_and_one_that_breaks_t
     def pays(text, gold, prompt):
         if text == ":":
             return 2.0
-        if text == "Solution":
+        if text == "Thought process:":
             raise ValueError("no number")
         return float(text == gold)
 
     report = audit(pays)
     assert report.exploits == ("colon",)
-    (note,) = [finding for finding in report.findings if finding.startswith("solution could not be scored")]
+    (note,) = [finding for finding in report.findings if finding.startswith("thought_process could not be scored")]
     assert "ValueError: no number" in note
     assert note.endswith(
         "; what to do: let the reward give such attempts the lowest score: one that makes it fail leaves its group, "
@@ -504,26 +459,6 @@ def test_a_reward_that_changes_when_it_is_asked_again_is_noted():
     ]
 
 
-class Turns(BaseEnv):
-    """One reward takes away what the other reads."""
-
-    @rlft.reward
-    def right(self, text, ground_truth, state):
-        return float(text == ground_truth and "taken" not in state)
-
-    @rlft.reward(weight=0.5)
-    def tidy(self, state):
-        state["taken"] = True
-        return 1.0
-
-
-def test_rewards_whose_order_matters_are_noted():
-    # Gold earns 1 + 0.5; with `tidy` asked first, `right` is 0.
-    report = audit_reward(TASKS[:1], Turns(), weights={}, full=None, timeout_seconds=2.0)
-    said = "attempts that were scored again, with their rewards asked in the opposite order, have other scores"
-    assert f"{said} on 1 task, for example t1: 1.5 and then 0.5" in report.findings
-
-
 def test_a_program_that_runs_the_attempt_itself_is_warned_of(bubblewrap):
     apart = "import subprocess\ndef grade(sample, item):\n    return 1.0\n"
     beside = "def grade(sample, item):\n    exec(sample['output_text'])\n    return 1.0\n"
@@ -534,7 +469,7 @@ def test_a_program_that_runs_the_attempt_itself_is_warned_of(bubblewrap):
     warn_of_code(load_environment(PLAIN, {SPECIFICATION: json.dumps({"criteria": criteria})}), findings)
     assert [each.where for each in findings.problems] == ["reward.spec.criteria.beside", "reward.spec.criteria.formula"]
     assert not findings.failed
-    warn_of_code(Turns(), findings)  # no specification
+    warn_of_code(Pays(exact), findings)  # no specification
     assert len(findings.problems) == 2
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rlft.audit.findings import Findings, by_task, judge, paid_part
-from rlft.audit.warnings import warn_of_constants, warn_of_half, warn_of_pieces, warn_of_silence
+from rlft.audit.findings import Findings, judge, paid_part
+from rlft.audit.warnings import warn_of_half, warn_of_silence
 from rlft.types import Reward
 
 
@@ -18,7 +18,6 @@ def found(max_ratio=0.9, count=8, **totals):
     findings = Findings()
     judge(scores, findings, max_ratio, 1.0)
     warn_of_half(scores, findings, {}, 1.0)
-    warn_of_pieces(scores, findings)
     warn_of_silence(scores, findings)
     return findings
 
@@ -51,9 +50,9 @@ def test_a_share_of_the_tasks_is_one_of_all_and_not_of_those_where_it_applies():
     assert found(count=8, gold=1.0, filler=0.0, third_replaced=[1.0, 1.0]).exploits == ["third_replaced"]
     # What is tried on some tasks only, as other_gold is not, is a share of these.
     rows = {"gold": reward(1.0), "other_gold": reward(0.0)}
-    scores = {f"t{n}": rows | ({"filler": reward(0.0), "lookalike": reward(1.0)} if n < 2 else {}) for n in range(50)}
+    scores = {f"t{n}": rows | ({"filler": reward(0.0), "reversed": reward(1.0)} if n < 2 else {}) for n in range(50)}
     judge(scores, findings := Findings(), 0.9, 1.0)
-    assert findings.exploits == ["lookalike"]
+    assert findings.exploits == ["reversed"]
 
 
 @pytest.mark.parametrize(
@@ -65,8 +64,8 @@ def test_a_share_of_the_tasks_is_one_of_all_and_not_of_those_where_it_applies():
     ],
 )
 def test_numbers_that_are_farther_than_one_that_is_not_paid_may_be_right(farther, nearer, fails):
-    findings = found(gold=1.0, other_gold=farther, number_one_more=nearer, made_answer=1.0, number_ends=1.0)
-    assert findings.exploits == ["other_gold", "made_answer", "number_ends"] * fails
+    findings = found(gold=1.0, other_gold=farther, number_one_more=nearer, made_answer=1.0, number_inside=1.0)
+    assert findings.exploits == ["other_gold", "made_answer", "number_inside"] * fails
 
 
 @pytest.mark.parametrize(("earned", "fails"), [(0.76, True), (0.74, False)])
@@ -80,28 +79,6 @@ def test_gold_beside_another_answer_fails_by_what_it_earns_above_the_other():
     assert not found(gold=1.0, other_gold=0.8, gold_beside_other=0.97).failed
     assert found(gold=1.0, other_gold=0.8, gold_beside_other=0.985).exploits == ["gold_beside_other"]
     assert not found(gold=1.0, made_answer=0.8, gold_beside_other=0.97).failed  # where there is no other gold
-
-
-def test_an_attack_with_a_control_fails_by_what_it_earns_above_it():
-    # gold 1, the control 0.9, as of one field of ten: 0.9 of what is between them is 0.99
-    assert not found(gold=1.0, wrong_field=0.9, field_elsewhere=0.98).failed
-    assert found(gold=1.0, wrong_field=0.9, field_elsewhere=0.99).exploits == ["field_elsewhere"]
-    assert not found(gold=1.0, wrong_field=0.95, field_elsewhere=0.0).failed  # the control itself is no attack
-
-
-def test_of_variants_with_controls_the_one_counts_that_gains_most_and_none_whose_control_is_paid_like_gold():
-    paid = {"gold": [1.0], "wrong_field": [1.0, 0.5, 0.2, 0.6], "field_elsewhere": [1.0, 0.6, 0.7, 0.1]}
-    rows = [("t0", kind, reward(total)) for kind, totals in paid.items() for total in totals]
-    scores, failed = by_task(rows)
-    assert {kind: each.total for kind, each in scores["t0"].items()} == {
-        "gold": 1.0, "wrong_field": 0.2, "field_elsewhere": 0.7,
-    }  # fmt: skip
-    assert failed == []
-    nothing = [row for row in rows if row[1] != "gold"]
-    assert by_task(nothing)[0]["t0"] == {}  # without a gold nobody knows which fields count
-    least = [("t0", "gold", reward(1.0)), *(("t0", "wrong_field", reward(each)) for each in (0.2, 0.5))]
-    least += [("t0", "field_elsewhere", reward(each)) for each in (0.1, 0.3)]
-    assert by_task(least)[0]["t0"]["field_elsewhere"].total == 0.3  # neither gains: the better control's
 
 
 def test_nothing_is_compared_with_a_gold_that_earns_nothing():
@@ -118,18 +95,18 @@ def test_a_piece_of_gold_fails_only_where_it_is_paid_in_full():
     assert found(gold=1.0, first_item=1.0).exploits == ["first_item"]
 
 
-def test_a_piece_that_may_not_be_needed_is_a_note():
-    findings = found(gold=1.0, without_last_item=1.0)
+def test_what_is_more_than_asked_for_is_a_note():
+    findings = found(gold=1.0, changing_tools=1.0)
     assert not findings.failed
     assert [each.what for each in findings.problems] == [
-        "without_last_item earns as much as gold on 8 tasks, for example t0: 1 from {'part': 1.0}; is what it leaves "
-        "out not needed?"
+        "changing_tools earns as much as gold on 8 tasks, for example t0: 1 from {'part': 1.0}; does what it does more "
+        "than gold do no harm?"
     ]
-    assert found(gold=1.0, without_last_item=0.95).problems == []  # a share of gold says nothing
+    assert found(gold=1.0, changing_tools=0.95).problems == []  # a share of gold says nothing
 
 
 def test_of_many_kinds_that_fail_some_are_told_and_all_are_named():
-    kinds = ("filler", "sentences", "polish", "nan", "infinity", "null", "colon")
+    kinds = ("filler", "scores_alone", "polish", "nan", "infinity", "null", "colon")
     findings = found(gold=1.0, **dict.fromkeys(kinds, 1.0))
     assert findings.exploits == list(kinds)
     assert str(findings.problems[5]) == "compute_reward: 2 more kinds of attack do the same: null, colon"
@@ -139,37 +116,27 @@ def test_of_many_kinds_that_fail_some_are_told_and_all_are_named():
 
 def test_half_of_gold_for_nothing_is_a_warning_that_names_the_part():
     (problem,) = found(gold=1.0, filler=0.5, nan=0.6, other_gold=0.7).problems
-    assert problem.what == "nan answers nothing and earns 0.6 in the mean, gold 1 (so do filler)"
-    assert problem.fix.startswith("pay less for part, which pays it most")
+    assert problem.what == "nan answers nothing and earns 0.6 in the mean, gold 1 (so do filler): 0.6 from part"
     assert found(gold=1.0, filler=0.49).problems == []
 
 
 def test_half_of_gold_for_a_constant_is_a_warning_that_names_the_parts():
     def noted(**parts):
-        scores = {
-            f"t{n}": {"gold": reward(1.0), "majority_fields": reward(sum(parts.values()), **parts)} for n in (0, 1)
-        }
-        findings = Findings()
-        judge(scores, findings, 0.9, 1.0)
-        warn_of_constants(scores, findings, {})
+        scores = {f"t{n}": {"gold": reward(1.0), "most_common": reward(sum(parts.values()), **parts)} for n in (0, 1)}
+        judge(scores, findings := Findings(), 0.9, 1.0)
+        warn_of_half(scores, findings, {}, 1.0)
         assert not findings.failed
-        return [str(each) for each in findings.problems]
+        return [each.what for each in findings.problems]
 
-    [said] = noted(city=0.2, form=0.31, other=0.0)
-    assert (
-        "majority_fields is the same for every task and earns 0.51 in the mean, gold 1: 0.31 from form, 0.2 from"
-        in said
-    )
+    assert noted(city=0.2, form=0.31, other=0.0) == [
+        "most_common is the same for every task and earns 0.51 in the mean, gold 1: 0.31 from form, 0.2 from city"
+    ]
     assert noted(city=0.2, form=0.29) == []
 
 
-def test_silence_above_a_wrong_answer_and_nothing_above_a_piece_are_warnings():
+def test_silence_above_a_wrong_answer_is_a_warning():
     (problem,) = found(gold=1.0, empty=0.0, other_gold=-1.0).problems
     assert problem.what.startswith("silence earns 0 in the mean and a wrong answer -1")
-    (problem,) = found(gold=1.0, first_item=0.1, empty_list=0.2).problems
-    assert problem.what.startswith("empty_list earns more than first_item, which holds more of gold, on 8 tasks")
-    (problem,) = found(gold=1.0, first_field=0.5, without_last_field=0.4).problems
-    assert problem.what.startswith("first_field earns more than without_last_field, which holds more of gold, on 8")
 
 
 def test_the_part_that_paid_is_the_largest_after_its_weight():

@@ -326,8 +326,8 @@ def test_what_a_shipped_tool_refuses_is_told_to_the_model_alone(caplog):
 def test_in_the_check_once_with_how_many_tasks_it_concerns():
     problems = check_environment(Asks(gold_completion=user_code.of_info), TASKS).problems
     assert [problem for problem in problems if "KeyError" in problem] == [
-        f"gold_completion: {ERROR} (on 4 tasks, for example t1); what to do: mend this line; it must work for every "
-        "task"
+        f"gold_completion: failed on 4 of 4 tasks, for example t1: {ERROR}; what to do: mend this line; it must work "
+        "for every task"
     ]
     assert not any("no task has a gold" in problem for problem in problems)
 
@@ -338,8 +338,8 @@ def test_two_errors_are_said_apart_each_with_its_tasks():
 
     problems = check_environment(Asks(gold_completion=gold), TASKS).problems
     assert "'split'" in problems[0]
-    assert "(on 3 tasks, for example t1)" in problems[0]
-    assert f"{ERROR} (on 1 task, for example t3)" in problems[1]
+    assert problems[0].startswith("gold_completion: failed on 3 of 4 tasks, for example t1: ")
+    assert problems[1].startswith(f"gold_completion: failed on 1 of 4 tasks, for example t3: {ERROR}; ")
 
 
 def test_what_fails_at_once_says_that_the_others_were_not_tried():
@@ -351,7 +351,7 @@ def test_what_fails_at_once_says_that_the_others_were_not_tried():
 def test_in_the_audit_once_with_how_many_tasks_it_concerns():
     kept = {"weights": {}, "full": None, "timeout_seconds": 5.0}
     report = audit_reward(TASKS, Asks(gold_completion=user_code.of_info), **kept)
-    assert report.findings[0] == f"gold_completion failed on 4 of 4 tasks, for example t1: {ERROR}"
+    assert report.findings[0].startswith(f"gold_completion failed on 4 of 4 tasks, for example t1: {ERROR}; ")
     environment = Asks(compute_reward=lambda completion: user_code.of_info(completion.task))
     report = audit_reward(TASKS, environment, **kept)
     [found] = [finding for finding in report.findings if "KeyError" in finding]

@@ -18,22 +18,18 @@ from rlft.audit.attacks.texts import (
     calls_of,
     form_of,
     items_of,
-    labels_in,
     made_answer,
     plain,
     program_of,
     said_answers,
-    script_of,
     shared_form,
     text_of,
 )
 from rlft.contract.tools import ToolSpec
 from rlft.graders.numbers import parse_number
-from rlft.harness.scripted import Script
+from rlft.harness.scripted import Script, as_script
 from rlft.types import Message, Task, ToolCall
 
-MOST_GOLDS = 1_000
-"""From how many different golds attackers learn what is frequent."""
 MOST_ANSWERS = 200
 """How many answers of other tasks an attempt lists at most."""
 _MOST_COMPARED = 100  # golds that are looked at to learn whether they differ by order alone
@@ -45,8 +41,8 @@ class Pool:
 
     `golds` are the different scripts and `texts` what they say last, the most frequent first. `form` is what all these
     texts begin and end with, and `answers` are the different answers without their forms. `counted` is the number of
-    tasks with a gold, and `frequency` says how many of them have each text. `lists` has, for each field of `task.info`
-    that is a list of texts, all that stands in it. `given` has the answer of a task with each of `golds`.
+    tasks with a gold. `lists` has, for each field of `task.info` that is a list of texts, all that stands in it, and
+    `given` the answer of a task with each of `golds`.
     """
 
     golds: tuple[Script, ...]
@@ -55,7 +51,6 @@ class Pool:
     answers: tuple[str, ...]
     counted: int
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    frequency: Mapping[str, int] = field(default_factory=dict)
     given: tuple[Any, ...] = ()
 
     @classmethod
@@ -71,9 +66,8 @@ class Pool:
             if text := text_of(gold):
                 begins, ends = form_of(text, form, answer.get(key))
                 answers[text.removeprefix(begins).removesuffix(ends)] = None
-        frequency = Counter(map(text_of, golds.values()))
         given = tuple(answer.get(key) for key in ordered)
-        return cls(tuple(ordered.values()), texts, form, tuple(answers), len(golds), _lists(tasks), frequency, given)
+        return cls(tuple(ordered.values()), texts, form, tuple(answers), len(golds), _lists(tasks), given)
 
     @cached_property
     def differ_by_order(self) -> bool:
@@ -93,16 +87,6 @@ class Pool:
     def plain_answers(self) -> tuple[str, ...]:
         """The answers as `plain` has them."""
         return tuple(map(plain, self.answers))
-
-    @cached_property
-    def values(self) -> tuple[tuple[str, Any, int], ...]:
-        """Up to `MOST_GOLDS` of `texts`: what each is as JSON (`None` if it is no object or list), how often it is."""
-        return tuple((text, as_json(text), n) for text, n in itertools.islice(self.frequency.items(), MOST_GOLDS))
-
-    @cached_property
-    def listed(self) -> tuple[tuple[list[str], int], ...]:
-        """The labels of each of `values`, and how often it is; nothing where they are no classes."""
-        return labels_in(self.values, self.form)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -144,7 +128,7 @@ def _made_up(task: Task, gold: Script | None, pool: Pool) -> Other | None:
         return None
     begins, ends = form_of(text_of(gold), pool.form, task.answer)
     made = made_answer(text_of(gold).removeprefix(begins).removesuffix(ends))
-    return None if made is None else Other(script_of(f"{begins}{made}{ends}"), made, is_made=True)
+    return None if made is None else Other(as_script(f"{begins}{made}{ends}"), made, is_made=True)
 
 
 def _lists(tasks: Sequence[Task]) -> dict[str, tuple[str, ...]]:
@@ -251,6 +235,16 @@ class Known:
         begins, ends = self.form
         return f"{begins}{answer}{ends}"
 
+    @property
+    def right(self) -> str:
+        """Gold's answer in its form."""
+        return self.declare(self.answer)
+
+    @property
+    def wrong(self) -> str:
+        """The other task's answer in gold's form."""
+        return self.declare(self.other_answer)
+
     def say(self, text: str) -> Script:
         """Return the script that says a text, behind gold's own calls where it is the text that counts."""
         said = Message(role="assistant", content=text)
@@ -297,49 +291,40 @@ Made = str | Script | None
 """An attempt as text, said as `Known.say` does, or as messages; `None` where there is none for a task."""
 
 
-def always(known: Known) -> bool:
-    """Return true: the attack applies to every task."""
-    del known
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Attack:
     """A kind of attack. `name` is the stable id that findings and `reward.accept_exploits` use.
 
-    `why` says why the attempt deserves no full reward. `make` returns one attempt, or a list of variants of which an
-    honest reward may pay some but not all (gold before another answer, and behind it): the attack earns what the worst
-    paid of them earns; with `best_counts` what the best paid one does. An attack that is not `certain` may be right on
-    some tasks by chance, as another task's gold may be. One that `says_nothing` holds neither gold nor an answer to
-    another task. One that `is_constant` is the same for every task, learned from the golds.
+    `why` says why the attempt deserves no full reward. `make` is its text, or makes one attempt, or a list of variants
+    of which an honest reward may pay some but not all (gold before another answer, and behind it): the attack earns
+    what the worst paid of them earns; with `best_counts` what the best paid one does. It is tried where it `applies`,
+    one that is tried `everywhere` on all tasks that are audited. An attack that is not `certain` may be right on some
+    tasks by chance, as another task's gold may be. One that `says_nothing` holds neither gold nor an answer to another
+    task; one that `is_constant` is the same answer for every task, learned from the golds.
 
     `counts` says by what its mean fails a reward, beside earning as much as gold: by its share of gold's (`mean`); by
     its share of what gold earns above another task's gold (`above_other`), for an attempt that holds gold and so
     resembles it; or not at all (`full`), for a piece of gold, which an honest reward may pay nearly as much. An
-    attempt that `never` fails a reward lacks a piece which may not be needed, or has one that may do no harm: the
-    report asks so (`asks`). One that is nearly gold shows how much `tolerance` a reward has, and fails none.
-
-    An attack with a `control` has variants that are each compared with the variant of that kind in the same place,
-    which is the same but for what may pay. Those whose control is paid like gold are left out, as what is wrong in them
-    does not count; of the others the one counts that gains most. It fails a reward by its share of what gold earns
-    above the control (`above_control`). The `control` itself is no attack, and stands in no report.
+    attempt that `never` fails a reward has more than is asked for, which may do no harm: the report asks so. One that
+    is nearly gold shows how much `tolerance` a reward has, and fails none.
     """
 
     name: str
     why: str
-    make: Callable[[Known], Made | list[str]]
-    applies: Callable[[Known], bool] = always
+    make: str | Callable[[Known], Made | list[str]]
+    applies: Callable[[Known], bool] = lambda known: True
     certain: bool = True
     says_nothing: bool = False
     is_constant: bool = False
-    counts: Literal["mean", "above_other", "above_control", "full", "never", "tolerance", "control"] = "mean"
-    control: str = ""
-    asks: str = "is what it leaves out not needed?"
+    everywhere: bool = False
+    counts: Literal["mean", "above_other", "full", "never", "tolerance"] = "mean"
     best_counts: bool = False
 
     def scripts(self, known: Known) -> list[Script]:
         """Return the variants of the attempt at a task; none where the attack does not apply or would be gold."""
-        made = self.make(known) if self.applies(known) else None
+        if not self.applies(known):
+            return []
+        made = self.make if isinstance(self.make, str) else self.make(known)
         variants = made if isinstance(made, list) else [made]
         scripts = [known.say(each) if isinstance(each, str) else each for each in variants if each is not None]
         return [] if any(map(known.is_gold, scripts)) else scripts
