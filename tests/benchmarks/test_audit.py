@@ -26,6 +26,7 @@ def test_a_broken_reward_is_refused_for_an_attack_and_not_for_its_gold(case, req
     assert not any("gold is not full" in finding for finding in report.findings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*honest.HONEST, *unseen.HONEST], ids=lambda case: case.name)
 def test_an_honest_reward_is_not_accused(case):
     report = audited(case)

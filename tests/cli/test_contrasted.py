@@ -9,7 +9,7 @@ import pytest
 
 from cli import contrasted
 from cli.compared import show_comparison
-from cli.contrasted import Attempt, StoredRun, is_sampled_alike, is_scored_alike, make_comparison
+from cli.contrasted import Attempt, StoredRun, is_sampled_alike, make_comparison
 from rlft.contrasts import Asked
 from rlft.errors import RlftError
 from rlft.terminal import Terminal
@@ -143,15 +143,6 @@ def test_runs_of_an_old_and_a_new_reward_on_the_same_rows_are_compared_and_no_mo
     assert "Different rewards" not in shown(compared(run("a", 1), run("b", 2)))
 
 
-def test_weights_make_another_reward_and_without_a_fingerprint_the_environment_does():
-    one = run("a", 1)
-    assert is_scored_alike(one, run("b", 2))
-    assert not is_scored_alike(one, replace(one, settings={"reward": {"weights": {"exact": 2.0}}}))
-    old = replace(one, code={}, settings={"environment": {"name": "old.py:Env"}})
-    assert is_scored_alike(old, old)
-    assert not is_scored_alike(old, replace(old, settings={"environment": {"name": "new.py:Env"}}))
-
-
 COLD, WARM = {"evaluation.temperature": 0.0}, {"evaluation.temperature": 1.0}
 
 
@@ -233,56 +224,6 @@ def test_where_each_run_started_is_told_and_that_a_better_start_is_no_better_tra
     assert other["better_starts"] == []  # which of them scores higher, two rewards do not say
 
 
-def test_each_setting_is_said_to_have_its_own_number_of_seeds():
-    found = compared(run("a", 10), run("b0", 20, rate=1e-2), run("b1", 21, seed=1, rate=1e-2))
-    said = " ".join(shown(found).split())
-    assert "nobody can say which is better, as setting 1 had one seed and setting 2 had 2 seeds." in said
-    more = [run(f"b{seed}", 20 + seed, seed=seed, rate=1e-2) for seed in range(3)]
-    said = " ".join(shown(compared(run("a0", 5), run("a1", 6, seed=1), *more)).split())
-    few = "setting 1 had 2 seeds and setting 2 had 3 seeds: two seeds beside more are too few, and a third makes three."
-    assert few in said
-
-
-def test_other_tasks_under_the_same_settings_are_another_setting():
-    found = compared(
-        run("a", 10), run("b", 11, seed=1), run("c", 36, fingerprint="g"), run("d", 37, seed=1, fingerprint="g")
-    )
-    assert found["groups"] == [["a", "b"], ["c", "d"]]
-    said = " ".join(shown(found).split())
-    assert "All runs have the same setting" not in said
-    assert "setting 2: c, d" in said
-    assert "Data that differ" in said
-
-
-def test_how_many_tasks_chance_would_give_each_way_is_told():
-    # a solves tasks 0 to 9 and b 8 to 13: 8 alone and 4 alone. Of 12 tasks that tell them apart, chance gives 6 each.
-    one, two = run("a", 10), run("b", 0)
-    scores = {task: float(8 <= number < 14) for number, task in enumerate(two.report.per_task["accuracy"])}
-    found = compared(one, replace(two, report=replace(two.report, per_task={"accuracy": scores, "reward": scores})))
-    assert [(each["solver"], each["count"], each["by_chance"]) for each in found["solved_by_one"]] == [
-        ("b", 4, 6),
-        ("a", 8, 6),
-    ]
-    assert found["solved_by_one"][1]["tasks"][0]["solved"] == {"a": 1.0, "b": 0.0}
-    said = shown(found)
-    assert "Tasks that a solves more often than b: 8 (6 if both were equal)" in said
-    assert "solved attempts: a 100%, b 0%" in said
-
-
-def test_runs_that_chose_by_different_metrics_are_told_so():
-    by = {
-        name: replace(each, settings={**each.settings, "evaluation": {"metric": metric}})
-        for name, each, metric in (("a", run("a", 10), "accuracy"), ("b", run("b", 36), "reward"))
-    }
-    found = compared(*by.values())
-    assert (found["metric"], found["metrics"]) == ("accuracy", {"a": "accuracy", "b": "reward"})
-    said = " ".join(shown(found).split())
-    assert "chose their best rounds by different metrics: accuracy in a and reward in b." in said
-    assert "They are compared in accuracy: that of the first run that is named" in said
-    assert compared(by["b"], by["a"])["metric"] == "reward"
-    assert "by different metrics" not in shown(compared(run("a", 10), run("b", 36)))
-
-
 def test_reruns_of_a_seed_are_told_and_count_as_one():
     again = [run("a", 10), run("a-again", 11), run("b", 36, rate=1e-2), run("b-again", 37, rate=1e-2)]
     found = compared(*again)
@@ -291,16 +232,3 @@ def test_reruns_of_a_seed_are_told_and_count_as_one():
     said = " ".join(shown(found).split())
     assert "setting 1: a, a-again (one seed; runs of one seed count as one)" in said
     assert "nobody can say which is better, as setting 1 had one seed and setting 2 had one seed." in said
-
-
-def test_long_names_stand_once_in_a_list_and_letters_stand_for_them():
-    name = "a-run-whose-name-is-far-too-long"
-    found = compared(run(name, 10), run("short", 36, rate=1e-2, tasks=41))
-    said = shown(found)
-    assert said.startswith(f"A: {name}\nB: short\n40 tasks of test that all runs share; left out: 1 of B\n")
-    assert said.count(name) == 3  # in the list, and in the texts of its attempts at two tasks
-    assert "the model of B is better" in said
-    assert "setting 1: A" in said
-    assert "Tasks that B solves more often than A: 26" in said
-    assert "A: a" not in shown(compared(run("a", 10), run("b", 36)))
-    assert list(found["runs"]) == [name, "short"]

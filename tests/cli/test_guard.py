@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,16 +33,6 @@ def test_it_names_the_users_line_and_what_there_is(tmp_path, monkeypatch, capsys
     assert (
         "unexpected error KeyError: 'prize', at price_of_a_row.py:2; row has: price, name\n" in capsys.readouterr().err
     )
-
-
-def test_a_damaged_summary_of_another_run_is_passed_over(tmp_path):
-    home = Home(tmp_path)
-    (tmp_path / "runs").mkdir()
-    for number, text in enumerate(["", '{"status": "runn', "[]", "{}"]):
-        home.summary_file(f"a-{number}").write_text(text)
-    own = Summary(status="running", process=os.getpid(), pipeline_run_id="b")
-    keep_summary(home, own)
-    assert guard.summary_since(home, 0.0) == own
 
 
 @pytest.mark.parametrize(("begun", "said"), [(True, "rlft resume mine"), (False, "rlft resume")])
@@ -92,31 +80,6 @@ def test_what_goes_on_with_a_run_that_had_begun_is_named(tmp_path, monkeypatch, 
     with pytest.raises(typer.Exit), guard.guarded(False, None) as interrupt:
         fail(interrupt)
     assert then in capsys.readouterr().err
-
-
-def test_folders_of_the_same_names_in_a_users_repository_do_not_stand_in_for_rlfts_own(tmp_path):
-    for name in ("steps", "pipelines"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("")
-    (tmp_path / "prices.py").write_text("ROW = 3\n")
-    program = """if True:
-        from cli.guard import guarded
-        with guarded(False, None):
-            import importlib.util, prices
-            found = [importlib.util.find_spec(name) for name in ("pipelines.train", "steps.round")]
-            print(prices.ROW, None not in found)
-    """
-    environment = os.environ | {"RLFT_HOME": str(tmp_path / "home")}
-    # as the console script: without the working directory in the path
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.splitlines() == ["3 True"], done.stderr
 
 
 def test_the_home_and_the_summary_stay_where_the_user_stood_whatever_changes_the_folder(tmp_path, monkeypatch):

@@ -1,15 +1,10 @@
 import io
 import json
-import os
-import time
-from types import SimpleNamespace
 
 import pytest
 import typer
-from zenml.client import Client
-from zenml.enums import ExecutionStatus
 
-from cli.result import finish, run_id_of, show_summary
+from cli.result import finish, show_summary
 from mlops.home.folder import Home
 from mlops.summary.file import keep_summary
 from mlops.summary.summary import (
@@ -17,14 +12,12 @@ from mlops.summary.summary import (
     Contamination,
     ControlCost,
     Difference,
-    Ledger,
     Promotion,
     Seconds,
     SeveralAttempts,
     Summary,
     TextChange,
 )
-from rlft.errors import StorageError, TrackerError
 from rlft.terminal import Terminal
 
 
@@ -69,42 +62,6 @@ def test_what_stands_beside_the_result_is_told():
     assert "Training cost much." not in shown(forgetting_sentences=said)  # of a policy from scratch there is no need
 
 
-@pytest.mark.parametrize(
-    ("tokens", "said"),
-    [
-        (
-            (12_345, 67),
-            "its FLOPs are not known; its endpoint reports 12,345 tokens read and 67 written for its prompt",
-        ),
-        ((None, None), "its FLOPs are not known, and its endpoint reports no tokens"),
-    ],
-)
-def test_a_model_behind_an_address_shows_its_tokens_as_its_flops_are_not_known(tokens, said):
-    read, written = tokens
-    cost = ControlCost(
-        demonstrations=4, flops=None, budget=None, seconds=9, prompt_tokens=read, completion_tokens=written
-    )
-    arms = {"difference_controls": {"model": minus(-0.02)}, "difference": minus(0.01), "control_model": "gpt-x"}
-    text = " ".join(shown(status="improved", control_costs={"model": cost}, **arms).replace("│", "").split())
-    assert f"GRPO minus gpt-x with examples in its prompt: +2.0 points, 95 % interval -2.0 to +6.0 ({said})" in text
-    assert (
-        "gpt-x with examples in its prompt reaches 66.0 % without training, and GRPO is not shown to be better." in text
-    )
-    assert cost.model_dump(mode="json")["flops"] is None
-
-
-def test_a_summary_of_an_older_version_shows_its_control():
-    text = shown(controls={"sft": {"accuracy": 0.19}}, final={"accuracy": 0.6}, difference=minus(0.01))
-    assert "19.0 %" in text
-
-
-@pytest.mark.parametrize(("trained", "rounds", "said"), [(60, 2, False), (0, 2, True), (0, 0, False)])
-def test_a_run_that_trained_on_nothing_says_so(trained, rounds, said):
-    text = shown(ledger=Ledger(sampled=64, trained=trained, filtered=64 - trained), rounds=rounds)
-    assert ("none of 64 rollouts could be trained on" in text) == said
-    assert f"{rounds} rounds, 3 s" in text
-
-
 def test_a_run_that_could_not_be_registered_says_why_and_how_to_go_on(tmp_path, capsys):
     home, reasons = (
         Home(tmp_path / ".rlft"),
@@ -119,33 +76,6 @@ def test_a_run_that_could_not_be_registered_says_why_and_how_to_go_on(tmp_path, 
         said = capsys.readouterr().out
         assert (reasons[0] in said, reasons[1] in said) == (code == 5, code == 5)
     assert Summary(status="improved", promotion=Promotion(version="3")).exit_code == 0
-
-
-def test_a_pipeline_that_ends_without_its_registration_has_come_to_an_end(tmp_path):
-    home = Home(tmp_path / ".rlft")
-
-    def unregistered():
-        keep_summary(home, Summary(status="improved", pipeline_run_id="id", process=os.getpid()))
-        raise TrackerError("away")
-
-    assert run_id_of(unregistered, home, time.time()) == "id"
-    assert run_id_of(lambda: SimpleNamespace(id="other"), home, 0.0) == "other"
-    with pytest.raises(TrackerError):  # no run had begun
-        run_id_of(lambda: (_ for _ in ()).throw(TrackerError("away")), Home(tmp_path / "empty"), 0.0)
-
-
-def test_without_a_summary_the_run_goes_on_elsewhere_or_something_is_broken(tmp_path, capsys, monkeypatch):
-    home, runs = Home(tmp_path / ".rlft"), {"an-id": ExecutionStatus.RUNNING}
-    monkeypatch.setattr(Client, "get_pipeline_run", lambda self, run: SimpleNamespace(status=runs[run]))
-    with pytest.raises(typer.Exit) as ended:
-        finish(home, "an-id", None, "cluster")
-    assert ended.value.exit_code == 0
-    assert "rlft ui --stack cluster" in capsys.readouterr().out
-    with pytest.raises(StorageError, match="cannot be read"):
-        finish(home, "an-id", None, None)
-    runs["an-id"] = ExecutionStatus.COMPLETED
-    with pytest.raises(StorageError, match="cannot be read"):
-        finish(home, "an-id", None, "cluster")
 
 
 def difference_of(metric, before, after, low):
@@ -220,32 +150,6 @@ def test_errors_count_against_the_trained_model_beside_a_control_too():
 
 
 @pytest.mark.parametrize(
-    ("answers", "label"),
-    [
-        ("gold", "gold answers"),
-        ("bare", "bare answers"),
-        ("demonstration", "demonstrations"),
-        ("file", "demonstrations"),
-    ],
-)
-def test_a_control_says_what_it_imitates_and_that_bare_answers_are_weak(answers, label):
-    cost = ControlCost(
-        demonstrations=6000, flops=1, budget=1, seconds=9, answers=answers, answer_tokens=6.2, attempt_tokens=143.0
-    )
-    arms = {"difference": minus(0.01), "controls": {"sft": {"accuracy": 0.66}}, "control_costs": {"sft": cost}}
-    text = " ".join(shown(difference_controls={"sft": minus(0.01)}, **arms).replace("│", "").split())
-    assert f"GRPO minus SFT on your {label}: +2.0 points" in text
-    weak = (
-        "SFT on your 6,000 bare answers is a weak control: they have 6 tokens in the mean, and the model's own "
-        "attempts 143, so it learns to leave out what comes before an answer."
-    )
-    assert (weak in text) == (answers == "bare")
-    assert f"SFT on your 6,000 {label} reaches 66.0 %" in " ".join(
-        shown(difference_controls={"sft": minus(-0.01)}, **arms).replace("│", "").split()
-    )
-
-
-@pytest.mark.parametrize(
     ("effect", "said"),
     [
         ("widened", "in 3 attempts the trained model solves more than the start does in 24"),
@@ -278,31 +182,6 @@ def test_a_line_says_what_training_did_to_several_attempts(effect, said):
     assert "(+10.0 points, 95 % interval +2.0 to +18.0)" in text
     assert said in text
     assert "2 attempts have no score" in said_of(curves.model_copy(update={"errors": 2}))
-
-
-def test_prompted_controls_are_said_to_need_no_training_and_another_model_is_called_by_its_name():
-    unsure = difference_of("accuracy", 0.6, 0.62, -0.01)
-    text = shown(
-        status="improved",
-        difference=unsure,
-        difference_controls={"few_shot": unsure, "model": unsure},
-        controls={"model": {"accuracy": 0.6}},
-        control_model="owner/big",
-    )
-    said = " ".join(text.replace("\u2502", "").split())
-    would = "with examples in its prompt reaches 60.0 % without training, and GRPO is not shown to be better."
-    assert f"Base model {would}" in said
-    assert f"owner/big {would}" in said
-    assert "GRPO minus owner/big with examples in its prompt: +2.0 points" in said
-
-
-def test_the_arms_have_a_column_for_each_split_that_was_measured():
-    change = Difference(metric="accuracy", before=0.1, after=0.5, mean=0.4, ci_low=0.3, ci_high=0.5, tasks=10)
-    base, final = {"accuracy": 0.1, "gate/accuracy": 0.2}, {"accuracy": 0.5, "gate/accuracy": 0.6}
-    text = shown(difference=change, base=base, final=final)
-    assert "off distribution" not in text
-    assert [line for line in text.splitlines() if "60.0 %" in line and "50.0 %" in line]
-    assert "12.5 %" in shown(difference=change, base=base, final=final | {"off_distribution/accuracy": 0.125})
 
 
 def test_a_control_without_a_score_is_named_with_the_command_that_attempts_it_again():

@@ -1,7 +1,4 @@
-"""Signals where it hurts: in a call of a library that makes another error of it, and between steps.
-
-`python -m tests.e2e.interrupts` tries a hundred moments.
-"""
+"""Signals where it hurts: in a call of a library that makes another error of it, and between steps."""
 
 from __future__ import annotations
 

@@ -3,45 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from zenml.utils import source_utils
 
 from mlops.ids import (
-    EVALUATE,
-    PIPELINE,
-    REWARDS,
-    ROLLOUTS,
-    TRAIN_REPORT,
     is_name_of_attempt,
     name_of_first,
     resumed_name,
     round_name,
     round_of,
-    validation_name,
 )
-from pipelines.evaluate import evaluate
-from pipelines.train import train
-from steps.round import generate_rollouts, score_rewards, train_grpo
-
-
-def test_ids_of_steps_are_those_of_earlier_runs():
-    assert [stored.step_id("r007") for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT)] == [
-        "generate_rollouts_r007", "score_rewards_r007", "train_grpo_r007"
-    ]  # fmt: skip
-    assert validation_name(12) == "validation_r012"
-    assert train.name == PIPELINE == "train"
-    assert evaluate.name == EVALUATE == "evaluate"
-
-
-@pytest.mark.parametrize(
-    ("step", "stored", "file"),
-    [(generate_rollouts, ROLLOUTS, "rollouts.parquet"), (score_rewards, REWARDS, "rewards.parquet"),
-     (train_grpo, TRAIN_REPORT, "report.json")],
-)  # fmt: skip
-def test_a_step_stores_its_output_under_this_name_in_this_file(step, stored, file):
-    (source,) = step.configuration.outputs[stored.output].materializer_source
-    materializer = source_utils.load(source)(uri="folder")
-    assert (step.name, materializer._file) == (stored.step, f"folder/{stored.file}")
-    assert stored.file == file
 
 
 @pytest.mark.parametrize(

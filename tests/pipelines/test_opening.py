@@ -12,10 +12,6 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
-from sqlalchemy.exc import OperationalError
-from zenml.enums import ExecutionStatus
-from zenml.exceptions import IllegalOperationError
-from zenml.zen_stores.sql_zen_store import SqlZenStore
 
 from mlops.home.folder import Home
 from mlops.home.processes import note_process, read_note
@@ -48,13 +44,6 @@ def test_what_has_ended_a_run_is_noted_with_the_whole_command_that_goes_on_with_
     kept = observer_of("mine", resume="rlft resume mine --stack team")
     _note_failure(kept, StorageError("weights could not be written", fix="make room, then `rlft resume` goes on"))
     assert kept.summary.error.endswith("make room, then `rlft resume mine --stack team` goes on")
-
-
-def test_a_full_disk_is_no_statement_of_sql_in_the_summary():
-    kept = observer_of("mine", resume="rlft resume mine")
-    full = sqlite3.OperationalError("database or disk is full")
-    _note_failure(kept, OperationalError("INSERT INTO step_run (id) VALUES (?)", {"id": "1"}, full))
-    assert kept.summary.error == "the disk is full: nothing more can be written"
 
 
 def test_what_a_run_has_come_to_so_far_is_kept_as_that_of_one_that_goes_on(tmp_path, monkeypatch):
@@ -170,14 +159,6 @@ def test_any_other_run_is_closed_as_its_own(woken, tmp_path, attempts, fields):
 def test_one_that_another_has_ended_to_resume_it_leaves_it_too(woken):
     with pytest.raises(ResumedElsewhereError, match="somebody else has taken first for dead"):
         woken([attempt(1)], is_shared=True, taken_for_dead=True)
-
-
-def test_that_zenml_takes_no_result_of_an_ended_step_is_known_from_what_it_says():
-    with pytest.raises(IllegalOperationError) as refused:
-        SqlZenStore._verify_step_status_transition(OPEN, ExecutionStatus.FAILED, ExecutionStatus.COMPLETED)
-    kept = observer_of("first")
-    assert _note_failure(kept, refused.value) == Ended(zenml_answers=True, taken_for_dead=True)
-    assert not _note_failure(kept, RuntimeError("another error")).taken_for_dead
 
 
 def test_what_all_attempts_share_is_left_alone_once_there_is_a_later_one(tmp_path, monkeypatch):

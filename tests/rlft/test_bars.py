@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import sys
-import threading
 from datetime import datetime
 
 import pytest
@@ -67,31 +65,6 @@ def test_a_line_each_half_minute_names_every_open_stage(log):
     ]
 
 
-def test_stages_shorter_than_half_a_minute_say_nothing(log):
-    display, clock, written = log
-    for number in range(10):
-        with display.stage(f"stage {number}") as progress:
-            progress(0, 10, "things")
-            clock.seconds += 29
-            display.look()
-    assert written.getvalue() == ""
-
-
-def test_somebody_looks_while_a_stage_is_open_and_nobody_after(monkeypatch):
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.001)
-    looked, display = threading.Event(), Display(Terminal(file=io.StringIO()))
-    monkeypatch.setattr(display, "look", looked.set)
-    with display.stage("one"):
-        assert looked.wait(60)
-        (watcher,) = [thread for thread in threading.enumerate() if thread.name == "rlft-progress"]
-    watcher.join(60)
-    assert not watcher.is_alive()
-
-
-def test_what_is_reported_when_no_stage_is_open_is_nobodys(log):
-    log[0].report(1, 2, "things")
-
-
 @pytest.fixture
 def screen():
     """A display in a terminal of 120 columns, its clock, and what was written to it."""
@@ -139,19 +112,3 @@ def test_a_log_message_stands_above_the_bars(screen):
     assert (
         after.index("\x1b[2K") < after.index("the engine has started") < after.index("\n") < after.index("warm start")
     )
-
-
-def test_output_that_goes_to_a_file_is_not_taken_for_the_terminals(screen, monkeypatch, tmp_path):
-    display, _, written, _ = screen
-    with open(tmp_path / "out", "w") as file:
-        monkeypatch.setattr(sys, "stdout", file)
-        display = Display(screen[3])
-        with display.stage("one"):
-            sys.stdout.write("a result\n")
-    assert (tmp_path / "out").read_text() == "a result\n"
-    assert "a result" not in written.getvalue()
-
-
-def test_full_logs_come_with_lines(screen):
-    logging.getLogger("mlops").setLevel(logging.DEBUG)
-    assert Display(screen[3])._bars is None

@@ -134,5 +134,5 @@ def test_the_time_grows_with_the_length(masker, unit):
         masker.text(text)
         return time.process_time() - began
 
-    small, large = seconds(5_000), seconds(20_000)
+    small, large = seconds(2_000), seconds(8_000)
     assert large < max(10 * small, 0.1)

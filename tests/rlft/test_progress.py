@@ -8,20 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rlft.audit.environment import check_environment
 from rlft.audit.rewards import audit_reward
-from rlft.config import SourceConfig, TasksConfig, WarmStartConfig
-from rlft.contract.base import BaseEnv
+from rlft.config import SourceConfig
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.engines.vllm_engine import reporting_bar
-from rlft.harness.sampled import Headway
-from rlft.policy.tokens import check_prompts
 from rlft.progress import Meter
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import PolicyPlayer, collect_rollouts
-from rlft.tasks import ingest_tasks, read_tasks
-from rlft.training.imitation import run_sft
+from rlft.tasks import read_tasks
 from rlft.training.trainer import prepare_optimizer, train_round
 from tests.factories import FirstCharacter, make_policy, make_scored, make_task, make_training
 
@@ -71,34 +65,11 @@ def test_the_audit_plays_and_scores(heard):
     assert played >= sum(scores.count for scores in report.attacks.values())
 
 
-def test_the_check_plays_twice_scores_twice_and_audits(heard):
-    check_environment(FirstCharacter(), TASKS, progress=heard)
-    played, scored = [8, 8], [8, 8]  # gold and silence of four tasks
-    totals = [(what, total) for what, _, total, ended, _ in heard.ends() if ended == total]
-    assert totals[:4] == [*(("conversations", n) for n in played), *(("scores", n) for n in scored)]
-    assert [what for what, _ in totals[4:]] == AUDITED
-
-
 def test_tasks_from_a_file(heard, tmp_path):
     path = tmp_path / "tasks.jsonl"
     path.write_text("".join(json.dumps({"prompt": f"{i}+{i}=", "answer": str(2 * i)}) + "\n" for i in range(20)))
     read_tasks(SourceConfig(source="jsonl", path=str(path)), environment="e", progress=heard)
     assert heard.ends() == [("rows", 0, None, 20, None), ("tasks", 0, 20, 20, 20)]
-
-
-def test_tasks_from_a_generator(heard):
-    splits = {"train": 6, "validation": 2, "gate": 2, "test": 2}
-    kwargs = {"min_terms": 2, "max_terms": 2, "min_digits": 2, "max_digits": 2}
-    config = TasksConfig(source="reasoning_gym", generator="chain_sum", generator_kwargs=kwargs, splits=splits)
-    ingest_tasks(config, environment="e", seed=0, progress=heard)
-    assert heard.parts == [("tasks", [(n, 12) for n in range(13)])]
-
-
-def test_prompts(heard):
-    policy = make_policy()
-    prompts = [(task.id, task.prompt) for task in TASKS]
-    check_prompts(policy.tokenizer, prompts, max_completion_length=4, context_length=64, progress=heard)
-    assert heard.ends() == [("prompts", 0, 4, 4, 4)]
 
 
 def collect(policy, heard, environment=None, **options):
@@ -140,17 +111,6 @@ def test_rollouts_of_more_turns_count_when_they_are_over(heard):
     assert heard.tokens[-1] == sum(int(rollout.loss_mask.sum()) for rollout in rollouts)
 
 
-def test_headway_of_turns():
-    heard = Heard()
-    headway = Headway(heard, 3, multi_turn=False)
-    headway.of_call(1.5, 3, "completions", tokens=6)
-    headway.tokens += 12
-    headway.note(1)  # the others' tools are still at work: what was said is not taken back
-    headway.note(3)
-    assert heard.parts == [("rollouts", [(0, 3), (1.5, 3), (1.5, 3), (3, 3)])]
-    assert heard.tokens == [0, 6, 12, 12]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("iterations", [1, 2])
 def test_a_round_of_training(heard, iterations):
@@ -164,36 +124,6 @@ def test_a_round_of_training(heard, iterations):
     # t2 teaches nothing; the eight others are dealt out to two updates, each time over
     assert heard.ends() == [("rollouts", 0, 8 * iterations, 8 * iterations, 8 * iterations)]
     assert heard.tokens[-1] == 16 * iterations  # two tokens each
-
-
-def test_supervised_training_counts_what_bounds_it(heard):
-    settings = WarmStartConfig(steps=3, batch_size=2)
-    report = run_sft(make_policy(), settings, TASKS, BaseEnv(), seed=0, progress=heard)
-    played, encoded, trained = heard.ends()
-    assert played == ("conversations", 0, 4, 4, 4)
-    assert encoded == ("demonstrations", 0, 4, 4, 4)
-    assert trained == ("steps", 0, 3, 3, 3)
-    assert heard.losses[-4:] == [None, *report.losses]
-    seconds = Heard()
-    run_sft(make_policy(), settings, TASKS, BaseEnv(), seed=0, seconds=0.05, progress=seconds)
-    (what, begun, total, ended, _) = seconds.ends()[-1]
-    assert (what, total) == ("s", 0.05)
-    assert 0 <= begun < ended
-    assert ended >= 0.05
-
-
-def test_what_vllm_tells_its_bar(heard, capsys):
-    bar = reporting_bar(heard)
-    assert [*bar(["a", "b"], desc="Adding requests")] == ["a", "b"]
-    counting = bar(total=3, desc="Processed prompts", dynamic_ncols=True, postfix="est. speed")
-    for _ in range(3):
-        assert counting.format_dict["elapsed"] >= 0
-        counting.postfix = "est. speed"
-        counting.update(1)
-    counting.refresh()
-    counting.close()
-    assert heard.parts == [("completions", [(0, 3), (1, 3), (2, 3), (3, 3)])]
-    assert capsys.readouterr() == ("", "")
 
 
 def test_a_meter_counts_in_many_threads(heard):

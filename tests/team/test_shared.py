@@ -1,7 +1,4 @@
-"""Two users with a home each on one ZenML server, one MLflow server on PostgreSQL and one S3: docs/guide/team.md.
-
-What fails on the way is in `test_faults.py`, and takes longer.
-"""
+"""Two users with a home each on one ZenML server, one MLflow server on PostgreSQL and one S3: docs/guide/team.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signs of life of runs on a stack. With real servers: tests/team/test_faults.py."""
+"""Signs of life of runs on a stack."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -11,13 +10,12 @@ from uuid import UUID
 
 import pytest
 
-from cli.runs import cost, duration, show_runs
+from cli.runs import cost, show_runs
 from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import roll_back, set_aliases
 from mlops.registry.names import PROMOTE_TAG, Person
-from mlops.runs.finding import last_sign
 from mlops.runs.listing import find_local, list_runs, note_versions, noted_versions
 from mlops.runs.removing import why_kept
 from mlops.runs.store import RunStore
@@ -86,15 +84,6 @@ def test_a_run_is_all_attempts_at_it(made):
     assert run.summary.difference == GAIN
 
 
-def test_the_last_sign_of_life_is_the_newest_of_a_run_s_files(made):
-    run_id = made.attempt("sums", "running", 9, status="running")
-    for file in (made.home.root / "runs" / "sums" / "run.json", made.home.summary_file(run_id)):
-        os.utime(file, (1.8e9, 1.8e9))
-        assert last_sign(made.home, run_id, "sums") == datetime.fromtimestamp(1.8e9, UTC)
-        os.utime(file, (1.7e9, 1.7e9))
-    assert last_sign(made.home, "another", "none") is None
-
-
 def test_what_became_of_runs(made):
     made.attempt("new", "running", 0, tag="new")
     alive = made.attempt("alive", "running", 2, tag="alive")
@@ -156,24 +145,6 @@ def test_a_run_whose_summary_is_damaged_is_known_by_its_folder_and_the_damage_is
     assert listing.problems == []
 
 
-def test_an_alias_of_an_older_version_of_a_run_counts_too(made):
-    versions = [{"version": "4", "mlflow_run_id": "m2", "aliases": [], "marks": ["waits for approval"]}]
-    made.registry({"tiny": [*versions, *VERSIONS["tiny"]]})
-    made.attempt("two", "completed", 5, status="improved", mlflow_run_id="m2")
-    [run] = list_runs(made.home).runs
-    assert (run.version, run.aliases, run.marks) == (("tiny", "4"), ("challenger", "champion"), ("waits for approval",))
-    assert why_kept(run, resumable_too=True).startswith("tiny 3 is challenger and tiny 3 is champion; remove the")
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"tiny": [1]}', '{"tiny": [{}]}'])
-def test_versions_that_cannot_be_read_are_told_and_the_runs_are_listed(made, text):
-    made.attempt("two", "completed", 5, status="improved", mlflow_run_id="m2")
-    (made.home.root / "runs" / "versions.registry.json").write_text(text)
-    listing = list_runs(made.home)
-    assert [(run.name, run.version) for run in listing.runs] == [("two", None)]
-    assert ["versions.registry.json" in problem for problem in listing.problems] == [True]
-
-
 @pytest.mark.slow
 def test_the_versions_of_a_registry_are_noted_with_what_was_decided_about_them(made, monkeypatch):
     """Version 2 was champion and was rolled back from; version 3 waits for a person."""
@@ -216,41 +187,6 @@ def test_a_home_without_runs(tmp_path):
     assert (listing.runs, listing.problems) == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("width", "left_out"),
-    [  # 37 of the name, 12 of the status, 20 of the gain, 10 of the day, 10 of "challenger", 6 of the cost, and 5 gaps
-        (100, set()),
-        (99, {"cost"}),
-        (93, {"cost"}),
-        (92, {"version"}),  # 37 + 12 + 20 + 10 + 6, and 4 gaps: 89
-        (82, {"version", "cost"}),
-        (80, {"began", "version"}),  # 37 + 12 + 20 + 6, and 3 gaps: 78
-        (70, {"before → after", "version"}),  # 37 + 12 + 10 + 6, and 3 gaps: 68
-    ],
-)
-def test_the_table_gives_names_their_room_and_leaves_out_other_columns(made, width, left_out):
-    for number in range(3):
-        made.attempt(
-            f"press-releases-20261123-07245{number}-423787", "completed", number, status="not_improved",
-            mlflow_run_id="m2", difference=GAIN, seconds={"total": 5000.0},
-        )  # fmt: skip
-    text = StringIO()
-    show_runs(Terminal(file=text, width=width), list_runs(made.home).runs, limit=2)
-    lines = text.getvalue().splitlines()
-    table = [line for line in lines if "no room for" not in line and "limit" not in line]
-    assert max(map(len, table)) <= width
-    assert "2 of 3 runs" in lines[-1]
-    parts = {
-        "run": "press-releases-20261123-072450-423787 ", "status": "not_improved", "began": "20", "cost": "83 min",
-        "before → after": "+0.50 [+0.25, +0.75]", "version": "challenger",
-    }  # fmt: skip
-    headings = {heading for heading in parts if heading in table[0]}
-    assert set(parts) - headings == left_out
-    assert {part for part in parts.values() if part in text.getvalue()} >= {parts[heading] for heading in headings}
-    assert len(table) <= 1 + 2 * 3  # no name, which has room, is folded: the version has three lines
-    assert ("no room for: " in text.getvalue()) == bool(left_out)
-
-
 def test_runs_of_a_sweep_name_it(made):
     result = Difference(metric="accuracy", before=0, after=1, mean=1, ci_low=0, ci_high=1, tasks=40)
     for number, difference in ((1, None), (2, result)):
@@ -269,19 +205,6 @@ def test_runs_of_a_sweep_name_it(made):
     show_runs(Terminal(file=text, width=80), listing.runs, limit=0)
     names = [line[: len("in seeds ")].strip() for line in text.getvalue().splitlines()]
     assert [name for name in names if name] == ["run", "r1", "in seeds", "r2", "in seeds", "alone"]
-
-
-def test_a_name_that_leaves_no_room_for_the_status_is_folded(made):
-    made.attempt("x" * 90, "completed", 1, status="improved")
-    text = StringIO()
-    show_runs(Terminal(file=text, width=40), list_runs(made.home).runs, limit=0)
-    first, second, third, *_ = text.getvalue().splitlines()
-    assert (first.split(), second.split(), third.split()) == (["run", "status"], ["x" * 31, "improved"], ["x" * 31])
-
-
-@pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (99, "99 s"), (100, "2 min"), (7200, "2.0 h")])
-def test_times(seconds, said):
-    assert duration(seconds) == said
 
 
 def test_the_cost_names_what_is_known(made):

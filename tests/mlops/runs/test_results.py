@@ -12,7 +12,6 @@ import pytest
 
 from cli import contrasted as contrast
 from cli import show as show_cli
-from cli.conversation import call_text, cut, number
 from mlops.home.folder import Home
 from mlops.ids import ROLLOUTS
 from mlops.runs import report as run_report
@@ -149,33 +148,8 @@ def test_a_rollout_of_a_model_behind_an_address_shows_that_its_tokens_are_not_kn
     assert "tokens         not known" in console.file.getvalue().splitlines()
 
 
-def test_a_call_that_could_not_be_read_is_shown_as_it_was_written_with_the_place_marked(monkeypatch):
-    text = '<tool_call>\n{"query": "[red]moon\x1b[31m}\n</tool_call>'
-    broken = {"text": text, "error": "tool call 1 is not JSON: ...", "position": 22}
-    asked = {"role": "assistant", "content": "", "invalid_tool_calls": [broken]}
-    told = {"role": "tool", "content": "error: tool call 1 is not JSON: ..."}
-    rollout = make_rollout(messages=(user("Where?"), asked, told))
-    record = ScoredRound("r000", Rollouts((rollout,)), None, {}).record(rollout)
-    assert json.loads(json.dumps(record))["messages"][1]["invalid_tool_calls"] == [broken]
-    console = Terminal(width=4000, record=True, file=io.StringIO())
-    monkeypatch.setattr(show_cli, "console", console)
-    show_cli.show_record(record, full=False)
-    lines = [line.rstrip() for line in console.export_text().splitlines()]
-    start = lines.index("assistant, turn 1")
-    assert lines[start + 1 : start + 6] == [
-        "  not read: <tool_call>", '            {"query": >>>"[red]moon\\x1b[31m}', "            </tool_call>", "tool",
-        "  error: tool call 1 is not JSON: ...",
-    ]  # fmt: skip
-
-
 def test_nothing_is_cut_when_all_is_asked_for(shown):
     assert "  " + "x" * 2000 in shown(full=True)
-
-
-def test_texts_and_numbers():
-    assert cut("x" * 1500, full=False) == "x" * 1500
-    assert call_text(make_call("f", {}, "")) == "f()"
-    assert [number(value) for value in (None, 0.0, 1.0, 0.12345, -2.5, 10.0)] == ["-", "0", "1", "0.123", "-2.5", "10"]
 
 
 def test_files_that_were_removed_are_named_by_the_run_on_a_stack_that_has_them(monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlops.summary.summary import Difference, Summary
-from mlops.summary.verdict import headline, nothing_is_full, qualifications
+from mlops.summary.verdict import headline
 
 
 def minus(before, low, high, metric="accuracy", **more):
@@ -43,14 +43,6 @@ def test_a_control_that_a_caution_names_is_not_named_again(change):
     assert headline(summary) == f"The trained model is better than what it started from: {NUMBERS}."
 
 
-def test_a_reward_has_its_own_unit():
-    summary = Summary(status="not_improved", difference=minus(0.25, -0.125, 0.375, metric="reward"))
-    assert headline(summary).startswith(
-        "The trained model is not measurably better than what it started from: reward 0.250 -> 0.500 on 40 "
-        "test tasks (+0.250, 95 % interval -0.125 to +0.375); no control was run"
-    )
-
-
 def test_a_run_that_kept_its_start_says_so():
     level = minus(0.5, 0.0, 0.0)
     kept = Summary(status="not_improved", difference=level, best_round=0)
@@ -75,28 +67,3 @@ def test_a_model_that_became_worse_is_said_to_be_worse():
 def test_a_run_that_measured_nothing_has_no_numbers():
     assert headline(Summary(status="failed")) == "The run failed."
     assert headline(Summary(status="running", difference=GAIN)) == "The run has not ended."
-
-
-def test_what_must_be_known_beside_the_numbers_is_told_below():
-    assert qualifications(GAIN) == []
-    change = minus(0.25, 0.1, 0.4, errors=3, ci_low_errors=-0.05, without_score=["a", "b"], declared=False)
-    errors, without, range_ = qualifications(change)
-    assert errors == (
-        "In the interval 3 rollouts without a score count against the trained model at its lower end, and for it at "
-        "its upper one; without them it is +10.0 to +40.0."
-    )
-    # the interval on which the status rests: the lower of both lower ends
-    assert "95 % interval -5.0 to +40.0" in headline(Summary(status="not_improved", difference=change))
-    assert without == "2 test tasks have no score for either and are left out."
-    assert range_.startswith("The range of this score is not known")
-
-
-@pytest.mark.parametrize(
-    ("metric", "after", "reward", "said"),
-    [("accuracy", 0.0, 0.4, 1), ("accuracy", 0.1, 0.4, 0), ("accuracy", 0.0, 0.0, 0), ("reward", 0.0, 0.4, 0)],
-)
-def test_an_accuracy_of_nothing_beside_a_reward_is_explained(metric, after, reward, said):
-    change = minus(0.0, -0.1, 0.1, metric=metric).model_copy(update={"after": after})
-    found = nothing_is_full(Summary(status="not_improved", difference=change, final={"test/reward": reward}))
-    assert len(found) == said
-    assert all("although the mean reward is 0.400" in each and "`reward.full`" in each for each in found)

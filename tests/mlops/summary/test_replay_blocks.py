@@ -7,7 +7,7 @@ import json
 
 from mlops.home.folder import Home
 from mlops.summary.replays import RescoreSummary, RetrainSummary, keep_replay, read_replay, replay_blocks
-from rlft.blocks import Bullets, Caution, Headline, Table
+from rlft.blocks import Caution, Headline
 from rlft.rewards.rescored import RescoreReport
 
 SOURCE = {"name": "again", "source": "first", "source_run_id": "1", "pipeline_run_id": "2"}
@@ -41,37 +41,6 @@ def test_which_of_two_ways_of_training_is_better():
         assert headline.text.endswith(verdict)
     first = told(retraining(0.1, 0.02, 0.2))[0].text
     assert first.startswith("accuracy 0.600 against 0.500 of first on test: +0.100 [+0.020, +0.200]")
-
-
-def test_how_far_the_attempts_are_from_the_policy():
-    blocks = told(retraining(0.1, 0.0, 0.2))
-    (table,) = [block for block in blocks if isinstance(block, Table)]
-    assert table.rows == (
-        ("3", "its own (on-policy)", "", "", "", "0.0000"),
-        ("4", "another policy", "25.0%", "0.0123", "30%", "0.1000"),
-        ("5", "another policy", "", "", "", ""),
-    )
-    assert "Trained again on rounds 3 to 5 (the first is 0); the best policy is that after round 5." in blocks
-    assert any(str(block).startswith("A round of its own attempts is trained on as in a run") for block in blocks)
-    assert blocks[-1] == Bullets("What this can tell:", ("no exploration",))
-
-
-def test_what_monitors_have_warned_of_stands_under_the_headline_and_notes_in_the_summary_alone():
-    summary = retraining(0.1, 0.0, 0.2)
-    seen = {"rounds": 4, "what": "The reward rose.", "remedy": "Read."}
-    summary.alarms = [
-        {"monitor": "reward_gap", "action": "note", **seen},
-        {"monitor": "overoptimization", "action": "stop", **seen},
-    ]
-    headline, caution, *others = told(summary)
-    assert isinstance(headline, Headline)
-    assert caution.text == (
-        "Monitor overoptimization, after 4 rounds, which ends training: The reward rose. Read. "
-        "More: docs/guide/monitors.md#overoptimization"
-    )
-    assert not [each for each in others if isinstance(each, Caution)]
-    before = {key: value for key, value in json.loads(summary.as_text()).items() if key != "alarms"}
-    assert next(iter(replay_blocks(before))) == headline
 
 
 def rescoring(**changes) -> RescoreSummary:
@@ -113,18 +82,6 @@ def test_an_audit_that_fails_and_one_that_is_off():
     failed = told(rescoring(audit={"passed": False, "findings": ["empty is paid"]}))
     assert Caution("empty is paid") in failed
     assert any(isinstance(each, str) and "nobody knows whether it would pass" in each for each in told(rescoring()))
-
-
-def test_a_replay_that_has_failed_says_why():
-    summary = dataclasses.replace(rescoring(), status="failed", error="the judge is away")
-    assert told(summary) == [Headline("The rescore of first has failed"), Caution("the judge is away")]
-
-
-def test_a_replay_that_was_interrupted_names_the_command_that_goes_on_with_it():
-    summary = RescoreSummary(kind="rescore", command="rlft rescore first --config c.yaml", **SOURCE)
-    headline, caution = told(summary)
-    assert headline == Headline("The rescore of first was interrupted")
-    assert caution.text == ("the same command goes on from what is in the cache: rlft rescore first --config c.yaml")
 
 
 def test_a_summary_is_read_as_it_was_kept(tmp_path):

@@ -1,8 +1,8 @@
 import pytest
 
-from mlops.summary.result import best_control, cut_short, description, links_of, result_metrics
+from mlops.summary.result import best_control, cut_short, description, result_metrics
 from mlops.summary.summary import Baseline, Difference, JudgeCost, Ledger, Promotion, Seconds, Summary
-from mlops.summary.verdict import judges_effort, unbeaten_controls
+from mlops.summary.verdict import judges_effort
 from rlft.types import Interval
 
 
@@ -97,44 +97,6 @@ def test_the_description_says_what_the_terminal_says():
     assert paragraphs[-2:] == ["`rlft show first` shows its conversations.", "My *note*."]
 
 
-def test_the_command_in_the_description_can_be_copied():
-    assert description(IMPROVED, "tiny lr").endswith("`rlft show 'tiny lr'` shows its conversations.")
-
-
-def test_the_links_lead_to_pages_of_mlflow():
-    registered = Promotion(name="a b/c", version="3")
-    run = IMPROVED.model_copy(update={"mlflow_run_id": "r1", "promotion": registered})
-    assert links_of(run, "7") == {
-        "report": "#/experiments/7/runs/r1/artifacts/report.html",
-        "curves": "#/experiments/7/runs/r1/model-metrics",
-        "traces": "#/experiments/7/runs/r1/traces",
-        "tasks": "#/experiments/7/runs/r1/artifacts/task_notes.json",
-        "a b/c version 3": "#/models/a%20b%2Fc/versions/3",
-    }
-    assert links_of(run, "7", "https://zenml.example/runs/1")["ZenML run"] == "https://zenml.example/runs/1"
-    shown = links_of(run.model_copy(update={"rounds": 8}), "7", highest_paid=True)["highest paid"]
-    assert shown == "#/experiments/7/runs/r1/artifacts/highest_paid/round_0007.html"  # of the last of eight
-    assert "highest paid" not in links_of(run.model_copy(update={"rounds": 0}), "7", highest_paid=True)
-    text = description(run, "first", links={"report": "#/x"})
-    assert text.endswith("`rlft show first` shows its conversations. Look at: [report](#/x).")
-    assert links_of(run, None) == links_of(IMPROVED, "7") == {}
-
-
-def test_a_run_that_failed_before_it_sampled_shows_why_and_no_conversations():
-    error = "sums: the reward pays wrong answers:\nattack  paid\nsilence  0.5"
-    failed = Summary(status="failed", error=error, mlflow_run_id="r1")
-    assert list(links_of(failed, "7")) == ["report", "curves"]
-    text = description(failed, "first")
-    assert text.startswith(
-        "**The run failed.**\n\nsums: the reward pays wrong answers:\n\n```text\nattack  paid\nsilence  0.5\n```"
-    )
-    assert "rlft show" not in text
-    cut = failed.model_copy(update={"status": "interrupted", "error": "interrupted"})
-    assert list(links_of(cut, "7")) == ["report", "curves"]
-    assert description(cut, "first").startswith("**The run was interrupted.**")
-    assert "rlft show" in description(failed.model_copy(update={"seconds": Seconds(rollout=2.0)}), "first")
-
-
 def test_what_a_model_wrote_is_no_markup():
     said = "<img src=x> [a](http://b) \x1b]8;; | `c`"
     change = minus(0.75, -0.25)
@@ -149,21 +111,6 @@ def test_a_run_that_was_cut_short_says_how_it_goes_on():
         "**The run was cut short: interrupted.**\n\n`rlft resume 'my run'` goes on."
     )
     assert cut_short("died: *x*", "giving it again goes on").endswith("died: \\*x\\*.**\n\nGiving it again goes on.")
-
-
-def test_the_constant_answers_of_several_environments_are_told_one_by_one():
-    change = minus(0.25, 0.0)
-    told = IMPROVED.model_copy(
-        update={
-            "constant_answer": None,
-            "constant_answers": {"sums": "4", "words": ""},
-            "difference_controls": {"constant": change},
-        }
-    )
-    [said] = unbeaten_controls(told)
-    assert said.startswith("Saying '4' to every task of sums and nothing to every task of words reaches 25.0 %, and ")
-    partly = told.model_copy(update={"difference_controls": {"constant": change.model_copy(update={"errors": 3})}})
-    assert "reaches 25.0 % of the attempts that have a score, and " in unbeaten_controls(partly)[0]
 
 
 def test_what_judges_took_is_added_up_over_the_stages_and_money_is_told_only_if_all_of_it_is_known():

@@ -37,16 +37,6 @@ def test_experts_share(family):
         assert shares_prompts(make_model(family, dtype=dtype, num_experts_per_tok=2, **experts))
 
 
-def test_small_contexts_and_vocabularies_are_enough():
-    assert shares_prompts(make_model("gpt2", n_positions=8))
-    assert shares_prompts(make_model("qwen3", vocab_size=3))
-
-
-def test_dropout_that_is_configured_does_not_matter():
-    assert shares_prompts(make_model("gpt2", attn_pdrop=0.1, resid_pdrop=0.1))
-    assert shares_prompts(make_model("gpt2", attn_pdrop=0.1).train())
-
-
 def refuse(model, caplog):
     """The one line that the log has of a model that goes the plain way."""
     caplog.set_level(logging.INFO)
@@ -133,16 +123,6 @@ def test_a_compiled_model(caplog):
     assert shares_prompts(model)
     model.model.compile(backend="eager")
     assert "compiled" in refuse(model, caplog)
-
-
-def test_an_error_of_the_model_is_a_reason(caplog):
-    model = make_model("llama")
-
-    def fail(*_, **__):
-        raise RuntimeError("no kernel image\nis available")
-
-    model.model.layers[1].forward = fail
-    assert refuse(model, caplog).endswith("RuntimeError: no kernel image")
 
 
 @pytest.mark.parametrize("family", ["qwen3", *OTHERS])

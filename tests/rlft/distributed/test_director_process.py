@@ -81,34 +81,6 @@ def test_why_it_has_ended_is_told_by_its_code_and_by_where_the_head_is(monkeypat
 
 
 @pytest.mark.slow
-def test_after_one_that_has_failed_another_takes_the_next_round(asked):
-    with pytest.raises(DistributedError):
-        asked(processes.dies, seconds=60.0)
-    assert asked(processes.echoes, seconds=120.0) == ROUND
-    assert asked(processes.echoes, b"again", seconds=120.0) == b"again"
-
-
-@pytest.mark.slow
-def test_one_that_has_been_heard_of_is_waited_for_no_longer_than_asked(asked, monkeypatch):
-    monkeypatch.setattr(director_process, "_START_SECONDS", 600.0)
-    monkeypatch.setattr(director_process, "_END_SECONDS", 1.0)
-    assert asked(processes.answers_once, b"first") == b"first"
-    with pytest.raises(DistributedError, match="has not answered for 1 s"):
-        asked(processes.answers_once, b"second")
-
-
-@pytest.mark.slow
-def test_what_a_process_leaves_that_dies_is_ended_and_removed(asked):
-    started, folder = asked(processes.leaves, b"first", seconds=120.0)
-    assert psutil.pid_exists(started)
-    assert folder.is_dir()
-    with pytest.raises(DistributedError, match=r"has died \(exit code 3\)"):
-        asked(processes.leaves, b"second", seconds=120.0)
-    assert not psutil.pid_exists(started) or psutil.Process(started).status() == "zombie"
-    assert not folder.exists()
-
-
-@pytest.mark.slow
 def test_what_cannot_be_sent_is_said_as_it_is(asked):
     with pytest.raises(Exception, match="pickle"):
         asked(processes.dies, lambda: None, seconds=60.0)

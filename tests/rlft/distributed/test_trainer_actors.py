@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from rlft.config import DistributedConfig
-from rlft.distributed import director, trainer_actors
+from rlft.distributed import trainer_actors
 from rlft.distributed.demand import Demand
 from rlft.distributed.trainer_actor import Place, Pulse
 from rlft.distributed.trainer_actors import TrainerActors
@@ -110,16 +109,6 @@ def failing(*errors: Exception) -> FakeRay:
     return FakeRay(lambda rank, method: OWN if method == "place" else errors[rank] if method == "train" else None)
 
 
-def test_an_error_that_nobody_has_foreseen_says_where_in_the_trainer_it_was(monkeypatch):
-    text = '\x1b[36mray::TrainerActor.train()\x1b[39m (pid=8)\n  File "/home/of/my_loss.py", line 12, in per_token'
-    failure = TaskError(ZeroDivisionError("division by zero"), text)
-    with pytest.raises(ZeroDivisionError, match="division by zero") as caught:
-        start(failing(failure, failure), monkeypatch)[0].train(JOB)
-    sent = pickle.loads(pickle.dumps(caught.value))  # as it goes to the process of the run
-    assert str(sent) == "division by zero"
-    assert sent.__notes__ == ['ray::TrainerActor.train() (pid=8)\n  File "/home/of/my_loss.py", line 12, in per_token']
-
-
 def test_an_error_of_ours_is_a_sentence_as_it_is_and_comes_before_one_about_a_lost_peer(monkeypatch):
     ours, peer = DamagedError("it is damaged", where="file"), RuntimeError("connection closed by peer")
     with pytest.raises(DamagedError) as caught:
@@ -215,33 +204,3 @@ def test_a_trainer_that_has_died_is_told_from_one_that_is_out_of_reach(monkeypat
     trainers, _ = start(FakeRay(answer), monkeypatch, limit=30.0)
     with pytest.raises(DistributedError, match=said):
         trainers.train(JOB)
-
-
-def test_pulses_that_fail_now_and_then_are_no_standstill(monkeypatch, clock):
-    waits = 0
-
-    def late(method: str) -> bool:
-        nonlocal waits
-        waits += method == "pulse"  # of which there are two at a time
-        clock.now += 5.0 * (method == "pulse")
-        return method == "train" and waits < 80
-
-    def answer(rank: int, method: str) -> Any:
-        pulse = RuntimeError("unavailable") if waits % 4 else Pulse(waits)
-        return {"place": OWN, "train": "report", "pulse": pulse}.get(method)
-
-    trainers, _ = start(FakeRay(answer, late), monkeypatch, limit=30.0)
-    assert trainers.train(JOB) == "report"
-    assert clock.now == 1400
-
-
-def test_the_order_to_end_is_not_taken_for_what_a_trainer_has_raised(monkeypatch):
-    orders = [director._Unheard()]
-
-    def answer(rank: int, method: str) -> Any:
-        if method == "train" and orders:
-            raise orders.pop()  # as SIGTERM does, once, wherever the process is
-        return OWN if method == "place" else None
-
-    with pytest.raises(director._Unheard):
-        start(FakeRay(answer), monkeypatch)[0].train(JOB)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rlft.estimation.counts import counts_now, counts_of
-from rlft.estimation.records import PastStep, changed_settings, fits, rates_of_runs
+from rlft.estimation.counts import counts_of
+from rlft.estimation.records import changed_settings, fits, rates_of_runs
 from rlft.estimation.work import TaskCounts, work_of
 from tests.rlft.estimation.made import make_config, make_run, near
 
@@ -70,13 +70,6 @@ def test_more_and_fewer_tasks_in_evaluations():
     assert near(rates.evaluated, (evaluated + 20 * 10) * ONE[0], (evaluated + 20 * 15) * ONE[1])
 
 
-def test_evaluations_that_the_run_did_not_make_take_what_attempts_of_rounds_do():
-    asked = make_config(evaluation={"pass_at_k": True}, baseline={"num_tasks": 5, "num_generations": 3})
-    rates = rates_for([make_run()], asked)
-    assert near(rates.baseline, 0.5 * 15 * ONE[0], 0.5 * 15 * ONE[1])  # 0.4 s to sample and 0.1 s to score, 15 attempts
-    assert near(rates.often, 0.5 * 30 * ONE[0], 0.5 * 30 * ONE[1])  # of two models
-
-
 def test_dynamic_sampling_trains_on_more_groups_than_a_run_without_did():
     rates = rates_for([make_run()], make_config(training={"max_num_gen_batches": 3}))
     assert near(rates.sample, 0.4 * ONE[0], 0.4 * ONE[1])  # of each of the 10 to 30 that are sampled
@@ -104,43 +97,6 @@ def test_tasks_are_counted_by_what_was_attempted():
 )
 def test_tasks_are_counted_anew_where_there_may_be_others(change):
     assert counts_of(make_run(), make_config(**change)) is None
-
-
-def test_more_tasks_of_test_are_counted_if_fewer_were_asked_for():
-    asked = {"evaluation": {"pass_at_k": True}, "baseline": {"num_tasks": 10, "num_generations": 3}}
-    run = make_run(**asked)
-    steps = [*run.steps, PastStep("generate_rollouts_pass_at_k_base", 1.0, 30, 60)]
-    run = replace(run, steps=steps)
-    assert counts_of(run, make_config(**asked)) == TaskCounts(7, 10, 20)
-    more = make_config(**asked | {"baseline": {"num_tasks": 20, "num_generations": 3}})
-    assert counts_of(run, more) is None
-    few = replace(run, steps=[*run.steps[:-1], PastStep("generate_rollouts_pass_at_k_base", 1.0, 27, 60)])
-    assert counts_of(few, more) == TaskCounts(7, 9, 20)  # all that there are
-
-
-def test_tasks_as_they_are_read(tmp_path, monkeypatch):
-    rows = [f'{{"question": "{n}+1=", "answer": "{n + 1}", "split": "{s}"}}' for n, s in enumerate(ROWS)]
-    (tmp_path / "t.jsonl").write_text("\n".join(rows))
-    monkeypatch.chdir(tmp_path)
-    assert counts_now(make_config()) == TaskCounts(validation=3, test=1, final=3)
-
-
-ROWS = ["train", "validation", "validation", "gate", "gate", "test", "validation"]
-
-
-def test_memory_that_is_not_known():
-    assert rates_for([replace(make_run(), memory=None)], make_config()).memory is None
-    gpu = rates_for([replace(make_run(), gpu_memory=4e9)], make_config())
-    assert gpu.on_gpu
-    assert near(gpu.memory, 4e9, 4.4e9)
-
-
-def test_a_run_without_rounds_of_its_own_says_nothing():
-    run = make_run()
-    assert run.is_usable
-    for name in ("train_grpo_r", "generate_rollouts_r", "generate_rollouts_trained"):
-        steps = [step for step in run.steps if not step.name.startswith(name)]
-        assert not replace(run, steps=steps).is_usable
 
 
 @pytest.mark.parametrize(

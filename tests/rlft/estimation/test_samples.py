@@ -1,9 +1,7 @@
 """What follows from a probe, with lines as the probe writes them."""
 
-from dataclasses import replace
-
 from rlft.estimation.probing import Probed
-from rlft.estimation.samples import basis_of, counts_of_probe, rates_of_probe
+from rlft.estimation.samples import counts_of_probe, rates_of_probe
 from rlft.estimation.span import Span
 from rlft.estimation.work import work_of
 from tests.rlft.estimation.made import make_config, near
@@ -50,11 +48,6 @@ def test_a_part_of_a_round_is_carried_over_by_a_line():
     assert near(rates.sample, 0.6 * 6 / 32, 1.6 * 8 / 32)
 
 
-def test_times_that_fall_with_more_attempts_are_not_carried_on():
-    rates = _rates(_round(4, 9.0), _round(8, 5.0), _round(16, 4.0))
-    assert near(rates.sample, 0.6 * 4 / 32, 1.6 * 8 / 32)
-
-
 def test_evaluations_take_what_their_attempts_take():
     rates = _rates(_round(32, 8.0))
     each = Span(0.6 * 8.5 / 32, 1.6 * 8.5 / 32)
@@ -65,43 +58,7 @@ def test_evaluations_take_what_their_attempts_take():
     assert near(rates.validation, 10 * 0.6 * 8.5 / 32, 10 * 1.6 * (2.5 * 8 + 0.5) / 32)
 
 
-def test_the_audit_is_unknown_if_there_was_no_time_for_it():
-    assert near(_rates(_round(32, 8.0)).setup, 0.6 * 5 + 0.2, 1.6 * 5 + 30)
-    audited = _rates(_round(32, 8.0), {"kind": "audit", "seconds": 1.0, **HELD})
-    assert near(audited.setup, 0.6 * 6, 1.6 * 6)
-    assert near(_rates(_round(32, 8.0), config=make_config(reward={"audit": False})).setup, 3, 8)
-
-
-def test_a_busy_machine_makes_what_was_not_measured_slower():
-    alone, busy = _rates(_round(32, 8.0)), _rates(_round(32, 8.0), busy=3.0)
-    assert busy.between == Span(alone.between.low, 3 * alone.between.high)
-    assert busy.closing == Span(alone.closing.low, 3 * alone.closing.high)
-    assert busy.sample == alone.sample  # that was measured
-
-
 def test_memory_with_more_attempts_side_by_side():
     # 8 attempts added 0.2 GB to the model's 1.5: 16, the batch size, add 0.2 more; another copy of the weights is 0.5.
     memory = _rates(_round(8, 1.0)).memory
     assert near(memory, 1.7e9 + 2e8, 1.7e9 + 0.2e9 + 0.5e9 + 8e8)
-
-
-def test_memory_of_a_gpu_has_no_pipeline_in_it():
-    held = {"memory": 9e9, "gpu_memory": 4e9}
-    lines = [{**BEFORE[0], "gpu_memory": 0}, {**BEFORE[1], "gpu_memory": 3e9}, {**_round(16, 1.0), **held}]
-    probed = Probed(lines, 20.0, False)
-    rates = rates_of_probe(probed, CONFIG, work_of(CONFIG, counts_of_probe(probed)))
-    assert rates.on_gpu
-    assert near(rates.memory, 4e9, 7e9)
-
-
-def test_it_is_said_what_the_numbers_rest_on():
-    probed = Probed([*BEFORE, _round(16, 4.0)], 20.4, True)
-    said = " ".join(basis_of(probed, CONFIG))
-    assert "a probe of 20 s: a round of 16 attempts, where one of the run has 32" in said
-    assert "no time to measure the reward audit" in said
-    assert "untrained" not in said
-    part = [*probed.lines, {"kind": "warm_start", "seconds": 9.0, "whole": 0.0, **HELD}]
-    assert "those of an untrained model" in " ".join(basis_of(replace(probed, lines=part), CONFIG))
-    whole = [*part, {"kind": "warm_start", "seconds": 9.0, "whole": 1.0, **HELD}]
-    assert "untrained" not in " ".join(basis_of(replace(probed, lines=whole), CONFIG))
-    assert "busy with 4.0 programs" in " ".join(basis_of(replace(probed, busy=4.0), CONFIG))

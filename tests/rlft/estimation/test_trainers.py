@@ -4,7 +4,7 @@ import pytest
 
 from rlft.config import DistributedConfig
 from rlft.estimation.span import Span, exactly
-from rlft.estimation.trainers import assumed, carried_over, held_with_trainers, time_share, trainer_memory
+from rlft.estimation.trainers import carried_over, held_with_trainers, time_share, trainer_memory
 from tests.rlft.estimation.made import near
 
 
@@ -19,20 +19,6 @@ def of(trainers: int, address: str | None = None) -> DistributedConfig:
 )
 def test_training_takes_a_share_of_the_time_of_one(trainers, on_gpu, low, high):
     assert near(time_share(of(trainers), on_gpu=on_gpu), low, high)
-
-
-def test_the_cores_of_a_cluster_may_be_those_of_other_machines():
-    joined = of(4, "auto")
-    # each with a machine's cores, or all on one machine
-    assert near(time_share(joined, on_gpu=False), 1 / 4, 1.5)
-    assert time_share(joined, on_gpu=True) == time_share(of(4), on_gpu=True)
-    assert carried_over(joined, joined, on_gpu=False) == exactly(1.0)
-    assert carried_over(joined, of(4), on_gpu=True) == exactly(1.0)
-    assert near(carried_over(joined, of(4), on_gpu=False), 0.75 / 1.5, 1.5 * 4)
-    assert carried_over(of(1, "auto"), None, on_gpu=False) == exactly(1.0)
-    [said] = assumed(joined, on_gpu=False)
-    assert "on cores of the cluster" in said
-    assert "0.25 to 1.5" in said
 
 
 def test_the_time_of_past_runs_is_carried_over_from_their_number_of_trainers():
@@ -53,13 +39,3 @@ def test_each_trainer_has_its_part_of_what_one_holds_or_as_much():
     assert held_with_trainers(None, of(4), on_gpu=False) is None
     assert held_with_trainers(held, of(4), on_gpu=False) == Span(8.0, 12.0 + 4 * 12.0)
     assert held_with_trainers(held, of(4), on_gpu=True) == Span(8.0, 24.0)
-
-
-def test_what_is_assumed_is_said():
-    assert assumed(None, on_gpu=False) == []
-    [said] = assumed(of(4), on_gpu=True)
-    assert "Of 4 trainers, on GPUs of their own, nothing was measured here" in said
-    assert "0.25 to 0.4 times as long as in one process, and each trainer 1/4 of the memory" in said
-    [said] = assumed(of(2), on_gpu=False)
-    assert "on the cores that one process has" in said
-    assert "0.75 to 1.5" in said

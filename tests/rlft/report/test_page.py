@@ -9,7 +9,7 @@ import pytest
 
 from rlft.blocks import Bullets, Caution, Headline, Table
 from rlft.report.facts import Attempt, ReportFacts
-from rlft.report.page import _CURVES, _WORDS, make_page
+from rlft.report.page import make_page
 from rlft.report.template import LONGEST
 from rlft.types import EvaluationReport, Interval, TrainReport
 
@@ -76,15 +76,6 @@ def test_curves_are_drawn_where_there_are_values_and_the_best_validation_is_mark
     assert page == make_page(facts(rounds=rounds, validations={0: validation(0.2), 3: validation(0.6)}, best_round=3))
 
 
-def test_the_caption_of_the_validations_says_which_may_be_as_good():
-    found = {0: validation(0.0), 2: validation(0.6), 4: validation(0.6)}
-    for number, report in found.items():
-        report.per_task["accuracy"] = {str(task): float(number > 0) for task in range(40)}
-    rounds = [train_report(0)]
-    page = make_page(facts(rounds=rounds, validations=found, best_round=2))
-    assert "Those after 4 rounds may be as good" in page
-
-
 def test_nothing_that_a_model_or_a_task_says_can_run():
     attempt = Attempt(HOSTILE, HOSTILE, HOSTILE, 1.0, {HOSTILE: 0.5, "none": None}, HOSTILE, HOSTILE)
     parts = {f"rewards/{HOSTILE.replace('/', '')}/mean": 0.5, "rewards/b/mean": 0.5}
@@ -126,17 +117,6 @@ def test_long_texts_are_cut_and_say_so(length, said):
     assert f"<pre>{'y' * LONGEST}{said}</pre>" in page
 
 
-def test_the_lines_of_an_error_stay():
-    page = make_page(ReportFacts("a run", [Headline("The run failed."), "It pays:\na  0.1\nbc 0.2"], "accuracy"))
-    assert "<pre>It pays:\na  0.1\nbc 0.2</pre>" in page
-
-
-def test_lines_of_an_answer_stay_and_no_answer_is_told():
-    page = make_page(facts(best=[Attempt("t", "a\nb", "", 0.0, {}, "stop")]))
-    assert "<pre>a\nb</pre>" in page
-    assert "<pre>(nothing)</pre>" in page
-
-
 def test_a_stranger_is_told_what_the_run_is_of_and_what_is_what():
     attempt = Attempt("t", "1+1=", "3", 0.0, {}, "stop", right="2")
     lost = {"accuracy": 0.5, "frac_reward_zero_std": 0.5, "completions/clipped_ratio": 0.1}
@@ -149,32 +129,6 @@ def test_a_stranger_is_told_what_the_run_is_of_and_what_is_what():
     assert "frac_reward_zero_std" not in page
     without = make_page(facts(worst=[Attempt("t", "a", "b", 0.0, {}, "stop")]))
     assert "The right answer" not in without
-
-
-def test_each_curve_has_words_for_its_legend():
-    assert {name for _, names, _ in _CURVES.values() for name in names} == set(_WORDS)
-
-
-def test_code_is_marked_and_no_arrow_is_divided():
-    page = make_page(ReportFacts("a run", [Headline("`a.b` < 1 -> 2"), "odd ` one"], "accuracy"))
-    assert '<p class="headline"><code>a.b</code> &lt; 1 <span class="arrow">-&gt;</span> 2</p>' in page
-    assert "<p>odd ` one</p>" in page
-    assert "<code>reward.full</code> says from which" in page  # of accuracy
-
-
-def test_columns_of_the_audit_stay_and_its_sentences_wrap():
-    page = make_page(facts(audit=["text   mean", "gold  1.000", "2 kinds of attack.", "- `silence` is paid."]))
-    assert '<pre class="columns">text   mean\ngold  1.000\n</pre>' in page
-    assert "<p>2 kinds of attack.</p>" in page
-    assert "<p><code>silence</code> is paid.</p>" in page
-
-
-def test_one_round_has_no_ticks_below_zero():
-    page = make_page(facts(rounds=[train_report(0, frac_reward_zero_std=0.0)]))
-    figure = page.split('aria-label="Left out"')[1].split("</figure>")[0]
-    ticks = re.findall(r">([\u2212-]?[0-9.]+)</text>", figure)
-    assert ticks[0] == "0"  # the round; those of the share begin at 0, too
-    assert min(float(each.replace("\u2212", "-")) for each in ticks) == 0
 
 
 @pytest.mark.parametrize(

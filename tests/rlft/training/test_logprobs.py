@@ -123,6 +123,7 @@ def test_experts():
     assert_same(policy, rollouts(), 0.7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lora", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_in_bfloat16_loosely(family, lora):

@@ -1,8 +1,6 @@
 """An environment keeps its event loop, and a loop in use is nobody else's."""
 
 import asyncio
-import gc
-import sys
 import threading
 from contextlib import suppress
 
@@ -10,8 +8,7 @@ import pytest
 
 from rlft.contract.base import BaseEnv
 from rlft.errors import RlftError
-from rlft.workers.bounded import run_bounded
-from rlft.workers.threads import SECONDS, LoopThread, give_loop_back, shared_evenly, take_loop
+from rlft.workers.threads import LoopThread, give_loop_back, take_loop
 
 
 async def running_loop():
@@ -21,20 +18,6 @@ async def running_loop():
 def loop_of_thread(environment):
     with LoopThread(environment) as thread:
         return thread.wait(thread.start(running_loop()), 5.0, "test", 5.0)
-
-
-def loop_of_jobs(environment):
-    [(_, loop)] = run_bounded([running_loop], environment, seconds=5.0)
-    return loop
-
-
-def test_tools_and_rewards_of_an_environment_share_a_loop():
-    environment = BaseEnv()
-    first = loop_of_thread(environment)
-    assert loop_of_jobs(environment) is first
-    assert loop_of_thread(environment) is first
-    assert loop_of_thread(BaseEnv()) is not first
-    assert not first.is_closed()
 
 
 def test_a_loop_in_use_is_nobody_elses_and_without_an_environment_it_is_closed():
@@ -47,14 +30,6 @@ def test_a_loop_in_use_is_nobody_elses_and_without_an_environment_it_is_closed()
     assert take_loop(environment) is second
     second.close()
     assert loop_of_thread(None).is_closed()
-
-
-def test_a_loop_ends_with_its_environment():
-    environment = BaseEnv()
-    loop = loop_of_thread(environment)
-    del environment
-    gc.collect()
-    assert loop.is_closed()
 
 
 def test_a_loop_that_hangs_is_left_behind():
@@ -120,17 +95,3 @@ def test_code_that_ends_its_loop_ends_nothing_of_others(end):
         futures = [thread.start(result()), thread.start(ends()), thread.start(result())]
         assert [thread.wait(future, 5.0, "test", 5.0) for future in futures] == [1, 2, 1]
     assert not thread._thread.is_alive()
-
-
-def test_turns_are_short_inside_and_as_before_after_an_error():
-    before = sys.getswitchinterval()
-    inside = []
-
-    def fails():
-        inside.append(sys.getswitchinterval())
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError), shared_evenly():
-        fails()
-    assert inside == [pytest.approx(SECONDS)]
-    assert sys.getswitchinterval() == before > 10 * SECONDS
