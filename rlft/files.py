@@ -93,9 +93,9 @@ def _kind(path: Path) -> str | None:
     return None if stat.S_ISREG(mode) else next((name for name, fits in kinds.items() if fits(mode)), "a device")
 
 
-def is_installed(path: Path) -> bool:
-    """Return whether a file belongs to an installed package."""
-    return bool({"site-packages", "dist-packages"} & set(path.parts))
+def is_installed(path: Path | str) -> bool:
+    """Return whether a file belongs to an installed package. Asked of thousands of modules, so no `Path` is made."""
+    return f"{os.sep}site-packages{os.sep}" in os.fspath(path) or f"{os.sep}dist-packages{os.sep}" in os.fspath(path)
 
 
 def make_private(folder: Path) -> None:

@@ -102,7 +102,7 @@ def users_files() -> dict[str, str]:
         path = getattr(module, "__file__", None)
         if name == "__main__" or name.partition(".")[0] in OWN_PACKAGES or not isinstance(path, str):
             continue
-        if not is_installed(Path(path)) and not path.startswith(_STANDARD):
+        if not is_installed(path) and not path.startswith(_STANDARD):
             with suppress(OSError):  # it was removed
                 found[path] = module.__dict__[_SLOT] = module.__dict__.get(_SLOT) or file_hash(path)
     return found

@@ -21,7 +21,6 @@ from rlft.errors import RlftError
 from tests.e2e.conftest import TINY
 
 SECONDS = 5  # of the processor, which count the same beside other tests; one or two at most on a machine of its own
-MODEL = "policy={model: some/model}"
 
 
 def told(path, *overrides):

@@ -86,6 +86,7 @@ def test_a_home_without_its_database_is_broken_and_one_without_runs_is_not(home,
     assert (found.state, "zenml.db is gone" in found.what) == ("broken", True)
 
 
+@pytest.mark.slow
 def test_as_json_it_prints_what_the_table_shows_and_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setenv("RLFT_HOME", str(tmp_path / ".rlft"))
     for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):

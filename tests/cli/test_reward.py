@@ -64,6 +64,7 @@ def test_explain_says_it_in_words_and_scores_a_gold_attempt(reward):
     assert "There is no example: " in reward("explain", "try.yaml")
 
 
+@pytest.mark.slow
 def test_an_attempt_whose_score_does_not_come_is_cut(reward):
     (reward.folder / "mine.py").write_text(
         "def f(value, item):\n    while value == 'loop':\n        pass\n    return 1.0\n"

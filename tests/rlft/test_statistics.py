@@ -194,6 +194,7 @@ def tasks(*counts):
     return {f"t{place:03d}": solved for place, solved in enumerate(flat)}
 
 
+@pytest.mark.slow
 @given(st.integers(1, 7), st.data())
 def test_it_is_the_share_of_choices_with_a_solved_attempt(n, data):
     solved, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))

@@ -80,6 +80,7 @@ def test_a_short_name_ends_with_a_whole_setting_and_counts_what_it_leaves_out():
     assert short_name({}, unnamed=2) == "+2"
 
 
+@pytest.mark.slow
 def test_names_that_would_be_the_same_get_a_digest():
     prompts = [{"environment.kwargs.system_prompt": f"{'Think step by step. ' * 5}{end}"} for end in ("A", "B")]
     assert short_name(prompts[0]) == short_name(prompts[1])

@@ -18,6 +18,7 @@ class _Parses:
         ast.parse("(" * 20 + "1" + ")" * 20)
 
 
+@pytest.mark.slow
 def test_a_finalizer_that_parses_does_not_disturb(monkeypatch):
     # In CPython before 3.11.8 some of these calls of ast.parse raise SystemError; in later ones none does.
     text = "\n".join(f"a{number} = [({number} + 1) * 2]" for number in range(200))

@@ -61,6 +61,7 @@ def environment(body: str) -> str:
     )
 
 
+@pytest.mark.slow
 def test_the_exception_of_a_reward_in_an_audit(rlft, tmp_path):
     (tmp_path / "hostile.py").write_text(environment("raise ValueError(EVIL + completion.text)"))
     result = rlft("audit", TINY, "--set", "environment.name=hostile.py:Hostile")

@@ -26,6 +26,7 @@ def test_variety_by_hand(counts, needed):
     assert variety(counts) == needed
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=30))
 def test_the_answers_that_are_counted_are_enough_and_no_fewer_are(counts):
     needed, ordered = variety(counts), sorted(counts, reverse=True)

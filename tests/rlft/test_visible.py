@@ -28,6 +28,7 @@ def test_what_steers_is_written_out_and_the_rest_stays(text, seen):
     assert visible(text) == seen
 
 
+@pytest.mark.slow
 @given(ANY)
 @example("".join(STEERING))
 def test_nothing_that_steers_is_left(text):

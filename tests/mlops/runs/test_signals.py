@@ -94,6 +94,7 @@ def test_a_program_that_outlives_its_terminal_goes_on(tmp_path):
     assert (done.returncode, done.stdout) == (0, "on\n")
 
 
+@pytest.mark.slow
 def test_a_forked_child_that_is_ended_says_nothing(tmp_path):
     # Python forgets a signal that reaches a child before it has begun.
     code = """begun, begin = os.pipe()

@@ -73,6 +73,7 @@ def test_traces_are_found_by_tags_and_time_the_end_left_out(address):
     assert [r.id for r in found(address, {"rlft.version": "3"}, minute[1], minute[3])] == ids(1, 2)
 
 
+@pytest.mark.slow
 def test_more_than_a_page_is_read(address, monkeypatch):
     monkeypatch.setattr("mlops.runs.use._PAGE", 1)
     assert [r.id for r in found(address)] == ids(0, 1, 2, 3)

@@ -133,6 +133,7 @@ def test_a_secret_in_what_a_server_says_is_not_told(monkeypatch):
         assert "has failed: x ***. " in told(asked(address))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said",
     [

@@ -109,6 +109,7 @@ def test_packages_that_are_installed_here_are_in_the_image_or_missing(folder, re
     assert packages(config) == []
 
 
+@pytest.mark.slow
 def test_an_environment_of_an_installed_package_needs_it_in_the_image(folder, monkeypatch, remote):
     place = folder / ".venv" / "site-packages"
     (place / "shop_of_a_user-2.0.dist-info").mkdir(parents=True)

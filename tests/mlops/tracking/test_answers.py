@@ -148,6 +148,7 @@ def test_an_answer_whose_rest_does_not_come_is_none():
         current_champion(address, "tiny")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_retries")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_what_is_tracked_is_kept_on_disk_and_training_goes_on(tmp_path, body):

@@ -175,6 +175,7 @@ class Marks(BaseEnv):
         return [asks, {"role": "assistant", "content": "Done."}]
 
 
+@pytest.mark.slow
 def test_the_gold_of_a_task_with_the_same_answer_is_no_attack_though_its_calls_differ():
     labels = [make_task(f"t{n}", f"Is {n} odd?", "yes" if n % 2 else "no") for n in range(8)]
     report = audit(Marks(), labels)

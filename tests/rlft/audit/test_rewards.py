@@ -51,6 +51,7 @@ def audit(pay, tasks=TASKS, *, gold=True, **settings) -> AuditReport:
     return audit_reward(tasks, Pays(pay, gold), **{"weights": {}, "full": None, "timeout_seconds": 2.0, **settings})
 
 
+@pytest.mark.slow
 def test_right_answers_with_thoughts_are_told_as_such():
     tasks = [dataclasses.replace(task, answer=f"<think>twice</think>{task.answer}") for task in TASKS]
     report = audit(exact, tasks)

@@ -28,6 +28,7 @@ def of_scenario(folder: Path, **changes) -> Path:
     return written(folder, scenarios={"held_out": SCENARIO | changes})
 
 
+@pytest.mark.slow
 def test_a_file_of_its_own(tmp_path):
     ways = [{"name": "greedy"}, {"name": "sampled", "temperature": 1.0, "num_generations": 8}]
     suite = load_suite(of_scenario(tmp_path, sampling=ways, slices=["level"], splits="all"), ["seed=3"])

@@ -47,6 +47,7 @@ def test_a_text_of_several_lines_is_a_block_that_a_person_can_read():
 LINES = st.lists(st.text(alphabet=" \n\t#:-|>'\"a\u2028\x85é\r", max_size=6), min_size=1).map("\n".join)
 
 
+@pytest.mark.slow
 @given(LINES)
 def test_texts_of_several_lines_are_read_as_they_were_written(text):
     assert read_yaml(write_yaml({"a": text, "b": [text]})) == {"a": text, "b": [text]}

@@ -113,6 +113,7 @@ def found_by(random, runs, count):
     return float((mean > np.hypot(mean - over_seeds.low, mean - low)).mean())
 
 
+@pytest.mark.slow
 def test_seeds_are_counted_for_the_interval_over_tasks_too():
     # A run's mean over 80 tasks, whose rates lie between 0.1 and 0.9, spreads by sqrt(0.03^2 + 0.197 / 80) = 0.058. The
     # t-test alone finds 0.1 with 7 runs of each, in two of five cases with the interval over these tasks.

@@ -91,6 +91,7 @@ def test_it_learns_without_gold_in_as_many_rounds_as_grpo_and_keeps_the_best_che
     assert 0 < report.demonstrations < report.attempts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.3, 0.6, 1.0, 3.0])
 def test_it_never_spends_more_than_its_budget(share):
     _, _, report, _ = controlled(Even(), rounds=6, flops=6 * ROUND * share)

@@ -55,6 +55,7 @@ def test_a_process_that_dies_while_it_is_sent_a_round_is_said_to_have_died(asked
     assert left() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "code", "what", "look"),
     [

@@ -87,6 +87,7 @@ def test_heads_that_share_keys(heads):
         growing.grow(tokens_for(growing, number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", DECODERS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())

@@ -80,6 +80,7 @@ def test_an_engine_with_other_weights_does_not():
     assert "rollout.engine: transformers" in error.value.fix
 
 
+@pytest.mark.slow
 def test_an_engine_that_did_not_follow_a_small_update_is_stale():
     # Weights off by a millionth move log-probabilities by less than the rounding of two implementations may: only that
     # the engine has not moved at all tells.

@@ -162,6 +162,7 @@ def test_an_answer_in_drips_is_given_up_at_the_time_limit_of_the_whole(part):
         ask_dripping(part, timeout_seconds=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["headers", "body"])
 def test_an_answer_in_drips_that_is_whole_in_time_is_read(part):
     assert ask_dripping(part, timeout_seconds=60.0) == 512

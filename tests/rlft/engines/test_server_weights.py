@@ -79,6 +79,7 @@ def test_files_that_a_killed_run_left_go_with_the_next_push(server, tmp_path, mo
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["full", "adapter"])
 def test_a_disk_that_does_not_take_the_weights_says_so(server, tmp_path, monkeypatch, kind):
     engine = make_engine(server)

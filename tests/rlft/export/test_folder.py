@@ -149,6 +149,7 @@ def test_a_damaged_policy_is_refused(base, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_another_model_than_the_policy_is_not_left(adapter, tmp_path, monkeypatch):
     from rlft.export import folder as module
 

@@ -282,6 +282,7 @@ class Mine(rlft.BaseEnv):
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "changes"),
     [

@@ -37,6 +37,7 @@ def heard(rollout):
     return [message["content"] for message in rollout.messages if message["role"] == "tool"]
 
 
+@pytest.mark.slow
 def test_conversations_are_the_same_in_processes_and_threads():
     scripts = [does("a", "b"), does("fail"), does("long"), as_script("hello"), does()]
     scripts.append(as_script([{"role": "assistant", "content": "", "tool_calls": [make_call("do", {"what": 3}, "1")]}]))

@@ -188,6 +188,7 @@ def test_the_most_frequent_label_counts_and_a_split_vote_is_an_error():
         )
 
 
+@pytest.mark.slow
 def test_the_key_is_sent_and_never_shown(monkeypatch):
     monkeypatch.setenv("JUDGE_KEY", KEY)
     with ChatServer(lambda body, number: (401, f"wrong key {KEY}", {})) as server:

@@ -212,6 +212,7 @@ def test_processes_last_as_long_as_their_event_loop_and_begin_anew_in_another():
     loop.close()
 
 
+@pytest.mark.slow
 def test_a_worker_ends_with_the_run_also_while_c_code_holds_it(tmp_path):
     program = (
         "import os, threading, psutil, pathlib, sys, time\n"

@@ -381,6 +381,7 @@ def hangs_unless(fine):
     return stuck
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fine",
     [

@@ -179,6 +179,7 @@ def fixed_work():
     return min(once() for _ in range(5))
 
 
+@pytest.mark.slow
 def test_eight_bombs_at_a_time_do_the_host_no_harm(sandbox, tmp_path):
     worst = (
         "fork_bomb",

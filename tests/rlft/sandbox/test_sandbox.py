@@ -86,6 +86,7 @@ def test_a_conversation_goes_line_by_line_and_ends_with_its_context(sandbox):
     assert asyncio.run(talk()) == ([b"2\n", b"42\n"], "caller")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave", ["", "os.setsid()"])
 def test_what_a_program_leaves_behind_holds_nobody_up(leave):
     # Its child keeps the streams open; without a process namespace nothing ends it.

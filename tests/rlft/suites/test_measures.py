@@ -148,6 +148,7 @@ def test_errors_are_counted_by_what_failed():
     assert found.splits["test"].errors == {"compute_reward": 1, "engine": 1}
 
 
+@pytest.mark.slow
 def test_a_pair_of_models_is_told_in_a_sentence():
     ids = [f"t{place:02d}" for place in range(40)]
     good, _ = measured({name: [1] for name in ids}, of(ids))

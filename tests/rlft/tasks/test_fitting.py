@@ -18,6 +18,7 @@ def task_set(**ids: list[str]) -> TaskSet:
     return TaskSet(tasks, fingerprint_tasks(tasks), notes)
 
 
+@pytest.mark.slow
 def test_they_are_gone_and_named_by_split(caplog):
     before = task_set(train=["a", "b", "c"], gate=["d", "e"], test=["f"])
     after = leave_out(before, ["b", "c", "e"], [], 512)

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from rlft.config import TasksConfig
 from rlft.tasks import ingest_tasks
 from rlft.types import TaskSet
@@ -20,6 +22,7 @@ def assert_groups_stay_together(tasks: TaskSet) -> None:
     assert len(pairs) == len({group for group, _ in pairs})
 
 
+@pytest.mark.slow
 def test_gsm8k(shared_data: Path):
     tasks = ingest(shared_data / "gsm8k" / "train.jsonl", answer="final")
     # 5967 rows, no exact duplicates; the chances are 80, 5, 5 and 10 of 100. Groups are small, so 100 rows are at least
@@ -49,6 +52,7 @@ def test_search_xquad(shared_data: Path):
     assert (task.info["question"], task.info["answers"]) == (task.text, task.answer)
 
 
+@pytest.mark.slow
 def test_press_releases_with_line_separators_in_the_file(shared_data: Path, tmp_path: Path):
     # The file escapes U+2028; written as it is, `splitlines` would cut each of these rows into pieces.
     rows = [json.loads(line) for line in (shared_data / "isaf_press_releases" / "incidents.jsonl").open()]

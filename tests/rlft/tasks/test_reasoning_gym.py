@@ -87,6 +87,7 @@ def test_every_split_takes_its_own_questions_from_one_stream():
     assert 140 + drawn.spare + claims.dropped.total() == drawn.end
 
 
+@pytest.mark.slow
 def test_the_shares_of_questions_are_fixed():
     # Of 12,000 questions four standard deviations sqrt(n p (1 - p)) are 216, 163 and 121.
     got = Counter(own_share(f"q{number}", seed=0) for number in range(12_000))

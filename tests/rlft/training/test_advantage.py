@@ -100,6 +100,7 @@ def test_varies_is_relative_to_the_size_of_the_rewards(rewards, expected):
     assert varies(rewards) is expected
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(0, 4)), min_size=1, max_size=24),

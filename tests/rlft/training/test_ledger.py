@@ -78,6 +78,7 @@ def test_every_rollout_has_one_fate(rows, mask, scale):
     assert all(group for group in found.groups)
 
 
+@pytest.mark.slow
 @given(rows_of_all_kinds, st.booleans())
 def test_with_a_kl_all_that_was_scored_is_trained_on(rows, mask):
     rollouts, rewards = scored(rows)

@@ -93,6 +93,7 @@ def assert_same(
         torch.testing.assert_close(ours[2][name] / size, gradient / size, rtol=0, atol=gradient_tolerance or tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lora", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_packed_rows_are_independent_ones(family, lora):

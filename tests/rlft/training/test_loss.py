@@ -238,6 +238,7 @@ def test_parts_add_up_to_the_whole(batch, options, kl, cuts):
         assert ratios.tolist() == whole.importance_sampling_ratio.tolist()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(BATCHES, ALL_OPTIONS, st.sampled_from(KLS), st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -1e300]))
 def test_what_is_masked_does_nothing(batch, options, kl, garbage):
@@ -253,6 +254,7 @@ def test_what_is_masked_does_nothing(batch, options, kl, garbage):
     assert [getattr(found, name) for name in COUNTS] == [getattr(clean, name) for name in COUNTS]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(BATCHES, ALL_OPTIONS, st.sampled_from(KLS))
 def test_columns_of_padding_change_nothing(batch, options, kl):

@@ -138,6 +138,7 @@ def test_a_message_that_would_take_all_memory_ends_the_worker_that_sends_it():
         ask("flood", None, seconds=20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answers", "least"), [(True, 0.1), (False, 0.3)])
 def test_a_process_that_does_not_begin_a_call_is_ended(monkeypatch, answers, least):
     """Two other calls of at most 0.1 s may hold it up, so a process that does not answer has three times as long."""
