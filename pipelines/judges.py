@@ -15,7 +15,6 @@ from rlft.contract.several import Several, specification_of
 from rlft.environments.specified import helpers_of
 from rlft.judges.answers import judges_folder
 from rlft.rewards.canaries import check_unchanged, meet_canaries
-from rlft.specification.judged import Ruler
 from rlft.specification.model import Specification
 from rlft.types import Judging, add_judging
 
@@ -87,7 +86,7 @@ def _meet(judged: Mapping[str, _Judged], metric: str, show: Show, note: Note | N
 
 def _warn_of_comparing(specification: Specification, reward: RewardConfig, metric: str) -> None:
     """Warn if policies are chosen by scores that only say where an attempt stands in its group."""
-    rulers = [name for name, each in specification.criteria.items() if isinstance(each.grader, Ruler)]
+    rulers = [name for name, each in specification.criteria.items() if each.grader.compares]
     paid = [name for name in rulers if reward.weights.get(name, specification.criteria[name].weight) > 0]
     if paid and (metric == "reward" or reward.full is None):
         choose = "Set" if metric == "accuracy" else "Choose accuracy, and set"

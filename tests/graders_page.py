@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 from pydantic_core import PydanticUndefined
 
+from rlft.specification.graders import GRADERS
 from rlft.specification.judge import JudgeSettings, JudgeVllm
-from rlft.specification.model import AnyGrader, Applies, Case, Criterion, Specification
+from rlft.specification.model import Applies, Case, Criterion, Specification
 from rlft.specification.reading import Read
 from tests.settings_page import bounds, shown, type_name
 
@@ -32,8 +33,7 @@ def page() -> str:
     lines = [HEAD]
     for name, kind in PARTS.items():
         lines += [f"## {name}\n", f"{_says(kind)}\n", *_table(kind)]
-    for kind in get_args(get_args(AnyGrader)[0]):
-        [name] = get_args(kind.model_fields["type"].annotation)
+    for name, kind in GRADERS.items():
         lines += [f"## {name}\n", f"{_says(kind)}\n", *_table(kind)]
     return "\n".join(lines)
 

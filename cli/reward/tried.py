@@ -71,8 +71,9 @@ class Tried:
 def try_attempt(config: Config, environment: BaseEnv, attempt: str | Sequence[object], task: Task) -> Tried:
     """Score one attempt, a text or messages. Raises RlftError where a grader fails, or an attempt is no message."""
     from rlft.environments.specified import helpers_of
+    from rlft.rewards.attempt import bounded_total
     from rlft.rewards.cases import trajectory
-    from rlft.rewards.rubric import beyond_bounds, combine, full_total
+    from rlft.rewards.rubric import full_total
     from rlft.specification.grader import Attempt, item_of
     from rlft.specification.scoring import parts_of, score_attempt
     from rlft.workers.bounded import run_one
@@ -86,9 +87,7 @@ def try_attempt(config: Config, environment: BaseEnv, attempt: str | Sequence[ob
         scored = run_one(score, environment, seconds=config.reward.timeout_seconds)
         scored = {name: replace(each, why=hide(each.why)) for name, each in scored.items()}
         parts = parts_of(specification, scored)
-        if wrong := beyond_bounds(parts, weights, maxima, environment.reward_minima()):
-            raise ValueError(wrong.why)
-        total, full = combine(parts, weights, maxima), full_total(parts, weights, maxima)
+        total, full = bounded_total(parts, weights, environment), full_total(parts, weights, maxima)
     except RlftError:
         raise
     except Exception as error:  # whatever a grader raises

@@ -14,7 +14,7 @@ from rlft.audit.report import GOLD_KIND, AttackScores, Problem
 from rlft.contract.base import BaseEnv
 from rlft.contract.several import specification_of
 from rlft.rewards.rubric import TOLERANCE
-from rlft.specification.programs import Program
+from rlft.specification.graders.programs import Program
 from rlft.syntax import parse
 from rlft.types import Reward
 

@@ -16,7 +16,7 @@ from rlft.errors import EnvironmentSetupError
 from rlft.fingerprints.analysis import module_code
 from rlft.fingerprints.identity import code_fingerprint
 from rlft.specification.grader import FIELDS, Attempt, Helpers, item_of
-from rlft.specification.judged import no_judge
+from rlft.specification.graders.judged import no_judge
 from rlft.specification.model import GATE, Specification
 from rlft.specification.scoring import parts_of, score_attempt, written_gold
 from rlft.types import Task, Trajectory
@@ -81,7 +81,7 @@ class SpecifiedReward(BaseEnv):
         modules = [load_function(name, "reward.spec", own=True).module for name in specification.functions()]
         content = {
             "specification": specification.scoring(),
-            "graders": code_fingerprint("rlft.environments.specified"),
+            "graders": code_fingerprint("rlft.environments.specified", *(type(each).__module__ for each in graders)),
             "libraries": {name: version(name) for each in graders for name in each.libraries},
             "functions": [module_code(module, "reward.spec") for module in modules],
             "sandbox": helpers.sandbox and helpers.sandbox.description,

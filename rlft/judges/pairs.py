@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rlft.errors import ConfigError
 from rlft.files import each_key_once, why_no_file
 from rlft.specification.grader import Attempt
+from rlft.specification.graders.judged import Asked
 from rlft.specification.judge import Judge, Question
-from rlft.specification.judged import Asked
 from rlft.specification.model import Specification
 from rlft.specification.reading import filled
 from rlft.types import Message, Task

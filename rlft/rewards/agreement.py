@@ -10,7 +10,8 @@ from statistics import fmean
 from rlft.contract.base import BaseEnv
 from rlft.errors import RlftError
 from rlft.judges.pairs import Pair, better_of, questions_of
-from rlft.rewards.rubric import TOLERANCE, beyond_bounds, check_parts, combine
+from rlft.rewards.attempt import bounded_total
+from rlft.rewards.rubric import TOLERANCE, check_parts
 from rlft.specification.grader import item_of
 from rlft.specification.judge import Judge
 from rlft.specification.model import Specification
@@ -157,12 +158,9 @@ async def _totals(environment: BaseEnv, pair: Pair, weights: Mapping[str, float]
 
 
 async def _total(environment: BaseEnv, pair: Pair, text: str, weights: Mapping[str, float]) -> float:
-    task, maxima = pair.task(), environment.reward_maxima()
+    task = pair.task()
     completion = Trajectory([Message(role="assistant", content=text)], task=task)
-    parts = check_parts(await environment.compute_reward(completion, task.answer))
-    if wrong := beyond_bounds(parts, weights, maxima, environment.reward_minima()):
-        raise ValueError(wrong.why)
-    return combine(parts, weights, maxima)
+    return bounded_total(check_parts(await environment.compute_reward(completion, task.answer)), weights, environment)
 
 
 async def _winners(judge: Judge, specification: Specification, pair: Pair) -> tuple[int, int] | None:

@@ -191,6 +191,14 @@ def make_reward(rollout: Rollout, scored: Scored, rubric: Rubric, seconds: float
     )
 
 
+def bounded_total(parts: Parts, weights: Mapping[str, float], environment: BaseEnv) -> float:
+    """Return the total of parts by these weights. Raises ValueError for a part out of the environment's bounds."""
+    maxima = environment.reward_maxima()
+    if wrong := beyond_bounds(parts, weights, maxima, environment.reward_minima()):
+        raise ValueError(wrong.why)
+    return combine(parts, weights, maxima)
+
+
 def unscored(rollout: Rollout) -> Scored | None:
     """Return why a rollout that failed itself has no score; `None` for one that can be scored."""
     if rollout.error is None:

@@ -9,7 +9,8 @@ from functools import partial
 from rlft.contract.base import BaseEnv
 from rlft.contract.several import specification_of
 from rlft.messages import as_messages
-from rlft.rewards.rubric import TOLERANCE, beyond_bounds, check_parts, combine
+from rlft.rewards.attempt import bounded_total
+from rlft.rewards.rubric import TOLERANCE, check_parts
 from rlft.specification.model import Case
 from rlft.types import Message, Task, Trajectory
 from rlft.workers.bounded import run_one
@@ -98,12 +99,8 @@ def _run(
         return CaseResult(number, case, None, None)
     task = tasks[case.task] if case.task is not None else inline_task(case)
     try:
-        completion, maxima = trajectory(case.attempt, task), environment.reward_maxima()
-        score = partial(environment.compute_reward, completion, task.answer)
-        parts = check_parts(run_one(score, environment, seconds=seconds))
-        if out := beyond_bounds(parts, weights, maxima, environment.reward_minima()):
-            raise ValueError(out.why)
-        total = combine(parts, weights, maxima)
+        score = partial(environment.compute_reward, trajectory(case.attempt, task), task.answer)
+        total = bounded_total(check_parts(run_one(score, environment, seconds=seconds)), weights, environment)
     except Exception as error:  # whatever a grader raises is the case's problem
         return CaseResult(number, case, None, f"has no total: {error}")
     low = case.at_least is None or total >= case.at_least - TOLERANCE

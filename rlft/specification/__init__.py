@@ -2,8 +2,7 @@
 
 - `model`: a specification, its criteria and its cases
 - `grader`: what a grader is, and the attempt that it grades
-- `texts`, `values`: graders that look at a text, or at a value in it
-- `programs`, `judged`, `openai`: graders that are code, that ask a judge, and OpenAI's that compute
+- `graders`: the graders that are shipped
 - `judge`: the protocol of judges, and what they were asked for a score
 - `reading`: places to fill in, where a value stands, whether a text holds others, and how alike two are
 - `scoring`: one attempt scored, criterion by criterion; a full answer; the columns that tasks' rows must have

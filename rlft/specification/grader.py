@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from rlft.graders.json_values import holds_json_object, read_json_object
 from rlft.sandbox.base import Sandbox
@@ -105,6 +105,8 @@ class Grader(Piece):
     """The distributions whose versions may change its scores."""
     needs_sandbox: ClassVar[bool] = False
     """Whether it runs a program."""
+    compares: ClassVar[bool] = False
+    """Whether it compares the attempts at a task with each other."""
 
     def says(self) -> str:
         """Return what is checked, in words that go on from “It is checked whether …”."""
@@ -117,6 +119,19 @@ class Grader(Piece):
     def inner(self) -> Iterator[Grader]:
         """Yield the graders that this one is made of."""
         yield from ()
+
+    @classmethod
+    def kind(cls) -> str:
+        """Return the one value of its field `type`, by which it is chosen; empty for a class without one."""
+        return "".join(get_args(cls.model_fields["type"].annotation)) if "type" in cls.model_fields else ""
+
+    def functions(self) -> tuple[str, ...]:
+        """Return the names of the user's functions that it calls: `path/to/file.py:name` or `package.module:name`."""
+        return ()
+
+    def unread(self) -> tuple[str, ...]:
+        """Return the fields whose templates are not looked at, for what other fields say."""
+        return ()
 
     def needs_judge(self) -> bool:
         """Return whether it asks a judge."""

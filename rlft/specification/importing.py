@@ -13,10 +13,10 @@ from rlft.errors import ConfigError
 from rlft.graders.formulas import linear_terms
 from rlft.graders.intervals import Range, formula_range
 from rlft.specification.grader import FIELDS
-from rlft.specification.judged import LabelModel, ScoreModel
+from rlft.specification.graders.judged import LabelModel, ScoreModel
+from rlft.specification.graders.openai import Multi, StringCheck, TextSimilarity
+from rlft.specification.graders.programs import Program
 from rlft.specification.model import Applies, Criterion, Specification
-from rlft.specification.openai import Multi, StringCheck, TextSimilarity
-from rlft.specification.programs import Program
 
 _Any = StringCheck | TextSimilarity | Program | ScoreModel | LabelModel | Multi
 _ANY: TypeAdapter[_Any] = TypeAdapter(Annotated[_Any, Field(discriminator="type")])

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from rlft.specification.grader import Grader
+from rlft.specification.graders import GRADERS, Grader
 from rlft.specification.judge import JudgeSettings, Piece
-from rlft.specification.judged import Asked, LabelModel, Ruler, ScoreModel
-from rlft.specification.openai import Multi, StringCheck, TextSimilarity
-from rlft.specification.programs import Function, MlflowScorer, Program
 from rlft.specification.reading import Template
-from rlft.specification.texts import Contains, Exact, InLanguage, Lacks, Length, Matches, Similar
-from rlft.specification.values import Citation, Day, Form, Items, Number, Present
 
-AnyGrader = Annotated[
-    Exact | Similar | Contains | Lacks | Matches | Length | InLanguage | Number | Day | Items | Form | Present
-    | Citation | Function | MlflowScorer | Asked | Ruler | StringCheck | TextSimilarity | Program | ScoreModel
-    | LabelModel | Multi,
-    Field(discriminator="type"),
-]  # fmt: skip
+if TYPE_CHECKING:
+    AnyGrader = Grader
+else:
+    AnyGrader = Annotated[Union[tuple(GRADERS.values())], Field(discriminator="type")]  # noqa: UP007 - made of a list
 LARGEST = 1e6
 """The largest weight and bound of a criterion."""
 GATE = "essentials"
@@ -91,7 +84,7 @@ class Criterion(Piece):
         if self.met_from is not None and not self.minimum < self.met_from <= self.maximum:
             raise ValueError(f"met_from={self.met_from:g} is no score above the minimum and up to the maximum")
         if self.grader.bounded and (self.minimum > 0 or self.maximum < 1):
-            raise ValueError(f"the grader {self.grader.type} scores from 0 to 1; let minimum and maximum hold that")
+            raise ValueError(f"the grader {self.grader.kind()} scores from 0 to 1; let minimum and maximum hold that")
         return self
 
     def is_met(self, score: float) -> bool:
@@ -170,13 +163,12 @@ class Specification(Piece):
 
     def functions(self) -> list[str]:
         """Return the names of the user's functions and scorers, each once, in the order of the alphabet."""
-        functions = {each.function for each in self.graders() if isinstance(each, Function)}
-        return sorted(functions | {each.scorer for each in self.graders() if isinstance(each, MlflowScorer)})
+        return sorted({name for each in self.graders() for name in each.functions()})
 
     @property
     def compares(self) -> bool:
         """Whether a criterion compares the attempts at a task with each other."""
-        return any(isinstance(each, Ruler) for each in self.graders())
+        return any(each.compares for each in self.graders())
 
     def weights(self) -> dict[str, float]:
         """Return {part: weight}; a gate is shown by a metric, `GATE`."""

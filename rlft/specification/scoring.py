@@ -16,10 +16,9 @@ from pydantic import BaseModel
 
 from rlft.errors import TaskError
 from rlft.graders.plain import plain
-from rlft.specification.grader import Attempt, Unmeasured, Unread, Verdict, item_of
+from rlft.specification.grader import Attempt, Grader, Unmeasured, Unread, Verdict, item_of
 from rlft.specification.model import GATE, Applies, Criterion, Specification
 from rlft.specification.reading import PLACE, TEMPLATE, value_of
-from rlft.specification.texts import Exact
 from rlft.types import Task
 
 _DECODER = json.JSONDecoder()
@@ -197,7 +196,7 @@ def templates_in(value: Any) -> Iterator[str]:
     elif isinstance(value, BaseModel):
         for name, field in type(value).model_fields.items():
             given = getattr(value, name)
-            is_unread = isinstance(value, Exact) and name == "gold" and value.any_of  # `any_of` stands in its place
+            is_unread = isinstance(value, Grader) and name in value.unread()
             if not is_unread and (TEMPLATE in field.metadata or _holds(field.annotation)):
                 yield from _texts(given)
             yield from templates_in(given)

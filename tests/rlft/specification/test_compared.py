@@ -12,7 +12,7 @@ from rlft.audit.rewards import audit_reward
 from rlft.engines import server_requests
 from rlft.outcome import Failure
 from rlft.rewards.scoring import score_rollouts
-from rlft.specification.judged import shared_lines
+from rlft.specification.graders.judged import shared_lines
 from rlft.types import Rollouts
 from rlft.workers.settings import Workers
 from tests.rlft.attempts import answered, make_rollout, make_task

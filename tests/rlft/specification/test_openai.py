@@ -14,8 +14,8 @@ from rlft.errors import ConfigError
 from rlft.rewards.scoring import score_rollouts
 from rlft.sandbox.create import create_sandbox
 from rlft.specification.grader import Attempt, Helpers
+from rlft.specification.graders.judged import Input
 from rlft.specification.importing import import_grader
-from rlft.specification.judged import Input
 from rlft.specification.scoring import score_attempt
 from rlft.training.ledger import plan_training
 from tests.rlft.attempts import answered, make_task

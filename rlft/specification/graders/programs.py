@@ -72,6 +72,10 @@ class Function(Grader):
             raise ValueError(f"{name!r:.80} names no function; write my_rewards.py:f or package.module:f")
         return name
 
+    def functions(self) -> tuple[str, ...]:
+        """Return the function."""
+        return (self.function,)
+
     def says(self) -> str:
         """Return what is checked, in words."""
         return f"the function {self.function} gives {said(self.read)} a score"
@@ -181,6 +185,10 @@ class MlflowScorer(Grader):
         if not place or not attribute.isidentifier():
             raise ValueError(f"{name!r:.80} names no scorer; write my_scorers.py:kind or package.module:kind")
         return name
+
+    def functions(self) -> tuple[str, ...]:
+        """Return the scorer."""
+        return (self.scorer,)
 
     def says(self) -> str:
         """Return what is checked, in words."""

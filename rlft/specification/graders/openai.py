@@ -13,8 +13,8 @@ from pydantic import Field, field_validator, model_validator
 from rlft.graders.formulas import check_formula, compute
 from rlft.graders.similarity import Measure
 from rlft.specification.grader import Attempt, Grader, Unmeasured, Unread, Verdict, met, short
-from rlft.specification.judged import LabelModel, ScoreModel
-from rlft.specification.programs import Program
+from rlft.specification.graders.judged import LabelModel, ScoreModel
+from rlft.specification.graders.programs import Program
 from rlft.specification.reading import Template, empty_gold, filled, likeness, readings, reference_of
 
 _OPERATIONS = {"eq": "is", "ne": "is not", "like": "contains", "ilike": "contains, whatever the case,"}

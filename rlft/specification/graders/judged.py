@@ -168,6 +168,8 @@ Attempts that are equally good have equal scores."""
 class Ruler(Grader):
     """A judge compares all attempts at a task with each other, in one question, and scores each from 0 to 1 (RULER)."""
 
+    compares: ClassVar[bool] = True
+
     type: Literal["ruler"]
     question: Template = Field(
         default=_QUESTION, min_length=1, description="What makes one better; a template of the task's row."
