@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from rlft.errors import ConfigError
-from rlft.graders.formulas import linear_terms
-from rlft.graders.intervals import Range, formula_range
+from rlft.graders.formulas import Range, formula_range, linear_terms
 from rlft.specification.grader import FIELDS
 from rlft.specification.graders.judged import LabelModel, ScoreModel
 from rlft.specification.graders.openai import Multi, StringCheck, TextSimilarity

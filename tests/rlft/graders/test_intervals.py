@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.graders.formulas import compute
-from rlft.graders.intervals import formula_range
+from rlft.graders.formulas import compute, formula_range
 
 RANGES = {"a": (0.0, 10.0), "b": (0.0, 1.0), "c": (-1.0, 2.0), "d": (2.0, 4.0)}
 
