@@ -3,13 +3,13 @@
 - `numbers`: exact numbers from the notations that people and models write
 - `quantities`, `dates`: a number with its unit or an amount of money, and one date
 - `latex`, `notation`: answers in LaTeX read, bounded and brought into one notation
-- `sympy_parsing`, `symbolic`, `expansion`: such answers parsed and compared by math-verify and sympy, and what
-  comparing them may cost
+- `sympy_parsing`, `symbolic`: such answers parsed, with what comparing them may cost, and compared by math-verify and
+  sympy
 - `expressions`: which texts are safe to evaluate, and a numerical check of integrals
 - `json_values`, `schemas`: the one JSON object in a text, a value within it, and whether one fits a schema
 - `plain`, `similarity`: texts in one form; how alike two are, how long one is, and its language
 - `answers`: short answers in words compared as SQuAD does
 - `lists`: a list, and cited sources
 - `limited`, `patterns`: regular expressions that are cut at a limit of seconds, if need be in a process of their own
-- `formulas`, `intervals`: arithmetic on names, and between which numbers its result lies
+- `formulas`: arithmetic on names, and between which numbers its result lies
 """

@@ -1,4 +1,7 @@
-"""Computes with names and numbers: a formula such as `0.7 * right + 0.3 * min(short, 1)`, and nothing else."""
+"""Computes with names and numbers: a formula such as `0.7 * right + 0.3 * min(short, 1)`, and nothing else.
+
+Between which numbers it lies is computed from the ranges of its names (interval arithmetic).
+"""
 
 from __future__ import annotations
 

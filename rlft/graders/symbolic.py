@@ -14,10 +14,9 @@ from typing import Any
 import sympy
 from math_verify import verify
 
-from rlft.graders.expansion import MOST_TERMS, terms
 from rlft.graders.latex import LONGEST_ANSWER
 from rlft.graders.notation import capital_names, named_value, plain_latex, same_words, without_unit, words_of
-from rlft.graders.sympy_parsing import parse_latex, uniform, without_warnings
+from rlft.graders.sympy_parsing import MOST_TERMS, parse_latex, terms, uniform, without_warnings
 
 _tell = lru_cache(logging.getLogger(__name__).warning)  # once of each gold
 _POINTS = 3  # random points at which expressions with letters are compared
