@@ -3,13 +3,16 @@
 import asyncio
 import json
 import time
+from typing import Literal
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from rlft.errors import TaskError
 from rlft.graders.limited import PatternTooSlow
+from rlft.specification import graders
 from rlft.specification.grader import Attempt, Helpers, Unread
+from rlft.specification.graders import texts
 from rlft.specification.judge import Answer
 from rlft.specification.model import AnyGrader, Specification
 from rlft.specification.scoring import score_attempt
@@ -28,6 +31,21 @@ def grade(grader, text, *calls, item=ITEM, helpers=NONE):
     verdict = asyncio.run(READ.validate_python(grader).grade(Attempt(said(text, *calls), item, helpers)))
     assert verdict.why
     return verdict.score
+
+
+class Longer(texts.Length):
+    """A new grader."""
+
+    type: Literal["longer"]
+
+
+def test_a_grader_is_found_by_its_file_and_two_of_one_type_are_refused(monkeypatch):
+    monkeypatch.setattr(Longer, "__module__", texts.__name__)
+    monkeypatch.setattr(texts, "Longer", Longer, raising=False)
+    assert graders._shipped()["longer"] is Longer
+    monkeypatch.setattr(texts, "Again", type("Again", (Longer,), {"__module__": texts.__name__}), raising=False)
+    with pytest.raises(TypeError):
+        graders._shipped()
 
 
 @pytest.mark.parametrize(
