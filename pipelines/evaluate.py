@@ -20,7 +20,7 @@ from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore
 from mlops.summary.file import EvaluationSummary, keep_evaluation
 from mlops.tracking.address import tracking_address
-from mlops.tracking.evaluation import CellResult, log_cell, open_evaluation
+from mlops.tracking.evaluation import KIND_TAG, CellResult, log_cell
 from mlops.tracking.run import Tracker
 from pipelines import models as opening
 from pipelines import scenarios
@@ -129,9 +129,17 @@ def report_evaluation(
     home, root = find_home(), str(run.id)
     own = home.mlflow_artifacts.as_uri() if address == home.tracking_uri else None
     tags = {"zenml.run_id": root, RUN_NAME_TAG: run.name, "rlft.suite": suite.name, "rlft.git_commit": rlft_commit()}
-    parent = open_evaluation(
-        address, suite.experiment or suite.name, root, run.name, home.missed_file(root), own, tags, suite.model_dump()
+    parent = Tracker(
+        address,
+        suite.experiment or suite.name,
+        root,
+        run.name,
+        artifact_location=own,
+        tags=tags | {KIND_TAG: "evaluation"},
+        missed_path=home.missed_file(root),
     )
+    parent.log_params(suite.model_dump(include={"name", "seed", "metric"}))
+    parent.log_json("suite.json", suite.model_dump())
     for cell, of_models in results.items():
         for label, each in of_models.items():
             known = opened[label]

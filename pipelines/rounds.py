@@ -16,7 +16,7 @@ from mlops.ids import validation_name
 from mlops.runs.policies import Retention
 from mlops.summary.result import highest_paid_file
 from mlops.tracking.run import Tracker
-from mlops.tracking.traces import choose_rollouts, log_rollout_traces
+from mlops.tracking.traces import ROUND_TAG, choose_rollouts, log_rollouts
 from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.comparison import is_better
@@ -413,5 +413,6 @@ def _trace(tracker: Tracker, rollouts: Rollouts, rewards: Rewards, number: int, 
     if tracker.run_id is None or tracker.experiment_id is None:
         return
     where = (tracker.tracking_uri, tracker.experiment_id, tracker.run_id)
-    stored = log_rollout_traces(*where, choose_rollouts(rollouts, rewards, count), rewards, tasks, number)
+    chosen, tags = choose_rollouts(rollouts, rewards, count), {ROUND_TAG: str(number)}
+    stored = log_rollouts(*where, chosen, rewards, tasks.by_id(), tags)
     tracker.log_metrics({"traces/stored": float(stored)}, step=number + 1)

@@ -17,14 +17,14 @@ from typing import Any
 
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Span, TraceInfo, TraceLocation, TraceState
+from mlflow.entities import Span, SpanType, TraceInfo, TraceLocation, TraceState
 from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
 from mlops.registry.engines import ServedVersion
 from mlops.tracking.address import REFUSALS, check_reachable
 from mlops.tracking.run import active_experiment
-from mlops.tracking.traces import PREVIEW, chat_span, trace_id
+from mlops.tracking.traces import PREVIEW, span_of, trace_id
 from mlops.tracking.values import reason_of, redact
 from rlft.characters import visible
 from rlft.privacy import LONGEST, PERSONAL, Masker
@@ -203,7 +203,7 @@ def traces_of(exchange: Exchange, masker: Masker, tracking_uri: str) -> list[tup
         asked, answered = hidden(said)
         error = (_preview(answered) or "it failed") if exchange.failed else None
         shown = [] if exchange.failed else answered
-        span = chat_span(key, "answer", (exchange.start, exchange.end), asked, shown, error)
+        span = span_of(key, 0, "answer", SpanType.CHAT_MODEL, (exchange.start, exchange.end), asked, shown, error)
         made.append((span, _info(key, exchange, asked, answered, tags)))
     return made
 

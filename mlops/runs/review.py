@@ -22,7 +22,7 @@ from mlflow.genai.review_queues import (
 from mlops.runs.results import ScoredRound
 from mlops.runs.use import record_of_trace
 from mlops.tracking.address import answering, as_default
-from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG, log_rollout_traces, trace_id, trace_key
+from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG, log_rollouts, trace_id, trace_key
 from rlft.errors import TrackerError
 from rlft.review.choosing import Chosen, full_totals
 from rlft.review.opinions import Opinion
@@ -67,7 +67,8 @@ def ask_people(
     rollouts = [each.rollout for each in chosen]
     number = rollouts[0].round if rollouts else 0
     with answering(address), as_default(address):
-        stored = log_rollout_traces(address, experiment_id, run_id, rollouts, scored.rewards, tasks, number)
+        tags = {ROUND_TAG: str(number)}
+        stored = log_rollouts(address, experiment_id, run_id, rollouts, scored.rewards, tasks, tags)
         if stored < len(rollouts):
             raise TrackerError(f"MLflow has taken {stored} of {len(rollouts)} attempts", where=address)
         # MLflow shows the newest question first.

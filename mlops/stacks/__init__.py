@@ -1,8 +1,7 @@
 """ZenML's stacks: where steps run and where their artifacts lie.
 
 - `stack`: finds one, and connects this process to it
-- `file`: reads one that a user describes, checks it, and registers it
-- `in_the_clear`: refuses secrets in a file
+- `file`: reads one that a user describes, refuses secrets in it, checks it, and registers it
 - `team`: whether what a shared one needs is there
 - `kubernetes`: the pods that a file describes, and whether Kubernetes' API takes them
 - `archive`: which files of a run the pods get, and which they would lack

@@ -1,10 +1,15 @@
-"""Reads a stack from a file, and registers it in the user's ZenML; applied again, the file updates the stack."""
+"""Reads a stack from a file, and registers it in the user's ZenML; applied again, the file updates the stack.
+
+A file that holds a secret is refused: ZenML keeps a component's settings as they are, for all who share it to read.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,16 +19,17 @@ from zenml.enums import StackComponentType, StoreType
 from zenml.exceptions import ArtifactStoreInterfaceError
 from zenml.stack.utils import validate_stack_component_config
 
-from mlops.stacks.in_the_clear import check_settings, check_variables
-from mlops.stacks.kubernetes import check_pods
+from mlops.stacks.kubernetes import SETTINGS, WAY_OUT_OF_PODS, check_pods
 from mlops.stacks.stack import check_tracking_address, describe_refusal
 from mlops.stacks.team import check_flavors, check_parts, check_secrets, check_server
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
 from rlft.config import Section
 from rlft.config.addresses import check_address
+from rlft.config.file import read_settings
 from rlft.config.section import check_name
-from rlft.config.yaml_text import read_yaml
 from rlft.errors import StackError
+from rlft.files import texts_in
+from rlft.secrets import find_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -69,18 +75,10 @@ class StackFile(Section):
 def read_stack_file(path: Path) -> StackFile:
     """Read a file and fill in `${VARIABLES}` from the environment, whose names are logged.
 
-    Raises StackError, which names what is wrong or missing, and variables that hold a secret. Those in comments need
-    not be set.
+    Raises RlftError, which names what is wrong or missing, and variables that hold a secret.
     """
-    fix = "start from a shipped one, such as configs/stacks/local.yaml"
-    if not path.is_file():
-        raise StackError("no such file", where=str(path), fix=fix)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as cause:
-        raise StackError("this is no text in UTF-8", where=str(path), fix="save it as such") from cause
-    without_comments = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    names = sorted(set(re.findall(r"\$\{(\w+)\}", without_comments)))
+    text = json.dumps(read_settings(path, example="configs/stacks/local.yaml"), default=str)
+    names = sorted(set(re.findall(r"\$\{(\w+)\}", text)))
     if missing := [name for name in names if name not in os.environ]:
         what, way_out = f"these variables are not set: {', '.join(missing)}", f"export {missing[0]}=... and so on"
         raise StackError(what, where=str(path), fix=f"{way_out}, then apply the file again")
@@ -88,13 +86,12 @@ def read_stack_file(path: Path) -> StackFile:
     if names:
         logger.info("%s reads the variables %s", path, ", ".join(names))
     for name in names:
-        text = text.replace(f"${{{name}}}", os.environ[name])
+        text = text.replace(f"${{{name}}}", json.dumps(os.environ[name])[1:-1])
     try:
-        return StackFile.model_validate(read_yaml(text))
+        return StackFile.model_validate_json(text)
     except ValidationError as cause:
+        fix = "start from a shipped one, such as configs/stacks/local.yaml"
         raise StackError(f"not a stack file:\n{describe_refusal(cause)}", where=str(path), fix=fix) from cause
-    except ValueError as cause:
-        raise StackError(f"not readable as YAML: {cause}", where=str(path), fix=fix) from cause
 
 
 def validate_components(stack: StackFile) -> None:
@@ -102,24 +99,14 @@ def validate_components(stack: StackFile) -> None:
 
     Raises StackError, which names component and setting.
     """
-    client = Client()
     for kind, component in stack.components().items():
         if component.flavor is None:
             continue
-        try:
-            flavor = client.get_flavor_by_name_and_type(name=component.flavor, component_type=kind)
-        except KeyError:
-            there = sorted(flavor.name for flavor in client.list_flavors(type=kind, size=200))
-            what, fix = f"ZenML has no {kind.value} {component.flavor!r}", f"write one of {', '.join(there)}"
-            raise StackError(what, where=f"{kind.value}.flavor", fix=fix) from None
         what, where = f"the {component.flavor} {kind.value}", f"{kind.value}.config"
-        known = flavor.config_schema.get("properties", {})
-        if unknown := sorted(set(component.config) - set(known)):
-            said, fix = f"{what} has no setting {', '.join(unknown)}", f"it has: {', '.join(sorted(known))}"
-            raise StackError(said, where=f"{stack.name}.{where}", fix=fix)
         settings = as_zenml_takes_them(kind, component)
         try:
-            check_settings(settings, known, where)
+            flavor = Client().get_flavor_by_name_and_type(name=component.flavor, component_type=kind)
+            check_settings(settings, flavor.config_schema.get("properties", {}), where)
             if component.flavor == "kubernetes" and kind == StackComponentType.ORCHESTRATOR:
                 check_pods(stack)
             validate_stack_component_config(settings, flavor, kind)
@@ -133,6 +120,52 @@ def validate_components(stack: StackFile) -> None:
             if isinstance(cause, ImportError):
                 fix = "install what it needs: make setup-kubernetes, or for S3 alone make setup-team"
             raise StackError(said, where=stack.name, fix=fix) from cause
+
+
+_WAY_OUT = (
+    "put it into a secret of ZenML, `zenml secret create NAME --interactive` (with --private for yourself alone), and "
+    "write {{NAME.KEY}} in the file"
+)
+
+
+def check_variables(variables: Mapping[str, str], where: str) -> None:
+    """Raise StackError for a variable that holds a secret, by its name or its value, and would stand in a stack."""
+    if secret := sorted(name for name, value in variables.items() if find_secrets({name: value})):
+        named = ", ".join(f"${{{name}}}" for name in secret)
+        what = f"{named}: what looks like a secret would stand in ZenML's registry"
+        raise StackError(f"{what}, which shows it to all who share the stack", where=where, fix=_WAY_OUT)
+
+
+def check_settings(config: Mapping[str, Any], properties: Mapping[str, Any], where: str) -> None:
+    """Raise StackError for settings of a component that hold a secret in the clear.
+
+    `properties` is what the JSON schema of its flavor says of each: ZenML marks those that are for secrets.
+    """
+    own = {name: _of_pod(each) if each and name in SETTINGS else each for name, each in _own(config).items()}
+    found = [key for key in own if properties.get(key, {}).get("sensitive") and "username" not in key and own[key]]
+    if found := list(dict.fromkeys([*found, *find_secrets(own)])):
+        places = ", ".join(f"{where}.{key}" for key in found)
+        what = "this would stand in ZenML's registry in the clear, for all who share the stack"
+        is_of_pod = any(key.split(".")[0] in SETTINGS for key in found)
+        raise StackError(what, where=places, fix=WAY_OUT_OF_PODS if is_of_pod else _WAY_OUT)
+
+
+def _of_pod(settings: Any) -> dict[str, Any]:
+    """Return what of a pod's settings may hold a secret: its variables and annotations by name, and all texts.
+
+    Names there are Kubernetes' own: the `key` of a label or of a secret is none.
+    """
+    env = {each.get("name", ""): each.get("value") for each in settings.get("env") or ()}
+    return {"env": env, "annotations": settings.get("annotations"), "texts": list(texts_in(settings))}
+
+
+def _own(value: Any) -> Any:
+    """Return a copy of nested lists and maps without the references to secrets, and what stands for no login."""
+    if isinstance(value, str):
+        return re.sub(r"\{\{[^{}]*\}\}", "", "" if value == NO_AUTHENTICATION else value)
+    if isinstance(value, Mapping):
+        return {key: _own(each) for key, each in value.items()}
+    return [_own(each) for each in value] if isinstance(value, list) else value
 
 
 def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> dict[str, Any]:

@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from mlops.stacks.in_the_clear import SETTINGS, WAY_OUT_OF_PODS
 from rlft.errors import StackError
 from rlft.files import write_file
 
 if TYPE_CHECKING:
     from mlops.stacks.file import StackFile
+
+SETTINGS = ("orchestrator_pod_settings", "pod_settings")
+"""The settings of an orchestrator that describe a pod."""
+WAY_OUT_OF_PODS = (
+    "take it from a secret of the cluster: env_from, or valueFrom: {secretKeyRef: {name: NAME, key: KEY}} of a variable"
+)
 
 
 def write_pod(stack: StackFile, file: Path, image: str) -> None:

@@ -58,7 +58,15 @@ def _use_stack(name: str) -> str:
             fix="`zenml stack list` shows them; leave --stack out to run in .rlft/",
         ) from cause
     os.environ["ZENML_ACTIVE_STACK_ID"] = str(found.id)
-    active = _active_stack(client, name)
+    try:
+        active = client.active_stack
+    except (ValueError, KeyError, ImportError) as cause:  # such as stored settings of a component
+        raise StackError(
+            f"a component of the stack {name!r} cannot be used:\n{describe_refusal(cause)}",
+            where="--stack",
+            fix="correct the stack's file and apply it with `rlft stack FILE`, or change the component with `zenml`; "
+            f"an MLflow server without authentication has tracking_token: {NO_AUTHENTICATION}",
+        ) from cause
     tracker = active.experiment_tracker
     if tracker is None or tracker.flavor != "mlflow":
         raise StackError(
@@ -74,21 +82,6 @@ def _use_stack(name: str) -> str:
             fix="use a local, kubernetes, vertex, sagemaker or azureml orchestrator",
         )
     return _tracking_uri(tracker)
-
-
-def _active_stack(client: Any, name: str) -> Any:
-    """Return the active stack. Raises StackError if ZenML has stored settings of a component that it takes no more."""
-    from pydantic import ValidationError
-
-    try:
-        return client.active_stack
-    except (ValidationError, ValueError, KeyError, ImportError) as cause:
-        raise StackError(
-            f"a component of the stack {name!r} cannot be used:\n{describe_refusal(cause)}",
-            where="--stack",
-            fix="correct the stack's file and apply it with `rlft stack FILE`, or change the component with `zenml`; "
-            f"an MLflow server without authentication has tracking_token: {NO_AUTHENTICATION}",
-        ) from cause
 
 
 def describe_refusal(cause: Exception, where: str = "") -> str:

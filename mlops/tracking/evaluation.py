@@ -7,34 +7,15 @@ above them, with the differences.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlflow import MlflowClient
-from mlflow.entities import Assessment, Expectation, LoggedModelInput
-
-from mlops.tracking.address import check_reachable, quick_http
 from mlops.tracking.run import Tracker
-from mlops.tracking.traces import (
-    SOURCE,
-    MadeTrace,
-    choose_rollouts,
-    prompt_count,
-    reward_feedback,
-    root_span_id,
-    store_rollouts,
-    trace_id,
-    trace_key,
-    trace_of,
-)
-from mlops.tracking.values import reason_of
+from mlops.tracking.traces import choose_rollouts, log_rollouts
 from rlft.suites.measures import CellMeasures
-from rlft.types import Rewards, Rollout, Rollouts, Task, TaskSet
-
-logger = logging.getLogger(__name__)
+from rlft.types import Rewards, Rollouts, TaskSet
 
 TYPE_TAG, TYPE = "mlflow.runType", "genai_evaluate"
 PARENT_TAG = "mlflow.parentRunId"
@@ -56,31 +37,6 @@ class CellResult:
     caveats: Mapping[str, float] = field(default_factory=dict)  # metrics that stand beside the scores
 
 
-def open_evaluation(
-    tracking_uri: str,
-    experiment: str,
-    root: str,
-    name: str,
-    missed: Path,
-    artifacts: str | None,
-    tags: Mapping[str, str],
-    settings: Mapping[str, Any],
-) -> Tracker:
-    """Open the run of a call; `root` is ZenML's id of it, and `missed` the file for what MLflow does not take."""
-    parent = Tracker(
-        tracking_uri,
-        experiment,
-        root,
-        name,
-        artifact_location=artifacts,
-        tags={**tags, KIND_TAG: "evaluation"},
-        missed_path=missed,
-    )
-    parent.log_params({"name": settings["name"], "seed": settings["seed"], "metric": settings["metric"]})
-    parent.log_json("suite.json", settings)
-    return parent
-
-
 def log_cell(
     parent: Tracker, result: CellResult, tags: Mapping[str, str], missed: Path, max_traces: int | None
 ) -> str | None:
@@ -97,22 +53,29 @@ def log_cell(
         missed_path=missed,
     )
     run.log_params({"cell": result.cell, "model": dict(result.facts)})
-    used = TaskSet(_attempted(result), result.tasks.fingerprint, result.tasks.notes)
-    run.log_tasks(used, str(result.tasks.notes.get("tasks", {}).get("source", "")))
+    tried, notes = {rollout.task_id for rollout in result.rollouts}, result.tasks.notes
+    used = TaskSet(tuple(task for task in result.tasks.tasks if task.id in tried), result.tasks.fingerprint, notes)
+    run.log_tasks(used, str(notes.get("tasks", {}).get("source", "")))
     run.log_metrics({**cell_metrics(result.measures), **result.caveats}, step=0)
-    run.log_json("measures.json", _slices(result.measures))
+    found = {
+        split: {"tasks": each.tasks, "attempts": each.attempts, "errors": each.errors, "slices": list(each.slices)}
+        for split, each in result.measures.splits.items()
+    }
+    run.log_json("measures.json", found)
+    if result.model_id is not None:
+        run.log_model(result.model_id)
     if run.run_id is not None and run.experiment_id is not None and not run.is_away:
-        _link_model(run.tracking_uri, run.run_id, result.model_id)
-        log_attempts(
+        rollouts = result.rollouts
+        log_rollouts(
             run.tracking_uri,
             run.experiment_id,
             run.run_id,
-            result.rollouts,
+            rollouts if max_traces is None else choose_rollouts(rollouts, result.rewards, max_traces),
             result.rewards,
-            used,
+            used.by_id(),
+            {CELL_TAG: result.cell, MODEL_TAG: result.model},
             model_id=result.model_id,
-            tags={CELL_TAG: result.cell, MODEL_TAG: result.model},
-            limit=max_traces,
+            with_answers=True,
         )
     run.finish()
     return run.run_id
@@ -135,82 +98,3 @@ def cell_metrics(measures: CellMeasures) -> dict[str, float]:
         found[f"eval/{split}/attempts"] = float(of_split.attempts)
         found[f"eval/{split}/attempts_without_score"] = float(sum(of_split.errors.values()))
     return found | {f"totals/{name}": value for name, value in measures.totals.items()}
-
-
-def _slices(measures: CellMeasures) -> dict[str, Any]:
-    return {
-        split: {"tasks": each.tasks, "attempts": each.attempts, "errors": each.errors, "slices": list(each.slices)}
-        for split, each in measures.splits.items()
-    }
-
-
-def _attempted(result: CellResult) -> tuple[Any, ...]:
-    tried = {rollout.task_id for rollout in result.rollouts}
-    return tuple(task for task in result.tasks.tasks if task.id in tried)
-
-
-def _link_model(tracking_uri: str, run_id: str, model_id: str | None) -> None:
-    """Name the logged model as an input of the run, by which its page shows the evaluation."""
-    if model_id is None:
-        return
-    try:
-        with quick_http():
-            check_reachable(tracking_uri)
-            client = MlflowClient(tracking_uri=tracking_uri)
-            client.log_inputs(run_id, models=[LoggedModelInput(model_id)])
-    except Exception as cause:  # a link is a convenience
-        reason = reason_of(cause, tracking_uri)
-        logger.warning("the logged model was not linked to its evaluation: %s", reason)
-
-
-EXPECTED = "expected_response"  # the name that MLflow's own scorers read
-SOURCE_RUN, MODEL_ID = "mlflow.assessment.sourceRunId", "mlflow.modelId"
-
-
-def log_attempts(
-    tracking_uri: str,
-    experiment_id: str,
-    run_id: str,
-    rollouts: Rollouts,
-    rewards: Rewards,
-    tasks: TaskSet,
-    *,
-    model_id: str | None,
-    tags: Mapping[str, str],
-    limit: int | None,
-) -> int:
-    """Store attempts as traces of an MLflow run; returns how many the run now has.
-
-    Each trace is the conversation, with a feedback for the reward, `solved` and each part, and the task's answer as the
-    expectation `expected_response`. It names the run, and the logged model if there is one. With a `limit` the attempts
-    are spread from the worst to the best. What the run has already is not written again.
-    A store that fails is warned of once and never raises.
-    """
-    by_id, scores = tasks.by_id(), {reward.rollout_id: reward for reward in rewards}
-    wanted = list(rollouts) if limit is None else list(choose_rollouts(rollouts, rewards, limit))
-    metadata = {MODEL_ID: model_id} if model_id else {}
-
-    def trace(rollout: Rollout) -> MadeTrace:
-        task, key = by_id.get(rollout.task_id), trace_key(run_id, rollout)
-        found = reward_feedback(scores.get(rollout.rollout_id), rewards.weights, trace_id(key))
-        found += expectations(task, trace_id(key))
-        assessments = _of_run(found, run_id, trace_id(key), root_span_id(key))
-        own = {**tags, **({"rlft.split": task.split} if task else {}), "rlft.sample": str(rollout.sample)}
-        return trace_of(experiment_id, run_id, rollout, assessments, prompt_count(rollout, task), own, metadata)
-
-    return store_rollouts(tracking_uri, experiment_id, run_id, wanted, trace)
-
-
-def expectations(task: Task | None, trace: str) -> list[Assessment]:
-    """Return the task's answer as an expectation; nothing where it has none."""
-    if task is None or task.answer is None:
-        return []
-    return [Expectation(name=EXPECTED, value=task.answer, source=SOURCE, trace_id=trace)]
-
-
-def _of_run(assessments: Sequence[Assessment], run_id: str, trace: str, span_id: str) -> list[Assessment]:
-    """Say of each assessment which run made it and which span it is about: the root, as MLflow has it."""
-    for each in assessments:
-        each.metadata = {**(each.metadata or {}), SOURCE_RUN: run_id}
-        each.trace_id, each.span_id = trace, span_id
-    return list(assessments)

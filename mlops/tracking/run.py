@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
-from mlflow.entities import DatasetInput, Experiment, LifecycleStage, Metric, Param, RunTag
+from mlflow.entities import DatasetInput, Experiment, LifecycleStage, LoggedModelInput, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
 from mlops.tracking.address import REFUSALS, answering, check_reachable, quick_http
@@ -50,21 +50,6 @@ ROOT_RUN_TAG = "mlflow.rlft.root_run"
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 600.0
 STORE = "store"  # the place without which no other is of use
 Entry = dict[str, Any]  # one thing to write: its `kind`, and what `RunWriter.write` needs for it, as JSON
-
-
-def read_missed(path: Path, root_run: str) -> list[Entry]:
-    """Return entries that an earlier attempt of this root run could not write; none if the file is absent or another's.
-
-    The end of that attempt is left out, since the run goes on.
-    """
-    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    entries = content["entries"] if content.get("root_run") == root_run else []
-    return [entry for entry in entries if entry["kind"] != "end"]
-
-
-def write_missed(path: Path, root_run: str, entries: list[Entry]) -> None:
-    """Write entries as JSON, whole or not at all."""
-    write_file(path, json.dumps({"root_run": root_run, "entries": entries}, indent=1, ensure_ascii=False))
 
 
 def active_experiment(client: MlflowClient, name: str) -> Experiment | None:
@@ -111,6 +96,8 @@ class RunWriter:
                 self._client.log_batch(self._run_id, tags=[RunTag(k, v) for k, v in entry["values"].items()])
             case "tasks":
                 self._write_tasks([dataset_input(fields) for fields in entry["datasets"]])
+            case "model":
+                self._client.log_inputs(self._run_id, models=[LoggedModelInput(entry["id"])])
             case "text":
                 self._client.log_text(self._run_id, entry["text"], entry["name"])
             case "end":
@@ -194,7 +181,7 @@ class Tracker:
         self.run_id: str | None = None
         self.experiment_id: str | None = None
         self._writer: RunWriter | None = None
-        self._backlog = read_missed(self.missed_path, root_run)  # what is to be written, in order
+        self._backlog = self._missed()  # what is to be written, in order
         self._warned: set[str] = set()  # kinds of entries whose failure was told
         self._failures: dict[str, int] = {}  # how often in a row a place has failed: the store, or that of artifacts
         self._until: dict[str, float] = {}  # until when a place is left alone, by the clock
@@ -255,6 +242,10 @@ class Tracker:
         """Name the tasks of each split as a data set of the run, by fingerprint; `source` is for people to read."""
         self._write({"kind": "tasks", "datasets": describe_tasks(tasks, source)})
 
+    def log_model(self, model_id: str) -> None:
+        """Name a logged model as an input of the run, by which its page shows the run."""
+        self._write({"kind": "model", "id": model_id})
+
     def set_tags(self, tags: Mapping[str, Any]) -> None:
         """Set tags of the run; a later value replaces an earlier one."""
         self._write({"kind": "tags", "values": {k: redact(str(v))[:MAX_TAG] for k, v in tags.items()}})
@@ -288,11 +279,18 @@ class Tracker:
         self._retry()
         self._keep()
 
+    def _missed(self) -> list[Entry]:
+        """Return what an earlier attempt of this root run could not write, but for its end, since the run goes on."""
+        missed = json.loads(self.missed_path.read_text(encoding="utf-8")) if self.missed_path.is_file() else {}
+        entries = missed["entries"] if missed.get("root_run") == self.root_run else []
+        return [entry for entry in entries if entry["kind"] != "end"]
+
     def _keep(self) -> None:
         """Keep on disk what is missing, at once: the process may be killed while it waits for the store."""
         try:
             if self._backlog:
-                write_missed(self.missed_path, self.root_run, self._backlog)
+                missed = {"root_run": self.root_run, "entries": self._backlog}
+                write_file(self.missed_path, json.dumps(missed, indent=1, ensure_ascii=False))
             elif self._is_kept:
                 self.missed_path.unlink(missing_ok=True)
             self._is_kept, self._is_lost = bool(self._backlog), False

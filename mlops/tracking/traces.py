@@ -11,8 +11,8 @@ import json
 import logging
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from mlflow import MlflowClient
@@ -20,6 +20,7 @@ from mlflow.entities import (
     Assessment,
     AssessmentError,
     AssessmentSource,
+    Expectation,
     Feedback,
     Span,
     SpanType,
@@ -37,7 +38,7 @@ from rlft.calls import marked
 from rlft.characters import visible
 from rlft.messages import as_openai, written
 from rlft.outcome import as_text
-from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
+from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +46,11 @@ ROLLOUT_TAG, ROUND_TAG, POLICY_TAG = "rlft.rollout_id", "rlft.round", "rlft.poli
 TASK_TAG = "rlft.task_id"
 TURNS_TAG, CALLS_TAG, FAILED_TAG = "rlft.turns", "rlft.tool_calls", "rlft.tool_errors"
 STOP_TAG = "rlft.stop_reason"
+EXPECTED = "expected_response"  # the name that MLflow's own scorers read
+SOURCE_RUN, MODEL_ID = "mlflow.assessment.sourceRunId", "mlflow.modelId"
 PREVIEW = 1000  # characters of a request or response in MLflow's list of traces
 SOURCE = AssessmentSource(source_type="CODE", source_id="rlft")
-MOST_TOGETHER = 50  # traces whose spans go in one request
-_LARGEST = 1_000_000  # characters of their spans; one trace may have more
+MOST_TOGETHER = 10  # traces whose spans go in one request
 
 
 def choose_rollouts(rollouts: Rollouts, rewards: Rewards, count: int) -> tuple[Rollout, ...]:
@@ -58,7 +60,12 @@ def choose_rollouts(rollouts: Rollouts, rewards: Rewards, count: int) -> tuple[R
     rewards and rollout ids alone.
     """
     totals = {reward.rollout_id: reward.total for reward in rewards}
-    ranked = sorted(rollouts, key=lambda r: (*_rank(totals.get(r.rollout_id)), r.rollout_id))
+
+    def rank(rollout: Rollout) -> tuple[bool, float, str]:
+        total = totals.get(rollout.rollout_id)
+        return (total is not None, total or 0.0, rollout.rollout_id)
+
+    ranked = sorted(rollouts, key=rank)
     if count >= len(ranked):
         return tuple(ranked)
     if count <= 1:
@@ -66,59 +73,53 @@ def choose_rollouts(rollouts: Rollouts, rewards: Rewards, count: int) -> tuple[R
     return tuple(ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count))
 
 
-def _rank(total: float | None) -> tuple[bool, float]:
-    return (total is not None, total or 0.0)
-
-
-def log_rollout_traces(
+def log_rollouts(
     tracking_uri: str,
     experiment_id: str,
     run_id: str,
-    rollouts: Sequence[Rollout] | Rollouts,
+    rollouts: Iterable[Rollout],
     rewards: Rewards,
-    tasks: TaskSet | Mapping[str, Task],
-    round: int,
+    tasks: Mapping[str, Task],
+    tags: Mapping[str, str],
+    *,
+    model_id: str | None = None,
+    with_answers: bool = False,
 ) -> int:
-    """Store the rollouts of a round as traces of an MLflow run, as `store_rollouts` does, with the rewards' parts."""
-    by_id = tasks.by_id() if isinstance(tasks, TaskSet) else tasks
-    scores = {reward.rollout_id: reward for reward in rewards}
+    """Store rollouts as traces of an MLflow run, those that it has none of; returns how many of them it then has.
 
-    def made(rollout: Rollout) -> MadeTrace:
-        trace = trace_id(trace_key(run_id, rollout))
-        feedback = reward_feedback(scores.get(rollout.rollout_id), rewards.weights, trace)
-        prompt = prompt_count(rollout, by_id.get(rollout.task_id))
-        return trace_of(experiment_id, run_id, rollout, feedback, prompt, {ROUND_TAG: str(round)}, {})
-
-    return store_rollouts(tracking_uri, experiment_id, run_id, list(rollouts), made, round)
-
-
-def store_rollouts(
-    tracking_uri: str,
-    experiment_id: str,
-    run_id: str,
-    rollouts: Sequence[Rollout],
-    made: Callable[[Rollout], MadeTrace],
-    round: int | None = None,
-) -> int:
-    """Store those rollouts, of one round or of all, that the run has no traces of; returns how many it then has.
-
-    A store that fails is warned of once and never raises.
+    Each is the conversation with a feedback for the reward, `solved` and each part and, if `with_answers`, the task's
+    answer as the expectation `expected_response`. All get `tags`; with `ROUND_TAG` rollouts are of that round.
+    `model_id` is the logged model that answered. A store that fails is warned of once and never raises.
     """
-    there = set[str]()
+    wanted, there = list(rollouts), set[str]()
+    scores = {reward.rollout_id: reward for reward in rewards}
+    metadata = {MODEL_ID: model_id} if model_id else {}
+
+    def made(rollout: Rollout) -> tuple[TraceInfo, list[Span]]:
+        task, key = tasks.get(rollout.task_id), trace_key(run_id, rollout)
+        said = reward_feedback(scores.get(rollout.rollout_id), rewards.weights)
+        if with_answers and task is not None and task.answer is not None:
+            said.append(Expectation(name=EXPECTED, value=task.answer, source=SOURCE))
+        for each in said:  # which run made it, and which span it is about: the root, as MLflow has it
+            each.trace_id, each.span_id = trace_id(key), span_key(key, 0).hex()
+            each.metadata = {**(each.metadata or {}), SOURCE_RUN: run_id}
+        own = {**tags, "rlft.split": task.split} if task else tags
+        return trace_of(experiment_id, run_id, rollout, said, prompt_count(rollout, task), own, metadata)
+
     try:
         with quick_http():
             check_reachable(tracking_uri)
-            there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
-            traces = (made(rollout) for rollout in rollouts if rollout.rollout_id not in there)
+            there = stored_rollouts(tracking_uri, experiment_id, run_id, tags.get(ROUND_TAG))
+            traces = (made(rollout) for rollout in wanted if rollout.rollout_id not in there)
             for each in store_traces(TracingClient(tracking_uri), experiment_id, traces):
-                there.add(each.info.tags[ROLLOUT_TAG])
+                there.add(each.tags[ROLLOUT_TAG])
     except Exception as cause:  # a trace is a convenience: whatever the store throws must not stop training
-        missing, reason = sum(each.rollout_id not in there for each in rollouts), reason_of(cause, tracking_uri)
-        logger.warning("%d of %d conversations were not stored as traces. %s", missing, len(rollouts), reason)
-    return sum(each.rollout_id in there for each in rollouts)
+        missing, reason = sum(each.rollout_id not in there for each in wanted), reason_of(cause, tracking_uri)
+        logger.warning("%d of %d conversations were not stored as traces. %s", missing, len(wanted), reason)
+    return sum(each.rollout_id in there for each in wanted)
 
 
-def stored_rollouts(tracking_uri: str, experiment_id: str, run_id: str, round: int | None = None) -> set[str]:
+def stored_rollouts(tracking_uri: str, experiment_id: str, run_id: str, round: str | None = None) -> set[str]:
     """Return the ids of the rollouts, of one round or of all, that the run has traces of."""
     client, found, token = MlflowClient(tracking_uri=tracking_uri), set[str](), None
     query = f"metadata.`mlflow.sourceRun` = '{run_id}'" + (
@@ -148,15 +149,6 @@ def prompt_count(rollout: Rollout, task: Task | None) -> int:
     return roles.index("assistant") if "assistant" in roles else len(roles)
 
 
-@dataclass(frozen=True, slots=True)
-class MadeTrace:
-    """A trace that is yet to be stored; `size` is about how many characters its spans have."""
-
-    info: TraceInfo
-    spans: list[Span]
-    size: int
-
-
 def trace_of(
     experiment_id: str,
     run_id: str,
@@ -165,8 +157,8 @@ def trace_of(
     prompt: int,
     tags: Mapping[str, str],
     metadata: Mapping[str, str],
-) -> MadeTrace:
-    """Return a rollout as a trace of a run, with further `tags` and `metadata`.
+) -> tuple[TraceInfo, list[Span]]:
+    """Return a rollout as a trace of a run, with further `tags` and `metadata`, and its spans.
 
     The first `prompt` messages are the prompt.
     """
@@ -203,36 +195,26 @@ def trace_of(
         },
         assessments=list(assessments),
     )
-    characters = sum(len(message["content"]) for message in rollout.messages)
-    return MadeTrace(info, rollout_spans(rollout, prompt, key, start, end), characters * max(rollout.turns, 1))
+    return info, rollout_spans(rollout, prompt, key, start, end)
 
 
-def store_traces(client: TracingClient, experiment_id: str, traces: Iterable[MadeTrace]) -> Iterator[MadeTrace]:
+def store_traces(
+    client: TracingClient, experiment_id: str, traces: Iterable[tuple[TraceInfo, list[Span]]]
+) -> Iterator[TraceInfo]:
     """Store traces, and yield each when it is. Raises what the store raises.
 
-    The spans of many go in one request, and before the traces themselves, so that a trace which a search by the run
+    The spans of some go in one request, and before the traces themselves, so that a trace which a search by the run
     finds is complete.
     """
-    for together in _batches(traces):
-        client.log_spans(experiment_id, [span for each in together for span in each.spans])
-        for each in together:
-            client.start_trace(each.info)
-            yield each
+    waiting = iter(traces)
+    while together := list(islice(waiting, MOST_TOGETHER)):
+        client.log_spans(experiment_id, [span for _, spans in together for span in spans])
+        for info, _ in together:
+            client.start_trace(info)
+            yield info
 
 
-def _batches(traces: Iterable[MadeTrace]) -> Iterator[list[MadeTrace]]:
-    batch, size = list[MadeTrace](), 0
-    for each in traces:
-        if batch and (len(batch) == MOST_TOGETHER or size + each.size > _LARGEST):
-            yield batch
-            batch, size = [], 0
-        batch.append(each)
-        size += each.size
-    if batch:
-        yield batch
-
-
-def reward_feedback(reward: Reward | None, weights: Mapping[str, float], trace_id: str) -> list[Assessment]:
+def reward_feedback(reward: Reward | None, weights: Mapping[str, float]) -> list[Assessment]:
     """Return `reward`, `solved`, and each part that applies as `rewards/<part>` with its weight in the metadata.
 
     A failed score is an error, not a 0. Without a reward the list is empty.
@@ -241,23 +223,16 @@ def reward_feedback(reward: Reward | None, weights: Mapping[str, float], trace_i
         return []
     if reward.total is None:
         error = AssessmentError(error_code="SCORING_FAILED", error_message=(as_text(reward.error) or "no score")[:1000])
-        return [Feedback(name="reward", error=error, source=SOURCE, trace_id=trace_id)]
-    found = [
-        Feedback(name=name, value=value, source=SOURCE, trace_id=trace_id)
+        return [Feedback(name="reward", error=error, source=SOURCE)]
+    found: list[Assessment] = [
+        Feedback(name=name, value=value, source=SOURCE)
         for name, value in (("reward", reward.total), ("solved", reward.solved))
     ]
     for part, score in reward.parts.items():
         if score is not None:
             weight = {"weight": f"{weights.get(part, 1.0):g}"}
-            found.append(
-                Feedback(name=f"rewards/{part}", value=score, source=SOURCE, trace_id=trace_id, metadata=weight)
-            )
-    return [*found]
-
-
-def root_span_id(key: bytes) -> str:
-    """Return the id of a trace's root span, as MLflow writes it."""
-    return span_key(key, 0).hex()
+            found.append(Feedback(name=f"rewards/{part}", value=score, source=SOURCE, metadata=weight))
+    return found
 
 
 def trace_key(run_id: str, rollout: Rollout) -> bytes:
@@ -289,7 +264,7 @@ def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, e
     children = [i for i in range(prompt, len(messages)) if messages[i]["role"] in ("assistant", "tool")]
     whole = (start, end)
     spans = [
-        _span(
+        span_of(
             trace_key, 0, "rollout", SpanType.AGENT, whole, messages[:prompt], messages[prompt:], as_text(rollout.error)
         )
     ]
@@ -301,27 +276,15 @@ def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, e
         if message["role"] == "assistant":
             turn += 1
             shown = (messages[:index], [messages[index]])
-            span = _span(trace_key, index + 1, f"turn {turn}", SpanType.CHAT_MODEL, times, *shown)
+            span = span_of(trace_key, index + 1, f"turn {turn}", SpanType.CHAT_MODEL, times, *shown)
         else:
             name, arguments = called(rollout.messages[:index], message)
             failed = message["content"] if message.get("failed") else None
             # A model may call anything a tool, be it ever so long; the call itself stands whole in the turn before.
             name = visible(name)[:_LONGEST_NAME]
-            span = _span(trace_key, index + 1, name, SpanType.TOOL, times, arguments, message["content"], failed)
+            span = span_of(trace_key, index + 1, name, SpanType.TOOL, times, arguments, message["content"], failed)
         spans.append(span)
     return spans
-
-
-def chat_span(
-    trace_key: bytes,
-    name: str,
-    times: tuple[int, int],
-    asked: Sequence[dict[str, Any]],
-    answered: Sequence[dict[str, Any]],
-    error: str | None = None,
-) -> Span:
-    """Return the one CHAT_MODEL span of a trace of one answer; messages in OpenAI's form, times in nanoseconds."""
-    return _span(trace_key, 0, name, SpanType.CHAT_MODEL, times, asked, answered, error)
 
 
 def called(before: Sequence[Message], result: Message) -> tuple[str, dict[str, Any]]:
@@ -353,7 +316,7 @@ def _shown(message: Message) -> dict[str, Any]:
     return shown
 
 
-def _span(
+def span_of(
     trace_key: bytes,
     place: int,
     name: str,
@@ -363,7 +326,10 @@ def _span(
     outputs: Any,
     error: str | None = None,
 ) -> Span:
-    """Return one span, made from MLflow's stored form. Place 0 is the root, all others are its children."""
+    """Return one span, made from MLflow's stored form; times are in nanoseconds.
+
+    Place 0 is the root, all others are its children. Inputs and outputs are messages in OpenAI's form, but of a tool.
+    """
     is_tool = kind == SpanType.TOOL
     attributes = {
         "mlflow.traceRequestId": trace_id(trace_key),

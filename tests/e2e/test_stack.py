@@ -227,7 +227,7 @@ def test_a_stack_file_with_an_unknown_setting_or_a_missing_variable_is_refused(u
     (tmp_path / "typo.yaml").write_text(text.replace("tracking_uri", "tracking_url"))
     typo = user.rlft("stack", str(tmp_path / "typo.yaml"))
     assert typo.code == 2
-    assert "has no setting tracking_url" in typo.output
+    assert "Invalid configuration keys ['tracking_url']" in " ".join(typo.output.split())
     elsewhere = "{name: elsewhere, flavor: local, config: {path: 's3://bucket/runs'}}"
     (tmp_path / "store.yaml").write_text(
         text.replace("artifact_store: {name: default}", f"artifact_store: {elsewhere}")

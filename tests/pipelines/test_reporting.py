@@ -20,6 +20,9 @@ class FakeTracker:
     def __init__(self):
         self.written = []
 
+    def log_params(self, params):
+        """Nothing that is looked at."""
+
     def log_json(self, name, content):
         self.written.append((name, content))
 
@@ -33,7 +36,7 @@ class FakeTracker:
 @pytest.fixture
 def tracker(monkeypatch):
     found = FakeTracker()
-    monkeypatch.setattr(module, "open_evaluation", lambda *_: found)
+    monkeypatch.setattr(module, "Tracker", lambda *_, **__: found)
     monkeypatch.setattr(module, "log_cell", lambda parent, result, *_: f"{result.cell} of {result.model}")
     return found
 
@@ -46,10 +49,12 @@ def test_mlflow_has_the_summary_as_it_is_at_the_end(tracker):
     run = SimpleNamespace(id="run", name="quick-evaluate")
     opened = {"a": SimpleNamespace(version=None)}
     parent = report_evaluation(suite, opened, {"two": {"a": result}}, summary, "http://away", run)
-    assert tracker.written == []  # neither how it ends nor how long it takes is known yet
+    assert [name for name, _ in tracker.written] == [
+        "suite.json"
+    ]  # neither how it ends nor how long it takes is known yet
     summary.status, summary.seconds = "finished", 2.5
     end_report(parent, summary)
-    [(name, told), *rest] = tracker.written
+    [_, (name, told), *rest] = tracker.written
     assert (name, rest) == ("evaluation.json", ["finished"])
     assert (told["status"], told["seconds"], told["mlflow_run_id"]) == ("finished", 2.5, "above")
     assert told["mlflow_runs"] == {"two": {"a": "two of a"}}

@@ -8,8 +8,7 @@ import pytest
 from zenml.client import Client
 from zenml.enums import StackComponentType
 
-from mlops.stacks.file import read_stack_file, validate_components
-from mlops.stacks.in_the_clear import check_settings
+from mlops.stacks.file import check_settings, read_stack_file, validate_components
 from mlops.tracking.address import NO_AUTHENTICATION
 from rlft.errors import StackError
 from tests.e2e.conftest import ROOT
@@ -44,9 +43,8 @@ def test_a_variable_that_holds_a_secret_is_refused_by_name_or_value(write, monke
 def test_the_variables_that_a_file_reads_are_named(write, caplog, monkeypatch):
     monkeypatch.setenv("RLFT_KUBERNETES_CONTEXT", "arn:aws:eks:eu-central-1:123456789012:cluster/gpus")
     caplog.set_level("INFO")
-    file = write(f'{{tracking_uri: "{PLAIN}"}}', "# ${COMMENT} ${RLFT_KUBERNETES_CONTEXT}\n")
-    file.write_text(file.read_text().replace("name: rlft-local", "name: rlft-local  # ${RLFT_KUBERNETES_CONTEXT}"))
-    read_stack_file(file)
+    file = write(f'{{tracking_uri: "{PLAIN}", note: "${{RLFT_KUBERNETES_CONTEXT}}"}}', "# ${COMMENT}\n")
+    assert read_stack_file(file).experiment_tracker.config["note"].startswith("arn:aws:eks")
     assert f"{file} reads the variables HOME, RLFT_KUBERNETES_CONTEXT" in caplog.text
 
 

@@ -14,7 +14,8 @@ import mlflow
 import pytest
 from mlflow import MlflowClient
 
-from mlops.tracking.evaluation import CellResult, cell_metrics, log_cell, open_evaluation
+from mlops.tracking.evaluation import CellResult, cell_metrics, log_cell
+from mlops.tracking.run import Tracker
 from rlft.suites.measures import evaluate_cell
 from tests.e2e.conftest import free_port
 from tests.factories import make_scored, make_task, make_task_set
@@ -62,9 +63,7 @@ def is_up(address):
 
 
 def logged(address, folder, model_id=None, limit=None):
-    parent = open_evaluation(
-        address, "suite", "root", "quick", folder / "root.json", None, {}, {"name": "q", "seed": 0, "metric": "reward"}
-    )
+    parent = Tracker(address, "suite", "root", "quick", missed_path=folder / "root.json")
     return parent, log_cell(parent, result(model_id), {"rlft.suite": "q"}, folder / "cell.json", limit)
 
 

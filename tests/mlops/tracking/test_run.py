@@ -234,7 +234,7 @@ def test_what_the_tracker_misses_is_said_to_be_where_it_is(room, said, tmp_path,
     tracker = Tracker(DOWN, "experiment", "root", "run", missed_path=tmp_path / "missed.json")
     if not room:
         full = OSError(errno.ENOSPC, "No space left on device")
-        monkeypatch.setattr(tracking, "write_missed", lambda *given: (_ for _ in ()).throw(full))
+        monkeypatch.setattr(tracking, "write_file", lambda *given: (_ for _ in ()).throw(full))
     tracker.finish()
     assert said in caplog.messages[-1]
 
@@ -305,12 +305,17 @@ def test_an_artifact_store_that_is_away_does_not_hold_up_the_curves(open_run, mo
     assert tracker.flush() == 3
 
 
-def test_a_missed_file_of_another_run_is_left_alone(tmp_path):
-    path = tmp_path / "missed.json"
-    path.write_text('{"root_run": "a", "entries": [{"kind": "tags", "values": {}}, {"kind": "end"}]}')
-    assert tracking.read_missed(path, "b") == []
-    assert tracking.read_missed(path, "a") == [{"kind": "tags", "values": {}}]
-    assert tracking.read_missed(tmp_path / "absent.json", "a") == []
+def test_what_another_run_has_missed_is_not_written(open_run, store, tmp_path):
+    (tmp_path / "missed.json").write_text(
+        '{"root_run": "a", "entries": [{"kind": "tags", "values": {"of": "a"}}, {"kind": "end", "status": "KILLED"}]}'
+    )
+    other = Tracker(store[0], "experiment", "b", "b", missed_path=tmp_path / "missed.json")
+    assert "of" not in stored(other).data.tags
+    (tmp_path / "missed.json").write_text(
+        '{"root_run": "a", "entries": [{"kind": "tags", "values": {"of": "a"}}, {"kind": "end", "status": "KILLED"}]}'
+    )
+    own = Tracker(store[0], "experiment", "a", "a", missed_path=tmp_path / "missed.json")
+    assert (stored(own).data.tags["of"], stored(own).info.status) == ("a", "RUNNING")  # the run goes on
 
 
 def test_a_database_that_cannot_be_written_fails_at_once(tmp_path, monkeypatch):

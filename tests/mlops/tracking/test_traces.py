@@ -7,7 +7,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.tracking import traces
-from mlops.tracking.traces import choose_rollouts, log_rollout_traces, prompt_count
+from mlops.tracking.traces import ROUND_TAG, choose_rollouts, log_rollouts, prompt_count
 from rlft.calls import make_call
 from rlft.outcome import Failure
 from rlft.types import Rewards, Rollouts, Task, TaskSet
@@ -41,7 +41,9 @@ def store(tmp_path_factory):
 def log(store, run_id, rollouts, rewards, round=3, weights=None):
     client, experiment = store
     scored = Rewards(rewards, weights or {})
-    return log_rollout_traces(client.tracking_uri, experiment, run_id, rollouts, scored, TASKS, round)
+    return log_rollouts(
+        client.tracking_uri, experiment, run_id, rollouts, scored, TASKS.by_id(), {ROUND_TAG: str(round)}
+    )
 
 
 def traces_of(store, run_id):
@@ -63,6 +65,7 @@ def test_a_trace_shows_the_conversation_and_its_scores(store):
         "rlft.rollout_id": "x-0",
         "rlft.task_id": "x",
         "rlft.round": "3",
+        "rlft.split": "train",
         "rlft.policy": "p",
         "rlft.turns": "1",
         "rlft.tool_calls": "0",
@@ -174,8 +177,7 @@ def test_a_conversation_of_many_turns_is_read_back_turn_by_turn(store):
     }  # fmt: skip
 
 
-def test_nothing_is_traced_twice_and_all_are_stored(store, monkeypatch):
-    monkeypatch.setattr(traces, "MOST_TOGETHER", 10)
+def test_nothing_is_traced_twice_and_all_are_stored(store):
     run_id = store[0].create_run(store[1]).info.run_id
     rollouts = Rollouts(tuple(attempt(i) for i in range(25)))
     rewards = tuple(reward("x", i, i / 24) for i in range(25))
@@ -204,27 +206,19 @@ class Listed:
         self.requests.append(("trace", [info.trace_id]))
 
 
-def made(count, text="x"):
+def made(count):
     for sample in range(count):
-        each = dataclasses.replace(attempt(sample), messages=(*PROMPT, {"role": "assistant", "content": text}))
-        yield traces.trace_of("7", "run", each, [], 1, {}, {})
+        yield traces.trace_of("7", "run", attempt(sample), [], 1, {}, {})
 
 
 def test_the_spans_of_many_traces_are_one_request_and_come_before_these():
     client: Any = Listed()
-    ids = [each.info.trace_id for each in traces.store_traces(client, "7", made(120))]
-    assert len(set(ids)) == 120
+    ids = [each.trace_id for each in traces.store_traces(client, "7", made(25))]
+    assert len(set(ids)) == 25
     spans = [(place, names) for place, (what, names) in enumerate(client.requests) if what == "spans of 7"]
-    assert [len(names) for _, names in spans] == [50, 50, 20]  # 3 requests, where one for each trace would be 120
-    assert [place for place, _ in spans] == [0, 51, 102]
+    assert [len(names) for _, names in spans] == [10, 10, 5]  # 3 requests, where one for each trace would be 25
+    assert [place for place, _ in spans] == [0, 11, 22]
     assert [names[0] for what, names in client.requests if what == "trace"] == ids
-
-
-def test_long_conversations_go_in_requests_of_their_own():
-    client: Any = Listed()
-    stored = list(traces.store_traces(client, "7", made(5, text="x" * 400_000)))  # two of them are below a million
-    assert [len(names) for what, names in client.requests if what != "trace"] == [2, 2, 1]
-    assert len(stored) == 5
 
 
 def test_what_is_stored_before_a_store_fails_is_counted():
@@ -254,7 +248,7 @@ def test_errors_are_shown_as_errors(store):
 
 def test_a_store_that_is_down_only_warns(caplog):
     uri = "http://u:hunter2@127.0.0.1:9"
-    assert log_rollout_traces(uri, "1", "run", (attempt(0),), Rewards((), {}), TASKS, 0) == 0
+    assert log_rollouts(uri, "1", "run", (attempt(0),), Rewards((), {}), {}, {}) == 0
     assert "were not stored as traces" in caplog.text
     ours = "".join(r.getMessage() for r in caplog.records if r.name == "mlops.tracking.traces")
     assert "hunter2" not in ours
