@@ -31,7 +31,7 @@ class ReportMaterializer(SealedMaterializer):
 
     def save(self, data: Any) -> None:
         """Write the report. Raises StorageError if the disk does not take it."""
-        content = json.dumps({KEY: REPORT.newest, **dataclasses.asdict(data)}, indent=1, default=str).encode()
+        content = json.dumps({KEY: REPORT.version, **dataclasses.asdict(data)}, indent=1, default=str).encode()
         with writing(self._file):
             with self.artifact_store.open(self._file, "wb") as file:
                 file.write(content)

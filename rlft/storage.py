@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from rlft import formats
-from rlft.messages import as_messages
 from rlft.outcome import Failure, as_text
-from rlft.types import Judging, Message, Report, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
+from rlft.types import Judging, Report, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
 _TEXT, _INT, _BOOL, _FLOAT = pa.string(), pa.int64(), pa.bool_(), pa.float64()
 _JSON = pa.string()
@@ -105,12 +104,12 @@ def tasks_to_table(task_set: TaskSet) -> pa.Table:
 
 
 def tasks_from_table(table: pa.Table) -> TaskSet:
-    """Return the tasks of a table that `tasks_to_table` made; older ones lack the column `question_key`.
+    """Return the tasks of a table that `tasks_to_table` made.
 
     Raises FormatVersionError, as all readers here do, for a table in a format that is not read.
     """
     extra = _metadata(table, formats.TASKS)
-    rows = _from_table(table, lambda row: Task(**{**row, "prompt": _messages(row["prompt"])}))
+    rows = _from_table(table, lambda row: Task(**{**row, "prompt": tuple(row["prompt"])}))
     return TaskSet(tasks=rows, fingerprint=extra["fingerprint"], notes=json.loads(extra["notes"]))
 
 
@@ -124,7 +123,7 @@ def rollouts_from_table(table: pa.Table) -> Rollouts:
     """Return the rollouts of a table that `rollouts_to_table` made."""
     extra = _metadata(table, formats.ROLLOUTS)
     rows = _from_table(table, _rollout)
-    return Rollouts(rows=rows, seconds=float(extra["seconds"]), metrics=json.loads(extra.get("metrics", "{}")))
+    return Rollouts(rows=rows, seconds=float(extra["seconds"]), metrics=json.loads(extra["metrics"]))
 
 
 def rewards_to_table(rewards: Rewards) -> pa.Table:
@@ -141,22 +140,18 @@ def rewards_to_table(rewards: Rewards) -> pa.Table:
 
 
 def rewards_from_table(table: pa.Table) -> Rewards:
-    """Return the rewards of a table that `rewards_to_table` made; those of format 1 were sums without steps.
-
-    Those before format 3 are of one environment, and those before format 4 do not say what judges were asked.
-    """
+    """Return the rewards of a table that `rewards_to_table` made."""
     extra = _metadata(table, formats.REWARDS)
     rows = _from_table(table, _reward)
-    ranges = {name: (low, high) for name, (low, high) in json.loads(extra.get("ranges", "{}")).items()}
-    aggregation: Any = extra.get("aggregation", "sum")
-    steps = json.loads(extra.get("step_weights", "{}"))
-    members = tuple(json.loads(extra.get("members", "[]")))
-    return Rewards(rows, json.loads(extra["weights"]), float(extra["seconds"]), ranges, aggregation, steps, members)
+    ranges = {name: (low, high) for name, (low, high) in json.loads(extra["ranges"]).items()}
+    aggregation: Any = extra["aggregation"]
+    weights, steps, members = (json.loads(extra[name]) for name in ("weights", "step_weights", "members"))
+    return Rewards(rows, weights, float(extra["seconds"]), ranges, aggregation, steps, tuple(members))
 
 
 def _reward(row: dict[str, Any]) -> Reward:
-    steps = {name: tuple(scores) for name, scores in row.pop("steps", {}).items()}
-    asked = row.pop("judging", None)
+    steps = {name: tuple(scores) for name, scores in row.pop("steps").items()}
+    asked = row.pop("judging")
     return Reward(**row, steps=steps, judging=asked and Judging(**asked))
 
 
@@ -186,7 +181,7 @@ def _to_table(rows: Iterable[Any], schema: pa.Schema, extra: dict[str, str], kin
             # Keys are not sorted as they are for a hash, so that arguments of calls stay as they were written.
             values = [json.dumps(value, ensure_ascii=False) for value in values]
         columns.append(pa.array(values, type=field.type))
-    return pa.Table.from_arrays(columns, schema=schema.with_metadata({**extra, formats.KEY: str(kind.newest)}))
+    return pa.Table.from_arrays(columns, schema=schema.with_metadata({**extra, formats.KEY: str(kind.version)}))
 
 
 def _from_table(table: pa.Table, build: Callable[[dict[str, Any]], _Row]) -> tuple[_Row, ...]:
@@ -210,23 +205,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _rollout(row: dict[str, Any]) -> Rollout:
-    return Rollout(**{**row, "messages": _with_failed(_messages(row["messages"]), row["tool_errors"])})
-
-
-def _with_failed(messages: tuple[Message, ...], tool_errors: int) -> tuple[Message, ...]:
-    """Return the messages; where older tables lack `failed`, texts that agree with the count of failed calls set it."""
-    if not tool_errors or any("failed" in message for message in messages):
-        return messages
-    says_so = [message["role"] == "tool" and message["content"].startswith("error: ") for message in messages]
-    if sum(says_so) != tool_errors:
-        return messages
-    return tuple({**m, "failed": True} if failed else m for m, failed in zip(messages, says_so, strict=True))
-
-
-def _messages(stored: list[Any]) -> tuple[Message, ...]:
-    """Return the messages; calls in the form of older tables, `{id, name, arguments}`, become those of `Message`."""
-    calls = [call for message in stored for call in message.get("tool_calls", ())]
-    return tuple(stored) if all("function" in call for call in calls) else as_messages(stored)
+    return Rollout(**{**row, "messages": tuple(row["messages"])})
 
 
 def _metadata(table: pa.Table, kind: formats.Format) -> dict[str, str]:

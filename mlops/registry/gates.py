@@ -125,8 +125,6 @@ def note_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: 
 def last_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str) -> Apart | None:
     """Return what `note_difference` noted last; of several gates that are the same the largest; `None` without any.
 
-    Tags of earlier versions hold no range of the scores.
-
     Raises what MLflow raises.
     """
     tags, this = _tags(tracking_uri, name), gate_id(gate)

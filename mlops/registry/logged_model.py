@@ -191,14 +191,12 @@ def pinned_requirements() -> list[str]:
 def check_files(folder: Path, tags: Mapping[str, str], where: str) -> None:
     """Raise DamagedError if a policy folder does not hold what was registered with these tags, or FormatVersionError.
 
-    `where` names it to the user. Of a version without the hash of all files the weights are compared.
+    `where` names it to the user.
     """
     VERSION.check(tags.get(FORMAT_TAG), where=where)
     run = tags.get(RUN_NAME_TAG, "")
     check_weights(folder, tags.get(HASH_TAG, ""), where, run)
-    if not (expected := tags.get(FILES_TAG)):
-        return
-    if (found := hash_files(folder)) != expected:
+    if (found := hash_files(folder)) != (expected := tags[FILES_TAG]):
         what = f"the files have sha256 {found[:12]}, registered were {expected[:12]}"
         raise DamagedError(what, where=where, run=run, step=REGISTRATION)
     if added := sorted(file.name for file in folder.iterdir() if file.name not in SERVED):

@@ -39,7 +39,7 @@ REASONS_TAG = "rlft.reasons"  # of a version: the sentences of its decision
 SCORE_TAG = "rlft.score."  # of a version, with the metric that decides behind it: its mean on the gate
 PASSED_TAG = "rlft.gate"  # of a version: whether it `passes` its gate, or which of its rules it fails
 HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is made of it
-FILES_TAG = "rlft.files_hash"  # of a version: that of all its files; versions of earlier rlft have none
+FILES_TAG = "rlft.files_hash"  # of a version: that of all its files
 
 HIDDEN = "mlflow."  # begins the names of tags that MLflow keeps for machines, and shows nobody
 RECORD_TAG = f"{HIDDEN}rlft.record"  # of a version: the id under which its registered model has its records

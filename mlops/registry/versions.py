@@ -124,7 +124,7 @@ def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dic
     """Return the tags that rlft itself gives to a version."""
     failed = [rule for rule, outcome in decision.rules.items() if outcome == "fails"]
     return {
-        FORMAT_TAG: str(VERSION.newest),
+        FORMAT_TAG: str(VERSION.version),
         RUN_TAG: run_id,
         HASH_TAG: policy["weights_hash"],
         "rlft.round": str(policy.get("round", "")),

@@ -151,7 +151,7 @@ def _handle(handlers: dict[signal.Signals, Callable[[int, FrameType | None], Non
 
 
 def watch_for_hangs(seconds: float = 30.0) -> None:
-    """Print where all threads are whenever no Python code has run for so long, as while a regular expression backtracks.
+    """Print where all threads are whenever no Python code has run for so long, as when a regular expression backtracks.
 
     Such code keeps the interpreter to itself, so that neither a time limit nor a signal reaches it but SIGKILL.
     """

@@ -177,11 +177,11 @@ class LocalRun:
 
     def keep(self) -> None:
         """Write `run.json`. Raises OSError."""
-        write_file(self.folder / RUN_FILE, json.dumps({KEY: RUN.newest, **self.facts}, indent=1, default=str))
+        write_file(self.folder / RUN_FILE, json.dumps({KEY: RUN.version, **self.facts}, indent=1, default=str))
 
     def keep_steps(self, steps: dict[str, Any]) -> None:
         """Write `artifacts.json`. Raises OSError."""
-        write_file(self.folder / ARTIFACTS_FILE, json.dumps({KEY: RUN.newest, "steps": steps}, indent=1))
+        write_file(self.folder / ARTIFACTS_FILE, json.dumps({KEY: RUN.version, "steps": steps}, indent=1))
         self.steps = steps
 
     def attempt(self, run_id: str) -> dict[str, Any]:
@@ -247,7 +247,7 @@ class RunStore:
 
     def note_sweep(self, name: str, mlflow_run_id: str | None) -> None:
         """Note the sweep of this name, in whose MLflow run those of its runs are nested. Raises OSError."""
-        write_file(self.folder(name) / SWEEP_FILE, json.dumps({KEY: RUN.newest, "mlflow_run_id": mlflow_run_id}))
+        write_file(self.folder(name) / SWEEP_FILE, json.dumps({KEY: RUN.version, "mlflow_run_id": mlflow_run_id}))
 
     def sweeps(self) -> dict[str, str]:
         """Return the names of sweeps by the ids of their MLflow runs."""
@@ -308,11 +308,11 @@ def parse_output(stored: Stored, content: bytes) -> Any:
 
 def as_parameter(config: Config) -> dict[str, Any]:
     """Return a config as it is stored with a run."""
-    return {KEY: CONFIG.newest, **config.model_dump(mode="json")}
+    return {KEY: CONFIG.version, **config.model_dump(mode="json")}
 
 
 def stored_settings(parameter: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the settings that are stored with the run `where`, as a mapping that an older rlft may have made.
+    """Return the settings that are stored with the run `where`.
 
     Raises FormatVersionError for a format that is not read.
     """

@@ -56,7 +56,7 @@ def summary_of_text(text: str, where: str) -> Summary | None:
     try:
         stored = json.loads(text)
         if isinstance(stored, dict):
-            stored[KEY] = max(SUMMARY.check(stored.get(KEY), where=where), 1)  # with what it lacks it is of version 1
+            SUMMARY.check(stored.get(KEY), where=where)
         return Summary.model_validate(stored)
     except ValueError:  # pydantic's and json's are both of them
         return None
@@ -194,7 +194,7 @@ class EvaluationSummary:
     seconds: float = 0.0
     error: str | None = None
     command: str = ""
-    format: int = EVALUATION.newest
+    format: int = EVALUATION.version
 
     def note_judging(self, stage: str, judging: Judging | None) -> None:
         """Note what judges were asked in a stage, if any was."""

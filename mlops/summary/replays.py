@@ -51,7 +51,7 @@ class ReplaySummary:
 
     def as_text(self) -> str:
         """Return it as JSON, in ASCII."""
-        return json.dumps({KEY: REPLAY.newest, **dataclasses.asdict(self)}, indent=1, default=str)
+        return json.dumps({KEY: REPLAY.version, **dataclasses.asdict(self)}, indent=1, default=str)
 
 
 @dataclasses.dataclass
@@ -209,7 +209,7 @@ def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
             verdict = "no difference is shown"
         numbers = f"{difference['after']:.3f} against {difference['before']:.3f} of {source} on test"
         yield Headline(f"{metric} {numbers}: {_interval(difference)}, {verdict}")
-    alarms = [AlarmSection(**each) for each in found.get("alarms", ())]  # a replay of before has none
+    alarms = [AlarmSection(**each) for each in found["alarms"]]
     yield from (Caution(each) for each in alarms_said(alarms))
     if found["stopped"]:
         yield Caution(f"Training ended early: {found['stopped']}")
@@ -231,7 +231,7 @@ def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
 
 def _row(each: Mapping[str, Any]) -> tuple[str, ...]:
     share, apart = each["effective_sample_ratio"], each["logp_difference"]
-    mean, capped = each.get("mean_weight"), each.get("capped_ratio")  # a replay of before has none
+    mean, capped = each["mean_weight"], each["capped_ratio"]
     if each["on_policy"]:  # 100 % by what it is, which reads as if it had been found
         whose = "its own, a round before (lag)" if each.get("age") else "its own (on-policy)"
         return str(each["round"]), whose, "", "", "", "" if apart is None else f"{apart:.4f}"

@@ -296,16 +296,15 @@ class Summary(Section):
     """What a run came to. Every key is there, whatever happened; what was not measured is empty or null."""
 
     format: int = Field(
-        default=SUMMARY.newest,
-        description="Format version of this summary ([which are read](upgrading.md)); those that were "
-        "written before there were versions lack it.",
+        default=SUMMARY.version,
+        description="Format version of this summary ([which is read](upgrading.md)).",
     )
     status: Status = Field(
         description="`improved`: the whole interval of `difference` is above zero, also with errors counted against "
         "the trained model (`ci_low_errors`). `not_improved`: it is not. "
         "`too_hard`, `already_solved`: the baseline showed that training could not help, so nothing was trained. "
         "`failed`: see `error`. `interrupted`: Ctrl-C, SIGTERM or a closed terminal has ended it, and `rlft resume` "
-        "goes on with it (in format version 1 that is `failed`). `running`: the run goes on, or was killed in a way "
+        "goes on with it. `running`: the run goes on, or was killed in a way "
         "that left no time to say so (`kill -9`); `rlft resume` finds that out and makes it `failed`."
     )
     # Not validated: it may quote a model, and pydantic refuses text that is not valid Unicode.

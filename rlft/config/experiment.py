@@ -16,7 +16,6 @@ from rlft.config.evaluation import (
     ModelControl,
     PromotionConfig,
     TrackingConfig,
-    without_sft_control,
 )
 from rlft.config.policy import PolicyConfig, WarmStartConfig
 from rlft.config.rollout import VLLM_TEMPERATURES, DistributedConfig, RolloutConfig, suits_vllm
@@ -129,11 +128,6 @@ class Config(Section):
     def other_model(self) -> ModelControl | None:
         """The model that `controls` name for comparison; `None` if they name none."""
         return next((each for each in self.controls or () if isinstance(each, ModelControl)), None)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _names_controls_in_a_list(cls, content: Any) -> Any:
-        return without_sft_control(content) if isinstance(content, Mapping) else content
 
     @model_validator(mode="before")
     @classmethod

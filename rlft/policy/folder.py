@@ -167,7 +167,7 @@ def _write(
     weights_hash = hash_weights(folder / "model")
     metadata = dataclasses.replace(policy.metadata, weights_hash=weights_hash, **changes)
     policy.metadata = dataclasses.replace(metadata, content_hash=_hash_content(folder, metadata))
-    stored = {KEY: POLICY.newest, **dataclasses.asdict(policy.metadata)}
+    stored = {KEY: POLICY.version, **dataclasses.asdict(policy.metadata)}
     (folder / METADATA_FILE).write_text(json.dumps(stored, indent=1))
     return PolicyFolder(folder)
 

@@ -129,8 +129,7 @@ class Task:
     different splits."""
     question_key: str = ""
     """16 hexadecimal digits of what the row asks: the prompt's column, or the fields that its template names, in one
-    Unicode form, without case and white space. By it a task is known again when template or answer have changed. Empty
-    in tasks that an older version has stored."""
+    Unicode form, without case and white space. By it a task is known again when template or answer have changed."""
 
     @property
     def text(self) -> str:

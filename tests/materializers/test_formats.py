@@ -1,4 +1,4 @@
-"""Artifacts that a newer rlft has stored are refused with their place, and older ones are read."""
+"""Artifacts that another rlft has stored are refused with their place."""
 
 from __future__ import annotations
 
@@ -31,17 +31,15 @@ def made(local_store, tmp_path):
     return make
 
 
-def test_a_report_says_its_form_and_one_without_is_read(made, noted):
+def test_a_report_of_another_form_is_refused(made, noted):
     report = made(ReportMaterializer, "report")
     report.save(REPORT)
     file = Path(report.uri) / "report.json"
     stored = json.loads(file.read_text())
-    assert stored.pop("format") == 1
+    assert stored["format"] == 1
     noted.clear()
-    file.write_text(json.dumps(stored))
-    assert report.load(TrainReport) == REPORT
     file.write_text(json.dumps({**stored, "format": 2}))
-    with pytest.raises(FormatVersionError, match=r"report/report\.json: made by a newer rlft: a report") as caught:
+    with pytest.raises(FormatVersionError) as caught:
         report.load(TrainReport)
     assert caught.value.where == str(file)
 
@@ -53,11 +51,12 @@ def test_the_form_of_a_report_is_no_part_of_its_hash(made):
     assert report.compute_content_hash(REPORT) == hashlib.sha256(said).hexdigest()
 
 
-def test_a_table_of_a_newer_rlft(made, monkeypatch):
-    monkeypatch.setattr("rlft.storage.formats.REWARDS", storage.formats.Format("a table of rewards", newest=5))
+def test_a_table_of_another_rlft(made, monkeypatch):
+    monkeypatch.setattr("rlft.storage.formats.REWARDS", storage.formats.Format("a table of rewards", 5))
     rewards = made(RewardsMaterializer, "rewards")
     rewards.save(make_scored({"a": [1.0]})[1])
     monkeypatch.undo()
     WARM._objects.clear()
-    with pytest.raises(FormatVersionError, match=r"rewards/rewards\.parquet: made by a newer rlft: a table of rewards"):
+    with pytest.raises(FormatVersionError) as caught:
         rewards.load(Rewards)
+    assert caught.value.where.endswith("rewards/rewards.parquet")

@@ -119,17 +119,6 @@ def test_rewards_come_back(rows, weights):
     assert storage.rewards_from_table(through_a_file(storage.rewards_to_table(stored))) == stored
 
 
-def test_calls_that_were_stored_without_a_function_come_back_as_messages_have_them():
-    old = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "name": "f", "arguments": {"a": 1}}]}
-    told = {"role": "tool", "content": "1", "name": "f", "tool_call_id": "c"}
-    rollout = make_rollout(messages=(user("?"), old, told))
-    (back,) = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(Rollouts((rollout,)))))
-    assert back.messages == (user("?"), {**old, "tool_calls": [make_call("f", {"a": 1}, "c")]}, told)
-    tasks = make_task_set(dataclasses.replace(make_task(), prompt=(user("?"), old, told)))
-    (task,) = storage.tasks_from_table(through_a_file(storage.tasks_to_table(tasks))).tasks
-    assert task.prompt == back.messages
-
-
 def test_arguments_of_a_call_come_back_in_the_order_in_which_they_were_written():
     call = make_call("departure", {"stop": "Guum", "hour": 4}, "1")
     rollout = make_rollout(messages=(user("?"), {"role": "assistant", "content": "", "tool_calls": [call]}))
@@ -148,29 +137,6 @@ def test_messages_of_calls_that_could_not_be_read_come_back_as_they_were():
     rollout = make_rollout(messages=(user("?"), asked, {"role": "tool", "content": "error: is not JSON"}))
     (back,) = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(Rollouts((rollout,)))))
     assert back.messages == rollout.messages
-
-
-@pytest.mark.parametrize(
-    ("contents", "tool_errors", "failed"),
-    [
-        (["error: none", "error: e", "3"], 2, [0, 1]),
-        (["error: none", "error: e", "3"], 1, []),  # one of them is what a tool found: nobody knows which
-        (["error: none", "3"], 0, []),
-    ],
-)
-def test_failed_calls_that_were_stored_without_a_mark_get_it_where_their_count_agrees(contents, tool_errors, failed):
-    told = tuple({"role": "tool", "content": content} for content in contents)
-    old = dataclasses.replace(make_rollout(messages=(user("error: ?"), *told)), tool_errors=tool_errors)
-    (back,) = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(Rollouts((old,)))))
-    marked = tuple({**each, "failed": True} if place in failed else each for place, each in enumerate(told))
-    assert back.messages == (user("error: ?"), *marked)
-
-
-def test_tasks_that_were_stored_without_their_question_are_read():
-    tasks = make_task_set(dataclasses.replace(make_task(), question_key="0123456789abcdef"))
-    table = through_a_file(storage.tasks_to_table(tasks))
-    assert storage.tasks_from_table(table) == tasks
-    assert storage.tasks_from_table(table.drop_columns(["question_key"])) == make_task_set(make_task())
 
 
 def test_a_mark_of_a_failed_call_is_all_that_counts():
@@ -256,11 +222,8 @@ def test_the_hash_of_rewards_ignores_the_clock_alone():
     assert digest() not in {digest(**change) for change in others}
 
 
-def test_what_judges_were_asked_is_no_part_of_a_hash_and_older_tables_lack_it():
+def test_what_judges_were_asked_is_no_part_of_a_hash():
     asked = make_reward(make_rollout(), 1.0, judging=Judging(calls=3, seconds=1.0))
     known = dataclasses.replace(asked, judging=Judging(cached=3))
     one, other = (storage.hash_rows([row], storage.REWARD_SCHEMA) for row in (asked, known))
     assert one == other
-    table = storage.rewards_to_table(Rewards((asked,), {})).drop_columns(["judging"])
-    older = table.replace_schema_metadata({**table.schema.metadata, b"format": b"3"})
-    assert storage.rewards_from_table(older).rows == (dataclasses.replace(asked, judging=None),)

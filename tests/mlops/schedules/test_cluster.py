@@ -86,7 +86,7 @@ def stored(cluster="", **changes):
 def test_a_schedule_that_moves_to_another_stack_is_deleted_on_the_one_it_was_on(cluster):
     def submit(options, arguments):
         cluster.done.append(("made", cluster.stack, arguments["tracking_uri"]))
-        assert arguments["config"][KEY] == CONFIG.newest  # as any stored config says it
+        assert arguments["config"][KEY] == CONFIG.version  # as any stored config says it
 
     before = stored("rlft-weekly", stack="old")
     assert keep_in_cluster(None, stored(stack="new"), before, submit) == "rlft-weekly"

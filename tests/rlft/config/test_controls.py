@@ -1,37 +1,17 @@
-"""Configs of older versions say with `evaluation.sft_control` what `controls` says now."""
+"""Which controls a config names, another model among them, and what is none."""
 
 from __future__ import annotations
 
 import json
-from typing import get_args
 
 import pytest
 
-from rlft.config import Config, ControlName, ModelControl
+from rlft.config import Config, ModelControl
 from rlft.config.file import check_variables, load_config
 from rlft.errors import ConfigError
 from tests.shipped import ROOT
 
-OTHERS = [name for name in get_args(ControlName) if name != "sft"]
 DEMO = ROOT / "configs" / "demo.yaml"
-
-
-@pytest.mark.parametrize(
-    ("given", "controls"),
-    [
-        ([], None),
-        (["controls=[]"], []),
-        (["controls=[sft]"], ["sft"]),
-        (["controls=[few_shot]"], ["few_shot"]),
-        (["evaluation.sft_control=true"], None),
-        (["evaluation.sft_control=false"], OTHERS),
-        (["evaluation.sft_control=false", "controls=[sft]"], []),
-    ],
-)
-def test_an_older_setting_means_a_list(given, controls, caplog):
-    assert load_config(DEMO, given).controls == controls
-    old = any("sft_control" in each for each in given)
-    assert ("evaluation.sft_control is now `controls`" in caplog.text) == old
 
 
 def test_another_model_is_named_by_hub_name_or_folder():
