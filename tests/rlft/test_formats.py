@@ -74,7 +74,8 @@ def test_the_form_of_a_policy_is_no_part_of_its_content(tmp_path, monkeypatch):
 
 
 def test_a_change_of_a_format_is_noticed_here():
-    # If this fails, a format has changed: raise its `version` in rlft/formats.py if today's readers get the change wrong (a name that is gone, new without a default, or means something else). Write it down here.
+    # If this fails, a format has changed: raise its `version` in rlft/formats.py if readers get it wrong (a name
+    # that is gone, new without a default, or means something else). Write it down here.
     assert (formats.TASKS.version, sorted(storage.TASK_SCHEMA.names)) == (
         1,
         ["answer", "environment", "group", "id", "info", "prompt", "question_key", "split"],
