@@ -149,7 +149,7 @@ class Watch:
 
     def _try(self, firing: Firing, *, is_begun: bool) -> Outcome:
         """Run or resume it once, unless it has come to its end while nothing looked, and note how that ended."""
-        if is_begun and (ended := self._outcome()) is not None and not ended.is_passing:
+        if is_begun and (left := self._left()) and not (ended := Outcome(left.exit_code, left)).is_passing:
             return ended
         assert firing.run is not None
         schedule, outcome = self.stored.schedule, Outcome(UNUSABLE, None)
@@ -162,9 +162,8 @@ class Watch:
             commands.insert(0, ("resume", firing.run, *self._ends()))
         for command in commands:
             self._result.unlink(missing_ok=True)
-            code, left = self.call(*command), self._outcome()
-            outcome = Outcome(code, left and left.summary)
-            if code != UNUSABLE or (outcome.summary is not None and outcome.summary.pipeline_run_id is not None):
+            outcome = Outcome(self.call(*command), self._left())
+            if outcome.code != UNUSABLE or (outcome.summary and outcome.summary.pipeline_run_id is not None):
                 break
         firing.codes.append(outcome.code)
         self._keep(running=firing)
@@ -196,13 +195,12 @@ class Watch:
         stack = ["--stack", self.stored.schedule.stack] if self.stored.schedule.stack is not None else []
         return ["--summary", str(self._result), *stack]
 
-    def _outcome(self) -> Outcome | None:
-        """Return what the last try has left; `None` if it has left nothing."""
+    def _left(self) -> Summary | None:
+        """Return the summary that the last try has left; `None` if it has left none."""
         try:
-            found = Summary.model_validate_json(self._result.read_bytes())
+            return Summary.model_validate_json(self._result.read_bytes())
         except (OSError, ValueError):
             return None
-        return Outcome(found.exit_code, found)
 
     def _again(self, retry: retry_base) -> Retrying:
         """Return what tries a function again as the schedule's retries say."""

@@ -21,7 +21,7 @@ from zenml.stack.utils import validate_stack_component_config
 
 from mlops.stacks.kubernetes import SETTINGS, WAY_OUT_OF_PODS, check_pods
 from mlops.stacks.stack import check_tracking_address, describe_refusal
-from mlops.stacks.team import check_flavors, check_parts, check_secrets, check_server
+from mlops.stacks.team import check_parts, check_secrets, check_server
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
 from rlft.config import Section
 from rlft.config.addresses import check_address
@@ -190,11 +190,9 @@ def apply_stack_file(stack: StackFile) -> str:
     stack of a team its servers are asked, too: ZenML's before, the store and MLflow's once the stack is registered. One
     without `server` may name such as answer within its cluster alone.
     """
-    components = {kind.value: component for kind, component in stack.components().items()}
     if stack.server:
-        check_flavors({kind: component.flavor for kind, component in components.items()})
         check_server(stack.server)
-    check_secrets({kind: component.config for kind, component in components.items()})
+    check_secrets({kind.value: component.config for kind, component in stack.components().items()})
     validate_components(stack)
     client = Client()
     ids = {kind: _apply_component(client, kind, component) for kind, component in stack.components().items()}

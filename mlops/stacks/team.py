@@ -5,7 +5,6 @@ Each thing that is missing is a StackError with the way out, before anybody wait
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import re
 from collections.abc import Mapping
@@ -68,19 +67,19 @@ def check_secrets(configs: Mapping[str, Mapping[str, Any]]) -> None:
             raise StackError(lacks, where=places, fix=fix)
 
 
-def check_flavors(flavors: Mapping[str, str | None]) -> None:
-    """Raise StackError for a flavor whose packages are not installed; `flavors` are those of components by type."""
-    for kind, flavor in flavors.items():
-        if flavor == "s3" and importlib.util.find_spec("s3fs") is None:
-            raise StackError("the client of S3 is not installed", where=f"{kind}.flavor", fix="make setup-team")
-
-
 def check_parts(name: str) -> None:
-    """Raise StackError unless one can write to the artifact store of a stack, and MLflow's server lets one in."""
+    """Raise StackError unless one can write to the artifact store of a stack, and MLflow's server lets one in.
+
+    The packages of its components have to be installed.
+    """
     from zenml.client import Client
     from zenml.stack import Stack
 
-    stack = Stack.from_model(Client().get_stack(name, allow_name_prefix_match=False))
+    try:
+        stack = Stack.from_model(Client().get_stack(name, allow_name_prefix_match=False))
+    except ImportError as cause:
+        what = f"a client that it needs is not installed: {cause}"
+        raise StackError(what, where=name, fix="make setup-team") from None
     _check_store(stack.artifact_store)
     if stack.experiment_tracker is not None:
         _check_tracker(stack.experiment_tracker.config)

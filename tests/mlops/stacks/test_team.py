@@ -118,13 +118,14 @@ def test_a_server_that_is_not_there_is_named():
         team._check_tracker(config)
 
 
-def test_the_client_of_s3_is_asked_for_by_its_command(monkeypatch):
-    monkeypatch.setattr(team.importlib.util, "find_spec", lambda name: None)
-    team.check_flavors({"artifact_store": "local", "orchestrator": None})
-    with pytest.raises(
-        StackError, match=r"artifact_store\.flavor: the client of S3 is not installed\n.*make setup-team"
-    ):
-        team.check_flavors({"artifact_store": "s3"})
+def test_a_client_that_is_not_installed_is_told_with_what_installs_it(monkeypatch):
+    def absent(model):
+        raise ModuleNotFoundError("No module named 's3fs'")
+
+    monkeypatch.setattr("zenml.client.Client", lambda: SimpleNamespace(get_stack=lambda *_, **__: None))
+    monkeypatch.setattr("zenml.stack.Stack.from_model", absent)
+    with pytest.raises(StackError, match=r"No module named 's3fs'\n.*make setup-team"):
+        team.check_parts("team")
 
 
 class Store:
