@@ -35,7 +35,7 @@ def approve(
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
         from mlops.registry.client import find_model, version_of
         from mlops.registry.decisions import approve as decide
-        from mlops.registry.names import who_am_i
+        from mlops.registry.decisions import who_am_i
 
         why = reason_of(reason) if reason is not None else ""
         model, who = find_model(asked.client, name).name, who_am_i(asked.client.tracking_uri)
@@ -60,7 +60,7 @@ def reject(
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
         from mlops.registry.client import find_model, version_of
         from mlops.registry.decisions import reject as decide
-        from mlops.registry.names import who_am_i
+        from mlops.registry.decisions import who_am_i
 
         why = reason_of(reason)
         model, who = find_model(asked.client, name).name, who_am_i(asked.client.tracking_uri)
@@ -86,8 +86,7 @@ def rollback(
     """Let the alias champion name an earlier champion again, and note who did it, when, and why."""
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
         from mlops.registry.client import find_model, version_number
-        from mlops.registry.decisions import roll_back
-        from mlops.registry.names import who_am_i
+        from mlops.registry.decisions import roll_back, who_am_i
 
         why = reason_of(reason)
         target = None if to is None else version_number(to, "--to")
@@ -129,7 +128,7 @@ def history(
 
         found = read_history(asked.client, find_model(asked.client, name).name)
         if as_json:
-            console.write_json(found.as_json())
+            console.write_json(found.model_dump(mode="json"))
         else:
             show_history(console, found, asked.options, full=full)
 
@@ -139,9 +138,9 @@ def show_history(console: Terminal, found: History, options: str, *, full: bool)
 
     With `full` the sentences of the gate's decision follow. `options` are those by which the registry was asked.
     """
-    for past in found.past:
+    for past in found.history:
         who = "no version" if past.version is None else f"version {past.version}"
-        ended = "now" if past is found.past[-1] else _time(past.until)
+        ended = "now" if past is found.history[-1] else _time(past.until)
         console.print(styled(f"{who}, from {_time(past.since)} to {ended}", "bold"))
         console.print_behind("  ", f"{past.how} by {past.by}" if past.by else past.how)
         for reason in past.why if full else filter(None, [past.reason]):
@@ -157,7 +156,7 @@ def show_history(console: Terminal, found: History, options: str, *, full: bool)
         console.print(
             f"version {version} has passed its gate and waits: `rlft approve {ends}`, or `rlft reject {ends}`"
         )
-    if not full and any(past.why and past.why != [past.reason] for past in found.past):
+    if not full and any(past.why and past.why != [past.reason] for past in found.history):
         console.print("--full shows what each decision has found")
     now = f"version {found.champion} is champion" if found.champion else "there is no champion"
     console.print(f"{found.name}: {now}")

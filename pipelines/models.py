@@ -13,12 +13,11 @@ from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import RegisteredModel
-from mlflow.exceptions import MlflowException
 
 from mlops.home.folder import Home, find_home
 from mlops.ids import PIPELINE, step_id
-from mlops.registry.client import NamedVersion, find_version
-from mlops.registry.names import ABSENT, CHAMPION
+from mlops.registry.client import NamedVersion, find_version, unless_absent
+from mlops.registry.names import CHAMPION
 from mlops.runs.finding import find_run, name_of
 from mlops.runs.policies import stored_policy
 from mlops.tracking.address import answering, tracking_address
@@ -108,12 +107,7 @@ def _is_run(name: str) -> bool:
 
 def _registered(name: str, tracking_uri: str) -> RegisteredModel | None:
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
-    try:
-        return client.get_registered_model(name)
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
-        return None
+    return unless_absent(lambda: client.get_registered_model(name))
 
 
 STEPS = [ask_model, fetch_version, open_model, take_policy]

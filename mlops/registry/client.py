@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from mlflow import MlflowClient
@@ -36,8 +35,11 @@ from mlops.registry.names import (
     RUN_TAG,
     SCORE_TAG,
 )
-from rlft.errors import DamagedError, FormatVersionError, RlftError, TrackerError
+from rlft.errors import DamagedError, FormatVersionError, RlftError
 from rlft.formats import VERSION
+
+_SCHEME = "models:/"
+T = TypeVar("T")
 
 
 class RegistryClient(MlflowClient):
@@ -100,7 +102,14 @@ class RegistryClient(MlflowClient):
         return found
 
 
-_SCHEME, _NAMED = "models:/", 10  # a message names at most so many
+def unless_absent(ask: Callable[[], T]) -> T | None:
+    """Return what MLflow answers; `None` if it says that this is not there. Raises what else it raises."""
+    try:
+        return ask()
+    except MlflowException as cause:
+        if cause.error_code not in ABSENT:
+            raise
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,41 +123,27 @@ class NamedVersion:
     run_id: str | None
 
 
-def model_name(text: str) -> str:
-    """Return the name of the registered model that `NAME` or `models:/NAME` means.
+def find_model(client: RegistryClient, text: str) -> RegisteredModel:
+    """Return the registered model that `NAME` or `models:/NAME` means.
 
-    Raises RlftError for text that names a version or an alias, too: which one is meant is for an option to say.
+    Raises RlftError if there is none, and for text that names a version or an alias, too: which one is meant is for an
+    option to say. Raises what MLflow raises.
     """
     name = text.removeprefix(_SCHEME).strip("/")
-    if not name or any(mark in name for mark in "/@:"):
-        alone = re.split("[/@:]", name)[0]
-        fix = f"give the name alone: {quote(alone)}" if alone else "write NAME or models:/NAME, no more"
+    if not re.fullmatch("[^/@:]+", name):
+        fix = "write NAME or models:/NAME, no more"
         raise RlftError(f"{text!r:.80} is no name of a registered model", where="NAME", fix=fix)
-    return name
-
-
-def find_model(client: RegistryClient, text: str) -> RegisteredModel:
-    """Return the registered model that a text names. Raises RlftError if there is none, and what MLflow raises."""
-    name = model_name(text)
-    try:
-        return client.get_registered_model(name)
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
-    there = [model.name for model in client.search_registered_models(max_results=_NAMED)]
-    raise RlftError(
-        f"no registered model is called {name!r}",
-        where="NAME",
-        fix=f"name one; there are: {', '.join(there) or 'none'}",
-    )
+    if (model := unless_absent(lambda: client.get_registered_model(name))) is None:
+        there = ", ".join(model.name for model in client.search_registered_models(max_results=10)) or "none"
+        raise RlftError(f"no registered model is called {name!r}", where="NAME", fix=f"name one; there are: {there}")
+    return model
 
 
 def version_number(text: str, where: str = "VERSION") -> str:
     """Return the number of a version as MLflow writes it. Raises RlftError if a text is none."""
-    number = text.removeprefix("v")
-    if not (number.isascii() and number.isdecimal() and len(number) < 10 and int(number)):
+    if not (found := re.fullmatch("v?0*([1-9][0-9]{0,8})", text, re.ASCII)):
         raise RlftError(f"{text!r:.40} is no number of a version", where=where, fix="write it as 3")
-    return str(int(number))
+    return found[1]
 
 
 def version_of(client: RegistryClient, name: str, text: str) -> ModelVersion:
@@ -158,16 +153,10 @@ def version_of(client: RegistryClient, name: str, text: str) -> ModelVersion:
     """
     number = version_number(text)
     where = f"models:/{name}/{number}"
-    try:
-        found = client.get_model_version(name, number)
-        VERSION.check(found.tags.get(FORMAT_TAG), where=where)
-        return found
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
-    newest = client.search_model_versions(f"name = '{name}'", max_results=_NAMED, order_by=["version_number DESC"])
-    there = ", ".join(str(each.version) for each in newest)
-    raise RlftError("there is no such version", where=where, fix=f"name one; the newest are: {there or 'none'}")
+    if (found := unless_absent(lambda: client.get_model_version(name, number))) is None:
+        raise RlftError("there is no such version", where=where, fix=f"`rlft history {quote(name)}`, and name another")
+    VERSION.check(found.tags.get(FORMAT_TAG), where=where)
+    return found
 
 
 def split_version(text: str) -> tuple[str, str | None, str | None]:
@@ -175,18 +164,11 @@ def split_version(text: str) -> tuple[str, str | None, str | None]:
 
     One of alias and number is `None`. Raises RlftError for another text.
     """
-    short = text.removeprefix("models:/")
-    name, at, alias = short.rpartition("@")
-    if at and name and alias and "/" not in alias:
-        return model_name(name), alias, None
-    name, slash, number = short.rpartition("/")
-    if slash and name and number and "@" not in short:
-        return model_name(name), None, version_number(number)
-    raise RlftError(
-        f"{text!r:.80} names no version of a registered model",
-        where="VERSION",
-        fix="write NAME@champion or NAME/3; models:/ before it will do, too",
-    )
+    found = re.fullmatch("([^/@:]+)(?:@([^/@]+)|/([^/@]+))", text.removeprefix(_SCHEME))
+    if found is None:
+        fix = "write NAME@champion or NAME/3; models:/ before it will do, too"
+        raise RlftError(f"{text!r:.80} names no version of a registered model", where="VERSION", fix=fix)
+    return found[1], found[2], found[3] and version_number(found[3])
 
 
 def find_version(tracking_uri: str, name: str, alias: str | None, version: str | None) -> NamedVersion:
@@ -199,10 +181,8 @@ def find_version(tracking_uri: str, name: str, alias: str | None, version: str |
     aliases = find_model(client, name).aliases
     where = f"models:/{name}@{alias}" if alias else f"models:/{name}/{version}"
     if (number := aliases.get(alias) if alias else version) is None:
-        near = get_close_matches(alias or "", aliases, n=1)
-        fix = f"did you mean {near[0]}?" if near else "name another, or a version"
-        there = ", ".join(sorted(aliases)) or "none"
-        raise RlftError(f"no version has this alias; there are: {there}", where=where, fix=fix)
+        fix = f"name a version, or one of these aliases: {', '.join(sorted(aliases)) or 'none'}"
+        raise RlftError("no version has this alias", where=where, fix=fix)
     found = version_of(client, name, str(number))
     if HASH_TAG not in found.tags:
         raise RlftError(
@@ -221,31 +201,13 @@ def _named(found: ModelVersion) -> NamedVersion:
 def current_champion(tracking_uri: str, name: str) -> NamedVersion | None:
     """Return the version that `champion` names; `None` before the first promotion.
 
-    Raises TrackerError if the alias names a version that does not exist any more, FormatVersionError for one in a
-    format that is not read, what MLflow raises, and ConnectionError for an answer to something else.
+    Raises FormatVersionError for one in a format that is not read, and what MLflow raises.
     """
     client = RegistryClient(tracking_uri)
-    try:
-        model = client.get_registered_model(name)
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
+    model = unless_absent(lambda: client.get_registered_model(name))
+    if model is None or (number := model.aliases.get(CHAMPION)) is None:
         return None
-    if model.name != name:  # MLflow makes a model without a name of an empty answer, as proxies give
-        raise ConnectionError(f"it answered for {model.name!r}, and was asked for {name!r}")
-    if (number := model.aliases.get(CHAMPION)) is None:
-        return None
-    try:
-        found = client.get_model_version(name, str(number))
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
-        raise TrackerError(
-            f"the alias {CHAMPION!r} names version {number}, which does not exist any more",
-            where=f"models:/{name}",
-            fix=f"`rlft rollback {quote(name)} --to VERSION` lets it name an earlier champion, or remove the alias or "
-            "give it to another version, on the page of the model in MLflow (`rlft ui`)",
-        ) from cause
+    found = client.get_model_version(name, str(number))
     VERSION.check(found.tags.get(FORMAT_TAG), where=f"models:/{name}@{CHAMPION}")
     return _named(found)
 

@@ -1,26 +1,30 @@
 """Decisions about versions: promoting, approving, rejecting one, taking the champion back, and who was it when and why.
 
-`champion` is moved by one write, after its note and a look that it still names what was compared with. Wherever a
-writer is killed, the alias names the old version or the new one.
+Each change of `champion` is a tag of the registered model, `mlflow.rlft.change.<time>.<version>`: from which version to
+which, who, when and why. It is written before the alias, which is moved by one write, after a look that it still names
+what was compared with. So wherever a writer is killed, the alias names the old version or the new one, and what the
+next note, or else the alias, began from says whether a change was made.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import pwd
+import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import zip_longest
 from shlex import quote
-from typing import Any
+from typing import Annotated, Literal
 
 from mlflow.entities.model_registry import ModelVersion
-from mlflow.exceptions import MlflowException
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
 
-from mlops.registry.client import RegistryClient
+from mlops.registry.client import RegistryClient, unless_absent
 from mlops.registry.logged_model import damage_of
 from mlops.registry.names import (
-    ABSENT,
     APPROVAL_TAG,
     CHALLENGER,
     CHAMPION,
@@ -28,31 +32,58 @@ from mlops.registry.names import (
     COMPARED_HASH_TAG,
     COMPARED_TAG,
     DECIDED_TAG,
-    FAILS,
     PROMOTE_TAG,
     REASONS_TAG,
     RUN_NAME_TAG,
     VERDICT_TAG,
     WITHHELD_TAG,
-    Change,
-    Kind,
-    Move,
-    Person,
-    approval_of,
-    approved_by,
-    find_moves,
-    read_changes,
-    rejection_of,
-    waits,
-    who_am_i,
-    why_failed,
-    why_not_promoted,
+    failing,
 )
 from rlft.errors import RefusedError
+from rlft.promotion.decide import Approval
 
 logger = logging.getLogger(__name__)
+Kind = Literal["promotion", "approval", "rollback", "rejection"]
+VersionNumber = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,9}$")]
+_STATES: dict[str, Approval] = {"pending": "pending", "approved": "approved", "rejected": "rejected"}
+_HOW = {"promotion": "promoted", "approval": "approved", "rollback": "rolled back"}
 
-_FIRST = "approve another version, or remove the alias champion in MLflow to have no champion"
+
+class Person(BaseModel):
+    """Who has decided."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+
+
+class Change(BaseModel):
+    """What was decided about the version `to`: by whom, when in UTC by the writer's clock, and why, if that was said.
+
+    `before` is what `champion` named then, `None` if nothing. A rejection moves no alias, and is a tag of the version.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Kind
+    before: VersionNumber | None = None
+    to: VersionNumber
+    who: Person | None = None
+    at: AwareDatetime
+    why: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        why = f": {' '.join(self.why)}" if self.why else ""
+        return f" by {self.who.name if self.who else '?'}, {self.at:%Y-%m-%d %H:%M} UTC{why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """`champion` went from version `before` to `to`, where `None` is none. A move of other clients has no `change`."""
+
+    before: str | None
+    to: str | None
+    change: Change | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +104,59 @@ class Ledger:
         """The versions that are champion or were it."""
         return {move.to for move in self.moves if move.to is not None}
 
-    @property
-    def newest(self) -> int:
-        """The newest version that is champion or was it; 0 if there was none."""
-        return max(map(int, self.ever), default=0)
+    def approval(self, version: str) -> Move | None:
+        """Return the last move by which an approval made a version the champion."""
+        found = [move for move in self.moves if move.change and (move.change.kind, move.to) == ("approval", version)]
+        return found[-1] if found else None
+
+    def waits(self, version: ModelVersion) -> bool:
+        """Return whether a version waits for a person; one whose approval was cut short before its tag does not."""
+        return approval_of(version.tags) == "pending" and self.approval(str(version.version)) is None
 
 
 def read_ledger(client: RegistryClient, name: str) -> Ledger:
     """Read what the registry holds of the champions of a model. Raises what MLflow raises."""
     model = client.get_registered_model(name)
     aliases = {alias: str(version) for alias, version in model.aliases.items()}
-    return Ledger(name, aliases, find_moves(read_changes(model.tags), aliases.get(CHAMPION)))
+    changes = [Change.model_validate_json(kept) for key, kept in model.tags.items() if key.startswith(CHANGE_TAG)]
+    return Ledger(name, aliases, find_moves(sorted(changes, key=lambda each: each.at), aliases.get(CHAMPION)))
+
+
+def find_moves(changes: Sequence[Change], champion: str | None) -> list[Move]:
+    """Return the moves of `champion`, which names this version now, those first that came first.
+
+    A change was not made if the alias was seen afterwards where it began. Those that nobody noted are told, too.
+    """
+    moves: list[Move] = []
+
+    def go(to: str | None, change: Change | None = None) -> None:
+        before = moves[-1].to if moves else None
+        if to != before:
+            moves.append(Move(before, to, change))
+
+    seen = [*(each.before for each in changes[1:]), champion]
+    for change, after in zip(changes, seen, strict=False):
+        go(change.before)
+        if after != change.before:
+            go(change.to, change)
+    go(champion)
+    return moves
+
+
+def approval_of(tags: Mapping[str, str]) -> Approval:
+    """Return what the tags of a version say about its approval; empty where nobody is to decide."""
+    return _STATES.get(tags.get(APPROVAL_TAG, ""), "")
+
+
+def who_am_i(tracking_uri: str) -> Person:
+    """Return who decides: at a server the user whose name and password MLflow sends, else the user of this machine."""
+    if tracking_uri.startswith(("http://", "https://")) and (name := os.environ.get("MLFLOW_TRACKING_USERNAME")):
+        return Person(name=name)
+    try:  # not `getpass.getuser`, which believes what the environment says
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return Person(name=f"{user}@{socket.gethostname()}")
 
 
 def decided_with(champion: str, weights_hash: str, look: str) -> dict[str, str]:
@@ -106,10 +179,10 @@ def set_aliases(client: RegistryClient, version: ModelVersion) -> None:
     if int(ledger.aliases.get(CHALLENGER, 0)) < int(number):
         client.set_registered_model_alias(name, CHALLENGER, number)
     waits_or_failed = APPROVAL_TAG in version.tags or version.tags.get(PROMOTE_TAG) != "true"
-    if waits_or_failed or int(number) <= ledger.newest:
+    if waits_or_failed or int(number) <= max(map(int, ledger.ever), default=0):
         return
-    moved = _of_champion(version, ledger.champion) if COMPARED_TAG in version.tags else None
-    if withheld := version.tags.get(WITHHELD_TAG) or moved:
+    moved = _moved(version, ledger.champion)
+    if withheld := version.tags.get(WITHHELD_TAG) or (moved and f"{moved}; {_again(version)}"):
         logger.warning("%s: version %s does not become the champion: %s", name, number, withheld)
         client.set_model_version_tag(name, number, WITHHELD_TAG, withheld)
     else:
@@ -124,12 +197,12 @@ def approve(client: RegistryClient, version: ModelVersion, reason: str, who: Per
     """
     name, number = version.name, str(version.version)
     ledger = read_ledger(client, name)
-    made = approved_by(ledger.moves, number)
+    made = ledger.approval(number)
     if made is None or approval_of(version.tags) != "pending":
         _check_waits(ledger, version)
-        if moved := _what_moved(client, version, ledger.champion):
-            fix = "evaluate it anew before it is used"
-            raise RefusedError("; ".join(moved), where=f"models:/{name}/{number}", fix=fix)
+        if moved := _moved(version, ledger.champion):
+            raise RefusedError(moved, where=f"models:/{name}/{number}", fix=_again(version))
+        _check_files(client, name, number, "evaluate it anew before it is used")
         _move_champion(client, ledger, "approval", number, who, reason)
     client.set_model_version_tag(name, number, APPROVAL_TAG, "approved")
     return made.before if made else ledger.champion
@@ -154,25 +227,12 @@ def roll_back(client: RegistryClient, name: str, to: str | None, reason: str, wh
     are not whole; and what MLflow raises.
     """
     ledger = read_ledger(client, name)
-    where = f"models:/{name}"
-    if ledger.champion is None:
-        raise RefusedError("there is no champion to take back", where=where, fix=f"`rlft history {quote(name)}`")
-    target = to or _replaced_by(ledger.moves, ledger.champion)
-    if target is None:
-        raise RefusedError(f"there was no champion before version {ledger.champion}", where=where, fix=_others(ledger))
-    if target == ledger.champion:
-        raise RefusedError(f"version {target} is the champion already", where=where, fix=_others(ledger))
-    if target not in ledger.ever:
-        raise RefusedError(f"version {target} was never champion", where=where, fix=_others(ledger))
-    _check_files(client, name, target, _others(ledger, target))
+    target, past = to or _replaced_by(ledger), ledger.ever - {ledger.champion}
+    if ledger.champion is None or target not in past:
+        what = f"version {target} was not champion before" if target else "there was no champion before"
+        raise RefusedError(what, where=f"models:/{name}", fix=_others(past))
+    _check_files(client, name, target, _others(past - {target}))
     return _move_champion(client, ledger, "rollback", target, who, reason)
-
-
-def waiting(client: RegistryClient, ledger: Ledger) -> list[str]:
-    """Return the numbers of versions that wait for a person, the newest first, at most a thousand."""
-    query = f"name = '{ledger.name}' AND tags.`{APPROVAL_TAG}` = 'pending'"
-    found = client.search_model_versions(query, max_results=1000, order_by=["version_number DESC"])
-    return [str(each.version) for each in found if waits(each.tags, str(each.version), ledger.moves)]
 
 
 def _move_champion(
@@ -184,7 +244,7 @@ def _move_champion(
     """
     name, before = ledger.name, ledger.champion
     if (now := read_ledger(client, name).champion) != before:
-        moved = f"champion was moved meanwhile, from version {before or 'none'} to {now or 'none'}"
+        moved = f"champion was moved meanwhile, from {_named(before)} to {_named(now)}"
         raise RefusedError(moved, where=f"models:/{name}", fix="look at `rlft history`, and decide again")
     why = (reason,) if reason else ()
     change = Change(kind=kind, before=before, to=version, who=who, at=datetime.now(UTC), why=why)
@@ -195,24 +255,13 @@ def _move_champion(
 
 
 def _check_waits(ledger: Ledger, version: ModelVersion) -> None:
-    """Raise RefusedError unless a version waits for a person, and say what has become of it."""
-    name, number, tags = version.name, str(version.version), version.tags
-    where = f"models:/{name}/{number}"
-    if waits(tags, number, ledger.moves):
+    """Raise RefusedError unless a version waits for a person."""
+    if ledger.waits(version):
         return
-    made, state = approved_by(ledger.moves, number), approval_of(tags)
-    if made or state == "approved":
-        what = f"this version was approved already{made.change if made else ''}"
-        raise RefusedError(what, where=where, fix=_way_back(ledger, number))
-    if state == "rejected":
-        what = f"this version was rejected{rejection_of(tags) or ''}"
-        raise RefusedError(what, where=where, fix="train or evaluate another one")
-    if tags.get(PROMOTE_TAG) == "true":
-        why, fix = "it was registered without promotion.approval: required", f"`rlft history {quote(name)}`"
-    else:
-        failed = "; and ".join(reason.removeprefix(FAILS) for reason in why_failed(tags))
-        why, fix = f"it has not passed its gate: {failed or 'why is not noted'}", _again(version)
-    raise RefusedError(f"this version does not wait for approval: {why}", where=where, fix=fix)
+    state = "approved" if ledger.approval(str(version.version)) else approval_of(version.tags)
+    what = f"this version was {state} already" if state else "this version does not wait for approval"
+    fix = f"`rlft history {quote(ledger.name)}` says why"
+    raise RefusedError(what, where=f"models:/{ledger.name}/{version.version}", fix=fix)
 
 
 def _again(version: ModelVersion) -> str:
@@ -220,70 +269,47 @@ def _again(version: ModelVersion) -> str:
     return f"`rlft promote {quote(version.tags.get(RUN_NAME_TAG, 'RUN'))}` compares it with the champion of now"
 
 
-def _what_moved(client: RegistryClient, version: ModelVersion, champion: str | None) -> list[str]:
-    """Return sentences about what has changed since a version was decided about; none if nothing has."""
-    damage = damage_of(client, version)
-    files = f"its files are not those that were evaluated: {damage.what}; {damage.fix}" if damage else None
-    return [sentence for sentence in (files, _of_champion(version, champion)) if sentence is not None]
+def _moved(version: ModelVersion, champion: str | None) -> str | None:
+    """Return in a sentence that the champion is not the one that a version was compared with; `None` if it is."""
+    compared = version.tags.get(COMPARED_TAG, champion or "")
+    if (champion or "") == compared:
+        return None
+    return f"it was compared with {_named(compared)}, and now {_named(champion)} is champion"
 
 
-def _of_champion(version: ModelVersion, champion: str | None) -> str | None:
-    """Return why the champion is not the one that a version was compared with; `None` if it is."""
-    if (compared := version.tags.get(COMPARED_TAG)) is None:
-        return f"which champion it was compared with is not noted; {_again(version)}"
-    if (champion or "") != compared:
-        before = f"with version {compared}" if compared else "when there was no champion"
-        now = f"version {champion} is champion" if champion else "there is none"
-        return f"it was compared {before}, and now {now}; {_again(version)}"
-    return None
+def _named(version: str | None) -> str:
+    return f"version {version}" if version else "no version"
 
 
-def _way_back(ledger: Ledger, version: str) -> str:
-    """Return how a version that a person has approved is taken back, or comes back if it was taken back already."""
-    command = f"`rlft rollback {quote(ledger.name)}"
-    if ledger.champion != version:
-        return f"{command} --to {version} --reason TEXT` makes it the champion again"
-    first = _replaced_by(ledger.moves, version) is None
-    return f"it is the first champion: {_FIRST}" if first else f"{command} --reason TEXT` takes it back"
-
-
-def _replaced_by(moves: Sequence[Move], version: str) -> str | None:
-    """Return the version in whose place this one was put when it became champion last; `None` if there was none.
+def _replaced_by(ledger: Ledger) -> str | None:
+    """Return the version in whose place the champion was put when it became that last; `None` if there was none.
 
     Rollbacks to it do not count, so that one rollback after another goes ever further back.
     """
-    for move in reversed(moves):
-        if move.to == version and move.before is not None and int(move.before) < int(version):
+    for move in reversed(ledger.moves):
+        if move.to == ledger.champion and move.to and move.before and int(move.before) < int(move.to):
             return move.before
     return None
 
 
 def _check_files(client: RegistryClient, name: str, version: str, fix: str) -> None:
     """Raise RefusedError if a version is not there any more, or its files are not those that were registered."""
-    where = f"models:/{name}/{version}"
-    try:
-        found = client.get_model_version(name, version)
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
-        raise RefusedError("this version was deleted from the registry", where=where, fix=fix) from cause
-    if damage := damage_of(client, found):
-        raise RefusedError(damage.what, where=where, fix=f"{damage.fix}; or {fix}") from damage
+    found = unless_absent(lambda: client.get_model_version(name, version))
+    damage = damage_of(client, found) if found else None
+    if damage or not found:
+        what = damage.what if damage else "this version was deleted from the registry"
+        fix = f"{damage.fix}; or {fix}" if damage else fix
+        raise RefusedError(what, where=f"models:/{name}/{version}", fix=fix) from damage
 
 
-def _others(ledger: Ledger, *without: str) -> str:
+def _others(past: set[str]) -> str:
     """Return which versions `--to` can name."""
-    past = sorted(ledger.ever - {ledger.champion or "", *without}, key=int)
     if not past:
-        return _FIRST
-    return f"name another with --to; champions were the versions {', '.join(past)}"
+        return "approve another version, or remove the alias champion in MLflow to have no champion"
+    return f"name another with --to; champions were the versions {', '.join(sorted(past, key=int))}"
 
 
-_HOW = {"promotion": "promoted", "approval": "approved", "rollback": "rolled back"}
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(BaseModel):
     """A time in which a version was champion, or none was (`version` is `None`).
 
     It began at `since` and ended at `until`, `None` where another client moved the alias, and of what has not ended.
@@ -291,25 +317,23 @@ class Past:
     """
 
     version: str | None
-    since: datetime | None
+    since: datetime | None = None
     until: datetime | None
-    how: str
-    by: str | None
-    why: list[str]
-    reason: str
+    how: str = "moved outside rlft"
+    by: str | None = None
+    why: list[str] = []
+    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NotPromoted:
+class NotPromoted(BaseModel):
     """A version that was decided about and was never champion, and the sentences that say why."""
 
     version: str
     why: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """The past of a registered model's champion, the first one first, and the version that is it now.
+class History(BaseModel):
+    """The history of a registered model's champion, the first one first, and the version that is it now.
 
     `waiting` are the versions that wait for a person, and `not_promoted` those that were decided about and never were
     champion, the newest first.
@@ -317,47 +341,50 @@ class History:
 
     name: str
     champion: str | None
-    past: list[Past]
+    history: list[Past]
     waiting: list[str]
     not_promoted: list[NotPromoted]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as `rlft history --json` prints it."""
-        told = asdict(self)
-        told["history"] = told.pop("past")
-        for each in told["history"]:
-            each |= {name: each[name] and each[name].isoformat() for name in ("since", "until")}
-        return told
 
 
 def read_history(client: RegistryClient, name: str) -> History:
     """Return the history of a registered model. Raises what MLflow raises."""
     ledger = read_ledger(client, name)
-    tags = {str(each.version): each.tags for each in client.all_versions(f"name = '{name}'")}
-    past = [_past(move, end, tags) for move, end in zip_longest(ledger.moves, ledger.moves[1:])]
-    return History(name, ledger.champion, past, waiting(client, ledger), _not_promoted(ledger, tags))
+    versions = sorted(client.all_versions(f"name = '{name}'"), key=lambda each: -int(each.version))
+    tags = {str(each.version): each.tags for each in versions}
+    return History(
+        name=name,
+        champion=ledger.champion,
+        history=[_past(move, end, tags) for move, end in zip_longest(ledger.moves, ledger.moves[1:])],
+        waiting=[str(each.version) for each in versions if ledger.waits(each)],
+        not_promoted=[
+            NotPromoted(version=number, why=why)
+            for number, own in tags.items()
+            if number not in ledger.ever and (why := _why_not_promoted(own)) is not None
+        ],
+    )
 
 
-def _not_promoted(ledger: Ledger, tags: Mapping[str, Mapping[str, str]]) -> list[NotPromoted]:
-    """Return the versions that were not promoted; one that another client has made champion is in the history."""
-    without = {number: why_not_promoted(own) for number, own in tags.items()}
-    numbers = sorted(without.keys() - ledger.ever, key=int, reverse=True)
-    return [NotPromoted(number, why) for number in numbers if (why := without[number]) is not None]
+def _why_not_promoted(tags: Mapping[str, str]) -> list[str] | None:
+    """Return why the version with these tags was not promoted; `None` of one that was, that waits, or is not rlft's."""
+    if tags.get(PROMOTE_TAG) == "false":
+        reasons = tags.get(REASONS_TAG, "").splitlines()
+        return failing(reasons) or reasons
+    if approval_of(tags) == "rejected":
+        return [f"rejected{Change.model_validate_json(tags[VERDICT_TAG]) if VERDICT_TAG in tags else ''}"]
+    return [tags[WITHHELD_TAG]] if WITHHELD_TAG in tags else None
 
 
 def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -> Past:
-    change = move.change
-    until = end.change.at if end and end.change else None
+    change, until = move.change, end.change.at if end and end.change else None
     if change is None:
-        return Past(move.to, None, until, "moved outside rlft", None, [], "")
+        return Past(version=move.to, until=until)
     gate = tags.get(change.to, {}).get(REASONS_TAG, "").splitlines() if change.kind != "rollback" else []
-    who = change.who
     return Past(
         version=change.to,
         since=change.at,
         until=until,
         how=_HOW[change.kind],
-        by=who.name if who else None,
+        by=change.who.name if change.who else None,
         why=[*change.why, *gate],
         reason=" ".join(change.why),
     )

@@ -18,8 +18,8 @@ from mlflow.exceptions import MlflowException
 from pydantic import TypeAdapter
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from mlops.registry.client import RegistryClient
-from mlops.registry.names import ABSENT, DIFFERS_TAG, GATE_TAG, LOOK_TAG
+from mlops.registry.client import RegistryClient, unless_absent
+from mlops.registry.names import DIFFERS_TAG, GATE_TAG, LOOK_TAG
 from rlft.gates import Look, gate_id, is_same_gate, next_look, shared, sketch, task_hash
 from rlft.power import Apart
 from rlft.statistics import Range
@@ -82,12 +82,8 @@ def past_looks(tracking_uri: str, name: str, gate: Sequence[Task]) -> Look:
 
 def _tags(tracking_uri: str, name: str) -> Mapping[str, str]:
     """Return the tags of a registered model; none of one that is not registered yet."""
-    try:
-        return RegistryClient(tracking_uri).get_registered_model(name).tags
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
-        return {}
+    model = unless_absent(lambda: RegistryClient(tracking_uri).get_registered_model(name))
+    return model.tags if model else {}
 
 
 def _looks(tags: Mapping[str, str], this: str, tasks: str) -> Look:
@@ -154,12 +150,7 @@ def trained_on(tracking_uri: str, run_id: str) -> frozenset[str] | None:
 
     Raises as MLflow does.
     """
-    try:
-        noted = _read(MlflowClient(tracking_uri=tracking_uri), run_id)
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
-        return None
+    noted = unless_absent(lambda: _read(MlflowClient(tracking_uri=tracking_uri), run_id))
     return None if noted is None else frozenset(noted["train"])
 
 

@@ -17,7 +17,7 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.decisions import set_aliases
+from mlops.registry.decisions import approval_of, set_aliases
 from mlops.registry.logged_model import ServedFiles, check_weights, damage_of, log_model, upload_files
 from mlops.registry.names import (
     APPROVAL_TAG,
@@ -34,7 +34,6 @@ from mlops.registry.names import (
     REASONS_TAG,
     RUN_TAG,
     WITHHELD_TAG,
-    approval_of,
     failed_of_all,
     failing,
 )

@@ -20,7 +20,6 @@ from typing import Any
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, resume_command
 from mlops.ids import EVALUATE, PIPELINE, RESCORE, RETRAIN
-from mlops.registry.names import CHAMPION, find_moves, read_changes, waits
 from mlops.runs.store import LocalRun, RunStore, not_shown
 from mlops.summary.file import evaluation_file, mlflow_ids, read_evaluation, read_summary
 from mlops.summary.replays import read_replay, replay_file
@@ -167,17 +166,16 @@ VERSIONS = "versions.registry.json"
 def note_versions(home: Home) -> None:
     """Write down which versions a home's registry has, with their aliases. Raises what MLflow raises, and OSError."""
     from mlops.registry.client import RegistryClient
+    from mlops.registry.decisions import read_ledger
 
     client = RegistryClient(home.tracking_uri)
     found: dict[str, list[dict[str, Any]]] = {}
-    models = {model.name: client.get_registered_model(model.name) for model in client.search_registered_models()}
+    ledgers = {model.name: read_ledger(client, model.name) for model in client.search_registered_models()}
     for version in client.all_versions():
-        model, number = models[version.name], str(version.version)
-        champion = str(model.aliases[CHAMPION]) if CHAMPION in model.aliases else None
-        moves = find_moves(read_changes(model.tags), champion)
-        marks = ["was champion"] if number != champion and any(move.to == number for move in moves) else []
-        marks += ["waits for approval"] if waits(version.tags, number, moves) else []
-        aliases = sorted(alias for alias, named in model.aliases.items() if str(named) == number)
+        ledger, number = ledgers[version.name], str(version.version)
+        marks = ["was champion"] if number in ledger.ever - {ledger.champion} else []
+        marks += ["waits for approval"] if ledger.waits(version) else []
+        aliases = sorted(alias for alias, named in ledger.aliases.items() if named == number)
         known = {"version": number, "mlflow_run_id": version.run_id, "aliases": aliases, "marks": marks}
         found.setdefault(version.name, []).append(known)
     for versions in found.values():

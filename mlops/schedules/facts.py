@@ -82,21 +82,13 @@ def _address(home: Home, stored: Stored) -> str:
 def _version_of(home: Home, stored: Stored, alias: str) -> str:
     if not (address := _address(home, stored)):
         return ABSENT
-    from mlflow.exceptions import MlflowException
-
-    from mlops.registry.client import RegistryClient
-    from mlops.registry.names import ABSENT as NOT_THERE
+    from mlops.registry.client import RegistryClient, unless_absent
     from mlops.tracking.address import answering
 
     named = parse_model(alias)
     with answering(address):
-        try:
-            model = RegistryClient(address).get_registered_model(named.name)
-        except MlflowException as cause:
-            if cause.error_code not in NOT_THERE:
-                raise
-            return ABSENT
-    return str(model.aliases.get(named.alias, ABSENT))
+        model = unless_absent(lambda: RegistryClient(address).get_registered_model(named.name))
+    return str(model.aliases.get(named.alias, ABSENT)) if model else ABSENT
 
 
 class Asked(NamedTuple):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from mlflow import MlflowClient
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.names import PROMOTE_TAG, RECORD_TAG, RECORDS
+from mlops.registry.names import PROMOTE_TAG
 from mlops.registry.versions import open_name
 
 WRITES = ("set_registered_model_tag", "set_registered_model_alias", "set_model_version_tag")
@@ -48,12 +46,3 @@ def add_version(client: MlflowClient, name: str, promote: bool = True, **tags: s
     open_name(client, name)
     own = {PROMOTE_TAG: str(promote).lower()}
     return int(client.create_model_version(name, source=f"file:/{name}", tags=own | tags).version)
-
-
-def forget(client: RegistryClient, name: str, version: str, key: str) -> None:
-    """Take one away from the records of a version that are written once."""
-    tags = client.get_model_version(name, version).tags
-    left = {each: kept for each, kept in tags.items() if each in RECORDS and each != key}
-    theirs = MlflowClient(client.tracking_uri)
-    own = theirs.get_model_version(name, version).tags[RECORD_TAG]
-    theirs.set_registered_model_tag(name, f"{RECORD_TAG}.{own}", json.dumps(left))

@@ -14,8 +14,8 @@ from cli.runs import cost, show_runs
 from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
 from mlops.registry.client import RegistryClient
-from mlops.registry.decisions import roll_back, set_aliases
-from mlops.registry.names import PROMOTE_TAG, Person
+from mlops.registry.decisions import Person, roll_back, set_aliases
+from mlops.registry.names import PROMOTE_TAG
 from mlops.runs.listing import find_local, list_runs, note_versions, noted_versions
 from mlops.runs.removing import why_kept
 from mlops.runs.store import RunStore
