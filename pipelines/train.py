@@ -1,4 +1,4 @@
-"""The pipeline `train`: tasks, reward audit, policy, baseline, rounds of GRPO, evaluation, decision, registry.
+"""The pipeline `train`: tasks, reward audit, policy, baseline, rounds of training, evaluation, decision, registry.
 
 `rlft/iteration.py` shows one round of it in one process.
 """

@@ -51,7 +51,7 @@ def run_round(
     reference: Policy | None = None,
     rates: PassRates | None = None,
 ) -> RoundResult:
-    """Sample rollouts of the round's tasks, score them, and change `policy` in place by GRPO.
+    """Sample rollouts of the round's tasks, score them, and change `policy` in place.
 
     `round` counts from 0. `reference` is the policy of the KL, needed if `training.beta` is above 0 and `policy` has no
     adapter. With `training.curriculum: pass_rate` tasks are drawn by `rates`, which `rlft.curriculum.rates.note_round`
@@ -83,7 +83,7 @@ def sample_round(
 def train_sampled(
     policy: Policy, sampled: SampledRound, config: Config, *, reference: Policy | None = None, age: int = 0
 ) -> TrainReport:
-    """Change `policy` in place by GRPO on a round that it sampled itself, or did `age` rounds of training ago.
+    """Change `policy` in place on a round that it sampled itself, or did `age` rounds of training ago.
 
     `reference` is as in `run_round`.
     """

@@ -17,6 +17,7 @@ from rlft.errors import RlftError
 from rlft.report.facts import Attempt, ReportFacts
 from rlft.secrets import hide, hide_secrets
 from rlft.thinking import answer_of
+from rlft.training.algorithms import learnt_by
 from rlft.types import TaskSet, TrainReport
 
 EXAMPLES = 10  # attempts of either end
@@ -137,7 +138,7 @@ def _about(run: Run, settings: Mapping[str, Any]) -> list[str]:
     # A generator makes its tasks, and has no path.
     source = " ".join(filter(None, (tasks["source"], tasks.get("path") or tasks.get("generator"))))
     return [
-        f"A run of reinforcement learning (GRPO) on {how} of {model}, begun on {run.began:%Y-%m-%d}. "
+        f"A run of {learnt_by(settings)} on {how} of {model}, begun on {run.began:%Y-%m-%d}. "
         f"Its tasks are those of the environment {settings['environment']['name']}, from {source}."
     ]
 

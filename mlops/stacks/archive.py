@@ -18,6 +18,7 @@ from rlft.config.code import code_of
 from rlft.errors import StackError
 from rlft.files import OWN_PACKAGES, is_installed, named_files
 from rlft.fingerprints.sources import Library, imports_of
+from rlft.training.algorithms import chosen_algorithm
 
 _IN_FILES = ("jsonl", "csv", "parquet")
 
@@ -169,6 +170,7 @@ def _named(config: Config) -> Iterator[tuple[str, Path]]:
     named = {
         **{f"{section}.path": source.path for section, source in sources.items()},
         "warm_start.path": config.warm_start and config.warm_start.path,
+        **{f"training.{name}": getattr(config.training, name) for name in chosen_algorithm(config.training).paths},
         "policy.model": config.policy.model,
         "policy.chat_template": config.policy.chat_template,
     }

@@ -41,7 +41,8 @@ def unbeaten_controls(summary: Summary) -> list[str]:
             continue
         text = f"{_named(name, summary)} reaches {reached}{_cost(name, summary)}"
         better = change.is_below_zero
-        found.append(f"{text}: it does better than GRPO." if better else f"{text}, and GRPO is not shown to be better.")
+        than = "it does better than the trained model" if better else "the trained model is not shown to be better"
+        found.append(f"{text}: {than}.")
     return found
 
 
@@ -71,7 +72,7 @@ def weak_controls(summary: Summary) -> list[str]:
 
 
 def _cost(name: str, summary: Summary) -> str:
-    """Return what a control costs beside GRPO; it never costs more."""
+    """Return what a control costs beside the rounds; it never costs more."""
     if name in ("few_shot", "model"):
         return " without training"
     cost = summary.control_costs.get(name)
@@ -187,7 +188,7 @@ ARMS = (
     ("base", "base model"),
     ("warm_start", "warm start (SFT)"),
     ("controls", "control"),
-    ("final", "trained with GRPO"),
+    ("final", "trained"),
     ("champion", "champion before this run"),
 )
 
@@ -260,7 +261,7 @@ def shortcomings(summary: Summary) -> list[str]:
     if ledger.errored:
         said.append(f"{ledger.errored} of {ledger.sampled} rollouts errored and were left out")
     if summary.rounds and not ledger.trained:
-        said.append(f"none of {ledger.sampled} rollouts could be trained on, no weight changed")
+        said.append(f"none of {ledger.sampled} rollouts was trained on")
     return said
 
 
@@ -346,7 +347,7 @@ def _collapsed(summary: Summary) -> list[str]:
 def _against(label: str, change: Difference, note: str) -> str:
     """Return the trained model minus a control in one line, with a note on what the control took."""
     interval = f"{signed(change.mean, change.metric)}, 95 % interval {ends(change.low, change.high, change.metric)}"
-    return f"GRPO minus {label}: {interval}" + (f" ({note})" if note else "")
+    return f"Trained minus {label}: {interval}" + (f" ({note})" if note else "")
 
 
 def _several_attempts(curves: SeveralAttempts) -> str:

@@ -19,6 +19,7 @@ from rlft.card.facts import Facts
 from rlft.characters import visible, visible_json
 from rlft.config.yaml_text import write_yaml
 from rlft.secrets import hide, hide_secrets
+from rlft.training.algorithms import learnt_by
 from rlft.types import EvaluationReport
 
 _ORIGIN = ("kind", "base_model", "base_revision", "base_hash", "round", "update", "stage", "parent")
@@ -97,7 +98,7 @@ def front_matter(facts: Facts) -> str:
         license=licence.id if licence else None,
         license_name=(licence.name or None) if licence else None,
         license_link=(licence.link or None) if licence else None,
-        tags=["rlft", "grpo", "reinforcement-learning"],
+        tags=["rlft", facts.config.get("training", {}).get("algorithm", "grpo"), "reinforcement-learning"],
         datasets=list(dict.fromkeys(each["path"] for each in _sources(tasks) if _is_hub_data(each))) or None,
         model_name=_line(facts.name),
         eval_results=list(_results(facts)),
@@ -168,7 +169,7 @@ def opening(facts: Facts) -> str:
     kind = "environments" if facts.config.get("environments") else "environment"
     return (
         f"# {plain(facts.name)}\n\n"
-        f"{made}, trained {how} by reinforcement learning (GRPO) on the tasks of the {kind} "
+        f"{made}, trained {how} by {learnt_by(facts.config)} on the tasks of the {kind} "
         f"{plain(facts.environment)} for {rounds} rounds, with rlft. The run is {plain(facts.run_name)}; its weights "
         f"have the sha256 {plain(str(facts.policy.get('weights_hash', '')))}."
     )

@@ -25,6 +25,7 @@ ALGORITHMS: Mapping[str, Any] = {
     for name, kind in import_module("rlft.training.algorithms").ALGORITHMS.items()
     if kind.data != "demonstrations"
 }
+_WITH_OWN_LOSSES = {name: kind for name, kind in ALGORITHMS.items() if kind.loss_types}
 
 
 class LossTerms(Section):
@@ -68,14 +69,16 @@ class _Choice(Section):
     loss_type: str = Field(
         default="dapo",
         description=f"Name of the loss: {', '.join(f'`{name}`' for name in LOSSES)}, or a class of yours as "
-        "`my_loss.py:MyLoss` or `package.module:MyLoss`; see docs/guide/training.md.",
+        "`my_loss.py:MyLoss` or `package.module:MyLoss`; see docs/guide/training.md."
+        + "".join(f" With {name}: {', '.join(kind.loss_types)}." for name, kind in _WITH_OWN_LOSSES.items()),
     )
     loss_kwargs: dict[str, Any] = Field(default={}, description="Settings of a loss of yours, by name.")
 
     @field_validator("loss_type")
     @classmethod
     def _names_a_loss(cls, name: str) -> str:
-        if name not in LOSSES and not is_import_path(name):
+        own = [each for kind in _WITH_OWN_LOSSES.values() for each in kind.loss_types]
+        if name not in LOSSES and name not in own and not is_import_path(name):
             raise ValueError(
                 f"{name!r:.80} is no loss; use one of {', '.join(LOSSES)}, or name a class of yours: my_loss.py:MyLoss "
                 "or package.module:MyLoss"
@@ -123,17 +126,17 @@ class LossConfig(LossTerms, _with_settings(_Choice, _DECLARED)):
     """The chosen loss and all settings that losses may have; a setting that the chosen one does not use is refused."""
 
     def shipped_loss(self) -> Loss | None:
-        """Return the chosen loss with its settings; `None` if `loss_type` is an import path."""
+        """Return the chosen loss with its settings; `None` if `loss_type` is an import path, or of an algorithm."""
         kind = LOSSES.get(self.loss_type)
         return kind and kind(**{name: getattr(self, name) for name in kind.model_fields})
 
     @model_validator(mode="after")
     def _every_setting_has_an_effect(self) -> Self:
         others = [setting for setting, losses in _DECLARED.items() if self.loss_type not in losses]
-        if self.loss_type in LOSSES:
-            unused = [(f"loss_type {self.loss_type}", others), (f"the shipped loss {self.loss_type}", ["loss_kwargs"])]
-        else:
+        if is_import_path(self.loss_type):
             unused = [(f"loss_type {self.loss_type}, whose settings stand in loss_kwargs", others)]
+        else:
+            unused = [(f"loss_type {self.loss_type}", others), (f"the shipped loss {self.loss_type}", ["loss_kwargs"])]
         if self.beta == 0:
             unused.append(("beta 0", ["kl_importance_weighted"]))
         if self.importance_sampling_correction is None:
@@ -350,10 +353,12 @@ class TrainingConfig(LossConfig, RoundsConfig, _with_settings(_Algorithm, _OF_AL
         unused = [*kind.unused, *(name for name, users in _OF_ALGORITHMS.items() if self.algorithm not in users)]
         for name, value in changed(self, *unused).items():
             raise ValueError(f"{name}={value} does nothing with algorithm {self.algorithm}; leave it at its default")
-        try:
-            kind(**{name: getattr(self, name) for name in kind.model_fields})
-        except ValidationError as error:
-            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        if self.loss_type not in (kind.loss_types or LOSSES) and (
+            kind.loss_types or not is_import_path(self.loss_type)
+        ):
+            known = ", ".join(kind.loss_types or LOSSES)
+            raise ValueError(f"loss_type {self.loss_type} is none of algorithm {self.algorithm}; use one of {known}")
+        kind(**{name: getattr(self, name) for name in kind.model_fields}).check(self)
         return self
 
     def without_lag(self) -> TrainingConfig:

@@ -176,8 +176,8 @@ def _round(
     few = [rollout for rollout in rollouts if rollout.sample < config.evaluation.num_generations]
     costs = sampling_costs(shape_of(policy.model), few, shares_prompts=policy.shares_prompts)
     prepare_optimizer(policy, config.training, None)
-    # A reference would need a second model here; and the attempts after this are to be those of the same policy.
-    training = config.training.model_copy(update={"beta": 0.0, "learning_rate": 0.0})
+    # The attempts after this are to be those of the same policy; as a reference it takes the time of another one.
+    training = config.training.model_copy(update={"learning_rate": 0.0})
     train_round(
         policy,
         rollouts,
@@ -186,6 +186,7 @@ def _round(
         round=number,
         temperature=sampling.temperature,
         max_completion_length=sampling.max_completion_length,
+        reference=policy,
     )
     return {
         "attempts": len(rollouts),

@@ -12,7 +12,7 @@ from rlft.readiness.device import check_device, check_device_with_torch
 from rlft.readiness.distributed import check_cluster, check_cores, check_gpus, check_ray
 from rlft.readiness.engine import check_engine
 from rlft.readiness.environment import check_environment, check_unseen
-from rlft.readiness.loss import check_loss, check_loss_file
+from rlft.readiness.loss import check_files, check_loss
 from rlft.readiness.policy import check_chat_template, check_memory, check_origin, check_room
 from rlft.readiness.tasks import check_demonstrations, check_drawn_rows, check_first_rows
 
@@ -33,7 +33,7 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
         lambda: check_unseen(Path.cwd(), "the working directory"),
         lambda: check_unseen(Path(__file__), "the clone"),
         lambda: check_environment(config.environment, config.reward),
-        lambda: check_loss_file(config.training),
+        lambda: check_files(config.training),
         lambda: check_ray(config.distributed),
         lambda: check_origin(config.policy),
         lambda: check_chat_template(config.policy),

@@ -1,14 +1,20 @@
-"""Checks that a loss of the user's own can be imported and trained with."""
+"""Checks that a loss of the user's own can be imported and trained with, and that an algorithm has its files."""
 
 from __future__ import annotations
 
 from rlft.config import TrainingConfig
+from rlft.config.section import is_import_path
 from rlft.contract.importing import check_syntax
+from rlft.training.algorithms import chosen_algorithm
 
 
-def check_loss_file(settings: TrainingConfig) -> None:
-    """Parse the file that `training.loss_type` names, if it names one. Raises EnvironmentSetupError."""
-    if settings.shipped_loss() is None:
+def check_files(settings: TrainingConfig) -> None:
+    """Parse the file that `training.loss_type` names, and read the first rows of an algorithm's, if there are such.
+
+    Raises EnvironmentSetupError and TaskError.
+    """
+    chosen_algorithm(settings).check_files()
+    if is_import_path(settings.loss_type):
         check_syntax(settings.loss_type, "training.loss_type", "Class")
 
 
@@ -17,7 +23,7 @@ def check_loss(settings: TrainingConfig) -> None:
 
     Raises ConfigError and EnvironmentSetupError as `chosen_loss` and `try_loss` do.
     """
-    if settings.shipped_loss() is None:
+    if is_import_path(settings.loss_type):
         from rlft.training.chosen_loss import (
             chosen_loss,
             try_loss,  # imports torch

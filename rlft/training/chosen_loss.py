@@ -21,10 +21,11 @@ from rlft.config.training import LossConfig
 from rlft.contract.faults import described
 from rlft.contract.importing import Name, import_named
 from rlft.errors import ConfigError
+from rlft.files import file_hash
 from rlft.fingerprints.analysis import module_code
 from rlft.fingerprints.identity import code_fingerprint
 from rlft.losses import Divisor, Loss
-from rlft.training.algorithms import ALGORITHMS
+from rlft.training.algorithms import chosen_algorithm
 from rlft.workers.folders import staying
 
 _TYPE, _KWARGS = "training.loss_type", "training.loss_kwargs"
@@ -53,18 +54,22 @@ def chosen_loss(settings: LossConfig) -> Loss:
 
 
 def loss_fingerprint(settings: TrainingConfig) -> str:
-    """Return the identity (sha256, hexadecimal) of the algorithm's code and the loss's, and of all that these import.
+    """Return the identity (sha256, hexadecimal) of the code of algorithm and loss, all that it imports, and its files.
 
     It is part of the cache key of training, so that rounds are trained again after an edit of their loss.
 
     Raises as `chosen_loss` does, and EnvironmentSetupError for a class without a source file.
     """
-    return _code_of(ALGORITHMS[settings.algorithm].__module__, type(chosen_loss(settings)))
+    algorithm = chosen_algorithm(settings)
+    loss = None if algorithm.loss_types else type(chosen_loss(settings))
+    code = _code_of(type(algorithm).__module__, loss)
+    paths = filter(None, (getattr(settings, name) for name in algorithm.paths))
+    return hashlib.sha256(" ".join([code, *map(file_hash, paths)]).encode()).hexdigest()
 
 
 @cache  # a class keeps the code that it was imported with; an edited file is imported as another class
-def _code_of(algorithm: str, loss: type[Loss]) -> str:
-    module = loss.__module__
+def _code_of(algorithm: str, loss: type[Loss] | None) -> str:
+    module = algorithm if loss is None else loss.__module__
     if module.partition(".")[0] == "rlft":
         return code_fingerprint(algorithm, module)
     return hashlib.sha256((code_fingerprint(algorithm) + module_code(sys.modules[module], _TYPE)).encode()).hexdigest()

@@ -77,5 +77,5 @@ def train_job(
         age=job.age,
     )
     if not report.stopped:
-        save(policy, job.target, stage="grpo", round=job.round + 1, parent=parent)
+        save(policy, job.target, stage=job.training.algorithm, round=job.round + 1, parent=parent)
     return report

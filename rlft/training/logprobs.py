@@ -40,6 +40,20 @@ def split_parts(policy: Policy, groups: Sequence[Sequence[Pair]], budget: int | 
     return list(split([pair for group in groups for pair in group], most))
 
 
+def split_groups(policy: Policy, groups: Sequence[Sequence[Pair]], budget: int | None = None) -> list[list[Pair]]:
+    """Return the rollouts of whole groups, in their order, in parts of at most `budget` tokens or of one group."""
+    most = _default_budget(policy, groups) if budget is None else budget
+    parts: list[list[Pair]] = []
+    for group in groups:
+        longer = [*(parts[-1] if parts else ()), *group]
+        width = max(len(rollout.token_ids) for rollout, _ in longer)
+        if parts and (packed_tokens(longer) if policy.shares_prompts else len(longer) * width) <= most:
+            parts[-1] = longer
+        else:
+            parts.append(list(group))
+    return parts
+
+
 def make_batch(policy: Policy, pairs: Sequence[Pair]) -> Batch:
     """Return rollouts as a batch: packed where the policy can read that, or else padded."""
     return (pack_tree if policy.shares_prompts else pad_rows)(pairs, policy.device)

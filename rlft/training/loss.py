@@ -7,8 +7,8 @@ policy), and the KL divergence of the policy from its reference, estimated on th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import get_args
 
 import torch
@@ -202,6 +202,7 @@ class LossReport:
         kl: Sum over tokens of the k3 estimate, importance-weighted if the penalty was; 0 without `beta`.
         importance_sampling_ratio: Float [tokens], or [rollouts that have a token] at sequence level: the weights
             between engine and trainer, after truncation or masking; without gradient. `None` without correction.
+        sums: Sums over `units`, such as pairs, of what an algorithm reports, by metric name.
     """
 
     loss: Tensor
@@ -211,6 +212,8 @@ class LossReport:
     clipped_high: float = 0.0
     kl: float = 0.0
     importance_sampling_ratio: Tensor | None = None
+    units: float = 0.0
+    sums: Mapping[str, float] = field(default_factory=dict)
 
 
 def policy_loss(part: Part, whole: Whole, loss: Loss, terms: LossTerms) -> LossReport:

@@ -36,16 +36,24 @@ _SUMS = (
     "weighed",
     "encoded",
     "of_sequences",
+    "units",
 )
 
 
 class Tally:
     """Holds sums over tokens and lists over updates; `metrics` makes means of them.
 
-    `correction` and `maximum` say what the weights of attempts, or of tokens, are cut off by (`engine_correction`).
+    `correction` and `maximum` say what the weights of attempts, or of tokens, are cut off by (`engine_correction`),
+    `reported` what the algorithm reports beside its loss.
     """
 
-    def __init__(self, correction: Correction | None = None, maximum: float | None = None) -> None:
+    def __init__(
+        self,
+        correction: Correction | None = None,
+        maximum: float | None = None,
+        reported: tuple[str, ...] = (),
+    ) -> None:
+        self.reported = reported
         self.by_token = correction is not None and correction.startswith("token")
         self.log_maximum = math.log(maximum) if correction is not None and maximum is not None else None
         self.sums: dict[str, float] = defaultdict(float)
@@ -67,6 +75,9 @@ class Tally:
         self.sums["clipped_high"] += report.clipped_high
         self.sums["kl"] += report.kl
         self.sums["entropy"] += entropy.sum().item()
+        self.sums["units"] += report.units
+        for name, value in report.sums.items():
+            self.sums[name] += value
 
     def note_sampling(self, logprobs: Tensor, batch: Batch, ratio: Tensor | None) -> None:
         """Compare the trainer's log-probabilities [rollouts, tokens] before any update with the engine's.
@@ -105,11 +116,12 @@ class Tally:
         if world.size == 1:
             return self
         low, high = self.ratio_bounds or (math.inf, -math.inf)
-        numbers = [low, high, self.largest_difference, *(self.sums[name] for name in _SUMS)]
+        names = (*_SUMS, *self.reported)
+        numbers = [low, high, self.largest_difference, *(self.sums[name] for name in names)]
         lows, highs, differences, *sums = zip(*world.gather(numbers), strict=True)
-        found = Tally()
+        found = Tally(reported=self.reported)
         found.per_update = self.per_update
-        found.sums.update(zip(_SUMS, map(sum, sums), strict=True))
+        found.sums.update(zip(names, map(sum, sums), strict=True))
         found.largest_difference = float(np.max(differences))  # it keeps a NaN
         if found.sums["compared"]:
             found.ratio_bounds = min(lows), max(highs)
@@ -131,6 +143,8 @@ class Tally:
             found["entropy"] = sums["entropy"] / tokens
             if with_kl:
                 found["kl"] = sums["kl"] / tokens
+        if units := sums["units"]:
+            found |= {name: sums[name] / units for name in self.reported}
         if ratios := sums["ratios"]:
             found["clip_ratio/low_mean"] = sums["clipped_low"] / ratios
             found["clip_ratio/high_mean"] = sums["clipped_high"] / ratios

@@ -25,7 +25,15 @@ from rlft.training.algorithms import chosen_algorithm
 from rlft.training.batching import Batch, Pair
 from rlft.training.ledger import TrainingPlan
 from rlft.training.limits import Limits, TrainingStopped
-from rlft.training.logprobs import OldLogprobs, Reading, differentiating, make_batch, shortest, token_logprobs
+from rlft.training.logprobs import (
+    OldLogprobs,
+    Reading,
+    differentiating,
+    make_batch,
+    shortest,
+    split_groups,
+    token_logprobs,
+)
 from rlft.training.loss import Part, Whole
 from rlft.training.tally import Tally
 from rlft.training.world import ALONE, World
@@ -101,8 +109,10 @@ def train_round(
     if settings.beta and reference is None and policy.metadata.kind == "full":
         raise ValueError("beta is not 0 and the policy has no adapter to switch off: give a reference policy")
     started = time.perf_counter()
-    plan = chosen_algorithm(settings).plan(rollouts, rewards, settings)
-    updates = (dealt := _deal(plan.groups, settings.updates_per_round)) * settings.num_iterations
+    algorithm = chosen_algorithm(settings)
+    plan = algorithm.plan(rollouts, rewards, settings, policy, round)
+    dealt = _deal(plan.groups, settings.updates_per_round, whole=algorithm.whole_groups)
+    updates = dealt * settings.num_iterations
     updater = Updater(
         policy,
         settings,
@@ -112,12 +122,12 @@ def train_round(
         max_logp_difference=_logp_limit(rollouts, temperature),
         meter=Meter(progress, sum(len(pairs) for groups in updates for pairs in groups), "rollouts"),
         world=world,
-        lagged=age > 0,
+        lagged=age > 0 or not all(rollout.policy for group in plan.groups for rollout, _ in group),
     )
     stopped = _update(updater, plan, updates, max(len(dealt), 1), progress)
     return TrainReport(
         round=round,
-        metrics=updater.metrics() | {TRAIN_FLOPS: _flops(updater, plan, rollouts, len(dealt))},
+        metrics=updater.metrics() | {TRAIN_FLOPS: _flops(updater, plan, len(dealt))},
         fates=_fates(plan, rollouts, undone=stopped is not None),
         updates=0 if stopped else updater.count,
         seconds=time.perf_counter() - started,
@@ -153,15 +163,16 @@ def _update(
     return None
 
 
-def _flops(updater: Updater, plan: TrainingPlan, rollouts: Rollouts, updates: int) -> float:
+def _flops(updater: Updater, plan: TrainingPlan, updates: int) -> float:
     """Return what the round cost; reading for `remember` and for the reference are passes without gradients."""
     settings = updater.settings
     iterations = settings.num_iterations
     remembered = updater.old.must_remember(plan.groups, updates * iterations)
+    trained = [rollout for group in plan.groups for rollout, _ in group]
     return training_flops(
         shape_of(updater.policy.model),
-        rollouts,
-        {rollout.rollout_id for group in plan.groups for rollout, _ in group},
+        trained,
+        {rollout.rollout_id for rollout in trained},
         updates=updates,
         iterations=iterations,
         shares_prompts=updater.policy.shares_prompts,
@@ -169,12 +180,15 @@ def _flops(updater: Updater, plan: TrainingPlan, rollouts: Rollouts, updates: in
     )
 
 
-def _deal(groups: list[list[Pair]], updates: int) -> list[list[list[Pair]]]:
+def _deal(groups: list[list[Pair]], updates: int, *, whole: bool = False) -> list[list[list[Pair]]]:
     """Deal the rollouts of every group out to the updates in turn, so that each update sees all of the round's tasks.
 
     Where a group has fewer rollouts than there are updates, the next group goes on where it ended. Fewer rollouts than
-    updates make fewer updates.
+    updates make fewer updates. Groups that are to stay `whole` are dealt out one by one.
     """
+    if whole:
+        count = min(updates, len(groups))
+        return [groups[number::count] for number in range(count)]
     count = min(updates, sum(map(len, groups)))
     dealt: list[list[list[Pair]]] = [[] for _ in range(count)]
     first = 0
@@ -211,7 +225,8 @@ class Updater:
     ) -> None:
         self.policy, self.settings, self.reference = policy, settings, reference
         self.world, self.meter = world, meter or Meter(silent, None, "rollouts")
-        self.loss = chosen_algorithm(settings).loss(settings)
+        self.algorithm = chosen_algorithm(settings)
+        self.loss = self.algorithm.loss(settings)
         policy.find_out()  # it runs the model with its own attention, so before `attending` replaces that
         world.check_alike(policy)
         self.temperature, self.max_completion_length = temperature, max_completion_length
@@ -225,7 +240,7 @@ class Updater:
             max_logp_difference=max_logp_difference,
             meter=self.meter,
         )
-        self.tally = Tally(correction, settings.importance_sampling_max)
+        self.tally = Tally(correction, settings.importance_sampling_max, self.algorithm.metrics)
         self.count = 0
 
     def step(
@@ -249,7 +264,10 @@ class Updater:
             max_completion_length=self.max_completion_length,
         )
         with policy.optimizer.accumulating():
-            parts = self.world.level(self.reading.parts(self.reading.share(groups)))
+            own = self.reading.share(groups)
+            whole_groups = self.algorithm.whole_groups
+            split = split_groups(policy, own, self.reading.budget) if whole_groups else self.reading.parts(own)
+            parts = self.world.level(split)
             passes = of_one_update(policy.sharded, parts)
             losses = [self._backward(part, whole) if part else self._pass_idly(groups) for part in passes]
         (loss,) = self.world.total([sum(losses)])
@@ -291,7 +309,7 @@ class Updater:
         assert found.entropy is not None
         self.tally.note_read(batch)
         self.tally.note_part(report, found.entropy)
-        if self.count == 0:
+        if self.count == 0 and pairs[0][0].policy:  # a file has recorded no log-probabilities
             self.tally.note_sampling(own, batch, report.importance_sampling_ratio)
         self.meter.add(len(pairs), tokens=sum(int(rollout.loss_mask.sum()) for rollout, _ in pairs))
         return float(report.loss.detach())

@@ -39,12 +39,12 @@ def test_the_first_sentence_says_that_a_control_is_not_shown_to_be_beaten(low, e
     change = minus(low).model_copy(update={"ci_low_errors": errors})
     arms = {"controls": {"sft": {"accuracy": 0.66}}, "difference_controls": {"sft": change}, "difference": minus(0.01)}
     text = shown(status="improved", **arms)
-    sentence = "SFT on your gold answers reaches 66.0 %, at no more cost, and GRPO is not shown to be better."
+    sentence = "SFT on your gold answers reaches 66.0 %, at no more cost: the trained model is not shown to be better."
     assert (sentence in text.splitlines()[1]) == said
-    assert f"GRPO minus SFT on your gold answers: +2.0 points, 95 % interval {100 * change.low:+.1f} to +6.0" in text
+    assert f"Trained minus SFT on your gold answers: +2.0 points, 95 % interval {100 * change.low:+.1f} to +6.0" in text
     cost = ControlCost(demonstrations=2000, flops=3e12, budget=4e12, seconds=9)
     text = " ".join(shown(status="improved", control_costs={"sft": cost}, **arms).replace("│", "").split())
-    dear = "SFT on your 2,000 gold answers reaches 66.0 %, for 75 % of the rounds' computation, and GRPO is not shown"
+    dear = "SFT on your 2,000 gold answers reaches 66.0 %, for 75 % of the rounds' computation: the trained model"
     assert (dear in text) == said
 
 
@@ -95,7 +95,7 @@ def test_the_first_sentence_names_what_would_have_done():
     )
     said = text.index("Saying '?' to every task reaches a reward of 0.000, and the trained model is not shown to be")
     assert said < text.index("not measurably better than what it started from")
-    assert "GRPO is not shown" not in text  # the trained model is better than SFT
+    assert "SFT on your gold answers reaches" not in text  # the trained model is better than SFT
     assert "best constant answer" in text
 
 
@@ -131,21 +131,21 @@ def test_a_control_that_is_better_is_said_to_be_better():
     change = difference_of("accuracy", 0.76, 0.65, -0.16)
     arms = {"status": "improved", "difference": difference_of("accuracy", 0.03, 0.65, 0.5)}
     text = " ".join(shown(difference_controls={"rejection_sampling": change}, **arms).replace("│", "").split())
-    assert "Rejection sampling reaches 76.0 %, at no more cost: it does better than GRPO." in text
+    assert "Rejection sampling reaches 76.0 %, at no more cost: it does better than the trained model." in text
     # Also where the trained model's errors, counted as solved, could close the gap.
     for update in ({"ci_high": 0.0}, {"errors": 9, "ci_high_errors": 0.01}):
         unsure = change.model_copy(update=update)
         text = " ".join(shown(difference_controls={"rejection_sampling": unsure}, **arms).replace("│", "").split())
-        assert "GRPO is not shown to be better" in text
+        assert "the trained model is not shown to be better" in text
 
 
 def test_errors_count_against_the_trained_model_beside_a_control_too():
     sure = difference_of("accuracy", 0.6, 0.66, 0.01)
     unsure = sure.model_copy(update={"errors": 9, "ci_low_errors": -0.02})
-    assert "GRPO is not shown" not in shown(difference_controls={"sft": sure, "constant": None})
+    assert "the trained model is not shown" not in shown(difference_controls={"sft": sure, "constant": None})
     text = shown(difference_controls={"sft": unsure})
     assert (
-        "SFT on your gold answers reaches 60.0 % of the attempts that have a score, at no more cost, and GRPO" in text
+        "SFT on your gold answers reaches 60.0 % of the attempts that have a score, at no more cost: the" in text
     )
 
 

@@ -19,7 +19,7 @@ def test_rejection_sampling_is_an_arm_and_its_report_is_kept(make_home):
     arm, change = summary["controls"]["rejection_sampling"], summary["difference_controls"]["rejection_sampling"]
     assert {"accuracy", "reward", "gate/accuracy", "off_distribution/accuracy"} <= set(arm)
     assert change["mean"] == pytest.approx(summary["final"]["accuracy"] - arm["accuracy"])
-    assert "GRPO minus Rejection sampling" in result.output
+    assert "Trained minus Rejection sampling" in result.output
     report, loss, spent = home.query(f"""
 path = mlflow_client.download_artifacts("{summary["mlflow_run_id"]}", "controls/rejection_sampling.json")
 metrics = mlflow_client.get_run("{summary["mlflow_run_id"]}").data.metrics

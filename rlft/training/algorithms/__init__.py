@@ -7,7 +7,8 @@ import what trains where they use it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from rlft.losses import shipped
 from rlft.training.algorithms.base import Algorithm
@@ -15,7 +16,7 @@ from rlft.training.algorithms.base import Algorithm
 if TYPE_CHECKING:
     from rlft.config import TrainingConfig
 
-__all__ = ["ALGORITHMS", "Algorithm", "chosen_algorithm"]
+__all__ = ["ALGORITHMS", "Algorithm", "chosen_algorithm", "learnt_by"]
 
 ALGORITHMS: dict[str, type[Algorithm]] = shipped(__name__, Algorithm)
 
@@ -24,3 +25,8 @@ def chosen_algorithm(settings: TrainingConfig) -> Algorithm:
     """Return the algorithm that `training.algorithm` names, with its settings."""
     kind = ALGORITHMS[settings.algorithm]
     return kind(**{name: getattr(settings, name) for name in kind.model_fields})
+
+
+def learnt_by(config: Mapping[str, Any]) -> str:
+    """Return what reports call the algorithm of a stored config, which is GRPO's where it names none."""
+    return ALGORITHMS[config.get("training", {}).get("algorithm", "grpo")].title

@@ -10,6 +10,7 @@ from rlft.losses import Declared
 
 if TYPE_CHECKING:
     from rlft.config import TrainingConfig
+    from rlft.policy import Policy
     from rlft.training.ledger import TrainingPlan
     from rlft.training.loss import LossReport, Part, Whole
     from rlft.types import Rewards, Rollouts
@@ -29,18 +30,40 @@ class Algorithm(Declared, ABC):
     policy and, with `training.beta` above 0, with the reference, takes the steps and reports what became of each.
 
     Attributes:
+        title: What reports call it.
         data: `attempts` of the policy's own at tasks, in rounds: then `training.algorithm` names it. `demonstrations`
             are shown without rounds (`rlft.training.imitation`).
         defaults: Settings of `training` that have another default with this algorithm.
         unused: Settings of `training` that do nothing with it, and are refused.
+        loss_types: The values that `training.loss_type` has with it; empty for those of `rlft.losses` and users' own.
+        paths: Its settings that name files.
+        whole_groups: Whether the attempts of a group must be in one part, as a loss is not a sum over attempts.
+        metrics: What its loss reports beside itself, as `LossReport.sums`.
     """
 
+    title: ClassVar[str]
     data: ClassVar[Data] = "attempts"
     defaults: ClassVar[dict[str, Any]] = {}
     unused: ClassVar[tuple[str, ...]] = ()
+    loss_types: ClassVar[tuple[str, ...]] = ()
+    paths: ClassVar[tuple[str, ...]] = ()
+    whole_groups: ClassVar[bool] = False
+    metrics: ClassVar[tuple[str, ...]] = ()
 
-    def plan(self, rollouts: Rollouts, rewards: Rewards, settings: TrainingConfig) -> TrainingPlan:
-        """Return the groups of attempts that are trained on, each with its advantage, and the fates of the others."""
+    def check(self, settings: TrainingConfig) -> None:
+        """Raise ValueError for settings that do not fit together with it."""
+
+    def check_files(self) -> None:
+        """Raise TaskError for a file that is not there, or whose first rows cannot be read."""
+
+    def plan(
+        self, rollouts: Rollouts, rewards: Rewards, settings: TrainingConfig, policy: Policy, round: int
+    ) -> TrainingPlan:
+        """Return the groups that `policy` is trained on, each attempt with its advantage, and the fates of the others.
+
+        `round` counts from 0.
+        """
+        del policy, round
         from rlft.training.ledger import plan_of_chosen
 
         return plan_of_chosen(rollouts, rewards, self.choose(rollouts, rewards, settings))

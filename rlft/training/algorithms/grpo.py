@@ -8,6 +8,7 @@ from rlft.training.algorithms.base import Algorithm, PartLoss
 
 if TYPE_CHECKING:
     from rlft.config import TrainingConfig
+    from rlft.policy import Policy
     from rlft.training.ledger import TrainingPlan
     from rlft.training.loss import LossReport, Part, Whole
     from rlft.types import Rewards, Rollouts
@@ -17,10 +18,14 @@ class Grpo(Algorithm):
     """GRPO compares the attempts at a task with each other, and makes those with a higher reward likelier."""
 
     name: ClassVar[str] = "grpo"
+    title: ClassVar[str] = "reinforcement learning (GRPO)"
     paper: ClassVar[str] = "arXiv:2402.03300"
 
-    def plan(self, rollouts: Rollouts, rewards: Rewards, settings: TrainingConfig) -> TrainingPlan:
+    def plan(
+        self, rollouts: Rollouts, rewards: Rewards, settings: TrainingConfig, policy: Policy, round: int
+    ) -> TrainingPlan:
         """Return the groups with their advantages (`rlft.training.ledger.plan_training`)."""
+        del policy, round
         from rlft.training.ledger import plan_training
 
         return plan_training(

@@ -21,6 +21,7 @@ class RejectionSampling(Algorithm):
     """Rejection sampling imitates the solved attempts, or the best one at each task."""
 
     name: ClassVar[str] = "rejection_sampling"
+    title: ClassVar[str] = "rejection sampling"
     paper: ClassVar[str] = "arXiv:2312.06585"
     unused: ClassVar[tuple[str, ...]] = ("beta", "loss_type", *ADVANTAGES, *RATIOS)
 

@@ -15,6 +15,7 @@ class Sft(Algorithm):
     """SFT imitates all that it is shown, by cross-entropy."""
 
     name: ClassVar[str] = "sft"
+    title: ClassVar[str] = "supervised fine-tuning (SFT)"
     paper: ClassVar[str] = "arXiv:2109.01652"
     data: ClassVar[Data] = "demonstrations"
 

@@ -102,6 +102,8 @@ def test_facts_of_a_run(folder):
 def test_a_control_that_is_not_shown_to_be_beaten_is_told(folder):
     found = facts(folder, summary(constant=change(0.1, 0.5, 0.2, 0.6), sft=change(0.5, 0.5, -0.1, 0.1)))
     (told,) = found.simpler
-    assert told.startswith("SFT on your gold answers reaches 50.0 %, at no more cost, and GRPO is not shown to")
+    assert told.startswith(
+        "SFT on your gold answers reaches 50.0 %, at no more cost: the trained model is not shown to"
+    )
     assert found.caveats == []
     assert "not attacked" in version_files(found)["README.md"]
