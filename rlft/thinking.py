@@ -11,11 +11,6 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-MARKS = (
-    "<think>", "</think>", "[THINK]", "[/THINK]", "<seed:think>", "</seed:think>", "◁think▷", "◁/think▷",
-    "<|START_THINKING|>", "<|END_THINKING|>",
-)  # fmt: skip
-"""The marks around a thought. They open no turn, so a text may hold them."""
 CHANNELS = ("<|start|>", "<|channel|>", "<|message|>", "<|channel>", "<channel|>")
 """The special tokens of gpt-oss and Gemma that tell a thought from an answer."""
 _NAME = r"(?:(?:seed:)?think(?:ing)?|thought)\s*>"

@@ -4,25 +4,21 @@ request waits for."""
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import queue
 import re
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Span, SpanType, TraceInfo, TraceLocation, TraceState
-from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
 from mlops.registry.engines import ServedVersion
-from mlops.tracking.address import REFUSALS, check_reachable
+from mlops.tracking.address import check_reachable
 from mlops.tracking.run import active_experiment
 from mlops.tracking.traces import PREVIEW, span_of, trace_id
 from mlops.tracking.values import reason_of, redact
@@ -33,7 +29,6 @@ from rlft.secrets import hide_secrets
 logger = logging.getLogger(__name__)
 _WAITING = 100  # conversations that wait to be written, at most; later ones are dropped
 _ENDS_WITHIN = 2.0  # seconds for what still waits when the server ends
-_PAUSE = 30.0  # seconds for which a store that failed is left alone
 INVOCATIONS = "/invocations"
 LONGEST_REQUEST, LONGEST_ANSWER = 1 << 18, 1 << 20  # bytes: a longer request is not logged, an answer is cut
 TAG_HEADER = "rlft-tag"
@@ -102,9 +97,7 @@ class Conversations:
     _queue: queue.Queue[Exchange | None] = field(default_factory=lambda: queue.Queue(_WAITING))
     _told: set[str] = field(default_factory=set)
     _thread: threading.Thread | None = None
-    _experiment: str | None = None
     _masker: Masker = field(default_factory=lambda: Masker(()))
-    _quiet_until: float = 0.0
 
     def start(self) -> None:
         """Begin to write what `add` is given. What masks personal data is imported first, which takes seconds."""
@@ -130,21 +123,15 @@ class Conversations:
 
     def _run(self) -> None:
         while (exchange := self._queue.get()) is not None:
-            if time.monotonic() < self._quiet_until:
-                self.lost += 1
-                continue
             try:
-                made = traces_of(exchange, self._masker, self.tracking_uri)
+                span, info = trace_of(exchange, self._masker, self.tracking_uri)
             except Exception as cause:  # whatever a client can send: it must cost nobody else's conversation
                 self._lose("a conversation is not logged, and others are", reason_of(cause, self.tracking_uri))
                 continue
             try:
-                self._write(made)
+                self._write(span, info)
                 self.written += 1
             except Exception as cause:  # whatever a store throws: an answer must not depend on it
-                if getattr(cause, "error_code", None) not in REFUSALS:
-                    self._quiet_until = time.monotonic() + _PAUSE
-                self._experiment = None  # it may be deleted, and another one of its name made
                 reason = reason_of(cause, self.tracking_uri)
                 self._lose("conversations are not logged, and answers go on", f"MLflow does not take them: {reason}")
 
@@ -155,15 +142,12 @@ class Conversations:
             self._told.add(what)
             logger.warning("%s: %s", what, why)
 
-    def _write(self, made: Sequence[tuple[Span, TraceInfo]]) -> None:
+    def _write(self, span: Span, info: TraceInfo) -> None:
         check_reachable(self.tracking_uri)
-        if self._experiment is None:
-            self._experiment = experiment_id(self.tracking_uri, f"{self.name}-served")
-        client = TracingClient(self.tracking_uri)
-        for span, info in made:
-            info.trace_location = TraceLocation.from_experiment_id(self._experiment)
-            client.start_trace(info)  # first, as it alone is refused where the experiment is deleted
-            client.log_spans(self._experiment, [span])
+        experiment, client = experiment_id(self.tracking_uri, f"{self.name}-served"), TracingClient(self.tracking_uri)
+        info.trace_location = TraceLocation.from_experiment_id(experiment)
+        client.start_trace(info)
+        client.log_spans(experiment, [span])
 
 
 def experiment_id(tracking_uri: str, name: str) -> str:
@@ -172,18 +156,12 @@ def experiment_id(tracking_uri: str, name: str) -> str:
     Raises TrackerError for one that is deleted, and what MLflow raises.
     """
     client = MlflowClient(tracking_uri=tracking_uri)
-    try:
-        return client.create_experiment(name)
-    except MlflowException as cause:
-        if cause.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
     found = active_experiment(client, name)
-    assert found is not None
-    return found.experiment_id
+    return found.experiment_id if found else client.create_experiment(name)
 
 
-def traces_of(exchange: Exchange, masker: Masker, tracking_uri: str) -> list[tuple[Span, TraceInfo]]:
-    """Return the span and the description of each conversation; the experiment is for who writes them to name.
+def trace_of(exchange: Exchange, masker: Masker, tracking_uri: str) -> tuple[Span, TraceInfo]:
+    """Return the span and the description of a conversation; the experiment is for who writes them to name.
 
     Raises ValueError for a conversation of more than `LONGEST` characters. What a client has sent may raise anything
     else, too.
@@ -197,15 +175,12 @@ def traces_of(exchange: Exchange, masker: Masker, tracking_uri: str) -> list[tup
         plain = json.loads(text.encode(errors="replace"))  # half of a surrogate pair, which no store takes, becomes ?
         return _each_text(hide_secrets(plain), lambda own: masker.text(redact(own, tracking_uri)))
 
-    tags = hidden(dict(exchange.tags))
-    made = list[tuple[Span, TraceInfo]]()
-    for key, *said in conversations_of(exchange):
-        asked, answered = hidden(said)
-        error = (_preview(answered) or "it failed") if exchange.failed else None
-        shown = [] if exchange.failed else answered
-        span = span_of(key, 0, "answer", SpanType.CHAT_MODEL, (exchange.start, exchange.end), asked, shown, error)
-        made.append((span, _info(key, exchange, asked, answered, tags)))
-    return made
+    tags, (asked, answered) = hidden(dict(exchange.tags)), hidden(conversation_of(exchange))
+    error = (_preview(answered) or "it failed") if exchange.failed else None
+    shown = [] if exchange.failed else answered
+    times = (exchange.start, exchange.end)
+    span = span_of(exchange.key, 0, "answer", SpanType.CHAT_MODEL, times, asked, shown, error)
+    return span, _info(exchange, asked, answered, tags)
 
 
 def _each_text(content: Any, change: Callable[[str], str]) -> Any:
@@ -221,7 +196,6 @@ def _each_text(content: Any, change: Callable[[str], str]) -> Any:
 
 
 def _info(
-    key: bytes,
     exchange: Exchange,
     asked: Sequence[Mapping[str, Any]],
     answered: Sequence[Mapping[str, Any]],
@@ -230,7 +204,7 @@ def _info(
     version = exchange.version
     tags = {"rlft.model": version.name, "rlft.version": version.number, "rlft.weights_hash": version.weights_hash}
     return TraceInfo(
-        trace_id=trace_id(key),
+        trace_id=trace_id(exchange.key),
         trace_location=TraceLocation.from_experiment_id("0"),
         request_time=exchange.start // 1_000_000,
         execution_duration=(exchange.end - exchange.start) // 1_000_000,
@@ -255,19 +229,25 @@ def _preview(messages: Sequence[Mapping[str, Any]]) -> str:
     return visible(text[:PREVIEW])[:PREVIEW]
 
 
-def conversations_of(exchange: Exchange) -> list[tuple[bytes, Messages, Messages]]:
-    """Return (key of the trace, what was asked, what was answered) of each conversation.
+def conversation_of(exchange: Exchange) -> tuple[Messages, Messages]:
+    """Return what was asked and what was answered.
 
-    A chat, or a prompt of the completions route, is one. A request to `/invocations` may hold several, each with one
-    answer: the first has the exchange's own key. One that cannot be taken apart is one conversation, as it was sent.
+    A request to `/invocations` may hold several conversations, which are one message then, as it was sent, as what
+    cannot be read is.
     """
     body = _read(exchange.asked)
-    if exchange.path == INVOCATIONS and not exchange.failed:
-        asked, answered = _invoked(body), _predicted(exchange.answer)
-        if asked and len(asked) == len(answered):
-            pairs = zip(asked, answered, strict=True)
-            return [(_key(exchange.key, n), each, [_assistant(text)]) for n, (each, text) in enumerate(pairs)]
-    return [(exchange.key, _asked(body), answered_messages(exchange.content_type, exchange.answer))]
+    if exchange.path == INVOCATIONS and isinstance(body, dict):
+        rows = next((body[name] for name in ("inputs", "instances", "dataframe_records") if name in body), body)
+        row, said = _only(rows), _read(exchange.answer)
+        text = _only(said.get("predictions") if isinstance(said, dict) else said)
+        if isinstance(row, dict) and isinstance(text, str):
+            return _asked(row), [{"role": "assistant", "content": text}]
+    return _asked(body), answered_messages(exchange.content_type, exchange.answer)
+
+
+def _only(rows: Any) -> Any:
+    """Return the one entry of a list, and what else there is as it is."""
+    return rows[0] if isinstance(rows, list) and len(rows) == 1 else rows
 
 
 def _read(body: bytes) -> Any:
@@ -286,37 +266,6 @@ def _asked(body: Any) -> Messages:
         return messages
     text = next((each for each in (prompt, body) if isinstance(each, str)), None)
     return [{"role": "user", "content": json.dumps(body, ensure_ascii=False) if text is None else text}]
-
-
-def _invoked(asked: Any) -> list[Messages]:
-    """Return the conversations of a request in one of the forms of MLflow's server; none if it has another form."""
-    if not isinstance(asked, dict):
-        return []
-    from mlops.registry.served_policy import conversations  # brings torch, which vLLM's proxy does without
-
-    rows = next((asked[name] for name in ("inputs", "instances", "dataframe_records") if name in asked), asked)
-    try:
-        return conversations(pd.DataFrame(rows if isinstance(rows, list) else [rows]))
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return []
-
-
-def _predicted(answer: bytes) -> Sequence[str]:
-    """Return the texts of an answer: those of rows stand under `predictions`, that of one object alone."""
-    try:
-        said = json.loads(answer)
-        predictions = said["predictions"] if isinstance(said, dict) else said
-    except (ValueError, KeyError):
-        return []
-    return predictions if isinstance(predictions, list) and all(isinstance(p, str) for p in predictions) else []
-
-
-def _assistant(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
-
-
-def _key(key: bytes, number: int) -> bytes:
-    return hashlib.sha256(key + number.to_bytes(4, "big")).digest()[:16] if number else key
 
 
 def answered_messages(content_type: str, body: bytes) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType, Array, Object, Property
 
+import rlft
 from mlops.registry.names import FILES_TAG, FORMAT_TAG, HASH_TAG, REGISTRATION, RUN_NAME_TAG
 from rlft.errors import DamagedError, PolicyError, WeightsRemovedError
 from rlft.files import file_hash, link_or_copy
@@ -30,11 +31,8 @@ from rlft.formats import KEY, VERSION
 from rlft.formats import POLICY as POLICY_FORMAT
 
 PROGRAM = Path(__file__).with_name("served_policy.py")  # of a version
+# What a version holds of a policy. The optimizer's state is as large as two copies of the weights and stays behind.
 POLICY = ("policy.json", "model", "tokenizer")
-# Texts beside these: what the environment shows, and what the version was made from and is worth.
-DESCRIPTION = ("context.json", "config.yaml", "lineage.json", "evaluation.json", "audit.json", "README.md")
-# What a version holds. The optimizer's state is as large as two copies of the weights and stays behind.
-SERVED = (*POLICY, *DESCRIPTION)
 _SERVED_CONFIG = ("base_model", "base_revision", "base_hash", "weights_hash")
 EXAMPLE = {"messages": [{"role": "user", "content": "What do you answer?"}]}
 REQUIREMENTS = ("mlflow", "torch", "transformers", "tokenizers", "peft", "safetensors", "pandas", "numpy")
@@ -62,9 +60,10 @@ def read_policy(folder: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ServedFiles:
-    """What is stored as a logged model: a policy folder, and texts by their names in `DESCRIPTION`.
+    """What is stored as a logged model: a policy folder, and texts beside it by the names of their files.
 
-    `max_new_tokens` is the default of a request.
+    These say what the environment shows, and what the version was made from and is worth. `max_new_tokens` is the
+    default of a request.
     """
 
     policy_folder: Path
@@ -110,10 +109,11 @@ def save_model(
 
     `served` holds the files of a policy, `policy` is its `policy.json`, `known` what MLflow knows of the model already.
     """
-    files_hash = hash_files(served)
+    files_hash, program = hash_files(served), target.with_name(PROGRAM.name)
+    program.write_text(program_text(), encoding="utf-8")
     pyfunc.save_model(
         str(target),
-        python_model=str(PROGRAM),
+        python_model=str(program),
         artifacts={"policy": str(served)},
         model_config={key: policy.get(key) for key in _SERVED_CONFIG} | {"files_hash": files_hash},
         signature=signature,
@@ -124,15 +124,16 @@ def save_model(
     return files_hash
 
 
+def program_text() -> str:
+    """Return the program of a version, with the text of `rlft.chat.marks` for its import: it runs without rlft."""
+    marks = (Path(rlft.__file__).parent / "chat" / "marks.py").read_text(encoding="utf-8")
+    return PROGRAM.read_text(encoding="utf-8").replace("from rlft.chat.marks import Marks\n", marks)
+
+
 def hash_files(folder: Path) -> str:
-    """Return the sha256 over path and bytes of every file of a policy that is served; others do not count."""
+    """Return the sha256 over path and bytes of every file of a policy that is served."""
     digest = hashlib.sha256()
-    for name in sorted(
-        file.relative_to(folder).as_posix()
-        for part in SERVED
-        for file in (folder / part, *(folder / part).rglob("*"))
-        if file.is_file()
-    ):
+    for name in sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()):
         digest.update(name.encode("unicode_escape") + f" {file_hash(folder / name)}\n".encode())  # one line each
     return digest.hexdigest()
 
@@ -150,8 +151,6 @@ def _files_to_serve(files: ServedFiles) -> Iterator[tuple[Path, Path]]:
             else:
                 shutil.copy2(source, served / part)
         for name, text in files.description.items():
-            if name not in DESCRIPTION:
-                raise ValueError(f"{name!r} is no file of a version: its hash would not cover it")
             (served / name).write_text(text, encoding="utf-8")
         yield served, Path(temporary) / "model"
 
@@ -194,24 +193,9 @@ def check_files(folder: Path, tags: Mapping[str, str], where: str) -> None:
     `where` names it to the user.
     """
     VERSION.check(tags.get(FORMAT_TAG), where=where)
-    run = tags.get(RUN_NAME_TAG, "")
-    check_weights(folder, tags.get(HASH_TAG, ""), where, run)
     if (found := hash_files(folder)) != (expected := tags[FILES_TAG]):
         what = f"the files have sha256 {found[:12]}, registered were {expected[:12]}"
-        raise DamagedError(what, where=where, run=run, step=REGISTRATION)
-    if added := sorted(file.name for file in folder.iterdir() if file.name not in SERVED):
-        raise DamagedError(f"{added[0]} was not registered with the others", where=where, run=run, step=REGISTRATION)
-
-
-def check_weights(folder: Path, expected: str, where: str, run_name: str = "") -> None:
-    """Raise DamagedError if a policy folder does not hold the weights of this hash; `where` names it to the user."""
-    # Imported here: it brings torch and transformers, which asking for the champion does not need.
-    from rlft.policy.origin import hash_weights
-
-    found = hash_weights(folder / "model")
-    if found != expected:
-        what = f"the weights have sha256 {found[:12]}, registered were {expected[:12]}"
-        raise DamagedError(what, where=where, run=run_name, step=REGISTRATION)
+        raise DamagedError(what, where=where, run=tags.get(RUN_NAME_TAG, ""), step=REGISTRATION)
 
 
 def check_version(client: MlflowClient, version: ModelVersion, destination: Path | None = None) -> Path:

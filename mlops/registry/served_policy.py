@@ -1,16 +1,13 @@
 """The model that a registered policy becomes, and what it can be asked: MLflow runs this file when it loads a version.
 
-That may be where rlft is not installed, so nothing of rlft is imported. What the file shares with rlft (how messages
-become a prompt, how weights are hashed, and how text of a user is kept from becoming a special token) is written out
-again here, and tests hold the two together.
+That may be where rlft is not installed: in a version the text of `rlft.chat.marks` stands in the place of its import
+(`mlops.registry.logged_model`). How files are hashed is written out again here, and tests hold the two together.
 """
 
 import hashlib
-import itertools
 import json
 import math
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +19,8 @@ from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-THINKING = (
-    "<think>", "</think>", "[THINK]", "[/THINK]", "<seed:think>", "</seed:think>", "◁think▷", "◁/think▷",
-    "<|START_THINKING|>", "<|END_THINKING|>",
-)  # fmt: skip
+from rlft.chat.marks import Marks
+
 WANTED = (
     'send `messages` (a list of messages), such as {"messages": [{"role": "user", "content": "text"}]}, or `prompt` '
     "(text), or rows that all have one of them"
@@ -55,25 +50,15 @@ def as_messages(given: list[Any], where: str) -> list[dict[str, Any]]:
     """Return messages in the form that chat templates take. Raises ValueError, which names the message.
 
     `developer` becomes `system`, content in parts of text one text, and arguments in a text of JSON an object. Keys
-    that are empty, as tables have them, are left out. A call without an id gets one, and a tool's message without a
-    name that of the call it answers.
+    that are empty, as tables have them, are left out. A tool's message without a name gets that of its call.
     """
     if not given:
         raise ValueError(f"{where} has no messages; {WANTED}")
     messages = [_message(each, f"message {number} of {where}") for number, each in enumerate(given, start=1)]
-    calls = [call for message in messages for call in message.get("tool_calls", ())]
-    ids = {call["id"] for call in calls}
-    free = (name for number in range(len(calls) + len(ids)) if (name := f"call{number:05d}") not in ids)
-    for call in calls:
-        call["id"] = call["id"] or next(free)
-    waiting: list[dict[str, Any]] = []
+    names = {call["id"]: call["function"]["name"] for each in messages for call in each.get("tool_calls", ())}
     for message in messages:
-        if message["role"] != "tool":
-            waiting = list(message.get("tool_calls", ()))
-        elif call := next((c for c in waiting if message.get("tool_call_id") in (None, "", c["id"])), None):
-            waiting.remove(call)
-            message["tool_call_id"] = call["id"]
-            message.setdefault("name", call["function"]["name"])
+        if message["role"] == "tool" and (name := names.get(message.get("tool_call_id"))):
+            message.setdefault("name", name)
     return messages
 
 
@@ -144,9 +129,8 @@ def prompt_ids(tokenizer: Any, messages: list[dict[str, Any]], tools: list[dict[
 
 
 def _rendered(tokenizer: Any, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> list[int]:
-    special, of_tools = _special_tokens(tokenizer)
-    mark = _unused(json.dumps(messages, ensure_ascii=False))
-    shielded = [_shielded(tokenizer, message, special, of_tools, mark) for message in messages]
+    marks = Marks(tokenizer)
+    shielded, mark = marks.shield(messages)
     try:
         text = str(
             tokenizer.apply_chat_template(shielded, tools=tools or None, add_generation_prompt=True, tokenize=False)
@@ -154,76 +138,7 @@ def _rendered(tokenizer: Any, messages: list[dict[str, Any]], tools: list[dict[s
     except Exception as cause:  # a template is a program, which may raise anything
         roles = ", ".join(message["role"] for message in messages)
         raise ValueError(f"the chat template does not take these messages ({roles}): {cause}") from cause
-    first, *others = text.split(mark)
-    ids = _ids(tokenizer, first)
-    for piece in others:
-        ids += _behind(tokenizer, special, piece)
-    return ids
-
-
-def _special_tokens(tokenizer: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Return {text: id} of the special tokens, those of thinking excepted, and of added tokens that mark tools."""
-    added = tokenizer.added_tokens_decoder
-    names = {str(token): number for number, token in added.items() if len(str(token)) > 1 and str(token).strip()}
-    special = {name: number for name, number in names.items() if added[number].special}
-    every = zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
-    special |= {name: number for name, number in every if len(name) > 1}
-    for name in THINKING:
-        special.pop(name, None)
-    return special, {name: number for name, number in names.items() if "tool" in name.lower()}
-
-
-def _shielded(
-    tokenizer: Any, message: dict[str, Any], special: dict[str, int], of_tools: dict[str, int], mark: str
-) -> dict[str, Any]:
-    """Return the message with the character `mark` within every special token that it spells, to be tokenised apart.
-
-    Marks of tools are broken up, too, in what users and tools say; a system prompt may rightly speak of them.
-    """
-    names = {**special, **(of_tools if message["role"] in ("user", "tool") else {})}
-    escaped = "|".join(map(re.escape, sorted(names)))
-    starts = re.compile(rf"(?=(?:{escaped})).", re.DOTALL) if escaped else None
-    added = tokenizer.added_tokens_decoder
-    every = {**special, **of_tools}.values()
-    normalized = {number for number in every if number in added and added[number].normalized}
-
-    def broken(text: str) -> str:
-        if starts is not None:
-            text = starts.sub(rf"\g<0>{mark}", text)
-        # A tokenizer looks for these in the normalised text, where a search for their names misses them.
-        if normalized and any(normalized.intersection(_ids(tokenizer, piece)) for piece in text.split(mark)):
-            return mark.join(text.replace(mark, ""))
-        return text
-
-    return {key: value if key == "role" else _map_strings(value, broken) for key, value in message.items()}
-
-
-def _map_strings(value: Any, change: Any) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {change(key) if isinstance(key, str) else key: _map_strings(each, change) for key, each in value.items()}
-    return [_map_strings(each, change) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _unused(text: str) -> str:
-    """Return a character that does not occur in a text: one of Unicode's noncharacters, or one for private use."""
-    taken = set(text)
-    candidates = itertools.chain(range(0xFDD0, 0xFDF0), range(0x100000, 0x10FFFE))
-    return next(character for character in map(chr, candidates) if character not in taken)
-
-
-def _behind(tokenizer: Any, special: dict[str, int], piece: str) -> list[int]:
-    """Return the ids of a piece as it is tokenised behind a special token: some tokenizers put a space at a start."""
-    if not piece:
-        return []
-    guard = next(iter(special), "")
-    ids = _ids(tokenizer, guard + piece)
-    return ids[1:] if guard and ids[0] == special.get(guard) else _ids(tokenizer, piece)
-
-
-def _ids(tokenizer: Any, text: str) -> list[int]:
-    return [int(token) for token in tokenizer(text, add_special_tokens=False).input_ids]
+    return marks.encode(text, mark=mark)
 
 
 DEFAULTS = {"max_new_tokens": 256, "temperature": 0.0, "seed": 0}
@@ -241,10 +156,10 @@ class ServedPolicy(PythonModel):
     """
 
     def load_context(self, context: Any) -> None:
-        """Load tokenizer and weights; an adapter is put on its base model. The weights of both are checked first."""
+        """Load tokenizer and weights; an adapter is put on its base model. The files of both are checked first."""
         folder = Path(context.artifacts["policy"])
         given = {key: value for key, value in (context.model_config or {}).items() if value is not None}
-        check_files(folder, given.get("weights_hash"), given.get("files_hash"))
+        check_files(folder, given.get("files_hash"))
         settings = json.loads((folder / "policy.json").read_text()) | given
         shown = folder / "context.json"
         self.shown = json.loads(shown.read_text(encoding="utf-8")) if shown.is_file() else {}
@@ -365,17 +280,13 @@ def load_weights(folder: Path, settings: dict[str, Any]) -> Any:
     return model
 
 
-def check_files(folder: Path, weights: str | None, files: str | None) -> None:
-    """Raise RuntimeError if weights or files are not those that were registered, where their hashes are known."""
-    for what, found, expected in (
-        ("weights", hash_weights(folder / "model"), weights),
-        ("files", hash_files(folder), files),
-    ):
-        if expected and found != expected:
-            raise RuntimeError(
-                f"the {what} in {folder} have changed: they have sha256 {found[:12]}, registered were {expected[:12]}; "
-                "`rlft doctor --verify` where the run was says how to make them again"
-            )
+def check_files(folder: Path, expected: str | None) -> None:
+    """Raise RuntimeError if files are not those that were registered, where their hash is known."""
+    if expected and (found := hash_files(folder)) != expected:
+        raise RuntimeError(
+            f"the files in {folder} have changed: they have sha256 {found[:12]}, registered were {expected[:12]}; "
+            "`rlft doctor --verify` where the run was says how to make them again"
+        )
 
 
 def hash_files(folder: Path) -> str:

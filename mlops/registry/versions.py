@@ -18,7 +18,7 @@ from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import approval_of, set_aliases
-from mlops.registry.logged_model import ServedFiles, check_weights, damage_of, log_model, upload_files
+from mlops.registry.logged_model import ServedFiles, damage_of, log_model, upload_files
 from mlops.registry.names import (
     APPROVAL_TAG,
     COMPARED_HASH_TAG,
@@ -70,11 +70,9 @@ def register_policy_version(
     champion, they become a version more, as its number says that this came later.
     `tags` say what the decision rested on (`decided_with`), `result` heads the version's description. `alone` keeps
     other processes from registering, if something can; it is entered once, when the weights have been uploaded. Files
-    of a version that are damaged are replaced. Raises PolicyError when the folder holds no policy, and DamagedError
-    when its weights are not those whose hash it says.
+    of a version that are damaged are replaced. Raises PolicyError when the folder holds no policy.
     """
     client, policy, tags = RegistryClient(tracking_uri), files.policy, tags or {}
-    check_weights(files.policy_folder, policy["weights_hash"], str(files.policy_folder))
     by = tags if anew and decision.promote else None
     version, model_id, files_hash = _find_version(client, name, run_id, policy["weights_hash"], by), None, ""
     if version is None:

@@ -9,8 +9,9 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from rlft.calls import make_call
-from rlft.chat.base import AssistantTurn, Chat, Marks
+from rlft.chat.base import AssistantTurn, Chat
 from rlft.chat.formats import FORMATS, HERMES, LLAMA3, LLAMA3_TAGGED, ToolFormat, declared_format, declares_format
+from rlft.chat.marks import Marks
 from rlft.chat.templates import QUESTION, TOOL, choose_template, how_to_fix, render
 from rlft.contract.tools import ToolSpec
 from rlft.errors import PolicyError

@@ -17,8 +17,8 @@ from typing import get_args
 import pytest
 
 from rlft.characters import visible, visible_json
-from rlft.chat.base import Marks
 from rlft.chat.formats import FORMATS, LLAMA3_TAGGED
+from rlft.chat.marks import Marks
 from rlft.chat.served import read_served
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION

@@ -2,9 +2,6 @@
 
 import json
 import secrets
-import sqlite3
-import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -158,47 +155,26 @@ def test_a_version_that_was_named_by_its_number_has_no_alias(uri):
     assert "rlft.alias" not in trace.info.tags
 
 
-def test_a_tracker_that_is_away_is_told_once_and_asked_seldom(caplog):
-    asked = []
+def test_a_tracker_that_is_away_is_told_once(caplog):
     logged = Conversations(f"http://127.0.0.1:{free_port()}", "small")
-    own = logged._write
-    logged._write = lambda each: (asked.append(each), own(each))
     logged.start()
     for _ in range(5):
         logged.add(exchange())
     logged._queue.put(None)
     logged._thread.join(60)
-    assert (logged.written, logged.lost, len(asked)) == (0, 5, 1)
+    assert (logged.written, logged.lost) == (0, 5)
     (said,) = [record.getMessage() for record in caplog.records if record.name == "mlops.registry.conversations"]
     assert said.startswith("conversations are not logged, and answers go on: MLflow does not take them: ")
 
 
-def test_nothing_is_stored_in_an_experiment_that_is_deleted_and_logging_goes_on_in_the_next(uri, monkeypatch):
-    monkeypatch.setattr("mlops.registry.conversations._PAUSE", 0.0)
+def test_nothing_is_stored_in_an_experiment_that_is_deleted(uri):
     logged, client = Conversations(uri, "small", mask=False), MlflowClient(uri)
+    client.delete_experiment(client.create_experiment("small-served"))
     logged.start()
-
-    def log(text):
-        count = logged.written + logged.lost
-        logged.add(exchange(text))
-        while logged.written + logged.lost == count:
-            time.sleep(0.02)
-
-    log("one")
-    first = client.get_experiment_by_name("small-served").experiment_id
-    client.delete_experiment(first)
-    log("two")
-    log("three")
-    assert (logged.written, logged.lost) == (1, 2)
-    client.restore_experiment(first)
-    client.rename_experiment(first, "old")  # as somebody does who begins anew
-    log("four")
-    client.delete_experiment(client.get_experiment_by_name("small-served").experiment_id)
-    log("five")
-    assert (logged.written, logged.lost) == (2, 3)
-    with closing(sqlite3.connect(uri.removeprefix("sqlite:///"))) as database:
-        stored = "".join(content for (content,) in database.execute("SELECT content FROM spans"))
-    assert [text in stored for text in ("one", "two", "three", "four", "five")] == [True, False, False, True, False]
+    logged.add(exchange("two"))
+    logged._queue.put(None)
+    logged._thread.join(120)
+    assert (logged.written, logged.lost) == (0, 1)
 
 
 def test_an_experiment_that_is_deleted_from_the_start_is_told_with_the_way_out(uri):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlops.registry.conversations import Exchange, conversations_of, read_tags
+from mlops.registry.conversations import Exchange, conversation_of, read_tags
 from mlops.registry.engines import ServedVersion
 
 VERSION = ServedVersion("small", "3", "champion", "abc", "m-1", Path("none/served"))
@@ -19,7 +19,7 @@ def exchange(path, asked, answer, status=200):
 
 
 def said(path, asked, answer, status=200):
-    return [(asked, answered) for _, asked, answered in conversations_of(exchange(path, asked, answer, status))]
+    return conversation_of(exchange(path, asked, answer, status))
 
 
 def assistant(text):
@@ -28,9 +28,9 @@ def assistant(text):
 
 def test_a_chat_and_a_completion_are_one_conversation():
     answer = {"choices": [{"message": assistant("Yes")[0]}]}
-    assert said("/v1/chat/completions", {"messages": [USER]}, answer) == [([USER], assistant("Yes"))]
+    assert said("/v1/chat/completions", {"messages": [USER]}, answer) == ([USER], assistant("Yes"))
     answer = {"choices": [{"text": "Yes"}]}
-    assert said("/v1/completions", {"prompt": "Hi"}, answer) == [([USER], assistant("Yes"))]
+    assert said("/v1/completions", {"prompt": "Hi"}, answer) == ([USER], assistant("Yes"))
 
 
 @pytest.mark.parametrize(
@@ -44,29 +44,16 @@ def test_a_chat_and_a_completion_are_one_conversation():
 )
 def test_the_forms_of_mlflows_server_are_read(asked):
     for answer in ({"predictions": ["Yes"]}, ["Yes"]):
-        assert said("/invocations", asked, answer) == [([USER], assistant("Yes"))]
-
-
-def test_several_prompts_of_one_request_are_several_conversations_with_ids_of_their_own():
-    found = conversations_of(
-        exchange("/invocations", {"inputs": [{"prompt": "Hi"}, {"prompt": "Ho"}]}, {"predictions": ["a", "b"]})
-    )
-    assert [asked[0]["content"] for _, asked, _ in found] == ["Hi", "Ho"]
-    assert [answered for _, _, answered in found] == [assistant("a"), assistant("b")]
-    keys = [key for key, _, _ in found]
-    assert keys[0] == KEY
-    assert len({*keys}) == 2
-    assert {len(key) for key in keys} == {16}
+        assert said("/invocations", asked, answer) == ([USER], assistant("Yes"))
 
 
 @pytest.mark.parametrize(
     ("asked", "answer", "status"),
     [
-        ({"inputs": [{"prompt": "Hi"}, {"prompt": "Ho"}]}, {"predictions": ["a"]}, 200),
+        ({"inputs": [{"prompt": "Hi"}, {"prompt": "Ho"}]}, {"predictions": ["a", "b"]}, 200),
         ({"inputs": [{"prompt": "Hi"}]}, {"predictions": [1]}, 200),
         ({"inputs": ["Hi"]}, {"predictions": ["a"]}, 200),
         ({"inputs": 5}, {"predictions": ["a"]}, 200),
-        ({"other": "Hi"}, {"predictions": ["a"]}, 200),
         ({"inputs": ["Hi"]}, {"error": "no"}, 400),
         ({"messages": [1, 2, "x"]}, {"error": "no"}, 400),
         ({"messages": 5}, {"error": "no"}, 400),
@@ -74,14 +61,14 @@ def test_several_prompts_of_one_request_are_several_conversations_with_ids_of_th
     ],
 )
 def test_what_cannot_be_taken_apart_is_one_conversation_as_it_was_sent(asked, answer, status):
-    ((shown, answered),) = said("/invocations", asked, answer, status)
+    shown, answered = said("/invocations", asked, answer, status)
     assert shown == [{"role": "user", "content": json.dumps(asked)}]
     assert answered == assistant(json.dumps(answer))
 
 
 def test_a_body_that_is_no_json_is_one_message_as_it_was_sent():
     given = Exchange(VERSION, "/invocations", b"a,b\nHi", 415, "text/plain", b"no", 0, 1, KEY)
-    assert conversations_of(given) == [(KEY, [{"role": "user", "content": "a,b\nHi"}], assistant("no"))]
+    assert conversation_of(given) == ([{"role": "user", "content": "a,b\nHi"}], assistant("no"))
 
 
 def test_tags_are_read_from_one_header_or_several():

@@ -47,12 +47,10 @@ def test_what_cannot_be_read_is_told(given, what):
 
 
 def test_messages_are_read_as_in_training():
-    answered = {"role": "tool", "content": "blue"}
     given = [
         {"role": "developer", "content": [{"type": "text", "text": "Be "}, {"type": "text", "text": "brief."}]},
         {"role": "user", "content": "q", "name": None},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "call00000", "function": SEARCH}, SEARCH]},
-        {**answered, "tool_call_id": "call00001"},
-        answered,
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "call00000", "function": SEARCH}]},
+        {"role": "tool", "content": "blue", "tool_call_id": "call00000"},
     ]
     assert as_messages(given, "the list") == list(as_in_training(given))
