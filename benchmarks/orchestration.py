@@ -116,11 +116,9 @@ def run_pipeline(config: Config) -> dict[str, float]:
 
     labels = make_labels(config.name, name=None, note=None, tags=[], commits={})
     started = time.perf_counter()
-    run = train.with_options(run_name=labels.name, **run_options(config, labels))(
-        **pipeline_inputs(config, labels, None)
-    )
+    train.with_options(run_name=labels.name, **run_options(config, labels))(**pipeline_inputs(config, labels, None))
     total = time.perf_counter() - started
-    summary = json.loads(home.summary_file(str(run.id)).read_text())
+    summary = json.loads((home.run_folder(labels.name) / "summary.json").read_text())
     if summary["rounds"] != config.training.rounds:
         raise RuntimeError(f"the pipeline made {summary['rounds']} rounds: {summary}")
     return {"rounds": summary["seconds"]["rounds"], "total": total}

@@ -76,10 +76,10 @@ def evaluate(
         from mlops.stacks.image import pod_options
 
         begun.repeated, address = True, tracking_uri if stack else None
-        run_id = _run(settings, models, address, key, pod_options(settings), no_cache=no_cache)
+        name = _run(settings, models, address, key, pod_options(settings), no_cache=no_cache)
         from cli.evaluated import finish_evaluation
 
-        finish_evaluation(home, run_id, summary, stack, as_json=as_json)
+        finish_evaluation(home.run_folder(name, shared=stack is not None), summary, stack, as_json=as_json)
 
 
 def _run(
@@ -91,7 +91,7 @@ def _run(
     *,
     no_cache: bool,
 ) -> str:
-    """Run the pipeline, and return its run's id in ZenML."""
+    """Run the pipeline, and return the name of its run."""
     from mlops.tracking.address import HOME
     from pipelines.evaluate import evaluate as pipeline
 
@@ -100,9 +100,8 @@ def _run(
     if no_cache:
         named = named.with_options(enable_cache=False)
     content = settings.model_dump(mode="json")
-    run = named(suite=content, models=list(models), tracking_uri=address or HOME, api_key=key)
-    assert run is not None
-    return str(run.id)
+    named(suite=content, models=list(models), tracking_uri=address or HOME, api_key=key)
+    return name
 
 
 def _key(variable: str | None) -> str | None:

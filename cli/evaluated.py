@@ -9,24 +9,22 @@ from typing import Any
 
 from cli.evaluation_tables import metrics_table, slice_tables
 from cli.result import show_ui
-from mlops.home.folder import Home
-from mlops.summary.file import evaluation_file, read_evaluation, write_asked
+from mlops.summary.file import SUMMARY_FILE, read_result, write_asked
 from rlft.errors import StorageError
 from rlft.terminal import Terminal, console, styled
 
 
-def finish_evaluation(home: Home, run_id: str, target: Path | None, stack: str | None = None, *, as_json: bool) -> None:
-    """Print the summary of an evaluation, and write it to `target` if there is one. Raises StorageError without it."""
-    found = read_evaluation(home, run_id)
+def finish_evaluation(folder: Path, target: Path | None, stack: str | None = None, *, as_json: bool) -> None:
+    """Print the summary in the folder of an evaluation, and write it to `target`. Raises StorageError without it."""
+    found, file = read_result(folder), folder / SUMMARY_FILE
     if found is None:
-        file = evaluation_file(home, run_id)
         raise StorageError("the summary of this evaluation cannot be read", where=str(file), fix="evaluate again")
     if target is not None and not write_asked(target, json.dumps(found, indent=1)):
         target = None
     if as_json:
         console.write_json(found)
     else:
-        where = [f"Summary: {target or evaluation_file(home, run_id)}", f"MLflow: {show_ui(stack)}"]
+        where = [f"Summary: {target or file}", f"MLflow: {show_ui(stack)}"]
         show_evaluation(found, console, where)
 
 

@@ -23,7 +23,8 @@ from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import with_command
 from mlops.home.variables import quieten
 from mlops.runs.signals import ignore, signalled, when_late
-from mlops.summary.file import clear_target, end_summary, failed, summary_since, write_summary
+from mlops.summary.file import SUMMARY_FILE, clear_target, failed, keep_summary, summary_since, write_summary
+from mlops.summary.summary import Summary
 from rlft.characters import visible
 from rlft.errors import RlftError, StorageError
 from rlft.files import OWN_PACKAGES
@@ -37,13 +38,18 @@ INTERRUPTED: Final = "interrupted"
 class Begun:
     """What a command tells of the run that it begins.
 
-    `started` is the command's own beginning, in seconds since the epoch, and `resume` the command that goes on with the
-    run. `repeated` says that giving the same command again does.
+    `started` is the command's own beginning, in seconds since the epoch, `folder` that of the run, and `resume` the
+    command that goes on with it. `repeated` says that giving the same command again does.
     """
 
     started: float = field(default_factory=time.time)
+    folder: Path | None = None
     resume: str | None = None
     repeated: bool = False
+
+    def left(self) -> Summary | None:
+        """Return the summary of the run; `None` if it has not begun."""
+        return summary_since(self.folder, self.started)
 
 
 @contextmanager
@@ -59,7 +65,7 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Begun]:
     try:
         clear_target(summary, find_home())
     except RlftError as error:
-        _end(error, None, begun.started)
+        _end(error, None, begun)
     with _told(summary, begun):
         yield begun
 
@@ -68,7 +74,7 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Begun]:
 def _told(summary: Path | None, begun: Begun) -> Iterator[None]:
     """Turn an error into a message, a summary that says it, and typer.Exit."""
     _import_from_working_directory()
-    when_late(lambda: _end_interrupted(find_home(), summary, begun))
+    when_late(lambda: _end_interrupted(summary, begun))
     try:
         with visible_logs(), stay_in(find_home()):
             yield
@@ -77,34 +83,34 @@ def _told(summary: Path | None, begun: Begun) -> Iterator[None]:
             raise
         home = find_home()
         if signalled():
-            _end_interrupted(home, summary, begun)
-        resume = _way_on(home, begun)
+            _end_interrupted(summary, begun)
+        resume = begun.resume if begun.resume and begun.left() else None
         if isinstance(error, RlftError):
-            _end(error, summary, begun.started, resume)
+            _end(error, summary, begun, resume)
         if short := shortage_error(error, home, resume):
-            _end(short, summary, begun.started)
+            _end(short, summary, begun)
         _tell_unexpected(error, home, resume)
-        _fail(summary, begun.started, hide(f"{type(error).__name__}: {error}"))
+        _fail(summary, begun, hide(f"{type(error).__name__}: {error}"))
         raise typer.Exit(1) from None
 
 
-def _end_interrupted(home: Home, target: Path | None, begun: Begun) -> NoReturn:
+def _end_interrupted(target: Path | None, begun: Begun) -> NoReturn:
     """Say in one sentence what there is to go on with, write the summary down, and raise typer.Exit."""
     ignore()
-    left, ended = summary_since(home, begun.started), False
-    if (run := left.pipeline_run_id) is not None:
-        ended = left.status not in ("running", "failed", INTERRUPTED)
-        how = f"`{begun.resume}` goes on from here"
-        state = f"the run had ended, and its summary is {home.summary_file(run)}" if ended else how
+    if (left := begun.left()) is not None and begun.folder is not None:
+        state = f"`{begun.resume}` goes on from here"
         if left.status == "running":
-            seconds = time.time() - begun.started
-            end_summary(home, run, INTERRUPTED, seconds, status=INTERRUPTED)
-            left = failed(left, INTERRUPTED, seconds, status=INTERRUPTED)
-    elif begun.repeated:
-        state = "giving the same command again goes on from here"
+            left = failed(left, INTERRUPTED, time.time() - begun.started, status=INTERRUPTED)
+            keep_summary(begun.folder, left)
+        elif left.status not in ("failed", INTERRUPTED):
+            state = f"the run had ended, and its summary is {begun.folder / SUMMARY_FILE}"
     else:
-        left = failed(left, INTERRUPTED, status=INTERRUPTED)
-        state = "no run was going on in this process"
+        left = Summary(status=INTERRUPTED, error=INTERRUPTED)
+        state = (
+            "giving the same command again goes on from here"
+            if begun.repeated
+            else "no run was going on in this process"
+        )
     with suppress(OSError, SystemExit):  # nobody reads it: the same Ctrl-C ends a `tee`; rich raises SystemExit then
         if errors.is_terminal:  # a progress bar has left its line and no cursor
             errors.show_cursor()
@@ -115,14 +121,14 @@ def _end_interrupted(home: Home, target: Path | None, begun: Begun) -> NoReturn:
     raise typer.Exit(128 + signalled()) from None
 
 
-def _end(error: RlftError, summary: Path | None, started: float, resume: str | None = None) -> NoReturn:
+def _end(error: RlftError, summary: Path | None, begun: Begun, resume: str | None = None) -> NoReturn:
     """Print an error, leave a summary that says it, and raise typer.Exit with the error's exit code.
 
     `resume` is the command that goes on with the run, if one has begun.
     """
     said = hide(with_command(str(error), resume))
     errors.print(styled("error", "red"), said)
-    _fail(summary, started, said)
+    _fail(summary, begun, said)
     raise typer.Exit(error.exit_code) from None
 
 
@@ -170,13 +176,6 @@ def _import_from_working_directory() -> None:
         sys.path.insert(0, str(Path.cwd()))
 
 
-def _way_on(home: Home, begun: Begun) -> str | None:
-    """Return the command that goes on with the run of this command; `None` if it had begun none that is resumed."""
-    if begun.resume is None:
-        return None  # and a home that cannot be read is not looked into
-    return begun.resume if summary_since(home, begun.started).pipeline_run_id is not None else None
-
-
 def _show_logs(verbose: bool) -> None:
     """Show rlft's own logs, short or full, and warnings: not by the root logger, whose handlers are ZenML's."""
     handler = RichHandler(console=errors, show_path=False, show_time=verbose, show_level=verbose)
@@ -186,7 +185,7 @@ def _show_logs(verbose: bool) -> None:
         logger.setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
-def _fail(target: Path | None, started: float, reason: str) -> None:
+def _fail(target: Path | None, begun: Begun, reason: str) -> None:
     """Write the summary of a command that failed to `target`, the file that `--summary` names, if there is one."""
     if target is not None:
-        write_summary(target, failed(summary_since(find_home(), started), reason))
+        write_summary(target, failed(begun.left() or Summary(status="failed"), reason))

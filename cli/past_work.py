@@ -25,11 +25,11 @@ def past_runs(home: Home, config: Config, most: int = 5) -> list[PastRun]:
     They are of the same experiment, with the same model, engine and environment, have come to their end, and have done
     rounds themselves and not taken all from the cache.
     """
-    runs = (_past_run(home, run, config) for run in RunStore(home).runs())
+    runs = (_past_run(run, config) for run in RunStore(home).runs())
     return list(islice((run for run in runs if run is not None and run.is_usable and fits(run, config)), most))
 
 
-def _past_run(home: Home, run: LocalRun, config: Config) -> PastRun | None:
+def _past_run(run: LocalRun, config: Config) -> PastRun | None:
     """Return a run of this experiment that has ended; `None` for another, or whose settings this rlft does not read."""
     last = run.attempts[0]
     if run.pipeline != PIPELINE or last["status"] != "completed":
@@ -38,7 +38,7 @@ def _past_run(home: Home, run: LocalRun, config: Config) -> PastRun | None:
         if run.config.get("name") != config.name:
             return None
         settings = stored_config(run.config, run.name).model_dump(mode="json")
-        summary = read_summary(home, last["id"])
+        summary = read_summary(run.folder)
     except RlftError as cause:
         logger.debug("%s is left out: %s", run.name, cause)
         return None

@@ -11,12 +11,12 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Overrides, Stack, Summary, Verbose
-from cli.result import run_id_of
+from cli.result import run_to_end
 from cli.resume import claim_early
 from cli.start import check_kept, say_start
-from mlops.home.folder import Home, find_home
+from mlops.home.folder import find_home
 from mlops.home.processes import claimed, resume_command
-from mlops.summary.file import read_summary, write_summary
+from mlops.summary.file import SUMMARY_FILE, read_summary, write_summary
 from mlops.summary.summary import NOT_PROMOTED, NOT_REGISTERED, Promotion
 from mlops.summary.summary import Summary as RunSummary
 from rlft.errors import StorageError
@@ -48,20 +48,20 @@ def promote(
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
-        from mlops.runs.finding import find_run, name_of
+        from mlops.runs.finding import find_run, folder_of, name_of
         from mlops.runs.resuming import damages_of
         from pipelines.promotion_plan import plan_promotion
         from pipelines.train import train
 
         asked = find_run(run)
         if held_name != (name := name_of(asked)):
-            held.enter_context(claimed(home, name, stack))
+            held.enter_context(claimed(folder_of(home, asked)))
         plan = plan_promotion(home, asked, overrides or [], tracking_uri if stack else None)
         if plan.champion is not None:
             _tell(name, _is_champion(plan), as_json=as_json)
             raise typer.Exit
         errors.print(f"{name} is over: what it has stored is read, and nothing is trained again", soft_wrap=True)
-        begun.resume = resume_command(name, stack)
+        begun.folder, begun.resume = folder_of(home, asked), resume_command(name, stack)
         pipeline = train.with_options(run_name=plan.again.name, **plan.again.options)
         for step, damage in damages_of(home, plan.attempt).items():
             if step in plan.kept:
@@ -69,8 +69,8 @@ def promote(
         replay = partial(
             pipeline.replay, pipeline_run=plan.attempt.id, skip=plan.kept, input_overrides=plan.again.inputs
         )
-        run_id = run_id_of(replay, home, begun.started)
-        _finish(home, run_id, name, summary, as_json=as_json)
+        run_to_end(replay, begun)
+        _finish(begun.folder, summary, as_json=as_json)
 
 
 def _is_champion(plan: Plan) -> Promotion:
@@ -79,15 +79,15 @@ def _is_champion(plan: Plan) -> Promotion:
     return Promotion(promoted=True, name=name, version=plan.champion, alias="champion", reasons=[said])
 
 
-def _finish(home: Home, run_id: str, name: str, target: Path | None, *, as_json: bool) -> None:
+def _finish(folder: Path, target: Path | None, *, as_json: bool) -> None:
     """Tell what was decided, and raise typer.Exit with the exit code. Raises StorageError without a summary."""
-    summary = read_summary(home, run_id)
+    summary = read_summary(folder)
     if summary is None:
-        file = home.summary_file(run_id)
+        file = folder / SUMMARY_FILE
         raise StorageError("the run's summary cannot be read", where=str(file), fix="`rlft promote` writes it anew")
     if target is not None:
         write_summary(target, summary)
-    _tell(name, summary.promotion, as_json=as_json, code=(code := _exit_code(summary)))
+    _tell(folder.name, summary.promotion, as_json=as_json, code=(code := _exit_code(summary)))
     raise typer.Exit(code)
 
 

@@ -18,8 +18,8 @@ from cli.start import check_kept, say_start
 from mlops.home.folder import Home
 from mlops.ids import resumed_name
 from mlops.runs.labels import Labels, make_labels, refuse_taken, run_called
-from mlops.summary.file import write_asked
-from mlops.summary.replays import read_replay, replay_blocks, replay_file
+from mlops.summary.file import SUMMARY_FILE, read_result, write_asked
+from mlops.summary.replays import replay_blocks
 from mlops.tracking.address import HOME
 from rlft.errors import StorageError
 from rlft.terminal import console, styled
@@ -91,16 +91,13 @@ def labels_for(
     return make_labels(source, name=made, note=note, tags=[], commits=commits or {})
 
 
-def finish_replay(
-    home: Home, run_id: str, target: Path | None, stack: str | None, *, as_json: bool
-) -> Mapping[str, Any]:
-    """Print the summary of a replay, write it to `target` if there is one, and return it.
+def finish_replay(folder: Path, target: Path | None, stack: str | None, *, as_json: bool) -> Mapping[str, Any]:
+    """Print the summary of a replay, which is in its `folder`, write it to `target` if there is one, and return it.
 
     Raises StorageError if it cannot be read.
     """
-    found = read_replay(home, run_id)
+    found, file = read_result(folder), folder / SUMMARY_FILE
     if found is None:
-        file = replay_file(home, run_id)
         raise StorageError("the summary cannot be read", where=str(file), fix="give the same command again")
     if target is not None and not write_asked(target, json.dumps(found, indent=1)):
         target = None
@@ -108,6 +105,6 @@ def finish_replay(
         console.write_json(found)
         return found
     parts = [part for block in replay_blocks(found) for part in shown(block, "bold")]
-    parts += [f"Summary: {target or replay_file(home, run_id)}", f"MLflow: {show_ui(stack)}"]
+    parts += [f"Summary: {target or file}", f"MLflow: {show_ui(stack)}"]
     console.print(Panel(Group(*parts), title=styled(f"rlft {found['kind']}: {found['name']}"), expand=False))
     return found

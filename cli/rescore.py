@@ -12,7 +12,7 @@ import typer
 from cli.guard import guarded
 from cli.options import Note, Overrides, RunName, Stack, Summary, SummaryAsJson, Verbose
 from cli.replayed import finish_replay, labels_for, open_home, options_for
-from cli.result import run_id_of
+from cli.result import run_to_end
 from mlops.home.folder import find_home
 from mlops.runs.identity import users_commits
 from rlft.config.file import check_variables, load_config
@@ -62,7 +62,7 @@ def rescore(
             pipeline.with_options(**options_for(home, plan.source, labels, arguments, settings)), **arguments
         )
         begun.repeated = True
-        run_id = run_id_of(begin, home, begun.started)
-        found = finish_replay(home, run_id, summary, stack, as_json=as_json)
+        run_to_end(begin, begun)
+        found = finish_replay(home.run_folder(labels.name, shared=stack is not None), summary, stack, as_json=as_json)
         if found["audit"] is not None and not found["audit"]["passed"]:
             raise typer.Exit(AUDIT_FAILED)

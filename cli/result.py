@@ -13,9 +13,9 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table as RichTable
 
-from mlops.home.folder import Home
+from cli.guard import Begun
 from mlops.ids import name_of_first, resumed_name
-from mlops.summary.file import read_summary, summary_since, summary_text, write_summary
+from mlops.summary.file import SUMMARY_FILE, read_summary, summary_text, write_summary
 from mlops.summary.summary import Status, Summary
 from mlops.summary.verdict import blocks
 from rlft.blocks import Block, Bullets, Caution, Headline, Table
@@ -25,43 +25,41 @@ from rlft.terminal import Terminal, console, errors, styled
 COLOURS: Mapping[Status, str] = {"improved": "green", "failed": "red"}  # of headlines; the others are yellow
 
 
-def run_id_of(pipeline: Callable[[], Any], home: Home, started: float) -> str:
-    """Call a pipeline and return its run's id in ZenML.
+def run_to_end(pipeline: Callable[[], Any], begun: Begun) -> str:
+    """Call a pipeline, and return the id of its run in ZenML.
 
     A run that could not be registered has failed for ZenML, so that it can be resumed; here it has come to its end.
-    `started` is when the command began, in seconds since the epoch.
     """
     try:
         return str(pipeline().id)
     except TrackerError:
-        left = summary_since(home, started)
-        if left.pipeline_run_id is None:
+        if (left := begun.left()) is None:
             raise
-        return left.pipeline_run_id
+        return left.pipeline_run_id or ""
 
 
-def finish(home: Home, run_id: str, target: Path | None, stack: str | None, *, as_json: bool = False) -> None:
+def finish(folder: Path, run_id: str, target: Path | None, stack: str | None, *, as_json: bool = False) -> None:
     """Print the summary of a run, write it to `target` if there is one, and raise typer.Exit with its exit code.
 
-    `as_json` prints it as the JSON that `target` gets, for programs.
+    The summary is in the run's `folder`, and `run_id` is that in ZenML. `as_json` prints it as the JSON that `target`
+    gets, for programs.
 
     Raises StorageError if the summary cannot be read.
     """
-    summary = read_summary(home, run_id)
+    summary, file = read_summary(folder), folder / SUMMARY_FILE
     if summary is None and stack is not None and _goes_on(run_id):  # an orchestrator that does not wait
         told = errors if as_json else console
         told.print("The run goes on. Its summary will be among the artifacts of its MLflow run:")
         told.print(show_ui(stack), soft_wrap=True)
         raise typer.Exit
     if summary is None:
-        file = home.summary_file(run_id)
         raise StorageError("the run's summary cannot be read", where=str(file), fix="rlft resume writes it anew")
     if target is not None and not write_summary(target, summary):
         target = None
     if as_json:
         console.write_json(json.loads(summary_text(summary)))
         raise typer.Exit(summary.exit_code)
-    where = [f"Summary: {target or home.summary_file(run_id)}", f"Curves, traces, models: {show_ui(stack)}"]
+    where = [f"Summary: {target or file}", f"Curves, traces, models: {show_ui(stack)}"]
     show_summary(summary, console, where=where)
     raise typer.Exit(summary.exit_code)
 

@@ -12,7 +12,7 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Stack, Summary, SummaryAsJson, Verbose
-from cli.result import finish, run_id_of, with_weights
+from cli.result import finish, run_to_end, with_weights
 from cli.start import check_kept, say_start
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
@@ -47,26 +47,26 @@ def resume(
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
-        from mlops.runs.finding import find_run, name_of, resumable_attempt
+        from mlops.runs.finding import find_run, folder_of, name_of, resumable_attempt
         from mlops.runs.resuming import resumed, steps_of_same_code, steps_to_keep
         from pipelines.train import train
 
         asked = find_run(run)
         if held_name != (name := name_of(asked)):
-            held.enter_context(claimed(home, name, stack))
+            held.enter_context(claimed(folder_of(home, asked)))
         found = resumable_attempt(home, asked, finished=True)
         settings = [f"distributed.{each}" for each in ("engine=ray", f"trainers={trainers}")] if trainers else []
         again = resumed(found, tracking_uri if stack else None, settings)
-        begun.resume = resume_command(name, stack)
+        begun.folder, begun.resume = folder_of(home, asked), resume_command(name, stack)
         check_place(again.config, stack)
         damaged = find_damage(home, found, again)
-        done = steps_of_same_code(found, again, damaged, _code_now(again.config, stack))
+        done = steps_of_same_code(found, again.config, _code_now(again.config, stack))
         done &= steps_to_keep(found, damaged)
         kept = {"pipeline_run": found.id, "skip": done, "input_overrides": again.inputs}
         pipeline = train.with_options(run_name=again.name, **again.options)
         replay = partial(begin_alone, pipeline.replay, name, **kept)
         goes_on = partial(with_weights, replay, pipeline, again.inputs, again.name)
-        finish(home, run_id_of(goes_on, home, begun.started), summary, stack, as_json=as_json)
+        finish(begun.folder, run_to_end(goes_on, begun), summary, stack, as_json=as_json)
 
 
 def check_place(config: Config, stack: str | None) -> None:
@@ -123,9 +123,9 @@ def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> s
     """
     if stack is not None:
         return None
-    name = find_local(home, asked).name
-    held.enter_context(claimed(home, name, stack))
-    return name
+    found = find_local(home, asked)
+    held.enter_context(claimed(found.folder))
+    return found.name
 
 
 def _code_now(config: Config, stack: str | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ import typer
 from cli.guard import guarded
 from cli.options import Note, Overrides, RunName, Stack, Summary, SummaryAsJson, Verbose
 from cli.replayed import finish_replay, labels_for, open_home, options_for
-from cli.result import run_id_of, with_weights
+from cli.result import run_to_end, with_weights
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
 from rlft.secrets import redact
@@ -61,8 +61,8 @@ def retrain(
         named = pipeline.with_options(**options)
         begin = partial(with_weights, partial(named, **arguments), named, arguments, options["run_name"])
         begun.repeated = True
-        run_id = run_id_of(begin, home, begun.started)
-        finish_replay(home, run_id, summary, stack, as_json=as_json)
+        run_to_end(begin, begun)
+        finish_replay(home.run_folder(labels.name, shared=stack is not None), summary, stack, as_json=as_json)
 
 
 def _check_keys(overrides: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from cli.options import (
     Tags,
     Verbose,
 )
-from cli.result import finish, run_id_of, with_weights
+from cli.result import finish, run_to_end, with_weights
 from cli.start import check_start, say_start
 from cli.sweep import Sweep, run_sweep
 from mlops.home.folder import Home, find_home
@@ -65,17 +65,18 @@ def run(
             settings.name, name=name, note=note, tags=tags or [], commits=commits, overrides=changed, parent=parent
         )
         tracking_uri = _connect(home, settings, stack)
-        held.enter_context(claimed(home, labels.name, stack))  # first: nobody else can take the name after the check
+        folder = home.run_folder(labels.name, shared=stack is not None)
+        held.enter_context(claimed(folder))  # first: nobody else can take the name after the check
         refuse_taken(labels.name)
         from mlops.runs.resuming import pipeline_inputs, run_options
         from pipelines.train import train
 
-        begun.resume = resume_command(labels.name, stack)
+        begun.folder, begun.resume = folder, resume_command(labels.name, stack)
         pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
         pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
         arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
         begin = partial(with_weights, partial(pipeline, **arguments), pipeline, arguments, labels.name)
-        finish(home, run_id_of(begin, home, begun.started), summary, stack, as_json=as_json)
+        finish(folder, run_to_end(begin, begun), summary, stack, as_json=as_json)
 
 
 def _connect(home: Home, settings: Config, stack: str | None) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 
 from mlops.registry.names import REGISTRATION
 
@@ -21,8 +20,6 @@ EXPERIMENT_TAG = "experiment"  # the key of the tag `experiment=NAME` that all r
 RUN_TAG = "run"  # the key of the tag `run=NAME` that all attempts at a run have
 PARENT_TAG = "mlflow.parentRunId"  # of an MLflow run, with the id of the one that it is nested in
 SWEEP_TAG = "rlft.sweep"  # of the MLflow run of a sweep
-# When the results of steps that were made again have expired: a mark, as no clock says it.
-MADE_AGAIN = datetime(2000, 1, 1)
 _RESUMED = "-resumed-"
 
 

@@ -11,17 +11,18 @@ from typing import Any
 from zenml import log_metadata, pipeline
 
 from mlops.home.folder import find_home
-from mlops.home.processes import forget_process, note_process
+from mlops.home.processes import claimed
 from mlops.registry.names import RUN_NAME_TAG
+from mlops.runs.finding import folder_of
 from mlops.runs.identity import rlft_commit, typed_command
 from mlops.runs.noting import note_artifacts, seen_on_stack
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
 from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore
-from mlops.summary.file import EvaluationSummary, keep_evaluation
+from mlops.summary.file import SUMMARY_FILE, EvaluationSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.evaluation import KIND_TAG, CellResult, log_cell
-from mlops.tracking.run import Tracker
+from mlops.tracking.run import MISSED_FILE, Tracker
 from pipelines import models as opening
 from pipelines import scenarios
 from pipelines.judges import meet_judges_of_suite
@@ -40,6 +41,7 @@ from pipelines.showing import watched
 from rlft.bars import Display
 from rlft.config import SuiteConfig
 from rlft.errors import EngineError
+from rlft.files import write_file
 from rlft.secrets import hide
 from rlft.suites.differences import compare_models
 from rlft.suites.models import parse_model
@@ -127,6 +129,7 @@ def report_evaluation(
     An MLflow that does not answer is warned of, and its ids are `None`: the summary has all numbers.
     """
     home, root = find_home(), str(run.id)
+    folder = folder_of(home, run)
     own = home.mlflow_artifacts.as_uri() if address == home.tracking_uri else None
     tags = {"zenml.run_id": root, RUN_NAME_TAG: run.name, "rlft.suite": suite.name, "rlft.git_commit": rlft_commit()}
     parent = Tracker(
@@ -136,7 +139,7 @@ def report_evaluation(
         run.name,
         artifact_location=own,
         tags=tags | {KIND_TAG: "evaluation"},
-        missed_path=home.missed_file(root),
+        missed_path=folder / MISSED_FILE,
     )
     parent.log_params(suite.model_dump(include={"name", "seed", "metric"}))
     parent.log_json("suite.json", suite.model_dump())
@@ -154,7 +157,7 @@ def report_evaluation(
                 rewards=each.rewards.load(),
                 caveats=caveat_metrics(label, cell, summary.contamination, summary.forgetting),
             )
-            place = home.root / "runs" / f"{root}-{cell}-{label}.missed.json"
+            place = folder / f"{cell}-{label}.{MISSED_FILE}"
             below = log_cell(parent, result, tags, place, suite.max_traces)
             summary.mlflow_runs.setdefault(cell, {})[label] = below
     summary.mlflow_run_id = parent.run_id
@@ -181,13 +184,12 @@ def keeping_evaluation(summary: EvaluationSummary, tracking_uri: str, run: Any) 
     """
     home, run_id, started = find_home(), str(run.id), time.perf_counter()
     summary.pipeline_run_id, summary.command = run_id, typed_command()
-    note_process(home, run_id)
-    store, in_home = RunStore(home), tracking_uri == home.tracking_uri
+    folder, store, in_home = folder_of(home, run), RunStore(home), tracking_uri == home.tracking_uri
     if in_home:
         store.start(run, run.name)
-    keep_evaluation(home, summary)  # all that a kill leaves
+    write_file(folder / SUMMARY_FILE, summary.as_text())  # all that a kill leaves
     try:
-        with seen_on_stack(tracking_uri, home, run.id):
+        with claimed(folder), seen_on_stack(tracking_uri, home, run.id):
             yield
         if summary.mlflow_run_id is not None:
             log_metadata(metadata={"mlflow_run_id": summary.mlflow_run_id}, run_id_name_or_prefix=run_id)
@@ -198,8 +200,7 @@ def keeping_evaluation(summary: EvaluationSummary, tracking_uri: str, run: Any) 
     finally:
         if summary.status != "finished":
             summary.seconds = time.perf_counter() - started
-        keep_evaluation(home, summary)
+        write_file(folder / SUMMARY_FILE, summary.as_text())
         if in_home:
             note_artifacts(store, run.name, run_id)
             store.end(run.name, run_id, "completed" if summary.status == "finished" else "failed")
-        forget_process(home, run_id)

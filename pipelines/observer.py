@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -45,11 +46,12 @@ _UNSCORED = "none of its attempts on `test` has a score; `rlft run --no-cache` m
 class Attempt:
     """What is known of an attempt at a run when it begins.
 
-    `name` is that of the run, `resume` the command that goes on with it, and `code` says what exactly runs
+    `name` is that of the run, `folder` its own, `resume` the command that goes on with it, and `code` says what runs
     (`mlops.runs.identity`). A run `is_shared` on a stack, where others may go on with it.
     """
 
     name: str
+    folder: Path = Path()
     number: int = 1
     resume: str = "rlft resume"
     tags: dict[str, str] = field(default_factory=dict)
@@ -94,7 +96,7 @@ class Observer:
     def keep_so_far(self) -> None:
         """Write down what the run has come to, for whoever finds it cut short, and do what `keep` does."""
         try:
-            keep_summary(find_home(), self.summary.model_copy(update={"status": "running"}))
+            keep_summary(self.attempt.folder, self.summary.model_copy(update={"status": "running"}))
         except OSError as cause:  # a disk that takes nothing is told of by whatever needs it more
             logger.debug("the summary could not be written: %s", cause)
         self.keep()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlflow import MlflowClient
 from zenml import log_metadata
@@ -16,11 +15,11 @@ from zenml.models import PipelineRunResponse
 from zenml.utils.dashboard_utils import get_run_url
 
 from mlops.home.folder import Home, find_home
-from mlops.home.processes import forget_process, note_process, resume_command, with_command
+from mlops.home.processes import claimed, resume_command, with_command
 from mlops.registry.client import RegistryClient, current_champion
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
-from mlops.runs.finding import attempts_of, later_attempt, root_run
+from mlops.runs.finding import attempts_of, root_run
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
 from mlops.runs.listing import note_versions
@@ -30,12 +29,12 @@ from mlops.runs.runtime import current_run
 from mlops.runs.shared import SharedRun
 from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore
-from mlops.stacks.away import server_error, was_ended
-from mlops.summary.file import SUMMARY_ARTIFACT, keep_summary, read_summary
+from mlops.stacks.away import server_error
+from mlops.summary.file import SUMMARY_FILE, keep_summary, read_summary
 from mlops.summary.result import GPU_HOURS, NOT_YET, cut_short, description, links_of, result_metrics
 from mlops.summary.summary import Summary
 from mlops.tracking.address import REFUSALS, check_reachable, quick_http
-from mlops.tracking.run import DESCRIPTION, Tracker, active_experiment
+from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker, active_experiment
 from mlops.tracking.values import redact, short
 from pipelines.observer import Attempt, Observer, disk_use
 from rlft.config import Config
@@ -54,17 +53,6 @@ from rlft.shortage import SAID, shortage_of
 logger = logging.getLogger(__name__)
 
 
-class Ended(NamedTuple):
-    """What an error says beside itself, for what is still to be written.
-
-    `zenml_answers` says whether ZenML can be asked: what has ended the run may be that its server is away. It was
-    `taken_for_dead` if somebody else has marked the attempt as failed, since it gave no sign of life.
-    """
-
-    zenml_answers: bool = True
-    taken_for_dead: bool = False
-
-
 @contextmanager
 def open_run(
     config: Config, fingerprints: EnvironmentFingerprints, tracking_uri: str, labels: Labels
@@ -73,13 +61,13 @@ def open_run(
 
     A run that fails leaves a summary with `status: failed` and the reason, and the error is raised again.
     """
-    run, home, ended = current_run(), find_home(), Ended()
+    run, home, zenml_answers = current_run(), find_home(), True
     own_store = tracking_uri == home.tracking_uri
     seen = _begin(config, fingerprints, tracking_uri, labels, run)
     status = "FAILED"
     try:
         _open_registry(tracking_uri, config.registry_name, seen.tracker, own_store=own_store)
-        with seen_on_stack(tracking_uri, home, run.id):
+        with claimed(seen.attempt.folder), seen_on_stack(tracking_uri, home, run.id):
             yield seen
         status = "FINISHED"
     except TrackerError:
@@ -88,10 +76,10 @@ def open_run(
         if signalled() or isinstance(cause, KeyboardInterrupt):
             status, seen.summary.status, seen.summary.error = "KILLED", "interrupted", "interrupted"
         elif isinstance(cause, Exception):
-            ended = _note_failure(seen, cause)
+            zenml_answers = _note_failure(seen, cause)
         raise
     finally:
-        _close(seen, home, run, status, labels.note, ended)
+        _close(seen, home, run, status, labels.note, zenml_answers=zenml_answers)
 
 
 def _begin(
@@ -103,7 +91,7 @@ def _begin(
     own_store = tracking_uri == home.tracking_uri
     stack = "" if own_store else Client().active_stack_model.name
     name = labels.name or first.name
-    note_process(home, str(run.id))
+    folder = home.run_folder(name, shared=not own_store)
     if own_store:
         RunStore(home).start(run, name)
     tags = {"zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, **identity_tags(config, labels)}
@@ -114,17 +102,18 @@ def _begin(
         first.name,
         artifact_location=home.mlflow_artifacts.as_uri() if own_store else None,
         tags=tags,
-        missed_path=home.missed_file(root),
+        missed_path=folder / MISSED_FILE,
     )
     resume = resume_command(name, stack)
     # The status stands until the body has set another one.
-    summary = Summary(status="failed", pipeline_run_id=str(run.id), process=os.getpid())
-    if run.original_run and (before := read_summary(home, str(run.original_run.id))) is not None:
-        summary.ledger, summary.rounds = before.ledger, before.rounds  # until this attempt has gone through them itself
+    summary = Summary(status="failed", pipeline_run_id=str(run.id))
+    if run.original_run and (before := read_summary(folder)) is not None:
+        # Until this attempt has gone through them itself.
+        summary.ledger, summary.rounds, summary.best_round = before.ledger, before.rounds, before.best_round
     number = len(attempts_of(run))
     logger.info("run %s (`%s` if it is cut short)", run.name, resume)
     summary.mlflow_run_id = tracker.run_id
-    keep_summary(home, summary.model_copy(update={"status": "running"}))  # all that a kill leaves
+    keep_summary(folder, summary.model_copy(update={"status": "running"}))  # all that a kill leaves
     # Also without a note: a run that goes on is not described as interrupted any more.
     tracker.set_tags(tags | ({DESCRIPTION: labels.note} if labels.note or number > 1 else {}))
     if number == 1:
@@ -135,16 +124,17 @@ def _begin(
     if own_store:
         RunStore(home).note(name, str(run.id), code=code, mlflow_run_id=tracker.run_id)
     tracker.log_json(f"identity/attempt-{number}.json", code)
-    attempt = Attempt(name, number, resume, tags, code, is_shared=not own_store, disk_before=disk_use(home))
+    attempt = Attempt(name, folder, number, resume, tags, code, is_shared=not own_store, disk_before=disk_use(home))
     return Observer(config, tracker, summary, attempt)
 
 
-def _note_failure(seen: Observer, cause: Exception) -> Ended:
+def _note_failure(seen: Observer, cause: Exception) -> bool:
+    """Note why a run has failed; returns whether ZenML can be asked: it may be that its server is away."""
     resume, away = seen.attempt.resume, server_error(cause, seen.attempt.resume)
     short = None if isinstance(cause, RlftError) else shortage_of(cause)  # libraries wrap that in texts of their own
     seen.summary.error = hide(SAID[short] if short and not away else with_command(str(away or cause), resume))
     seen.summary.needs_new_settings = isinstance(cause, FixedSettingError)
-    return Ended(away is None, was_ended(cause))
+    return away is None
 
 
 def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store: bool) -> None:
@@ -178,41 +168,42 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
         ) from cause
 
 
-def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str, note: str, ended: Ended) -> None:
+def _close(
+    seen: Observer, home: Home, run: PipelineRunResponse, status: str, note: str, *, zenml_answers: bool = True
+) -> None:
     """Write everything that must be written however the run has ended; `note` is what the user wrote about it.
 
-    Where ZenML's server is away the note of the process stays, as after a kill: ZenML takes the run for running. Raises
-    ResumedElsewhereError, and leaves what all attempts share as it is, if somebody else has gone on with the run.
+    Raises ResumedElsewhereError, and leaves all as it is, if somebody else has gone on with the run.
     """
     run_id, summary, tracker, attempt = str(run.id), seen.summary, seen.tracker, seen.attempt
-    _leave_to_others(seen, home, run, ended)
+    if zenml_answers and seen.attempt.is_shared:
+        _leave_to_others(seen.attempt.name, run)
     seen.keep()
     seen.measure()
     summary.mlflow_run_id = tracker.run_id
     result = result_metrics(summary, seen.gpus, seen.trained, seen.tokens)
     tracker.log_result(result)
-    page = _tried("the run's page in ZenML is not known", get_run_url, run) if ended.zenml_answers else None
+    page = _tried("the run's page in ZenML is not known", get_run_url, run) if zenml_answers else None
     links = links_of(summary, tracker.experiment_id, page, highest_paid=bool(seen.config.tracking.highest_paid))
     said = description(summary, attempt.name, note, links)
     if summary.status == "interrupted":
         said = "\n\n".join(filter(None, [cut_short("interrupted", f"`{attempt.resume}` goes on"), note]))
     tracker.set_tags({"rlft.status": summary.status, DESCRIPTION: said})
-    tracker.log_json(SUMMARY_ARTIFACT, summary.model_dump())
-    keep_summary(home, summary)
+    tracker.log_json(SUMMARY_FILE, summary.model_dump())
+    keep_summary(attempt.folder, summary)
     if not attempt.is_shared:
         came_to = "completed" if status == "FINISHED" else "failed"
         RunStore(home).end(attempt.name, run_id, came_to, gpu_hours=result.get(GPU_HOURS))
         _tried("`rlft runs` does not show the versions as they are", note_versions, home)
-    if ended.zenml_answers:
+    if zenml_answers:
         _tried("there is no report.html in MLflow; `rlft report` writes it", _log_report, seen, home, run)
     tracker.finish(status)
-    if not ended.zenml_answers:
+    if not zenml_answers:
         return
     if tracker.run_id is not None:
         link: dict[str, MetadataType] = {"mlflow_run_id": tracker.run_id}
         log_metadata(metadata=link, run_id_name_or_prefix=run_id)
     close_model_version(run, summary)
-    forget_process(home, run_id)  # last: as long as the note is there, a kill in between is found
 
 
 def _tried(unless: str, call: Callable[..., Any], *given: Any) -> Any:
@@ -224,29 +215,20 @@ def _tried(unless: str, call: Callable[..., Any], *given: Any) -> Any:
         return None
 
 
-def _leave_to_others(seen: Observer, home: Home, run: PipelineRunResponse, ended: Ended) -> None:
-    """Raise ResumedElsewhereError if somebody else goes on with the run, or has ended this attempt to do so.
+def _leave_to_others(name: str, run: PipelineRunResponse) -> None:
+    """Raise ResumedElsewhereError if somebody else goes on with the run, as it gave no sign of life for long.
 
     The MLflow run and the model version are those of all attempts.
     """
-    if not seen.attempt.is_shared or not ended.zenml_answers:
-        return
-    later = _tried("whether somebody else has resumed this run is not known", later_attempt, run)
-    if later is None and not ended.taken_for_dead:
-        return
-    by = f" ({later.user.name})" if later is not None and later.user is not None else ""
-    name = seen.attempt.name
-    done = f"resumed {name} as {later.name}" if later is not None else f"taken {name} for dead"
-    error = ResumedElsewhereError(
-        f"somebody else{by} has {done}, since it had given no sign of life for long; what this process has done since "
-        "is left out",
-        where="RUN",
-        fix="`rlft runs --stack` with the stack's name shows whether it goes on; `rlft resume` does if it does not",
-    )
-    seen.summary.status, seen.summary.error = "failed", str(error)
-    keep_summary(home, seen.summary)
-    forget_process(home, str(run.id))
-    raise error
+    attempts = _tried("whether somebody else has resumed this run is not known", attempts_of, run)
+    if attempts and (later := attempts[0]).id != run.id and later.created > run.created:
+        by = f" ({later.user.name})" if later.user else ""
+        raise ResumedElsewhereError(
+            f"somebody else{by} has resumed {name} as {later.name}, since it had given no sign of life for long; what "
+            "this process has done since is left out",
+            where="RUN",
+            fix="`rlft runs --stack` with the stack's name shows how it goes on",
+        )
 
 
 def _log_report(seen: Observer, home: Home, run: PipelineRunResponse) -> None:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from zenml import log_metadata
@@ -14,10 +15,10 @@ from zenml.metadata.metadata_types import MetadataType
 from zenml.models import PipelineRunResponse
 
 from mlops.home.folder import find_home
-from mlops.home.processes import forget_process, note_process
+from mlops.home.processes import claimed
 from mlops.ids import REPLAY_TAG
 from mlops.registry.names import RUN_NAME_TAG
-from mlops.runs.finding import attempts_of, root_run
+from mlops.runs.finding import attempts_of, folder_of, root_run
 from mlops.runs.identity import identity_facts, identity_tags, typed_command
 from mlops.runs.labels import Labels
 from mlops.runs.noting import note_artifacts, seen_on_stack
@@ -26,15 +27,17 @@ from mlops.runs.resuming import HARNESS, REWARD, begun_with
 from mlops.runs.runtime import Lent, current_run, shared_runtime
 from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore
-from mlops.summary.replays import ReplaySummary, keep_replay, replay_blocks
+from mlops.summary.file import SUMMARY_FILE
+from mlops.summary.replays import ReplaySummary, replay_blocks
 from mlops.tracking.evaluation import KIND_TAG
-from mlops.tracking.run import DESCRIPTION, Tracker
+from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
 from pipelines.judges import Note
 from rlft.bars import Display
 from rlft.blocks import paragraph, plain
 from rlft.comparison import compare
 from rlft.config import Config
 from rlft.distributed.demand import Demand
+from rlft.files import write_file
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
 from rlft.types import Evaluation, Judging
@@ -117,10 +120,10 @@ def open_replay(
     home, first, started = find_home(), root_run(run), time.perf_counter()
     summary.pipeline_run_id, summary.source_mlflow_run_id = str(run.id), source.mlflow_run_id
     summary.command = typed_command()
-    note_process(home, str(run.id))
+    folder = folder_of(home, run)
     if tracking_uri == home.tracking_uri:
         RunStore(home).start(run, summary.name)
-    keep_replay(home, summary)  # all that a kill leaves
+    write_file(folder / SUMMARY_FILE, summary.as_text())  # all that a kill leaves
     tags = {**_tags(summary, run), **identity_tags(config, labels)}
     tracker = Tracker(
         tracking_uri,
@@ -129,7 +132,7 @@ def open_replay(
         first.name,
         artifact_location=home.mlflow_artifacts.as_uri() if tracking_uri == home.tracking_uri else None,
         tags=tags,
-        missed_path=home.missed_file(str(first.id)),
+        missed_path=folder / MISSED_FILE,
     )
     tracker.set_tags(tags)  # one that a first attempt has made has those of that
     summary.mlflow_run_id = tracker.run_id
@@ -138,7 +141,7 @@ def open_replay(
     tracker.log_json("identity/attempt-1.json", identity_facts(fingerprints, labels))
     ended = "FAILED"
     try:
-        with seen_on_stack(tracking_uri, home, run.id):
+        with claimed(folder), seen_on_stack(tracking_uri, home, run.id):
             yield tracker
         summary.status, ended = "finished", "FINISHED"
     except BaseException as cause:
@@ -149,22 +152,20 @@ def open_replay(
         raise
     finally:
         summary.seconds = time.perf_counter() - started
-        _close(summary, tracker, labels, ended)
+        _close(summary, folder, tracker, labels, ended)
 
 
-def _close(summary: ReplaySummary, tracker: Tracker, labels: Labels, ended: str) -> None:
-    home, root = find_home(), str(summary.pipeline_run_id)
-    store = RunStore(home)
+def _close(summary: ReplaySummary, folder: Path, tracker: Tracker, labels: Labels, ended: str) -> None:
+    root, store = str(summary.pipeline_run_id), RunStore(find_home())
     note_artifacts(store, summary.name, root)
     store.end(summary.name, root, "completed" if summary.status == "finished" else "failed")
-    keep_replay(home, summary)
+    write_file(folder / SUMMARY_FILE, summary.as_text())
     tracker.set_tags({"rlft.status": summary.status, DESCRIPTION: _description(summary, tracker, labels.note)})
     tracker.log_json("summary.json", dataclasses.asdict(summary))
     tracker.finish(ended)
     known: dict[str, MetadataType] = {"replay_of": summary.source, "replay_of_run": summary.source_run_id}
     known |= {"mlflow_run_id": tracker.run_id} if tracker.run_id else {}
     log_metadata(metadata=known, run_id_name_or_prefix=root)
-    forget_process(home, root)
 
 
 def _tags(summary: ReplaySummary, run: Any) -> dict[str, str]:

@@ -205,6 +205,7 @@ def run_rounds(
     for number in _numbers(numbers, stages.show, shown, rounds):
         started, last = time.perf_counter(), number + 1 == numbers.stop
         scored = ahead or draws.sample(policy, number)
+        keep(rounds)  # what was sampled is listed, should the run be killed while it trains
         enough = account.reason_to_end(more=2) if config.training.lag and not last else ""
         goes_on = bool(config.training.lag) and not last and not enough
         policy, report, ahead = _train(stages, draws, policy, reference, scored, number, ahead=goes_on)

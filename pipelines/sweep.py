@@ -17,7 +17,7 @@ from mlops.runs.labels import short_overrides
 from mlops.runs.store import RunStore
 from mlops.summary.result import PREFIX
 from mlops.summary.summary import Summary
-from mlops.tracking.run import DESCRIPTION, Tracker
+from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
 from rlft.blocks import Headline, Table, paragraph
 from rlft.config import Config
 from rlft.sweep import SEED, Changes, Mean, Score, SettingResult, mean_over_runs, of_settings, short_names
@@ -62,7 +62,7 @@ def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps:
         name,
         artifact_location=home.mlflow_artifacts.as_uri() if own_store else None,
         tags={**source_tags(), "rlft.name": config.name, SWEEP_TAG: " ".join(sweeps), "rlft.status": "running"},
-        missed_path=home.missed_file(name),
+        missed_path=home.run_folder(name, shared=not own_store) / MISSED_FILE,
     )
     if own_store:
         RunStore(home).note_sweep(name, tracker.run_id)

@@ -64,8 +64,7 @@ def _killed(scene: Scene, place: str) -> Seen:
     killed = home.rlft("run", str(TINY), kill_at=place)
     if killed.code != -9:
         raise RuntimeError(f"the run was not killed at {place}: {killed.output}")
-    (note,) = (home.folder / ".rlft" / "runs").glob("*.process.json")
-    return Seen(home, scene.follow(home, home.rlft("resume", note.name.split(".")[0])))
+    return Seen(home, scene.follow(home, home.rlft("resume", home.only_attempt())))
 
 
 def _signalled(scene: Scene, number: signal.Signals, stored: int) -> Seen:

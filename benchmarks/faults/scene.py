@@ -80,8 +80,7 @@ class Scene:
         home = self.empty()
         killed = home.rlft("run", str(TINY), kill_at=place)
         assert killed.code == -9, killed.output
-        (note,) = (home.folder / ".rlft" / "runs").glob("*.process.json")
-        return home, note.name.split(".")[0]
+        return home, home.only_attempt()
 
     def last_copy(self) -> tuple[Home, str]:
         """Return a copy of the home of the run that was killed at its end, and the run's id."""

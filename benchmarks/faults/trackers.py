@@ -52,7 +52,7 @@ def _never_there(scene: Scene, hangs: bool) -> Seen:
             first = _run(home, address, "run", str(TINY), *SHORT)
     else:
         first = _run(home, f"http://127.0.0.1:{free_port()}", "run", str(TINY), *SHORT)
-    (missed,) = Path(home.folder / ".rlft" / "runs").glob("*.missed.json")
+    (missed,) = Path(home.folder / ".rlft" / "runs").glob("*/missed.json")
     return Seen(home, [_ended_well(first)], must_name="not registered", policies=missed.stat().st_size == 0)
 
 

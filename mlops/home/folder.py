@@ -62,13 +62,9 @@ class Home:
         """The folder that holds what judges have answered."""
         return self.root / "judges"
 
-    def summary_file(self, run_id: str) -> Path:
-        """Return the path of the summary of a run, by ZenML's id."""
-        return self.root / "runs" / f"{run_id}.json"
-
-    def missed_file(self, run_id: str) -> Path:
-        """Return the path of what tracking could not write into MLflow, by ZenML's id of a run's first attempt."""
-        return self.root / "runs" / f"{run_id}.missed.json"
+    def run_folder(self, name: str, *, shared: bool = False) -> Path:
+        """Return the folder of the run of this name; those of runs that are `shared` on a stack lie apart."""
+        return self.root / ("shared" if shared else "runs") / name
 
     def keeps(self, path: Path) -> bool:
         """Return whether a path is one that rlft, ZenML or MLflow may use, or one on the way to this folder.

@@ -1,4 +1,4 @@
-"""Locks of files in a home, and notes of the processes of its runs, so that no two processes do the same at once.
+"""Locks of files in a home, so that no two processes do the same at once, and others see which runs go on.
 
 However the process that holds a lock ends, the kernel releases it.
 """
@@ -6,15 +6,11 @@ However the process that holds a lock ends, the kernel releases it.
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import json
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import IO
@@ -23,7 +19,6 @@ import psutil
 
 from mlops.home.folder import Home
 from rlft.errors import RlftError, StorageError
-from rlft.files import write_file
 
 logger = logging.getLogger(__name__)
 _PAUSE_SECONDS = 0.05
@@ -93,27 +88,8 @@ def _holder(lock: IO[str]) -> str:
     return f"process {text}" if text.isdecimal() and psutil.pid_exists(int(text)) else "another process"
 
 
-_STARTING_SECONDS = 60  # so long a run without a note of its process may be starting
-
-
 class NameHeldError(RlftError):
-    """Another process of the home holds the name of a run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """The process of a run; `started` (seconds since the epoch) tells it from a later process with the same id."""
-
-    pid: int
-    started: float
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process still exists."""
-        try:
-            return abs(psutil.Process(self.pid).create_time() - self.started) < 1
-        except psutil.Error:
-            return False
+    """Another process of the home holds a run."""
 
 
 def resume_command(name: str, stack: str | None) -> str:
@@ -129,47 +105,42 @@ def with_command(said: str, resume: str | None) -> str:
     return said.replace("`rlft resume`", f"`{resume}`") if resume else said
 
 
-def note_process(home: Home, run_id: str) -> None:
-    """Write a note of this process into the home, so that a later one can tell whether the run is alive."""
-    process = psutil.Process()
-    write_file(_file(home, run_id), json.dumps(asdict(Note(process.pid, process.create_time()))))
+LOCK = "lock"  # in the folder of a run
+_CLAIM_SECONDS = 1.0  # another process may look whether the run goes on
+_claimed: set[Path] = set()  # by this process
 
 
-def read_note(home: Home, run_id: str) -> Note | None:
-    """Return the note of a run; `None` if there is none that can be read."""
-    try:
-        return Note(**json.loads(_file(home, run_id).read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold a run, by its folder, for this process, which other processes see as that the run goes on.
 
-
-def goes_on(home: Home, run_id: str, began: datetime) -> bool:
-    """Return whether the process of a run still exists. A run without a note counts as starting for a while."""
-    note = read_note(home, run_id)
-    if note is None:
-        return (datetime.now(UTC) - began).total_seconds() < _STARTING_SECONDS
-    return note.is_alive
-
-
-def claimed(home: Home, name: str, stack: str | None) -> AbstractContextManager[None]:
-    """Hold the name of a run for this process: between its checks and its note another one could begin the same run.
-
-    `stack` is the one that the run is on: names on different stacks are different. Entering it raises NameHeldError if
-    another process of this home holds the name.
+    Raises NameHeldError if another process of this home holds it.
     """
-    key = hashlib.sha256(json.dumps([stack, name]).encode()).hexdigest()[:16]
 
     def refused(holder: str) -> RlftError:
         fix = "wait for it, or end its process first"
-        return NameHeldError(f"{holder} has begun {name} or goes on with it", where="RUN", fix=fix)
+        return NameHeldError(f"{holder} has begun {folder.name} or goes on with it", where="RUN", fix=fix)
 
-    return locked(home.root / "runs" / f"{key}.lock", seconds=0, refused=refused)
+    if folder in _claimed:
+        yield
+        return
+    with locked(folder / LOCK, seconds=_CLAIM_SECONDS, refused=refused):
+        _claimed.add(folder)
+        try:
+            yield
+        finally:
+            _claimed.remove(folder)
 
 
-def forget_process(home: Home, run_id: str) -> None:
-    """Remove the note of a run that has ended."""
-    _file(home, run_id).unlink(missing_ok=True)
-
-
-def _file(home: Home, run_id: str) -> Path:
-    return home.root / "runs" / f"{run_id}.process.json"
+def goes_on(folder: Path) -> bool:
+    """Return whether another process holds a run, by its folder."""
+    if folder in _claimed:
+        return False
+    try:
+        with (folder / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False

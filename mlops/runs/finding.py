@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from zenml.client import Client
 from zenml.enums import ExecutionStatus
 from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 
 from mlops.home.folder import Home
-from mlops.home.processes import forget_process, goes_on, read_note
+from mlops.home.processes import goes_on
 from mlops.ids import (
     EVALUATE,
     EVALUATION,
@@ -27,7 +27,7 @@ from mlops.runs.labels import labels_of
 from mlops.runs.listing import unknown_run
 from mlops.runs.noting import SILENT_SECONDS, close_model_version, note_artifacts, silent_seconds
 from mlops.runs.store import RunStore, stored_config
-from mlops.summary.file import end_summary, read_summary
+from mlops.summary.file import end_summary, read_result, read_summary
 from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME
 from rlft.errors import RlftError
@@ -72,24 +72,23 @@ def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
     return list(Client().list_pipeline_runs(tags=tag, sort_by="desc:created", size=1000)) or [run]
 
 
-def later_attempt(run: PipelineRunResponse) -> PipelineRunResponse | None:
-    """Return the newest attempt at a run that was begun after this one; `None` if there is none."""
-    newest = attempts_of(run)[0]
-    return newest if newest.id != run.id and newest.created > run.created else None
+def folder_of(home: Home, run: PipelineRunResponse) -> Path:
+    """Return the folder of a run in a home, where it has left what it has come to if it was begun there."""
+    return home.run_folder(name_of(run), shared=is_on_stack(run))
 
 
 def is_alive(home: Home, run: PipelineRunResponse) -> bool:
-    """Return whether the process of the run still exists, or may be starting.
+    """Return whether another process goes on with the run.
 
     That of a run which another home has begun on a stack cannot be seen from here: it counts as alive until ZenML has
-    had no sign of life for `SILENT_SECONDS`. One that a signal has ended is gone, whether or not ZenML could be told.
+    had no sign of life for `SILENT_SECONDS`.
     """
-    summary = read_summary(home, str(run.id))
-    if summary is not None and summary.status == "interrupted":
-        return False
-    if read_note(home, str(run.id)) is None and is_on_stack(run):
-        return silent_seconds(run) < SILENT_SECONDS
-    return goes_on(home, str(run.id), run.created.replace(tzinfo=UTC))
+    return silent_seconds(run) < SILENT_SECONDS if _is_elsewhere(home, run) else goes_on(folder_of(home, run))
+
+
+def _is_elsewhere(home: Home, run: PipelineRunResponse) -> bool:
+    """Return whether an attempt was begun in another home: what it comes to is not written here."""
+    return is_on_stack(run) and (read_result(folder_of(home, run)) or {}).get("pipeline_run_id") != str(run.id)
 
 
 def is_on_stack(run: PipelineRunResponse) -> bool:
@@ -97,24 +96,14 @@ def is_on_stack(run: PipelineRunResponse) -> bool:
     return (run.config.parameters or {}).get("tracking_uri", HOME) != HOME
 
 
-def last_sign(home: Home, run_id: str, name: str) -> datetime | None:
-    """Return when something of an attempt at the run of this name was last written, in UTC; `None` if nothing is there.
-
-    It is asked before the run is marked as failed: that changes its files.
-    """
-    found, runs = list[datetime](), home.root / "runs"
-    for file in (*runs.glob(f"{run_id}.*"), *(runs / name).glob("*.json")):
-        with suppress(OSError):
-            found.append(datetime.fromtimestamp(file.stat().st_mtime, UTC))
-    return max(found, default=None)
-
-
 def mark_failed(home: Home, run: PipelineRunResponse) -> None:
     """Tell ZenML and the run's summary that a killed run has failed, so that it can be resumed.
 
-    Its time ends with its last sign of life, if there is one here.
+    Its time ends when something was last written in its folder, if it has one here.
     """
-    last = last_sign(home, str(run.id), name_of(run))
+    folder = folder_of(home, run)
+    written = [datetime.fromtimestamp(file.stat().st_mtime, UTC) for file in folder.glob("*.json")]
+    last = max(written, default=None)
     end = None if last is None else last.replace(tzinfo=None)
     failed_step = StepRunUpdate(status=ExecutionStatus.FAILED, end_time=end)
     for step in Client().list_run_steps(pipeline_run_id=run.id, status=ExecutionStatus.RUNNING, size=100):
@@ -123,10 +112,9 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> None:
     close_model_version(run, Summary(status="failed"))
     began = run.start_time or run.created
     seconds = None if last is None else max(0.0, (last - began.replace(tzinfo=UTC)).total_seconds())
-    end_summary(home, str(run.id), KILLED, seconds)
+    end_summary(folder, KILLED, seconds)
     note_artifacts(RunStore(home), name_of(run), str(run.id))  # of the round in which it was killed
     RunStore(home).end(name_of(run), str(run.id), "failed", last)
-    forget_process(home, str(run.id))
 
 
 def resumable_attempt(home: Home, run: PipelineRunResponse, *, finished: bool = False) -> PipelineRunResponse:
@@ -160,7 +148,7 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, finished: bool = 
 
 def _still_going_on(home: Home, attempt: PipelineRunResponse) -> RlftError:
     fix = "wait for it, or end its process first"
-    if read_note(home, str(attempt.id)) is None and is_on_stack(attempt):
+    if _is_elsewhere(home, attempt):
         seen = f"It was begun elsewhere, and last seen {silent_seconds(attempt):.0f} s ago"
         fix = f"wait for it. {seen}; if it was killed, it can be resumed {SILENT_SECONDS:.0f} s after that"
     return RlftError(f"{attempt.name} is still going on", where="RUN", fix=fix)
@@ -196,4 +184,4 @@ def check_readable(home: Home, attempts: Iterable[PipelineRunResponse]) -> None:
     for attempt in attempts:
         if content := (attempt.config.parameters or {}).get("config"):
             stored_config(content, attempt.name)
-        read_summary(home, str(attempt.id))
+        read_summary(folder_of(home, attempt))

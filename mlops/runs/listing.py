@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
@@ -21,8 +21,7 @@ from mlops.home.folder import Home
 from mlops.home.processes import goes_on, resume_command
 from mlops.ids import EVALUATE, PIPELINE, RESCORE, RETRAIN
 from mlops.runs.store import LocalRun, RunStore, not_shown
-from mlops.summary.file import evaluation_file, mlflow_ids, read_evaluation, read_summary
-from mlops.summary.replays import read_replay, replay_file
+from mlops.summary.file import SUMMARY_FILE, mlflow_ids, read_result, summary_of
 from mlops.summary.summary import Summary
 from rlft.errors import FormatVersionError, RlftError
 from rlft.files import write_file
@@ -39,7 +38,6 @@ class Attempt:
     status: str
     began: datetime
     seconds: float
-    summary: Summary | None
     pipeline: str = PIPELINE
 
 
@@ -62,6 +60,7 @@ class ListedRun:
     tokens: int | None = None
     gpu_hours: float | None = None
     mlflow_runs: tuple[str, ...] = ()
+    summary: Summary | None = None
     version: tuple[str, str] | None = None
     aliases: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
@@ -81,15 +80,9 @@ class ListedRun:
         return sum(attempt.seconds for attempt in self.attempts)
 
     @property
-    def summary(self) -> Summary | None:
-        """The summary of the newest attempt that has left one."""
-        return next((attempt.summary for attempt in self.attempts if attempt.summary), None)
-
-    @property
     def is_resumable(self) -> bool:
         """Whether `rlft resume` would go on with it, and not fail again by the settings that it keeps."""
-        last = self.attempts[0].summary
-        is_hopeless = last is not None and last.needs_new_settings
+        is_hopeless = self.summary is not None and self.summary.needs_new_settings
         return self.status in ("failed", "killed", "interrupted") and self.kind == "training" and not is_hopeless
 
     @property
@@ -244,61 +237,46 @@ def list_runs(home: Home) -> Listing:
     return listing
 
 
-def _told(listing: Listing, run: LocalRun, known: Mapping[str, Any]) -> Any:
-    """Return the summary of an attempt; `None` if it has left none that can be read, which is noted if it ended."""
-    file_of, read = _TOLD[run.pipeline]
-    file = file_of(run.home, known["id"])
+def _told(listing: Listing, run: LocalRun) -> tuple[Summary | None, Mapping[str, Any]]:
+    """Return the summary of a run that trains, or of another kind, as JSON; what cannot be read is noted."""
+    file, trains = run.folder / SUMMARY_FILE, run.pipeline == PIPELINE
     try:
-        if (found := read(run.home, known["id"])) is None and (file.is_file() or known["status"] == _COMPLETED):
-            more = "MLflow has it, too, as summary.json of its run, and all else of the run is there"
-            listing.damaged.append(f"{file}: the summary of {run.name} is damaged or gone, and is not shown. {more}")
-        return found
+        found = read_result(run.folder)
     except FormatVersionError as other:
-        listing.problems.append(not_shown(other))
-        return None
-
-
-# By pipeline: where the summary of an attempt lies, and what reads it.
-_TOLD: dict[str, tuple[Callable[[Home, str], Path], Callable[[Home, str], Any]]] = {
-    PIPELINE: (Home.summary_file, read_summary),
-    EVALUATE: (evaluation_file, read_evaluation),
-    RESCORE: (replay_file, read_replay),
-    RETRAIN: (replay_file, read_replay),
-}
+        listing.damaged.append(not_shown(other))
+        return None, {}
+    summary = summary_of(found)
+    if (summary if trains else found) is None and (file.is_file() or run.attempts[0]["status"] == _COMPLETED):
+        more = "MLflow has it, too, as summary.json of its run, and all else of the run is there"
+        listing.damaged.append(f"{file} is damaged or gone, and is not shown. {more}")
+    return summary, {} if trains else found or {}
 
 
 def _run(listing: Listing, run: LocalRun, sweeps: Mapping[str, str]) -> ListedRun:
-    told = [_told(listing, run, known) for known in run.attempts]
-    trains = run.pipeline == PIPELINE
-    attempts = [
-        _attempt(run.pipeline, known, each if trains else None) for known, each in zip(run.attempts, told, strict=True)
-    ]
+    summary, own_words = _told(listing, run)
+    attempts = tuple(_attempt(run.pipeline, known) for known in run.attempts)
     own_tokens = [known["tokens"] for known in run.attempts if "tokens" in known]
     hours = [known["gpu_hours"] for known in run.attempts if known.get("gpu_hours") is not None]
     ids = [known["mlflow_run_id"] for known in run.attempts if known.get("mlflow_run_id")]
-    ids += [one for each in told if run.pipeline == EVALUATE for one in mlflow_ids(each or {})]
-    own_words = {} if trains else next(filter(None, told), {})  # of the newest attempt
-    unfinished = [each for each in attempts if each.status in _UNFINISHED]
-    alive = {each.id for each in unfinished if goes_on(run.home, each.id, each.began)}
-    status = status_of(attempts, alive, own_words)
+    ids += mlflow_ids(own_words)
+    status = status_of(attempts, goes_on(run.folder), summary, own_words)
     return ListedRun(
         run.name,
-        tuple(attempts),
+        attempts,
         status,
         sum(own_tokens) if own_tokens else None,
         again=_again(run.name, run.pipeline, own_words) if status == "interrupted" else "",
         gpu_hours=sum(hours) if hours else None,
         sweep=_sweep_of(run, sweeps),
         mlflow_runs=tuple(dict.fromkeys(ids)),
+        summary=summary,
     )
 
 
-def _attempt(pipeline: str, known: Mapping[str, Any], summary: Summary | None) -> Attempt:
+def _attempt(pipeline: str, known: Mapping[str, Any]) -> Attempt:
     began, ended = datetime.fromisoformat(known["began"]), known["ended"]
     seconds = max(0.0, (datetime.fromisoformat(ended) - began).total_seconds()) if ended else 0.0
-    if summary and summary.seconds.total:
-        seconds = summary.seconds.total
-    return Attempt(known["id"], known["name"], known["status"], began, seconds, summary, pipeline)
+    return Attempt(known["id"], known["name"], known["status"], began, seconds, pipeline)
 
 
 def _sweep_of(run: LocalRun, sweeps: Mapping[str, str]) -> str:
@@ -311,20 +289,20 @@ def _again(name: str, pipeline: str, told: Mapping[str, Any]) -> str:
     return resume_command(name, None) if pipeline == PIPELINE else str(told.get("command") or "")
 
 
-def status_of(attempts: Sequence[Attempt], alive: Collection[str], told: Mapping[str, Any] | None = None) -> str:
-    """Return what became of a run, of whose attempts (newest first) those go on whose ids are `alive`.
+def status_of(
+    attempts: Sequence[Attempt], alive: bool, summary: Summary | None, told: Mapping[str, Any] | None = None
+) -> str:
+    """Return what became of a run, of whose attempts (newest first) one is `alive` or none.
 
     `told` is the summary of an evaluation or a replay, `None` or empty without one.
     """
-    if any(attempt.id in alive for attempt in attempts):
+    if alive:
         return "running"
-    for attempt in attempts:
-        if attempt.status == _COMPLETED:
-            known = attempt.summary and attempt.summary.status
-            return known if known and known != "running" else "finished"
+    known = summary.status if summary else ""
+    if any(attempt.status == _COMPLETED for attempt in attempts):
+        return known if known not in ("", "running") else "finished"
+    is_unfinished = attempts[0].status in _UNFINISHED
     if attempts[0].pipeline != PIPELINE:
-        was_cut_short = not told["error"] if told else attempts[0].status in _UNFINISHED
+        was_cut_short = not told["error"] if told else is_unfinished
         return "interrupted" if was_cut_short else "failed"
-    if (summary := attempts[0].summary) is not None and summary.status == "interrupted":
-        return "interrupted"
-    return "killed" if attempts[0].status in _UNFINISHED else "failed"
+    return "interrupted" if known == "interrupted" else "killed" if is_unfinished else "failed"

@@ -13,10 +13,9 @@ from zenml.models import StepRunResponse
 
 from mlops.home.folder import Home
 from mlops.ids import PIPELINE, RETRAIN, RUN_TAG, TRAIN_REPORT, round_name, round_of
-from mlops.runs.finding import attempts_of, find_run
+from mlops.runs.finding import attempts_of, find_run, folder_of
 from mlops.runs.shared import stored_summary
-from mlops.summary.file import read_summary
-from mlops.summary.replays import read_replay
+from mlops.summary.file import read_result
 from rlft.config import KeepConfig
 from rlft.errors import RlftError, WeightsRemovedError
 from rlft.seals import REMOVED
@@ -36,7 +35,7 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
     attempts = attempts_of(found)
     where = f"{run}:{policy if round is None else f'round={round}'}"
     if policy == "best":
-        best = _best_round(home, found, attempts)
+        best = _best_round(home, found)
         if best is None:
             raise RlftError(
                 "the run has no best policy yet: it has not come to its end, or its summary is lost",
@@ -62,15 +61,11 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
     raise RlftError(f"the run has no such policy: {there}", where=where, fix=fix)
 
 
-def _best_round(home: Home, run: Any, attempts: list[Any]) -> int | None:
-    """Return after which round the policy was best, as the home says it, or the MLflow of a run on a stack."""
-    own = (read_summary(home, str(attempt.id)) for attempt in attempts)
-    replays = (read_replay(home, str(attempt.id)) or {} for attempt in attempts)
-    best = [each.best_round for each in own if each] + [each.get("best_round") for each in replays]
-    if (known := next((each for each in best if each is not None), None)) is not None:
-        return known
-    told = stored_summary(home, run)
-    return told.best_round if told else None
+def _best_round(home: Home, run: Any) -> int | None:
+    """Return after which round the policy of a run or of a replay was best."""
+    if (told := stored_summary(home, run)) is not None:
+        return told.best_round
+    return (read_result(folder_of(home, run)) or {}).get("best_round")
 
 
 def _output(run_id: Any, step: str) -> Any:

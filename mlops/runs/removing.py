@@ -133,7 +133,7 @@ def remove_runs(home: Home, plan: Plan, *, settle: float = SETTLE_SECONDS) -> Pl
         with ExitStack() as held:
             for run in plan.runs:
                 try:  # so that it is not resumed meanwhile
-                    held.enter_context(claimed(home, run.name, None))
+                    held.enter_context(claimed(home.run_folder(run.name)))
                     free.add(run.name)
                 except NameHeldError as other:
                     kept.append((run, other.what))
@@ -144,9 +144,7 @@ def remove_runs(home: Home, plan: Plan, *, settle: float = SETTLE_SECONDS) -> Pl
                 _remove_from_mlflow(home, again)
                 _remove_from_zenml(home, again, settle)
             for run in again.runs:
-                for file in (file for each in run.attempts for file in (home.root / "runs").glob(f"{each.id}*")):
-                    file.unlink()
-                remove_folder(home, home.root / "runs" / run.name)
+                remove_folder(home, home.run_folder(run.name))
             return again
     except OSError as cause:
         fix = "mend this, then give the same command again"

@@ -11,20 +11,18 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from shlex import quote
 from typing import Any
-from uuid import UUID
 
 from zenml import Model
 from zenml.client import Client
-from zenml.enums import ExecutionStatus
-from zenml.models import PipelineRunResponse, StepRunResponse
+from zenml.models import ArtifactVersionResponse, PipelineRunResponse, StepRunResponse
 from zenml.utils.tag_utils import Tag
 
-from mlops.home.folder import Home, find_home
+from mlops.home.folder import Home
 from mlops.ids import (
     EXPERIMENT_TAG,
-    MADE_AGAIN,
     REPLAY_TAG,
     REWARDS,
     ROLLOUTS,
@@ -33,25 +31,21 @@ from mlops.ids import (
     name_of_first,
     resumed_name,
 )
-from mlops.registry.client import RegistryClient, current_champion
+from mlops.registry.client import RegistryClient
 from mlops.registry.logged_model import damage_of
 from mlops.registry.names import REGISTRATION, RUN_NAME_TAG
-from mlops.runs.finding import attempts_of, finished_steps, name_of, successful_steps
+from mlops.runs.finding import attempts_of, finished_steps, name_of
 from mlops.runs.labels import Labels, labels_of
-from mlops.runs.policies import lacks_weights, weights_removed
+from mlops.runs.policies import lacks_weights
 from mlops.runs.store import RunStore, as_parameter, stored_config
 from mlops.stacks.image import pod_options
-from mlops.summary.file import read_summary
-from mlops.tracking.address import HOME, answering, tracking_address
+from mlops.tracking.address import HOME
 from rlft.config import Config
 from rlft.errors import DamagedError, RlftError
 
 HARNESS, REWARD, LOSS = "harness", "reward", "loss"
 _HASH = 64  # hexadecimal digits; where a step depends on both sides of an environment it is given the two as one text
 _TOLD = ("audit_rewards", "warm_start", ROLLOUTS.step, REWARDS.step, TRAIN_REPORT.step)  # in the order of a run
-_ASKED = "fetch_champion"
-_EVALUATIONS = "evaluate_policy_"
-_WITHOUT_CODE = ("decide_promotion", REGISTRATION)
 _CACHED = {
     HARNESS: "the tasks and the base policy",
     REWARD: "the tasks, the base policy and the rollouts from before the first update",
@@ -59,22 +53,15 @@ _CACHED = {
 }
 
 
-def steps_of_same_code(
-    run: PipelineRunResponse, again: Resumed, damaged: Collection[str], now: Mapping[str, str]
-) -> set[str]:
+def steps_of_same_code(run: PipelineRunResponse, config: Config, now: Mapping[str, str]) -> set[str]:
     """Return the steps that an attempt need not repeat (`finished_steps`), if its code is what the run began with.
 
-    Otherwise nothing that uses the code may be left to do: then the steps that depend on the champion are among them.
-    `again` is how the attempt is resumed, `damaged` are steps that run again, and `now` are the fingerprints of the
-    code as it is. Raises RlftError, which says what has changed and what to do.
+    `config` is that of the attempt, and `now` are the fingerprints of the code as it is. Raises RlftError, which says
+    what has changed and what to do.
     """
-    changed = changed_code(begun_with(attempts_of(run)), now)
-    if not changed:
-        return finished_steps(run)
-    left = _left_to_do(run, again.config, again.inputs["tracking_uri"], damaged)
-    if left is None:
-        return successful_steps(run) - set(_WITHOUT_CODE)
-    raise _refusal(run, again.config, changed, left)
+    if changed := changed_code(begun_with(attempts_of(run)), now):
+        raise _refusal(run, config, changed)
+    return finished_steps(run)
 
 
 def begun_with(attempts: Sequence[PipelineRunResponse]) -> dict[str, str]:
@@ -114,36 +101,7 @@ def changed_code(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
     return [kind for kind in _CACHED if kind in before and kind in now and before[kind] != now[kind]]
 
 
-def _left_to_do(run: PipelineRunResponse, config: Config, tracking_uri: str, damaged: Collection[str]) -> str | None:
-    """Return what is left of a run that would run its code; `None` if nothing is."""
-    done = successful_steps(run)
-    if again := [step for step in damaged if step not in _WITHOUT_CODE and not step.startswith(_EVALUATIONS)]:
-        return f"{again[0]} and what comes after it"
-    last = ["trained", *(["pass_at_k_trained"] if config.evaluation.pass_at_k else [])]
-    if any(f"{_EVALUATIONS}{name}" not in done for name in last):
-        return "what is left of it"
-    if REGISTRATION in done:
-        return None
-    address = tracking_address(tracking_uri)
-    with answering(address):
-        champion = current_champion(address, config.registry_name)
-    own = read_summary(find_home(), str(run.id))
-    if champion is not None and own is not None and champion.run_id == own.mlflow_run_id:
-        champion = None  # this run made it, before it was cut short
-    asked = None if champion is None else (champion.name, champion.version, champion.weights_hash)
-    return None if asked == _compared_with(run, done) else "the evaluation of the champion, which is another one now,"
-
-
-def _compared_with(run: PipelineRunResponse, done: Collection[str]) -> tuple[str, ...] | None:
-    """Return name, version and hash of the champion that an attempt has evaluated; `None` if it has found none."""
-    if f"{_EVALUATIONS}champion" not in done:
-        return None
-    [found] = Client().list_run_steps(pipeline_run_id=run.id, name=_ASKED, size=1)
-    given = Client().get_run_step(found.id).config.parameters
-    return tuple(str(given[name]) for name in ("name", "version", "weights_hash"))
-
-
-def _refusal(run: PipelineRunResponse, config: Config, changed: Sequence[str], left: str) -> RlftError:
+def _refusal(run: PipelineRunResponse, config: Config, changed: Sequence[str]) -> RlftError:
     name, commits = config.environment_name, labels_of((run.config.parameters or {}).get("labels"), run.name).commits
     of = {
         HARNESS: f"the environment {name}, or data that it names",
@@ -155,22 +113,26 @@ def _refusal(run: PipelineRunResponse, config: Config, changed: Sequence[str], l
     commit = commits.get(place, "")
     known = f" (it began at commit {commit[:12]})" if len(commit) == 40 else ""
     return RlftError(
-        f"the code of {' and of '.join(named)} has changed since this run began, and {left} would mix the two",
+        f"the code of {' and of '.join(named)} has changed since this run began, and what is left would mix the two",
         where=quote(name_of(run)),
         fix=f"put the code back as it was{known}, then resume; or begin a new run with `rlft run`, which takes "
-        f"{_CACHED[changed[0]]} from the cache",
+        f"{_CACHED[changed[0]]} from the cache; one that has only to be registered is by `rlft promote`",
     )
 
 
 logger = logging.getLogger(__name__)
-_POLICIES = ("policy", "reference")  # inputs of steps
 
 
 def damages_of(home: Home, run: PipelineRunResponse) -> dict[str, DamagedError]:
-    """Return what is damaged of a run's results in this home, by the step that has it. All files are read."""
+    """Return what is damaged of an attempt's results in this home, by the step that has it. All files are read."""
     if (own := RunStore(home).called(name_of(run))) is None:  # it is on a stack
         return {}
-    return {step: damage for step, artifact in own.artifacts() for damage in own.damages(artifact, step)}
+    return {
+        step.name: damage
+        for step in _steps(run)
+        for made in _made(step)
+        for damage in own.damages({"place": made.uri, "files": made.run_metadata.get("files", {})}, step.name)
+    }
 
 
 def lost_registration(run: PipelineRunResponse, tracking_uri: str, name: str) -> set[str]:
@@ -187,15 +149,12 @@ def lost_registration(run: PipelineRunResponse, tracking_uri: str, name: str) ->
 def steps_to_keep(run: PipelineRunResponse, damaged: Collection[str]) -> set[str]:
     """Return the steps of a run that are not to run again when these steps are, whose results are forgotten.
 
-    If a policy that they start from has lost its weights to `policy.keep`, the steps that trained it run again, too.
+    What a step after them still makes alike is in the cache.
     """
     steps = {step.name: step for step in _steps(run)}
-    before = _made_again_before(steps)
-    again = _with_lost_policies(steps, (set(damaged) & steps.keys()) - before)
+    again = set(damaged) & steps.keys()
     _forget(steps[name] for name in again)
-    anew = again | before
-    anew |= _after(steps, anew)
-    return {name for name, step in steps.items() if step.status.is_successful} - anew
+    return {name for name, step in steps.items() if step.status.is_successful} - again - _after(steps, again)
 
 
 def steps_with_weights(run: PipelineRunResponse) -> set[str]:
@@ -218,7 +177,7 @@ def naming_damage(run: PipelineRunResponse) -> Iterator[None]:
     try:
         yield
     except DamagedError as error:
-        step = next((step for step in _steps(run) if any(_is_in(error, uri) for uri in _uris(step))), None)
+        step = next((step for step in _steps(run) if any(_is_in(error, made.uri) for made in _made(step))), None)
         if step is None:
             raise
         _forget([step])
@@ -234,35 +193,20 @@ def _steps(run: PipelineRunResponse) -> list[StepRunResponse]:
     return list(Client().list_run_steps(pipeline_run_id=run.id, size=10_000, hydrate=True))
 
 
+def _made(step: StepRunResponse) -> list[ArtifactVersionResponse]:
+    return [artifact for artifacts in step.outputs.values() for artifact in artifacts]
+
+
 def _outputs(step: StepRunResponse) -> set[str]:
-    return {str(artifact.id) for artifacts in step.outputs.values() for artifact in artifacts}
+    return {str(artifact.id) for artifact in _made(step)}
 
 
 def _inputs(step: StepRunResponse) -> set[str]:
     return {str(artifact.id) for artifacts in step.inputs.values() for artifact in artifacts}
 
 
-def _uris(step: StepRunResponse) -> list[str]:
-    return [artifact.uri for artifacts in step.outputs.values() for artifact in artifacts]
-
-
 def _is_in(error: DamagedError, uri: str) -> bool:
     return error.where == uri or error.where.startswith(f"{uri}/")
-
-
-def _with_lost_policies(steps: Mapping[str, StepRunResponse], damaged: Collection[str]) -> set[str]:
-    """Return the steps with all that share a result with them, and with those that trained policies they need."""
-    again: set[str] = set()
-    waiting = set(damaged)
-    while waiting:
-        again |= waiting
-        wanted = {artifact for name in waiting for artifact in _outputs(steps[name])}
-        for name in waiting:
-            for kind in _POLICIES:
-                policies = steps[name].inputs.get(kind, [])
-                wanted |= {str(policy.id) for policy in policies if weights_removed(policy.uri)}
-        waiting = {name for name, step in steps.items() if _outputs(step) & wanted} - again
-    return again
 
 
 def _after(steps: Mapping[str, StepRunResponse], changed: set[str]) -> set[str]:
@@ -275,30 +219,10 @@ def _after(steps: Mapping[str, StepRunResponse], changed: set[str]) -> set[str]:
     return later
 
 
-def _producers(step: StepRunResponse) -> set[UUID]:
-    """Return the ids of the steps that stored the results of a step: itself, or that whose results it was given."""
-    found = {artifact.producer_step_run_id for artifacts in step.outputs.values() for artifact in artifacts}
-    return found - {None}  # type: ignore[reportReturnType]
-
-
 def _forget(steps: Iterable[StepRunResponse]) -> None:
-    """Let the cache forget all results that it has for these steps."""
-    client = Client()
-    keys = {client.get_run_step(producer).cache_key for step in steps for producer in _producers(step)}
-    for key in keys - {None}:
-        for step in client.list_run_steps(cache_key=key, status=ExecutionStatus.COMPLETED, size=10_000):
-            client.update_step_run(step.id, cache_expires_at=MADE_AGAIN)
-
-
-def _made_again_before(steps: Mapping[str, StepRunResponse]) -> set[str]:
-    """Return the steps whose results another attempt was to make again: where it has done so the cache has them."""
-    expired = Client().list_run_steps(cache_expired=True, status=ExecutionStatus.COMPLETED, size=10_000, hydrate=True)
-    ids = {
-        step.id
-        for step in expired
-        if step.cache_expires_at is not None and step.cache_expires_at.replace(tzinfo=None) == MADE_AGAIN
-    }
-    return {name for name, step in steps.items() if _producers(step) & ids}
+    """Let the cache forget the results of these steps, which they have made or were given by the cache."""
+    for producer in {artifact.producer_step_run_id for step in steps for artifact in _made(step)} - {None}:
+        Client().update_step_run(producer, cache_expires_at=datetime.now(UTC).replace(tzinfo=None))  # as ZenML's are
 
 
 @dataclass(frozen=True, slots=True)

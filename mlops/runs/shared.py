@@ -23,12 +23,11 @@ from mlops.home.folder import Home
 from mlops.home.processes import resume_command
 from mlops.ids import OTHERS, PIPELINE, Stored
 from mlops.registry.client import RegistryClient
-from mlops.runs.finding import UNFINISHED, attempts_of, find_run, is_alive, name_of, pipeline_of
+from mlops.runs.finding import UNFINISHED, attempts_of, find_run, folder_of, is_alive, name_of, pipeline_of
 from mlops.runs.listing import Attempt, ListedRun, Listing, status_of
 from mlops.runs.noting import utc
 from mlops.runs.store import not_shown
-from mlops.summary.file import SUMMARY_ARTIFACT, read_summary, summary_of_text
-from mlops.summary.replays import read_replay
+from mlops.summary.file import SUMMARY_FILE, read_result, read_summary, summary_of_text
 from mlops.summary.result import GPU_HOURS
 from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME, answering, tracking_address
@@ -37,19 +36,18 @@ from rlft.errors import DamagedError, FormatVersionError, TrackerError
 
 
 def stored_summary(home: Home, run: Any) -> Summary | None:
-    """Return what came of a run (ZenML's response): the summary of the newest attempt that has left one."""
-    return next((found for attempt in attempts_of(run) if (found := _summary_of(home, attempt)) is not None), None)
+    """Return what came of a run (ZenML's response), of whichever attempt; `None` if it has left no summary.
 
-
-def _summary_of(home: Home, attempt: Any) -> Summary | None:
-    """Return the summary of an attempt; `None` if it has left none.
-
-    The home has it, or MLflow, where another home that shares the stack has the file, or one that still says `running`.
+    The home has that of the newest attempt, or MLflow, if another home has begun it, or it still says `running`.
     """
-    own = read_summary(home, str(attempt.id))
-    if own is not None and own.status != "running":
+    return _summary_of(home, attempts_of(run))
+
+
+def _summary_of(home: Home, attempts: list[Any]) -> Summary | None:
+    own = read_summary(folder_of(home, attempts[0]))
+    if own is not None and own.status != "running" and own.pipeline_run_id == str(attempts[0].id):
         return own
-    noted = mlflow_run_of(attempt)
+    noted = next(filter(None, map(mlflow_run_of, attempts)), None)  # all attempts have the same
     return (noted and summary_in_mlflow(*noted)) or own
 
 
@@ -65,8 +63,8 @@ def summary_in_mlflow(address: str, run_id: str) -> Summary | None:
     client = MlflowClient(tracking_uri=tracking_address(address))
     try:
         with answering(address), tempfile.TemporaryDirectory() as folder:
-            file = Path(client.download_artifacts(run_id, SUMMARY_ARTIFACT, folder))
-            return summary_of_text(file.read_text(encoding="utf-8"), f"{SUMMARY_ARTIFACT} of the MLflow run {run_id}")
+            file = Path(client.download_artifacts(run_id, SUMMARY_FILE, folder))
+            return summary_of_text(file.read_text(encoding="utf-8"), f"{SUMMARY_FILE} of the MLflow run {run_id}")
     except (TrackerError, MlflowException, OSError):  # of a run that was killed there is none
         return None
 
@@ -157,15 +155,14 @@ class SharedRun:
         return SharedRun(self.home, find_run(asked))
 
     def summary(self) -> Summary | None:
-        """Return the summary of the newest attempt that has left one. Raises FormatVersionError."""
+        """Return its summary; `None` if it has left none, or is none that trains. Raises FormatVersionError."""
         return stored_summary(self.home, self.found)
 
     def status(self) -> str:
-        """Return the status in its summary, of a replay in that of the replay; `unknown` if it has none."""
+        """Return the status in its summary; `unknown` if it has none."""
         if (summary := self.summary()) is not None:
             return summary.status
-        replays = (read_replay(self.home, str(each.id)) for each in self._attempts)
-        return next((str(each.get("status") or "unknown") for each in replays if each is not None), "unknown")
+        return (read_result(folder_of(self.home, self.found)) or {}).get("status", "unknown")
 
     def code(self) -> dict[str, Any]:
         """Return what the newest attempt has noted of its code (`mlops.runs.identity.identity_facts`)."""
@@ -214,13 +211,15 @@ def _runs_of_stack() -> Iterator[Any]:
 
 
 def _listed(home: Home, name: str, runs: list[Any], stack: str, problems: list[str]) -> ListedRun:
-    noted = [mlflow_run_of(run) for run in runs]
-    attempts = tuple(_attempt(home, run, problems) for run in runs)
-    ids = tuple(dict.fromkeys(each[1] for each in noted if each))
-    alive = {str(run.id) for run in runs if run.status in UNFINISHED and is_alive(home, run)}
-    address = next((each[0] for each in noted if each), None)
+    ids = tuple(dict.fromkeys(found[1] for found in map(mlflow_run_of, runs) if found))
+    address = next((found[0] for found in map(mlflow_run_of, runs) if found), None)
+    attempts, summary = tuple(map(_attempt, runs)), None
+    try:
+        summary = _summary_of(home, runs) if attempts[0].pipeline == PIPELINE else None
+    except FormatVersionError as other:
+        problems.append(not_shown(other))
     version, aliases, hours = _registered(address, ids, problems) if address else (None, (), None)
-    status = status_of(attempts, alive)
+    status = status_of(attempts, any(run.status in UNFINISHED and is_alive(home, run) for run in runs), summary)
     is_resumed = status == "interrupted" and attempts[0].pipeline == PIPELINE
     return ListedRun(
         name,
@@ -229,23 +228,17 @@ def _listed(home: Home, name: str, runs: list[Any], stack: str, problems: list[s
         again=resume_command(name, stack) if is_resumed else "",
         gpu_hours=hours,
         mlflow_runs=ids,
+        summary=summary,
         version=version,
         aliases=aliases,
         by=runs[-1].user.name if runs[-1].user else "",
     )
 
 
-def _attempt(home: Home, run: Any, problems: list[str]) -> Attempt:
+def _attempt(run: Any) -> Attempt:
     began = utc(run.start_time or run.created)
     seconds = (utc(run.end_time) - began).total_seconds() if run.end_time else 0.0
-    summary = None
-    try:
-        summary = _summary_of(home, run) if pipeline_of(run) == PIPELINE else None
-    except FormatVersionError as other:
-        problems.append(not_shown(other))
-    if summary and summary.seconds.total:
-        seconds = summary.seconds.total
-    return Attempt(str(run.id), run.name, run.status.value, began, seconds, summary, pipeline_of(run))
+    return Attempt(str(run.id), run.name, run.status.value, began, seconds, pipeline_of(run))
 
 
 def _registered(

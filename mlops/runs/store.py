@@ -4,6 +4,7 @@ Each run has a folder, `runs/NAME/`, that is written as the run goes, every file
 
 - `run.json`: what it is, with what it was begun, and its attempts, the oldest first
 - `config.yaml`: its settings, if it has some
+- `summary.json`: what it has come to (`mlops.summary`)
 - `artifacts.json`: its steps, with the place of each artifact and size and sha256 of its files
 """
 
@@ -20,8 +21,7 @@ from typing import Any
 
 from mlops.home.folder import Home
 from mlops.ids import AUDIT, EVALUATION, REWARDS, ROLLOUTS, TASKS, TRAIN_REPORT, Stored
-from mlops.summary.file import read_summary
-from mlops.summary.replays import read_replay
+from mlops.summary.file import read_result, read_summary
 from mlops.summary.summary import Summary
 from rlft.config import Config
 from rlft.config.file import apply_override, check_config
@@ -138,16 +138,12 @@ class LocalRun:
         return found
 
     def summary(self) -> Summary | None:
-        """Return the summary of the newest attempt that has left one. Raises FormatVersionError."""
-        found = (read_summary(self.home, each["id"]) for each in self.attempts)
-        return next((each for each in found if each is not None), None)
+        """Return its summary; `None` if it has left none, or is none that trains. Raises FormatVersionError."""
+        return read_summary(self.folder)
 
     def status(self) -> str:
-        """Return the status in its summary, of a replay in that of the replay; `unknown` if it has none."""
-        if (summary := self.summary()) is not None:
-            return summary.status
-        replays = (read_replay(self.home, each["id"]) for each in self.attempts)
-        return next((str(each.get("status") or "unknown") for each in replays if each is not None), "unknown")
+        """Return the status in its summary; `unknown` if it has none."""
+        return (read_result(self.folder) or {}).get("status", "unknown")
 
     def code(self) -> dict[str, Any]:
         """Return what the newest attempt has noted of its code (`mlops.runs.identity.identity_facts`)."""
@@ -225,7 +221,7 @@ class RunStore:
 
     def folder(self, name: str) -> Path:
         """Return the folder of the run of this name."""
-        return self.home.root / "runs" / name
+        return self.home.run_folder(name)
 
     def called(self, name: str) -> LocalRun | None:
         """Return the run of exactly this name; `None` if there is none, or none that can be read."""

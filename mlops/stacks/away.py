@@ -15,8 +15,6 @@ from rlft.secrets import hide
 
 _CLIENT = "zenml.zen_stores.rest_zen_store"
 _NO_JSON = "Bad response from API"  # what ZenML's client says of another server, such as a proxy
-# What ZenML says, with or without a server, of a run that was marked as failed while its process went on.
-_ENDED = ("The status of finished steps can not be updated", "because the run is in a FAILED state")
 
 
 def server_error(error: BaseException, resume: str | None) -> StackError | None:
@@ -24,7 +22,7 @@ def server_error(error: BaseException, resume: str | None) -> StackError | None:
 
     `resume` is the command that goes on with the run; without one nothing has begun, and the set-up does not work.
     """
-    if _CLIENT not in sys.modules or was_ended(error):  # without the module this process has asked no server
+    if _CLIENT not in sys.modules:  # without the module this process has asked no server
         return None
     from requests.exceptions import RequestException
     from zenml.config.global_config import GlobalConfiguration
@@ -50,11 +48,6 @@ def server_error(error: BaseException, resume: str | None) -> StackError | None:
         what = f"ZenML's server {what}. Every step that had finished is kept"
         return StackAwayError(what, where=address, fix=f"{fix}, then `{resume}`")
     return None
-
-
-def was_ended(error: BaseException) -> bool:
-    """Return whether an error says that somebody else has ended the run, whom this process did not ask for it."""
-    return any(words in str(each) for each in _chain(error) for words in _ENDED)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ from mlops.home.folder import Home
 from mlops.summary.summary import Status, Summary
 from rlft.errors import ConfigError, FormatVersionError
 from rlft.files import why_not_writable, write_file
-from rlft.formats import EVALUATION, KEY, SUMMARY
+from rlft.formats import EVALUATION, KEY, REPLAY, SUMMARY, Format
 from rlft.terminal import errors
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 # A file's time is that of the kernel's last tick, which lies a few milliseconds before that of the clock.
 _TICK_SECONDS = 0.02
-SUMMARY_ARTIFACT = "summary.json"  # its name among the artifacts of the run in MLflow
+SUMMARY_FILE = "summary.json"  # its name in the folder of a run, and among the artifacts of the run in MLflow
 
 
 def summary_text(summary: Summary) -> str:
@@ -30,69 +29,77 @@ def summary_text(summary: Summary) -> str:
     return json.dumps(summary.model_dump(), indent=1)
 
 
-def keep_summary(home: Home, summary: Summary) -> None:
-    """Write the summary of a run to its home. Raises OSError."""
-    assert summary.pipeline_run_id is not None, "only a run that has begun is kept"
-    write_file(home.summary_file(summary.pipeline_run_id), summary_text(summary))
+def keep_summary(folder: Path, summary: Summary) -> None:
+    """Write the summary of a run to its folder. Raises OSError."""
+    write_file(folder / SUMMARY_FILE, summary_text(summary))
 
 
-def read_summary(home: Home, run_id: str) -> Summary | None:
-    """Return the summary of a run; `None` if there is none that can be read.
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """Return the summary of a run, an evaluation or a replay, by its folder, as JSON.
 
-    Raises FormatVersionError for a format that is not read.
+    It is `None` if there is none that can be read. Raises FormatVersionError for a format that is not read.
     """
-    file = home.summary_file(run_id)
+    file = folder / SUMMARY_FILE
     try:
-        return summary_of_text(file.read_text(encoding="utf-8"), str(file))
+        return _result_of(file.read_text(encoding="utf-8"), str(file))
     except (OSError, UnicodeError):
         return None
 
 
-def summary_of_text(text: str, where: str) -> Summary | None:
-    """Return the summary in a JSON text that lies at `where`; `None` if that cannot be read.
+def read_summary(folder: Path) -> Summary | None:
+    """Return the summary of a run, by its folder; `None` if there is none that can be read, or it is of another kind.
 
     Raises FormatVersionError for a format that is not read.
     """
+    return summary_of(read_result(folder))
+
+
+def summary_of_text(text: str, where: str) -> Summary | None:
+    """Return the summary in a JSON text that lies at `where`, as `read_summary` does."""
+    return summary_of(_result_of(text, where))
+
+
+def summary_of(found: Mapping[str, Any] | None) -> Summary | None:
+    """Return what `read_result` has found as the summary of a run; `None` if it is none."""
+    if found is None or _format_of(found) is not SUMMARY:
+        return None
     try:
-        stored = json.loads(text)
-        if isinstance(stored, dict):
-            SUMMARY.check(stored.get(KEY), where=where)
-        return Summary.model_validate(stored)
-    except ValueError:  # pydantic's and json's are both of them
+        return Summary.model_validate(found)
+    except ValueError:  # pydantic's
         return None
 
 
-def end_summary(
-    home: Home, run_id: str, reason: str, seconds: float | None = None, *, status: Status = "failed"
-) -> bool:
-    """Change a summary that still says `running`: the run ended for this reason, after so many seconds if known.
+def _result_of(text: str, where: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    _format_of(found).check(found.get(KEY), where=where)
+    return found
 
-    One that was damaged is written anew, with nothing measured. Returns whether there was something to change.
+
+def _format_of(found: Mapping[str, Any]) -> Format:
+    return EVALUATION if "scenarios" in found else REPLAY if "source_run_id" in found else SUMMARY
+
+
+def end_summary(folder: Path, reason: str, seconds: float | None) -> None:
+    """Change a summary that still says `running`: the run failed for this reason, after so many seconds if known.
+
     Raises FormatVersionError.
     """
-    if not home.summary_file(run_id).is_file():
-        return False
-    left = read_summary(home, run_id) or Summary(status="running")
-    if left.status != "running":
-        return False
-    keep_summary(home, failed(left.model_copy(update={"pipeline_run_id": run_id}), reason, seconds, status=status))
-    return True
+    left = read_summary(folder)
+    if left is not None and left.status == "running":
+        keep_summary(folder, failed(left, reason, seconds))
 
 
-def summary_since(home: Home, started: float) -> Summary:
-    """Return the summary of the newest run of this process; an empty, failed one if there is none since `started`.
-
-    `started` is in seconds since the epoch.
-    """
-    newest, when = Summary(status="failed"), started - _TICK_SECONDS
-    for file in (home.root / "runs").glob("*.json"):
-        with suppress(OSError, FormatVersionError):  # another process has removed it, or it is another rlft's
-            # `ID.json` is a summary; `ID.process.json` and `ID.missed.json` are not.
-            if file.name.count(".") == 1 and (changed := file.stat().st_mtime) >= when:
-                found = read_summary(home, file.stem)
-                if found is not None and found.process == os.getpid():
-                    newest, when = found, changed
-    return newest
+def summary_since(folder: Path | None, started: float) -> Summary | None:
+    """Return the summary in the folder of a run that was written since `started`, in seconds since the epoch."""
+    with suppress(OSError, FormatVersionError):
+        if folder is not None and (folder / SUMMARY_FILE).stat().st_mtime >= started - _TICK_SECONDS:
+            return read_summary(folder)
+    return None
 
 
 def failed(summary: Summary, reason: str, seconds: float | None = None, *, status: Status = "failed") -> Summary:
@@ -161,9 +168,6 @@ def _refused(target: Path, what: str, fix: str = "let --summary name another fil
     return ConfigError(what, where=f"--summary {target}", fix=fix)
 
 
-ENDING = ".evaluation.json"
-
-
 @dataclasses.dataclass
 class EvaluationSummary:
     """All that an evaluation came to.
@@ -209,33 +213,6 @@ class EvaluationSummary:
     def as_text(self) -> str:
         """Return it as JSON, in ASCII."""
         return json.dumps(dataclasses.asdict(self), indent=1, default=str)
-
-
-def evaluation_file(home: Home, run_id: str) -> Path:
-    """Return where the summary of an evaluation lies, by ZenML's id of its run."""
-    return home.root / "runs" / f"{run_id}{ENDING}"
-
-
-def keep_evaluation(home: Home, summary: EvaluationSummary) -> None:
-    """Write the summary of an evaluation into its home. Raises OSError."""
-    assert summary.pipeline_run_id is not None
-    write_file(evaluation_file(home, summary.pipeline_run_id), summary.as_text())
-
-
-def read_evaluation(home: Home, run_id: str) -> Mapping[str, Any] | None:
-    """Return the summary of an evaluation; `None` if there is none that can be read.
-
-    Raises FormatVersionError for a format that is not read.
-    """
-    file = evaluation_file(home, run_id)
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(found, dict) or "scenarios" not in found:
-        return None
-    EVALUATION.check(found.get(KEY), where=str(file))
-    return found
 
 
 def mlflow_ids(summary: Mapping[str, Any]) -> list[str]:

@@ -1,22 +1,17 @@
-"""What a rescoring or a retraining of a run came to: its file in the home, and that in words."""
+"""What a rescoring or a retraining of a run came to: what its file holds, and that in words."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from mlops.home.folder import Home
 from mlops.summary.summary import AlarmSection
 from mlops.summary.verdict import alarms_said
 from rlft.blocks import Block, Bullets, Caution, Headline, Table
-from rlft.files import write_file
 from rlft.formats import KEY, REPLAY
 from rlft.types import Judging
-
-ENDING = ".replay.json"
 
 
 @dataclasses.dataclass
@@ -107,30 +102,6 @@ class RetrainSummary(ReplaySummary):
     final: dict[str, float] = dataclasses.field(default_factory=dict)
     source_final: dict[str, float] = dataclasses.field(default_factory=dict)
     difference: dict[str, Any] | None = None
-
-
-def replay_file(home: Home, run_id: str) -> Path:
-    """Return where the summary of a replay lies, by ZenML's id of its run."""
-    return home.root / "runs" / f"{run_id}{ENDING}"
-
-
-def keep_replay(home: Home, summary: ReplaySummary) -> None:
-    """Write the summary of a replay into its home. Raises OSError."""
-    assert summary.pipeline_run_id is not None
-    write_file(replay_file(home, summary.pipeline_run_id), summary.as_text())
-
-
-def read_replay(home: Home, run_id: str) -> Mapping[str, Any] | None:
-    """Return the summary of a replay; `None` if there is none that can be read. Raises FormatVersionError."""
-    file = replay_file(home, run_id)
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(found, dict) or not {"kind", "source", "mlflow_run_id"} <= found.keys():
-        return None
-    REPLAY.check(found.get(KEY), where=str(file))
-    return found
 
 
 def replay_blocks(found: Mapping[str, Any]) -> Iterator[Block]:

@@ -320,7 +320,6 @@ class Summary(Section):
     )
     pipeline_run_id: str | None = Field(default=None, description="The run's id in ZenML.")
     mlflow_run_id: str | None = Field(default=None, description="The run's id in MLflow.")
-    process: int | None = Field(default=None, description="Id of the process that ran it.")
     base: Metrics = Field(
         default={},
         description="The untrained model's metrics on `test`, and under `gate/…` and `off_distribution/…` those on the "

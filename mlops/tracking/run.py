@@ -48,6 +48,7 @@ ROOT_RUN_TAG = "mlflow.rlft.root_run"
 # Twice as long after each failure in a row. A store that hangs takes some twenty seconds at first (`QUICK_HTTP`, tried
 # twice), then a probe of five seconds after each of ever longer pauses.
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 600.0
+MISSED_FILE = "missed.json"  # in the folder of a run: what could not be written into MLflow
 STORE = "store"  # the place without which no other is of use
 Entry = dict[str, Any]  # one thing to write: its `kind`, and what `RunWriter.write` needs for it, as JSON
 

@@ -155,15 +155,16 @@ def test_serve_engine_shows_an_address_that_a_config_takes(rlft, monkeypatch, ho
 def test_resume_is_advised_only_where_a_run_had_begun(rlft, tmp_path, monkeypatch, began):
     def read(path):
         if began:
-            left = {"process": os.getpid(), "pipeline_run_id": "0d1c", "status": "failed"}
-            (tmp_path / ".rlft" / "runs").mkdir(parents=True)
-            (tmp_path / ".rlft" / "runs" / "0d1c.json").write_text(json.dumps(left))
+            (tmp_path / "first").mkdir()
+            (tmp_path / "first" / "summary.json").write_text(json.dumps({"format": 2, "status": "failed"}))
         raise RuntimeError("a surprise")
 
     monkeypatch.delenv("RLFT_HOME", raising=False)
     monkeypatch.setattr("mlops.stacks.file.read_stack_file", read)
     # As `rlft run` notes it before its run begins.
-    monkeypatch.setattr("cli.guard.Begun", partial(Begun, resume="rlft resume first --stack team"))
+    monkeypatch.setattr(
+        "cli.guard.Begun", partial(Begun, folder=tmp_path / "first", resume="rlft resume first --stack team")
+    )
     result = rlft("stack", "any.yaml")
     assert result.exit_code == 1
     assert "RuntimeError: a surprise" in result.output

@@ -9,8 +9,8 @@ import pytest
 from cli.contrasted import start_report
 from mlops.home.folder import Home
 from mlops.runs.store import RunStore
-from mlops.summary.file import keep_summary
-from mlops.summary.replays import RescoreSummary, keep_replay
+from mlops.summary.file import SUMMARY_FILE, keep_summary
+from mlops.summary.replays import RescoreSummary
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
 from tests.mlops.made import make_run
@@ -58,14 +58,10 @@ def test_a_split_on_which_the_start_was_not_evaluated_has_no_start():
     assert start_report(Run("warm"), {}, "off_distribution") is None
 
 
-def test_the_newest_attempt_with_a_summary_says_how_a_run_ended(tmp_path):
-    store = RunStore(Home(tmp_path))
-    for run_id in ("old", "new"):
-        run = store.start(make_run(run_id, run_id), "sums")
+def test_the_summary_of_a_run_says_how_it_ended(tmp_path):
+    run = RunStore(Home(tmp_path)).start(make_run("1", "sums"), "sums")
     assert run.status() == "unknown"
-    keep_replay(store.home, RescoreSummary("rescore", "r", "s", "i", status="finished", pipeline_run_id="new"))
+    (run.folder / SUMMARY_FILE).write_text(RescoreSummary("rescore", "r", "s", "i", status="finished").as_text())
     assert run.status() == "finished"
-    keep_summary(store.home, Summary(status="failed", pipeline_run_id="old"))
-    assert run.status() == "failed"
-    keep_summary(store.home, Summary(status="not_improved", pipeline_run_id="new"))
+    keep_summary(run.folder, Summary(status="not_improved"))
     assert run.status() == "not_improved"

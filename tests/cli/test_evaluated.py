@@ -7,8 +7,8 @@ import json
 import pytest
 
 from cli.evaluated import finish_evaluation, show_evaluation
-from mlops.home.folder import Home
-from mlops.summary.file import EvaluationSummary, evaluation_file, keep_evaluation
+from mlops.summary.file import SUMMARY_FILE, EvaluationSummary
+from rlft.files import write_file
 from rlft.terminal import Terminal
 
 METRICS = {name: {"mean": 0.975, "low": 0.925, "high": 1.0, "count": 80} for name in ("accuracy", "reward")}
@@ -29,23 +29,23 @@ def shown(capsys, width=200, **scenarios):
 
 
 def test_a_summary_that_cannot_be_written_where_it_was_asked_for_is_told_and_named_where_it_is(tmp_path, capsys):
-    home, file = Home(tmp_path / ".rlft"), tmp_path / "file"
+    folder, file = tmp_path / "own", tmp_path / "file"
     file.touch()  # no folder, so that nothing can be written below it
-    keep_evaluation(home, EvaluationSummary("quick", "accuracy", 0, pipeline_run_id="id", status="finished"))
-    finish_evaluation(home, "id", file / "summary.json", as_json=False)
+    write_file(folder / SUMMARY_FILE, EvaluationSummary("quick", "accuracy", 0, status="finished").as_text())
+    finish_evaluation(folder, file / "summary.json", as_json=False)
     said = capsys.readouterr()
-    assert f"Summary: {evaluation_file(home, 'id')}" in said.out.replace("\n", "")
+    assert f"Summary: {folder / SUMMARY_FILE}" in said.out.replace("\n", "")
     assert "could not be written to" in said.err
-    finish_evaluation(home, "id", tmp_path / "summary.json", as_json=False)
+    finish_evaluation(folder, tmp_path / "summary.json", as_json=False)
     assert f"Summary: {tmp_path / 'summary.json'}" in capsys.readouterr().out.replace("\n", "")
     assert json.loads((tmp_path / "summary.json").read_text())["suite"] == "quick"
 
 
 @pytest.mark.parametrize(("stack", "command"), [(None, "rlft ui\n"), ("our team", "rlft ui --stack 'our team'\n")])
 def test_the_way_to_mlflow_is_that_of_the_stack(tmp_path, capsys, stack, command):
-    home = Home(tmp_path / ".rlft")
-    keep_evaluation(home, EvaluationSummary("quick", "accuracy", 0, pipeline_run_id="id", status="finished"))
-    finish_evaluation(home, "id", None, stack, as_json=False)
+    folder = tmp_path / "own"
+    write_file(folder / SUMMARY_FILE, EvaluationSummary("quick", "accuracy", 0, status="finished").as_text())
+    finish_evaluation(folder, None, stack, as_json=False)
     assert f"MLflow: {command}" in capsys.readouterr().out
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cli import guard
 from cli.options import Summary as SummaryOption
-from mlops.home.folder import Home, find_home
+from mlops.home.folder import find_home
 from mlops.summary.file import keep_summary, summary_text
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
@@ -41,11 +41,11 @@ def test_an_error_of_a_run_that_has_begun_names_the_whole_command_that_goes_on_w
 ):
     monkeypatch.setenv("RLFT_HOME", str(tmp_path))
     monkeypatch.setattr(guard.errors, "_width", 2000)
-    if begun:
-        keep_summary(find_home(), Summary(status="running", process=os.getpid(), pipeline_run_id="7"))
 
     def fails(interrupt):
-        interrupt.resume = "rlft resume mine"
+        interrupt.folder, interrupt.resume = tmp_path / "runs" / "mine", "rlft resume mine"
+        if begun:
+            keep_summary(interrupt.folder, Summary(status="running"))
         raise RlftError("a trainer has died", where="distributed", fix="`rlft resume` goes on with the run")
 
     with pytest.raises(typer.Exit), guard.guarded(False, tmp_path / "s.json") as interrupt:
@@ -72,9 +72,9 @@ def test_what_goes_on_with_a_run_that_had_begun_is_named(tmp_path, monkeypatch, 
     monkeypatch.setattr(guard.errors, "_width", 2000)
 
     def fail(begun_here: guard.Begun) -> None:
-        begun_here.resume = "rlft resume a --stack team"
+        begun_here.folder, begun_here.resume = tmp_path / "shared" / "a", "rlft resume a --stack team"
         if begun:
-            keep_summary(Home(tmp_path), Summary(status="running", process=os.getpid(), pipeline_run_id="7"))
+            keep_summary(begun_here.folder, Summary(status="running"))
         bytearray(1 << 62)
 
     with pytest.raises(typer.Exit), guard.guarded(False, None) as interrupt:

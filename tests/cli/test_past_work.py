@@ -67,7 +67,7 @@ def test_steps_with_what_they_took_and_stored(made):
 def test_a_summary_knows_seconds_and_memory(made):
     key = made.run("first")
     told = Summary(status="improved", pipeline_run_id=key, seconds=Seconds(total=44.0), memory_megabytes=900.0)
-    keep_summary(made.home, told)
+    keep_summary(made.home.run_folder("first"), told)
     [run] = past_runs(made.home, make_config())
     assert (run.seconds, run.memory, run.gpu_memory) == (44.0, 9e8, None)
 

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.promote import _exit_code, _finish, _tell
-from mlops.home.folder import Home
 from mlops.summary.file import keep_summary
 from mlops.summary.summary import Promotion, Summary
 from pipelines.promotion_plan import _check
@@ -80,11 +79,11 @@ def test_rules_can_be_changed():
 
 
 def test_a_decision_is_told_although_its_summary_cannot_be_written_where_it_was_asked_for(tmp_path, capsys):
-    home, file = Home(tmp_path / ".rlft"), tmp_path / "file"
+    file = tmp_path / "file"
     file.touch()  # no folder, so that nothing can be written below it
-    keep_summary(home, Summary(status="improved", pipeline_run_id="id", promotion=Promotion(promoted=True, **DECIDED)))
+    keep_summary(tmp_path, Summary(status="improved", promotion=Promotion(promoted=True, **DECIDED)))
     with pytest.raises(typer.Exit) as ended:
-        _finish(home, "id", "run", file / "summary.json", as_json=False)
+        _finish(tmp_path, file / "summary.json", as_json=False)
     said = capsys.readouterr()
     assert (ended.value.exit_code, said.out.splitlines()[-1]) == (0, "version 3 of m is the champion")
     assert "could not be written to" in said.err

@@ -49,7 +49,7 @@ def test_prune_without_a_rule_is_refused(rlft):
 
 def test_a_person_who_asks_for_json_sees_what_would_go_before_the_question(tmp_path, capsys, monkeypatch):
     began = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    run = ListedRun("first", (Attempt("1" * 32, "first", "completed", began, 61.0, None),), "completed")
+    run = ListedRun("first", (Attempt("1" * 32, "first", "completed", began, 61.0),), "completed")
     monkeypatch.setattr("mlops.stacks.stack.connect", lambda *_: "")
     monkeypatch.setattr("mlops.runs.removing.make_plan", lambda *_, **__: Plan([run], bytes=2_000_000))
     monkeypatch.setattr(removal, "remove_runs", lambda home, plan: plan)

@@ -5,7 +5,6 @@ import pytest
 import typer
 
 from cli.result import finish, show_summary
-from mlops.home.folder import Home
 from mlops.summary.file import keep_summary
 from mlops.summary.summary import (
     Change,
@@ -63,15 +62,12 @@ def test_what_stands_beside_the_result_is_told():
 
 
 def test_a_run_that_could_not_be_registered_says_why_and_how_to_go_on(tmp_path, capsys):
-    home, reasons = (
-        Home(tmp_path / ".rlft"),
-        ["not registered: the tracker did not answer", "`rlft resume a` registers it"],
-    )
+    reasons = ["not registered: the tracker did not answer", "`rlft resume a` registers it"]
     promotion = Promotion(name="tiny", reasons=reasons)
     for status, code in (("improved", 5), ("not_improved", 5), ("failed", 1), ("too_hard", 3)):
-        keep_summary(home, Summary(status=status, pipeline_run_id="id", promotion=promotion))
+        keep_summary(tmp_path, Summary(status=status, pipeline_run_id="id", promotion=promotion))
         with pytest.raises(typer.Exit) as ended:
-            finish(home, "id", None, None)
+            finish(tmp_path, "id", None, None)
         assert ended.value.exit_code == code
         said = capsys.readouterr().out
         assert (reasons[0] in said, reasons[1] in said) == (code == 5, code == 5)
@@ -193,10 +189,10 @@ def test_a_control_without_a_score_is_named_with_the_command_that_attempts_it_ag
 
 
 def test_as_json_prints_what_the_file_gets_and_nothing_else(tmp_path, capsys):
-    home, target = Home(tmp_path / ".rlft"), tmp_path / "summary.json"
-    keep_summary(home, Summary(status="too_hard", pipeline_run_id="id"))
+    folder, target = tmp_path / "own", tmp_path / "summary.json"
+    keep_summary(folder, Summary(status="too_hard", pipeline_run_id="id"))
     with pytest.raises(typer.Exit) as ended:
-        finish(home, "id", target, None, as_json=True)
+        finish(folder, "id", target, None, as_json=True)
     assert ended.value.exit_code == 3
     said = json.loads(capsys.readouterr().out)
     assert said == json.loads(target.read_text())

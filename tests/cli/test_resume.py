@@ -12,7 +12,7 @@ from zenml.zen_stores.sql_zen_store import SqlZenStore
 
 from cli.resume import begin_alone, check_place, claim_early, find_damage
 from mlops.home.folder import Home
-from mlops.home.processes import claimed
+from mlops.home.processes import LOCK, locked
 from mlops.runs.store import RunStore
 from rlft.config.file import load_config
 from rlft.errors import DamagedError, NotReadyError, RlftError
@@ -52,13 +52,18 @@ def test_of_a_finished_run_only_what_is_damaged_is_left_to_do(home, monkeypatch,
         assert find_damage(home, run, again) == found
 
 
+def lock_of_gcd(home):
+    """What another process takes."""
+    return locked(home.run_folder("gcd") / LOCK, seconds=0, refused=RuntimeError)
+
+
 @pytest.mark.parametrize("asked", ["gcd", "gcd-id", "g"])
 def test_a_removal_cannot_take_a_run_whose_resume_has_begun(home, asked):
     with ExitStack() as held:
         assert claim_early(home, asked, None, held) == "gcd"
-        with pytest.raises(RlftError, match="has begun gcd or goes on with it"), claimed(home, "gcd", None):
+        with pytest.raises(RuntimeError), lock_of_gcd(home):
             pass
-    with claimed(home, "gcd", None):  # given back at the end
+    with lock_of_gcd(home):  # given back at the end
         pass
 
 
@@ -66,7 +71,7 @@ def test_a_removal_cannot_take_a_run_whose_resume_has_begun(home, asked):
 def test_what_lies_on_a_stack_is_left_to_zenml(home, asked, stack):
     with ExitStack() as held:
         assert claim_early(home, asked, stack, held) is None
-        with claimed(home, "gcd", None):
+        with lock_of_gcd(home):
             pass
 
 

@@ -109,6 +109,12 @@ class Home:
         """Run code that ends with `print(json.dumps(...))`, with ZenML and MLflow of this home at hand."""
         return inspector_of(self).ask(code)
 
+    def only_attempt(self) -> str:
+        """ZenML's id of the only attempt at the only run."""
+        (file,) = (self.folder / ".rlft" / "runs").glob("*/run.json")
+        (attempt,) = json.loads(file.read_text())["attempts"]
+        return attempt["id"]
+
     def steps(self, run_id: str) -> dict[str, dict[str, Any]]:
         """Status and content hashes of outputs of a run's steps, by name."""
         return self.query(f"""

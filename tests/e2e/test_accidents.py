@@ -72,12 +72,10 @@ def test_a_reward_that_ends_the_process_never_looks_finished_and_costs_one_rollo
     monkeypatch.setenv("LEAVES", "yes")
     home.python("-m", "cli", "run", str(TINY), *options, "--name", "leaves", "--summary", "s.json")
     assert not (home.folder / "s.json").exists()  # whatever its exit code is
-    (left,) = [file for file in (home.folder / ".rlft/runs").glob("*.json") if file.name.count(".") == 1]
-    table = json.loads(
-        (left.parent / "leaves" / "artifacts.json").read_text()
-    )  # what was stored is found without ZenML
+    left = home.folder / ".rlft/runs/leaves"
+    table = json.loads((left / "artifacts.json").read_text())  # what was stored is found without ZenML
     assert {"ingest_tasks", "initialize_policy"} <= set(table["steps"])
-    assert json.loads(left.read_text())["status"] == "running"
+    assert json.loads((left / "summary.json").read_text())["status"] == "running"
     assert [run["status"] for run in json.loads(home.module("cli", "runs", "--json").stdout)] == ["killed"]
     apart = ["--set", "reward.isolation=process", "--summary", "s.json"]
     finished = home.module("cli", "run", str(TINY), *options, *apart)

@@ -148,7 +148,7 @@ database = sqlite3.connect(".rlft/mlflow.db")
 print(json.dumps([database.execute("SELECT count(*) FROM trace_tags WHERE key = 'rlft.cell'").fetchone()[0]]))
 """)
     assert left == [0]
-    assert not list(Path(home.folder).glob(".rlft/runs/*.evaluation.json"))
+    assert not list(Path(home.folder).glob(".rlft/runs/*evaluate*"))
     checked = home.rlft("doctor", "--verify")
     assert "0 files are damaged" in checked.output, checked.output
     assert evaluation["pipeline_run_id"] not in " ".join(str(p) for p in home.folder.rglob("*"))

@@ -67,7 +67,7 @@ def test_a_run_that_is_killed_while_it_trains_and_samples_ends_with_the_same_byt
     home = make_home(f"lagged_{kill.rpartition(':')[0].rpartition(':')[2]}")
     killed = home.rlft(*LAGGED, kill_at=kill)
     assert killed.code == -9, killed.output
-    (run_id,) = [file.name.split(".")[0] for file in (home.folder / ".rlft" / "runs").glob("*.process.json")]
+    run_id = home.only_attempt()
     resumed = home.rlft("resume", run_id)
     assert resumed.code == 0, resumed.output
     expected, found = whole_home.steps(whole.summary["pipeline_run_id"]), home.steps(resumed.summary["pipeline_run_id"])

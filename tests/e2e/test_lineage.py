@@ -30,8 +30,8 @@ def named(make_home) -> tuple[Home, dict[str, Result]]:
     assert killed.code == -9, killed.output
     done = {
         "runs": home.rlft("runs"),
-        "resume": home.rlft("resume", "first"),
         "show": home.rlft("show", "first", "0", "--json"),
+        "resume": home.rlft("resume", "first"),
         "taken": home.rlft(*SAME, "--name", "first"),
         "again": home.rlft(*SAME, "--set", "name=other", "--name", "second"),
     }

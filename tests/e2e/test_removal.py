@@ -141,7 +141,7 @@ def test_a_removal_that_is_killed_anywhere_is_ended_by_the_same_command(copied, 
 
 def test_a_run_that_another_process_goes_on_with_stays(copied, tmp_path):
     before = sorted(copied.root.rglob("*.parquet"))
-    with claimed(copied, "first", None):  # as `rlft resume first` does
+    with claimed(copied.run_folder("first")):  # as `rlft resume first` does
         said = Home(tmp_path).rlft("delete", "first", "--yes").output
     assert f"first stays: process {os.getpid()} has begun first or goes on with it" in said
     assert sorted(copied.root.rglob("*.parquet")) == before

@@ -68,9 +68,7 @@ def test_the_summary_names_the_runs(swept):
     home, done = swept
     assert (done.summary["name"], done.summary["planned"]) == ("tries", 2)
     assert [run["changes"] for run in done.summary["runs"]] == [{"seed": "0"}, {"seed": "1"}]
-    assert all(
-        (home.folder / ".rlft/runs" / f"{run['pipeline_run_id']}.json").is_file() for run in done.summary["runs"]
-    )
+    assert all((home.folder / ".rlft/runs" / run["name"] / "summary.json").is_file() for run in done.summary["runs"])
     assert json.JSONDecoder().raw_decode(done.output)[0] == done.summary  # stdout comes first, and has nothing else
     listed = json.loads(home.module("cli", "runs", "--json").stdout)
     assert {run["name"]: run["sweep"] for run in listed} == {"tries-seed=0": "tries", "tries-seed=1": "tries"}
@@ -123,7 +121,7 @@ def test_a_signal_ends_the_run_that_goes_on_and_the_sweep(make_home):
         command, cwd=home.folder, env=home.environment(), stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True
     ) as process:
         deadline = time.monotonic() + 120
-        while not list((home.folder / ".rlft" / "runs").glob("*.process.json")):
+        while not list((home.folder / ".rlft" / "runs").glob("*/run.json")):
             assert time.monotonic() < deadline
             time.sleep(0.2)
         os.kill(process.pid, signal.SIGTERM)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -23,9 +22,9 @@ SETS = ("--set", "training.rounds=2", "--set", "controls=[]", "--set", "reward.a
 def stopped(anna: Sharing) -> int:
     """The process of her run, once it has stopped itself."""
     for _ in range(3000):
-        for note in (anna.folder / ".rlft" / "runs").glob("*.process.json"):
+        for lock in (anna.folder / ".rlft" / "shared").glob("*/lock"):
             with suppress(psutil.Error, OSError, ValueError):
-                if psutil.Process(pid := json.loads(note.read_text())["pid"]).status() == psutil.STATUS_STOPPED:
+                if psutil.Process(pid := int(lock.read_text())).status() == psutil.STATUS_STOPPED:
                     return pid
         time.sleep(0.2)
     raise AssertionError("it has not stopped")

@@ -8,9 +8,8 @@ import threading
 import pytest
 
 from mlops.home.folder import Home
-from mlops.home.processes import read_note
 from mlops.runs import noting as heartbeat
-from mlops.summary.file import EvaluationSummary, read_evaluation
+from mlops.summary.file import EvaluationSummary, read_result
 from pipelines import evaluate as module
 from tests.mlops.made import make_run
 
@@ -54,17 +53,16 @@ def _goes_on(thread: threading.Thread) -> bool:
 def test_one_that_is_killed_says_how_to_go_on_and_one_that_fails_says_why(home):
     with pytest.raises(ValueError, match="no such cell"):
         _failing(home)
-    found = read_evaluation(home, "run")
+    found = read_result(home.run_folder("suite-evaluate"))
+    assert found is not None
     assert (found["status"], found["error"]) == ("failed", "no such cell")
     assert found["seconds"] > 0
-    assert read_note(home, "run") is None
 
 
 def _failing(home: Home) -> None:
     with module.keeping_evaluation(summary(), home.tracking_uri, RUN):
-        inside = json.loads((home.root / "runs" / "run.evaluation.json").read_text())
+        inside = json.loads((home.run_folder("suite-evaluate") / "summary.json").read_text())
         assert (inside["status"], inside["pipeline_run_id"]) == ("interrupted", "run")  # all that a kill leaves
-        assert read_note(home, "run") is not None
         raise ValueError("no such cell")
 
 
@@ -74,5 +72,6 @@ def test_one_that_has_finished_is_linked_to_its_mlflow_run(home, monkeypatch):
     with module.keeping_evaluation(own := summary(), home.tracking_uri, RUN):
         own.status, own.seconds, own.mlflow_run_id = "finished", 7.0, "abc"
     assert linked == [{"metadata": {"mlflow_run_id": "abc"}, "run_id_name_or_prefix": "run"}]
-    found = read_evaluation(home, "run")
+    found = read_result(home.run_folder("suite-evaluate"))
+    assert found is not None
     assert (found["status"], found["seconds"]) == ("finished", 7.0)

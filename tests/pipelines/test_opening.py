@@ -14,13 +14,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
 
 from mlops.home.folder import Home
-from mlops.home.processes import note_process, read_note
-from mlops.runs import finding
 from mlops.summary.file import read_summary
 from mlops.summary.summary import Summary
-from pipelines import observer, opening
+from pipelines import opening
 from pipelines.observer import Attempt, Observer
-from pipelines.opening import Ended, _close, _leave_to_others, _note_failure, _open_registry
+from pipelines.opening import _close, _note_failure, _open_registry
 from rlft.errors import ConfigError, FixedSettingError, ResumedElsewhereError, StorageError
 from tests.e2e.conftest import free_port
 from tests.mlflow_stores import new_store
@@ -47,16 +45,15 @@ def test_what_has_ended_a_run_is_noted_with_the_whole_command_that_goes_on_with_
 
 
 def test_what_a_run_has_come_to_so_far_is_kept_as_that_of_one_that_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(observer, "find_home", lambda: Home(tmp_path))
     monkeypatch.setattr(Observer, "keep", lambda self: kept.append(self.summary.rounds))
     kept: list[int] = []
-    open_one = observer_of("mine", Summary(status="failed", pipeline_run_id="1", rounds=2))
+    open_one = observer_of("mine", Summary(status="failed", pipeline_run_id="1", rounds=2), folder=tmp_path)
     open_one.keep_so_far()
-    left = read_summary(Home(tmp_path), "1")
+    left = read_summary(tmp_path)
     assert left is not None
     assert (left.status, left.rounds, open_one.summary.status) == ("running", 2, "failed")
-    Home(tmp_path).summary_file("1").unlink()
-    Home(tmp_path).summary_file("1").mkdir()  # nothing can be written there
+    (tmp_path / "summary.json").unlink()
+    (tmp_path / "summary.json").mkdir()  # nothing can be written there
     open_one.keep_so_far()
     assert kept == [2, 2]
 
@@ -110,7 +107,7 @@ def test_an_experiment_that_was_deleted_ends_the_run_with_the_command_that_resto
 def test_a_failure_says_whether_a_resume_could_mend_it():
     for cause, expected in ((FixedSettingError("no column"), True), (ConfigError("no file"), False)):
         kept = observer_of("first")
-        assert _note_failure(kept, cause).zenml_answers
+        assert _note_failure(kept, cause)  # ZenML answers
         assert (kept.summary.error, kept.summary.needs_new_settings) == (str(cause), expected)
 
 
@@ -119,51 +116,12 @@ def attempt(number: int) -> Any:
     return SimpleNamespace(id=number, name=f"first-{number}", created=when, user=SimpleNamespace(name="ben"))
 
 
-@pytest.fixture
-def woken(tmp_path, monkeypatch):
-    """A run's attempt 1 that ends, to which there are these attempts, newest first."""
-    note_process(Home(tmp_path), "1")
-
-    def leave(attempts: list[Any], *, is_shared: bool = True, **ended: bool) -> None:
-        kept = observer_of("first", Summary(status="improved", pipeline_run_id="1"), is_shared=is_shared)
-        monkeypatch.setattr(finding, "attempts_of", lambda run: attempts)
-        _leave_to_others(kept, Home(tmp_path), attempt(1), Ended(**ended))
-
-    return leave
-
-
-def test_a_run_that_wakes_up_leaves_to_another_what_that_has_resumed(woken, tmp_path):
-    with pytest.raises(ResumedElsewhereError, match=r"somebody else \(ben\) has resumed first as first-2") as error:
-        woken([attempt(2), attempt(1)], is_shared=True)
-    assert error.value.exit_code == 1
-    left = read_summary(Home(tmp_path), "1")
-    assert left is not None
-    assert (left.status, "somebody else (ben) has resumed" in str(left.error)) == ("failed", True)
-    assert read_note(Home(tmp_path), "1") is None
-
-
-@pytest.mark.parametrize(
-    ("attempts", "fields"),
-    [
-        ([attempt(1), attempt(0)], {"is_shared": True}),
-        ([attempt(2), attempt(1)], {"is_shared": False}),  # in a home its process would have been seen
-        ([attempt(2), attempt(1)], {"is_shared": True, "zenml_answers": False}),
-        ([], {"is_shared": True}),  # ZenML fails
-    ],
-)
-def test_any_other_run_is_closed_as_its_own(woken, tmp_path, attempts, fields):
-    woken(attempts, **fields)
-    assert read_note(Home(tmp_path), "1") is not None
-
-
-def test_one_that_another_has_ended_to_resume_it_leaves_it_too(woken):
-    with pytest.raises(ResumedElsewhereError, match="somebody else has taken first for dead"):
-        woken([attempt(1)], is_shared=True, taken_for_dead=True)
-
-
 def test_what_all_attempts_share_is_left_alone_once_there_is_a_later_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(finding, "attempts_of", lambda run: [attempt(2), attempt(1)])
+    monkeypatch.setattr(opening, "attempts_of", lambda run: [attempt(2), attempt(1)])
     tracker: Any = SimpleNamespace()  # it can do nothing
     kept = observer_of("first", Summary(status="improved", pipeline_run_id="1"), tracker, is_shared=True)
-    with pytest.raises(ResumedElsewhereError):
-        _close(kept, Home(tmp_path), attempt(1), "FAILED", "", Ended())
+    with pytest.raises(ResumedElsewhereError, match=r"somebody else \(ben\) has resumed first as first-2") as error:
+        _close(kept, Home(tmp_path), attempt(1), "FAILED", "")
+    assert error.value.exit_code == 1
+    with pytest.raises(AttributeError):  # it is closed as its own
+        _close(kept, Home(tmp_path), attempt(2), "FAILED", "")

@@ -68,7 +68,7 @@ def test_everybody_sees_the_runs_of_all(trained, anna, ben):
     assert {run["version"]["version"] for run in listed.values()} == {"1", "2"}
     anns = trained[0].summary
     assert listed["annas"]["difference"] == anns["difference"]  # her summary is not in his home
-    assert not list((ben.folder / ".rlft" / "runs").glob(f"{anns['pipeline_run_id']}.json"))
+    assert not (ben.folder / ".rlft" / "shared" / "annas").exists()
     shown = ben.rlft("show", "annas", "0", *ON)
     assert shown.code == 0, shown.output
     assert f"`rlft show annas 0 0 {' '.join(ON)}` shows" in " ".join(shown.output.split())

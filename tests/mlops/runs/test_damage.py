@@ -47,8 +47,6 @@ def forgotten(monkeypatch):
     names = []
     monkeypatch.setattr(damage, "_steps", lambda _: STEPS)
     monkeypatch.setattr(damage, "_forget", lambda steps: names.extend(sorted(step.name for step in steps)))
-    monkeypatch.setattr(damage, "_made_again_before", lambda _: set())
-    monkeypatch.setattr(damage, "weights_removed", lambda uri: uri == "/store/p1")
     return names
 
 
@@ -58,22 +56,9 @@ def test_rollouts_are_sampled_again_and_everything_beside_them_is_kept(forgotten
     assert forgotten == ["generate_rollouts_r000"]  # what comes after it may come from the cache
 
 
-def test_a_policy_whose_parent_has_lost_its_weights_is_trained_again_with_its_parent(forgotten):
-    kept = damage.steps_to_keep(RUN, ["train_grpo_r001"])
-    assert forgotten == ["train_grpo_r000", "train_grpo_r001"]
-    assert kept == {"ingest_tasks", "warm_start", "sft_control", "generate_rollouts_r000"}
-
-
 def test_the_last_step_alone(forgotten):
     assert damage.steps_to_keep(RUN, ["register_policy"]) == {step.name for step in STEPS} - {"register_policy"}
     assert forgotten == ["register_policy"]
-
-
-def test_what_another_attempt_has_made_again_is_not_kept_and_not_forgotten(forgotten, monkeypatch):
-    monkeypatch.setattr(damage, "_made_again_before", lambda _: {"train_grpo_r000"})
-    kept = damage.steps_to_keep(RUN, ["generate_rollouts_trained"])
-    assert forgotten == ["generate_rollouts_trained"]
-    assert kept == {"ingest_tasks", "warm_start", "sft_control", "generate_rollouts_r000"}
 
 
 def test_policies_without_weights_are_made_again_with_all_that_comes_after_them(forgotten, monkeypatch):
@@ -94,14 +79,18 @@ def test_an_error_names_the_run_that_met_it_and_not_the_one_that_stored_it(forgo
     assert (unknown.value.run, unknown.value.step) == ("another", "another_step")
 
 
-def test_what_is_damaged_is_told_by_step(tmp_path):
+def test_what_is_damaged_is_told_by_step(tmp_path, monkeypatch):
     """Of four results one is whole, and three are damaged in three ways."""
     home = Home(tmp_path)
     run = RunStore(home).start(make_run("1", "a b"), "a b")
-    places = {}
+    places, steps = {}, []
     for name in ("whole", "changed", "lost", "gone"):
         put(run, AUDIT, name, b"{}")
         places[name] = home.root / "artifacts" / "a b" / AUDIT.step_id(name) / AUDIT.output
+        files = run.steps[AUDIT.step_id(name)]["outputs"][AUDIT.output]["files"]
+        made = SimpleNamespace(uri=str(places[name]), run_metadata={"files": files})
+        steps.append(SimpleNamespace(name=AUDIT.step_id(name), outputs={AUDIT.output: [made]}))
+    monkeypatch.setattr(damage, "_steps", lambda _: steps)
     assert damage.damages_of(home, RUN) == {}
     (places["changed"] / AUDIT.file).write_bytes(b"[]")
     (places["lost"] / AUDIT.file).unlink()

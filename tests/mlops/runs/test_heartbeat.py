@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from mlops.home.folder import Home
-from mlops.home.processes import note_process
 from mlops.runs import finding
 from mlops.runs import noting as heartbeat
 from mlops.summary.file import keep_summary
@@ -44,7 +43,10 @@ def run(tracking_uri: str = "http://team:5000"):
     """A run that this home has not begun."""
     parameters = {"tracking_uri": tracking_uri}
     return SimpleNamespace(
-        id="run", created=datetime.now(UTC) - timedelta(hours=1), config=SimpleNamespace(parameters=parameters)
+        id="run",
+        name="sums",
+        created=datetime.now(UTC) - timedelta(hours=1),
+        config=SimpleNamespace(parameters=parameters),
     )
 
 
@@ -111,14 +113,13 @@ def test_a_real_zenml_notes_a_sign_of_a_run_none_of_whose_steps_goes_on():
 
 def test_a_run_of_another_home_is_alive_until_it_is_silent(zenml, tmp_path):
     home = Home(tmp_path)
-    (tmp_path / "runs").mkdir()
     zenml.seconds = heartbeat.SILENT_SECONDS - 20
     assert finding.is_alive(home, run())
     zenml.seconds = heartbeat.SILENT_SECONDS + 20
     assert not finding.is_alive(home, run())
     zenml.seconds = 5
-    assert not finding.is_alive(home, run("home"))  # of a home the note of the process counts, and there is none
-    note_process(home, "run")
-    assert finding.is_alive(home, run())  # its own process is seen, whatever ZenML knows
-    keep_summary(home, Summary(status="interrupted", pipeline_run_id=str(run().id)))
-    assert not finding.is_alive(home, run())
+    assert not finding.is_alive(home, run("home"))  # of a home the lock of its folder counts, and nobody holds it
+    keep_summary(home.run_folder("sums", shared=True), Summary(status="running", pipeline_run_id="first"))
+    assert finding.is_alive(home, run())  # another home goes on with what was begun here
+    keep_summary(home.run_folder("sums", shared=True), Summary(status="running", pipeline_run_id="run"))
+    assert not finding.is_alive(home, run())  # begun here, where no process goes on with it

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+import subprocess
+import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from uuid import UUID
@@ -11,16 +13,15 @@ from uuid import UUID
 import pytest
 
 from cli.runs import cost, show_runs
-from mlops.home.folder import Home
-from mlops.home.processes import Note, note_process
+from mlops.home.folder import PROJECT, Home
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import Person, roll_back, set_aliases
 from mlops.registry.names import PROMOTE_TAG
 from mlops.runs.listing import find_local, list_runs, note_versions, noted_versions
 from mlops.runs.removing import why_kept
 from mlops.runs.store import RunStore
-from mlops.summary.file import keep_summary
-from mlops.summary.replays import RetrainSummary, keep_replay
+from mlops.summary.file import SUMMARY_FILE, keep_summary
+from mlops.summary.replays import RetrainSummary
 from mlops.summary.summary import Difference, Summary
 from rlft.errors import RlftError
 from rlft.terminal import Terminal
@@ -61,7 +62,7 @@ class Made:
         if "mlflow_run_id" in summary:
             store.note(tag or name, run_id, mlflow_run_id=summary["mlflow_run_id"])
         if summary:
-            keep_summary(self.home, Summary(pipeline_run_id=run_id, **summary))
+            keep_summary(self.home.run_folder(tag or name), Summary(pipeline_run_id=run_id, **summary))
         return run_id
 
 
@@ -74,45 +75,56 @@ def test_a_run_is_all_attempts_at_it(made):
     first = made.attempt("sums", "failed", 9, tag="sums", status="failed", mlflow_run_id="m1")
     second = made.attempt(
         "sums-resumed-1", "completed", 5, tag="sums", status="improved", mlflow_run_id="m1", difference=GAIN,
-        seconds={"total": 60.0}, noted={"tokens": 100, "gpu_hours": 1.5},
+        noted={"tokens": 100, "gpu_hours": 1.5},
     )  # fmt: skip
     [run] = list_runs(made.home).runs
     assert (run.name, run.status, [each.id for each in run.attempts]) == ("sums", "improved", [second, first])
-    assert run.seconds == 3660  # an hour by the times of the attempt, and what the summary says
+    assert run.seconds == 7200  # an hour each
     assert (run.tokens, run.gpu_hours) == (100, 1.5)
     assert (run.version, run.aliases) == (("tiny", "2"), ())
     assert run.summary.difference == GAIN
 
 
+HOLDER = """
+import sys, time
+from pathlib import Path
+from mlops.home.processes import claimed
+with claimed(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
 def test_what_became_of_runs(made):
-    made.attempt("new", "running", 0, tag="new")
-    alive = made.attempt("alive", "running", 2, tag="alive")
-    note_process(made.home, alive)
-    dead = made.attempt("dead", "running", 0.001, tag="dead")  # it has just begun, and its process is gone
-    note = Note(1, 0.0)
-    (made.home.root / "runs" / f"{dead}.process.json").write_text(json.dumps(asdict(note)))
+    made.attempt("alive", "running", 2, tag="alive")
+    made.attempt("dead", "running", 0.001, tag="dead")  # it has just begun, and its process is gone
     made.attempt("killed", "running", 3, tag="killed", status="running")
     made.attempt("failed", "failed", 4, status="failed", error="no")
     made.attempt("hard", "completed", 5, status="too_hard", mlflow_run_id="m2")
     made.attempt("bare", "completed", 6)
     made.attempt("my cut", "failed", 7, tag="my cut", status="failed")
     made.attempt("my cut-resumed-1", "failed", 6.5, tag="my cut", status="interrupted", error="interrupted")
-    runs = list_runs(made.home).runs
+    command = [sys.executable, "-c", HOLDER, str(made.home.run_folder("alive"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=PROJECT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        runs = list_runs(made.home).runs
+        process.kill()
     assert {run.name: run.status for run in runs} == {
-        "new": "running", "dead": "killed", "alive": "running", "killed": "killed", "failed": "failed",
+        "dead": "killed", "alive": "running", "killed": "killed", "failed": "failed",
         "hard": "too_hard", "bare": "finished", "my cut": "interrupted",
     }  # fmt: skip
     assert [run.name for run in runs if run.is_resumable] == ["dead", "killed", "failed", "my cut"]
     assert {run.name: run.again for run in runs if run.again} == {"my cut": "rlft resume 'my cut'"}
     assert next(run for run in runs if run.name == "hard").aliases == ("challenger", "champion")
-    assert list_runs(made.home).runs[0].as_json()["name"] == "new"
+    assert list_runs(made.home).runs[0].as_json()["name"] == "dead"
 
 
 def test_a_replay_that_was_cut_short_is_interrupted_and_names_its_command(made):
     def replay(name, state, **told):
         run_id = made.attempt(name, state, 3, tag=name, pipeline="x")
         summary = RetrainSummary("retrain", name, "sums", "id", pipeline_run_id=run_id, **told)
-        keep_replay(made.home, summary)
+        (made.home.run_folder(name) / SUMMARY_FILE).write_text(summary.as_text())
 
     replay("killed", "running", command="rlft retrain sums")
     replay("ended", "failed", command="rlft retrain sums --name ended")
@@ -128,20 +140,26 @@ def test_a_replay_that_was_cut_short_is_interrupted_and_names_its_command(made):
     }
 
 
-DAMAGES = {"missing": None, "empty": "", "half": '{"status": "impro', "null": "null", "types": '{"status": 3}'}
+DAMAGES = {
+    "missing": None,
+    "empty": "",
+    "half": '{"status": "impro',
+    "null": "null",
+    "types": '{"format": 2, "status": 3}',
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_run_whose_summary_is_damaged_is_known_by_its_folder_and_the_damage_is_told(made, damage):
-    run_id = made.attempt("two", "completed", 5, status="improved", mlflow_run_id="m2", difference=GAIN)
-    file = made.home.summary_file(run_id)
+    made.attempt("two", "completed", 5, status="improved", mlflow_run_id="m2", difference=GAIN)
+    file = made.home.run_folder("two") / SUMMARY_FILE
     file.unlink() if DAMAGES[damage] is None else file.write_text(DAMAGES[damage])
     listing = list_runs(made.home)
     [run] = listing.runs
     assert (run.status, run.version, run.mlflow_runs) == ("finished", ("tiny", "3"), ("m2",))
     assert why_kept(run, resumable_too=True).startswith("tiny 3 is challenger and tiny 3 is champion")
     [said] = listing.damaged
-    assert said.startswith(f"{file}: the summary of two is damaged or gone")
+    assert said.startswith(f"{file} is damaged or gone")
     assert listing.problems == []
 
 
@@ -217,7 +235,7 @@ def test_the_cost_names_what_is_known(made):
 def test_replays_are_listed_by_their_kind_and_are_not_resumed(made):
     run_id = made.attempt("again", "failed", 3, pipeline="x", noted={"mlflow_run_id": "m1"})
     summary = RetrainSummary("retrain", "again", "first", "1", pipeline_run_id=run_id, mlflow_run_id="m1")
-    keep_replay(made.home, summary)
+    (made.home.run_folder("again") / SUMMARY_FILE).write_text(summary.as_text())
     made.attempt("first", "failed", 4, tag="first")
     again, first = list_runs(made.home).runs
     assert (again.kind, again.mlflow_runs, again.is_resumable) == ("retrain", ("m1",), False)

@@ -36,7 +36,9 @@ def run(monkeypatch):
     monkeypatch.setattr(Client, "_global_client", None)  # the only one, which other tests would get
     monkeypatch.setattr(Client, "list_run_steps", list_run_steps)
     monkeypatch.setattr(Client, "get_run_step", get_run_step)
-    monkeypatch.setattr(policies, "find_run", lambda name: SimpleNamespace(name=name))
+    monkeypatch.setattr(
+        policies, "find_run", lambda name: SimpleNamespace(name=name, config=SimpleNamespace(parameters={}))
+    )
     monkeypatch.setattr(
         policies, "attempts_of", lambda found: [SimpleNamespace(id="second"), SimpleNamespace(id="first")]
     )

@@ -19,7 +19,7 @@ from tests.mlops.made import make_run
 
 def run(name, days=0.0, status="improved", summary=None, **more):
     began = datetime.now(UTC) - timedelta(days=days)
-    return ListedRun(name, (Attempt(f"{name}-id", name, "completed", began, 1.0, summary),), status, **more)
+    return ListedRun(name, (Attempt(f"{name}-id", name, "completed", began, 1.0),), status, summary=summary, **more)
 
 
 @pytest.mark.parametrize(

@@ -223,5 +223,5 @@ def test_what_test_shows_is_known_whatever_came_of_it(store, tmp_path, status):
     assert diagnosis.stored_change(run) is None  # there is no summary
     change = {"before": 0.25, "after": 0.375, "mean": 0.125, "ci_low": 0.0625, "ci_high": 0.1875}
     difference = Difference(metric="accuracy", tasks=400, **change)
-    keep_summary(Home(tmp_path), Summary(status=status, pipeline_run_id="run", difference=difference))
+    keep_summary(run.folder, Summary(status=status, pipeline_run_id="run", difference=difference))
     assert diagnosis.stored_change(run) == difference

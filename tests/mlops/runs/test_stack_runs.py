@@ -59,6 +59,6 @@ def test_what_was_interrupted_names_the_command_that_goes_on_with_the_stack(
         run_metadata={},
         user=None,
     )
-    keep_summary(Home(tmp_path), Summary(status=summary, pipeline_run_id="7"))
+    keep_summary(Home(tmp_path).run_folder("sums"), Summary(status=summary, pipeline_run_id="7"))
     listed = _listed(Home(tmp_path), "sums", [run], "my team", [])
     assert (listed.status, listed.again) == (status, again)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,7 +13,7 @@ import requests
 from zenml.zen_stores.rest_zen_store import RestZenStore
 
 from mlops.stacks import away
-from mlops.stacks.away import server_error, was_ended
+from mlops.stacks.away import server_error
 from rlft.errors import StackAwayError
 from tests.e2e.conftest import free_port
 
@@ -131,18 +130,3 @@ def test_a_secret_in_what_a_server_says_is_not_told(monkeypatch):
     monkeypatch.setattr(away, "hide", lambda text: text.replace("secret-word", "***"))
     with answering(500, "x secret-word") as address:
         assert "has failed: x ***. " in told(asked(address))[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "said",
-    [
-        "The status of finished steps can not be updated.",
-        "Cannot create step 's' for the run 'r' because the run is in a FAILED state and the execution mode is x.",
-    ],
-)
-def test_that_somebody_else_has_ended_the_run_is_no_fault_of_the_server_and_no_lack_of_rights(said):
-    with answering(403, json.dumps({"detail": ["IllegalOperationError", said]})) as address:
-        error = asked(address)
-    assert was_ended(error)
-    assert server_error(error, RESUME) is None

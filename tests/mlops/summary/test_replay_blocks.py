@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from mlops.home.folder import Home
-from mlops.summary.replays import RescoreSummary, RetrainSummary, keep_replay, read_replay, replay_blocks
+from mlops.summary.replays import RescoreSummary, RetrainSummary, replay_blocks
 from rlft.blocks import Caution, Headline
 from rlft.rewards.rescored import RescoreReport
 
@@ -82,13 +81,3 @@ def test_an_audit_that_fails_and_one_that_is_off():
     failed = told(rescoring(audit={"passed": False, "findings": ["empty is paid"]}))
     assert Caution("empty is paid") in failed
     assert any(isinstance(each, str) and "nobody knows whether it would pass" in each for each in told(rescoring()))
-
-
-def test_a_summary_is_read_as_it_was_kept(tmp_path):
-    home = Home(tmp_path / ".rlft")
-    assert read_replay(home, "2") is None
-    summary = rescoring(audit={"passed": True, "findings": []})
-    keep_replay(home, summary)
-    assert read_replay(home, "2") == json.loads(summary.as_text())
-    (home.root / "runs" / "2.replay.json").write_text("[]")
-    assert read_replay(home, "2") is None

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from mlops.home.folder import Home
-from mlops.summary.replays import RetrainSummary, keep_replay, read_replay, replay_file
+from mlops.summary.file import SUMMARY_FILE, read_result
+from mlops.summary.replays import RetrainSummary
 from rlft.errors import FormatVersionError
 from rlft.types import Judging
 
@@ -15,17 +15,14 @@ SUMMARY = RetrainSummary("retrain", "again", "first", "source-id", pipeline_run_
 
 
 def test_it_comes_back_and_a_newer_one_is_refused(tmp_path):
-    home = Home(tmp_path)
-    (tmp_path / "runs").mkdir()
-    assert read_replay(home, "own-id") is None
-    keep_replay(home, SUMMARY)
-    found = read_replay(home, "own-id")
+    assert read_result(tmp_path) is None
+    (file := tmp_path / SUMMARY_FILE).write_text(SUMMARY.as_text())
+    found = read_result(tmp_path)
     assert found is not None
     assert (found["kind"], found["source"], found["best_round"], found["format"]) == ("retrain", "first", 2, 1)
-    file = replay_file(home, "own-id")
     file.write_text(json.dumps({**found, "format": 2}))
-    with pytest.raises(FormatVersionError, match="made by a newer rlft: the summary of a replay"):
-        read_replay(home, "own-id")
+    with pytest.raises(FormatVersionError, match="made by another rlft: the summary of a replay"):
+        read_result(tmp_path)
 
 
 def test_what_judges_were_asked_adds_up_within_a_stage():

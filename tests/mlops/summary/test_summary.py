@@ -8,9 +8,9 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from cli.result import show_summary
-from mlops.home.folder import PROJECT, Home
+from mlops.home.folder import PROJECT
 from mlops.summary.arms import difference, part_differences, status_of
-from mlops.summary.file import end_summary, keep_summary, read_summary, summary_since, summary_text
+from mlops.summary.file import SUMMARY_FILE, end_summary, keep_summary, read_summary, summary_since, summary_text
 from mlops.summary.summary import Ledger, Summary
 from rlft.types import Evaluation, EvaluationReport
 from tests import summary_page
@@ -76,10 +76,10 @@ def test_what_does_not_fit_is_refused_when_it_is_written():
 
 
 def test_a_summary_with_keys_of_another_version_is_read(tmp_path):
-    home = Home(tmp_path)
-    (tmp_path / "runs").mkdir()
-    home.summary_file("a").write_text('{"status": "improved", "gpus": 8, "ledger": {"sampled": 3, "lost": 1}}')
-    found = read_summary(home, "a")
+    (tmp_path / SUMMARY_FILE).write_text(
+        '{"format": 2, "status": "improved", "gpus": 8, "ledger": {"sampled": 3, "lost": 1}}'
+    )
+    found = read_summary(tmp_path)
     assert found is not None
     assert (found.status, found.ledger) == ("improved", Ledger(sampled=3))
 
@@ -90,20 +90,16 @@ def test_the_page_is_made_from_the_fields():
 
 
 def test_a_summary_that_has_ended_stays_as_it_is(tmp_path):
-    home = Home(tmp_path)
-    (tmp_path / "runs").mkdir()
-    keep_summary(home, Summary(status="improved", pipeline_run_id="a"))
-    assert not end_summary(home, "a", "the process was killed")
-    found = read_summary(home, "a")
+    keep_summary(tmp_path, Summary(status="improved"))
+    end_summary(tmp_path, "the process was killed", 1.0)
+    found = read_summary(tmp_path)
     assert found is not None
     assert (found.status, found.error) == ("improved", None)
 
 
 def test_the_summary_of_a_run_that_begins_in_the_tick_of_its_command_is_found(tmp_path):
     # a file's time is that of the kernel's last tick (4 ms at 250 Hz), so it may lie before the command's beginning
-    home = Home(tmp_path)
-    (tmp_path / "runs").mkdir()
-    keep_summary(home, Summary(status="running", pipeline_run_id="a", process=os.getpid()))
-    os.utime(home.summary_file("a"), (1000.0, 1000.0))
-    assert summary_since(home, 1000.004).pipeline_run_id == "a"
-    assert summary_since(home, 1001.0).pipeline_run_id is None
+    keep_summary(tmp_path, own := Summary(status="running", pipeline_run_id="a"))
+    os.utime(tmp_path / SUMMARY_FILE, (1000.0, 1000.0))
+    assert summary_since(tmp_path, 1000.004) == own
+    assert summary_since(tmp_path, 1001.0) is None

@@ -116,14 +116,14 @@ def test_an_older_summary_that_cannot_be_removed_is_told_before_the_run(tmp_path
 
 
 def test_a_result_is_shown_where_its_file_cannot_be_written_any_more(tmp_path, capsys):
-    home = Home(tmp_path / ".rlft")
-    keep_summary(home, Summary(status="not_improved", pipeline_run_id="an-id"))
+    folder = tmp_path / "own"
+    keep_summary(folder, Summary(status="not_improved"))
     os.mkfifo(tmp_path / "s.json")
     with pytest.raises(guard.typer.Exit) as caught:
-        finish(home, "an-id", tmp_path / "s.json", None)
+        finish(folder, "an-id", tmp_path / "s.json", None)
     assert caught.value.exit_code == 5  # of a run that has trained and registered nothing, not that of an error
     printed = capsys.readouterr()
     assert "the summary could not be written to" in printed.err
     assert "not measurably better" in printed.out
-    assert "an-id.json" in "".join(printed.out.replace("│", "").split())  # where it is instead
+    assert "own/summary.json" in "".join(printed.out.replace("│", "").split())  # where it is instead
     assert stat.S_ISFIFO((tmp_path / "s.json").stat().st_mode)
