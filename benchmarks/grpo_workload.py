@@ -53,6 +53,15 @@ SHAPES: dict[str, dict[str, int]] = {
         "num_key_value_heads": 3,
         "head_dim": 64,
     },
+    "smollm2": {  # as many weights and operations as SmolLM2-135M, which has no norms of queries and keys
+        "vocab_size": 49_152,
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "head_dim": 64,
+    },
     "qwen3-0.6b": {
         "vocab_size": 151_936,
         "hidden_size": 1024,

@@ -91,16 +91,18 @@ def _warm_folder(config: Config, output: Path) -> Path:
 
 
 def make_warm_start(bench: Bench, output: Path) -> PolicyFolder:
-    """Supervised fine-tuning as the config has it, unless it is there already; the folder appears when it is whole."""
+    """The policy that all arms begin from: the base model after the config's warm start, if it has one.
+
+    It is made once; the folder appears when it is whole.
+    """
     folder, config = _warm_folder(bench.config, output), bench.config
     if folder.is_dir():
         return PolicyFolder(folder)
-    if config.warm_start is None:
-        raise ValueError("this benchmark needs a config with a warm start")
     policy = create_policy(config.policy, seed=config.seed)
-    run_sft(policy, config.warm_start, bench.task_set.split("train"), bench.environment, seed=config.seed)
+    if config.warm_start is not None:
+        run_sft(policy, config.warm_start, bench.task_set.split("train"), bench.environment, seed=config.seed)
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-    save_policy(policy, partial, stage="warm_start")
+    save_policy(policy, partial, stage="warm_start" if config.warm_start else "base")
     with contextlib.suppress(OSError):  # another call was faster
         partial.rename(folder)
     shutil.rmtree(partial, ignore_errors=True)

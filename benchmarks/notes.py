@@ -29,13 +29,13 @@ USE = (
 )
 # fmt: on
 AVOID = ("the", "is", "and", "very", "of", "in", "to", "with")
-ENDINGS = ("question mark", "exclamation mark")
-SIGNS = {"question mark": "?", "exclamation mark": "!", "full stop": "."}
+ENDINGS = ("a question mark", "an exclamation mark")
+SIGNS = {"a question mark": "?", "an exclamation mark": "!", "a full stop": "."}
 UNSEEN = {
     "topics": ("lamp", "orchard", "ferry", "violin", "soup", "castle"),
     "use": ("silver", "narrow", "spring", "hands", "sweet"),
     "avoid": ("a", "it", "for", "on"),
-    "endings": ("full stop",),
+    "endings": ("a full stop",),
 }
 
 
