@@ -17,7 +17,7 @@ from mlops.home.folder import find_home
 from rlft.terminal import console, styled
 
 _WIDE = 120  # columns of a terminal in which the list has room for more than the result
-_BEGINNING = 30  # characters of a prompt or an answer in the list, and half as many in a narrow terminal
+_TEXT = 90  # characters of prompt, answer and right answer together in the list, and half as many in a narrow terminal
 
 
 class Kind(StrEnum):
@@ -87,9 +87,12 @@ def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str, 
     is_wide = console.width >= _WIDE
     columns = ["solved", "turns", "tool calls", "stop", "split", "rollout"] if is_wide else []
     failed = any(row["error"] for row in shown)
-    table = Table("", "prompt", "answer", "right answer", "reward", *columns, *["error"] * failed, box=None)
-    for row in shown:
-        table.add_row(*_cells(row, is_wide=is_wide), *[styled(row["error"] or "", "red")] * failed)
+    texts = _texts(shown, _TEXT if is_wide else _TEXT // 2)
+    table = Table("", *texts, "reward", *columns, *["error"] * failed, box=None)
+    for row, *said in zip(shown, *texts.values(), strict=True):
+        table.add_row(
+            str(row["index"]), *said, *_facts(row, is_wide=is_wide), *[styled(row["error"] or "", "red")] * failed
+        )
     console.print(table)
     more = f", of which the {len(shown)} best and worst are listed (--limit 0 lists all)" if is_cut else ""
     kinds = " | ".join(Kind)
@@ -98,14 +101,28 @@ def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str, 
         console.print(styled(f"`{command} {shown[0]['index']}{there}` shows the first one's conversation"))
 
 
-def _cells(row: dict[str, Any], *, is_wide: bool) -> Iterator[str]:
-    """Yield what the list shows of a rollout before its error; of texts only the beginning."""
-    yield str(row["index"])
-    said = (
-        row["said"] if row["answer"] is None else row["answer"]
-    )  # of an answer that could not be read all that is said
-    for text in (row["prompt"], said, row["right_answer"]):
-        yield " ".join(_in_words(text)[: _BEGINNING if is_wide else _BEGINNING // 2].split())
+def _texts(rows: list[dict[str, Any]], space: int) -> dict[str, list[str]]:
+    """Return what the list shows of the texts of all rows, by column, in so many characters together.
+
+    Of texts it is the beginning, but of prompts what comes after the words with which all of them begin. A column in
+    which nothing stands is left out.
+    """
+    prompts = [tuple(_in_words(row["prompt"]).split()) for row in rows]
+    common = 0
+    while len({*prompts}) > 1 and len({prompt[: common + 1] for prompt in prompts}) == 1:
+        common += 1
+    # of an answer that could not be read all that is said
+    answers = [_in_words(row["said"] if row["answer"] is None else row["answer"]) for row in rows]
+    golds = [_in_words(row["right_answer"]) for row in rows]
+    columns = {"prompt": [" ".join(prompt[common:]) for prompt in prompts], "answer": answers, "right answer": golds}
+    columns = {name: texts for name, texts in columns.items() if any(texts)}
+    return {
+        name: [" ".join(text[: space // len(columns)].split()) for text in texts] for name, texts in columns.items()
+    }
+
+
+def _facts(row: dict[str, Any], *, is_wide: bool) -> Iterator[str]:
+    """Yield what the list shows of a rollout after its texts and before its error."""
     yield number(row["total"])
     if is_wide:
         yield {True: "yes", False: "no", None: ""}[row["solved"]]

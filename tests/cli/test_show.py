@@ -87,3 +87,14 @@ def test_the_command_that_shows_one_can_be_pasted_into_a_shell(show):
     result = CliRunner().invoke(cli.make_app(), ["show", "sums, it's $(ls)", "baseline"])
     (command,) = re.findall("`(rlft show .*)` shows", result.stdout)
     assert shlex.split(command) == ["rlft", "show", "sums, it's $(ls)", "baseline", "0"]
+
+
+def test_of_prompts_the_list_has_what_comes_after_the_words_that_all_begin_with():
+    asked = ("Write about a river. Use old.", "Write about a road.", "Write  about a river. Use new.")
+    rows = [{"prompt": text, "said": "Well, " * 9, "answer": None, "right_answer": None} for text in asked]
+    # two columns share 40 characters; `r` is common to river and road, and begins no other word
+    assert show_cli._texts(rows, 40) == {
+        "prompt": ["river. Use old.", "road.", "river. Use new."],
+        "answer": ["Well, Well, Well, We"] * 3,
+    }
+    assert show_cli._texts(rows[:1], 80)["prompt"] == ["Write about a river. Use old."]
