@@ -24,7 +24,7 @@ from typing import Any, Literal
 import torch
 from peft import PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from rlft.characters import visible_json
 from rlft.errors import PolicyError
@@ -67,7 +67,7 @@ class Exported:
 def export_policy(source: PolicyFolder, target: Path, *, merge: bool, label: Mapping[str, Any]) -> Exported:
     """Export a policy to the new folder `target`, and compare what was written with the policy.
 
-    With `merge` an adapter is merged into its base in float32, and the result has the base's data type. `label` says
+    With `merge` an adapter is merged into its base in float32, and the result has the policy's data type. `label` says
     which version this is, for `rlft_export.json`. Only one model is in memory at a time. Raises RlftError if something
     is at `target` already, DamagedError if the policy is not what was stored, PolicyError if its base has changed, does
     not load, or if the export answers otherwise, and StorageError if the disk does not take it; then nothing is left.
@@ -139,14 +139,13 @@ def load_export(
 
 
 def _merge(source: PolicyFolder, metadata: PolicyMetadata, folder: Path) -> None:
-    """Write the base with the adapter merged into it; computed in float32 and rounded once, to the base's type."""
+    """Write the base with the adapter merged into it; computed in float32 and rounded once, to the policy's type."""
     name, revision = str(metadata.base_model), metadata.base_revision
     base, _ = load_base(name, revision, "float32")
     adapted: Any = PeftModel.from_pretrained(base, str(source.path / "model"))
     _untie(adapted.get_base_model())
     merged: Any = adapted.merge_and_unload(safe_merge=True)
-    given = getattr(AutoConfig.from_pretrained(name, revision=revision), "dtype", None)
-    merged.to(given if isinstance(given, torch.dtype) else DTYPES[metadata.dtype])
+    merged.to(DTYPES[metadata.dtype])
     merged.save_pretrained(folder, safe_serialization=True)
     own = source.path / "model" / "generation_config.json"
     if own.is_file():
