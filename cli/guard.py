@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -183,6 +184,8 @@ def _show_logs(verbose: bool) -> None:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    if not verbose:  # of torch's next version vLLM warns itself, at every start
+        warnings.filterwarnings("ignore", category=FutureWarning, module=r"vllm\.")
 
 
 def _fail(target: Path | None, begun: Begun, reason: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from shlex import quote
 from typing import Annotated
 
 import typer
 from rich.cells import cell_len
+from rich.padding import Padding
 from rich.table import Table
 
 from cli.guard import guarded
@@ -53,27 +54,19 @@ def _on_stack(home: Home, stack: str, limit: int) -> Listing:
 
 
 def show_runs(console: Terminal, runs: list[ListedRun], limit: int, stack: str | None = None) -> None:
-    """Print the newest `limit` runs (0: all) as a table that fits the terminal: names have their room first."""
+    """Print the newest `limit` runs (0: all): for each its name, and below it what it came to, in columns."""
     if not runs:
         where, option = (f"on {stack}", f" --stack {quote(stack)}") if stack else (f"in {find_home().root}", "")
         console.print(f"no runs {where}; `rlft run configs/demo.yaml{option}` starts one")
         return
     shown = runs[:limit] if limit else runs
     columns = {heading: cell for heading, cell in _COLUMNS.items() if heading != "by" or stack}
-    cells = {heading: [cell(run) for run in shown] for heading, cell in columns.items()}
-    needed = {heading: width_of([heading, *texts]) for heading, texts in cells.items()}
-    widths = fitting(needed | {"run": width_of(["run", *(run.name for run in shown)])}, console.width)
-    # What stands below a name may be wider where there is room, and is folded where there is none.
-    widths["run"] = min(needed["run"], widths["run"] + console.width - sum(widths.values()) - len(widths) + 1)
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in (each for each in columns if each in widths):
-        table.add_column(heading, overflow="fold", width=widths[heading])
-    for number, run in enumerate(shown):
-        row = {heading: cells[heading][number] for heading in columns if heading in widths}
-        table.add_row(*(styled(text, _style(run, heading)) for heading, text in row.items()))
-    console.print(table)
-    if left_out := [heading for heading in columns if heading not in widths]:
-        console.print(f"no room for: {', '.join(left_out)}; a wider terminal shows it, and --json has it")
+    cells = [[cell(run) for cell in columns.values()] for run in shown]
+    widths = [width_of(texts) for texts in zip(columns, *cells, strict=True)]
+    console.print(_row(columns, widths, ["bold"] * len(columns)))
+    for run, texts in zip(shown, cells, strict=True):
+        console.print(called(run), soft_wrap=True)
+        console.print(_row(texts, widths, [_style(run, heading) for heading in columns]))
     for run in (each for each in shown if each.status == "interrupted"):
         way_on = f"this goes on with it: {run.again}" if run.again else "giving its command again goes on with it"
         console.print(f"{run.name} was interrupted; {way_on}", soft_wrap=True)
@@ -86,24 +79,18 @@ def width_of(texts: Iterable[str]) -> int:
     return max(cell_len(visible(line)) for text in texts for line in text.split("\n"))
 
 
-def fitting(needed: Mapping[str, int], width: int) -> dict[str, int]:
-    """Return the widths of the columns that fit, of all that are `needed`; there is one between two of them.
-
-    The run's name and its status are always there: a name that leaves no room for the status is folded.
-    """
-    name = max(min(needed["run"], width - needed["status"] - 1), _NARROWEST)
-    found = {"run": name, "status": needed["status"]}
-    left = width - sum(found.values()) - 1
-    for heading in (each for each in _BY_WORTH if each in needed):
-        if needed[heading] < left:
-            found[heading] = needed[heading]
-            left -= needed[heading] + 1
-    return found
+def _row(texts: Iterable[str], widths: Iterable[int], styles: Iterable[str]) -> Padding:
+    """Return what stands below a run's name, a little to its right: columns of these widths."""
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+    for width in widths:
+        table.add_column(width=width, overflow="fold")
+    table.add_row(*map(styled, texts, styles))
+    return Padding(table, (0, 0, 0, 2))
 
 
 def called(run: ListedRun) -> str:
     """Return its name, and the sweep that it is one of."""
-    return f"{run.name}\nin {run.sweep}" if run.sweep else run.name
+    return f"{run.name} (in {run.sweep})" if run.sweep else run.name
 
 
 def began(run: ListedRun) -> str:
@@ -150,18 +137,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-# Columns in the order in which they stand, and those that may be left out, the most worthy first.
 _COLUMNS: dict[str, Callable[[ListedRun], str]] = {
-    "run": called,
-    "began": began,
-    "by": lambda run: run.by or "-",
     "status": status,
     "before → after": gain,
+    "began": began,
+    "by": lambda run: run.by or "-",
     "cost": cost,
     "version": version,
 }
-_BY_WORTH = ("before → after", "by", "began", "version", "cost")
-_NARROWEST = 12  # of a name, in a terminal that is narrower than anything
 
 
 def _short(count: int) -> str:

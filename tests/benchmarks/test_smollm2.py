@@ -26,7 +26,7 @@ from rlft.tasks import ingest_tasks
 from tests.check_configs import ROOT
 from tests.needs import need
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -140,9 +140,7 @@ def test_errors_count_against_the_trained_model_beside_a_control_too():
     unsure = sure.model_copy(update={"errors": 9, "ci_low_errors": -0.02})
     assert "the trained model is not shown" not in shown(difference_controls={"sft": sure, "constant": None})
     text = shown(difference_controls={"sft": unsure})
-    assert (
-        "SFT on your gold answers reaches 60.0 % of the attempts that have a score, at no more cost: the" in text
-    )
+    assert "SFT on your gold answers reaches 60.0 % of the attempts that have a score, at no more cost: the" in text
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,24 @@ def test_a_home_without_runs(tmp_path):
     assert (listing.runs, listing.problems) == ([], [])
 
 
+def test_80_columns_have_room_for_all_that_is_known_of_a_run(made):
+    for number in range(3):
+        made.attempt(
+            f"press-releases-20261123-07245{number}-423787", "completed", number, status="not_improved",
+            mlflow_run_id="m2", difference=GAIN, seconds={"total": 5000.0},
+        )  # fmt: skip
+    text = StringIO()
+    show_runs(Terminal(file=text, width=80), list_runs(made.home).runs, limit=2)
+    lines = text.getvalue().splitlines()
+    # The headings, two runs of a name and three lines (the version is one, with two aliases), and the last sentence.
+    assert [len(line) <= 80 for line in lines] == [True] * 10
+    assert lines[1] == "press-releases-20261123-072450-423787"
+    row = " ".join(lines[2:5])
+    for part in ("not_improved", "+0.50 [+0.25, +0.75]", "20", "83 min", "challenger"):
+        assert part in row
+    assert "2 of 3 runs" in lines[-1]
+
+
 def test_runs_of_a_sweep_name_it(made):
     result = Difference(metric="accuracy", before=0, after=1, mean=1, ci_low=0, ci_high=1, tasks=40)
     for number, difference in ((1, None), (2, result)):
@@ -221,8 +239,8 @@ def test_runs_of_a_sweep_name_it(made):
     assert refused.value.fix == "name one of its runs: r1, r2"
     text = StringIO()
     show_runs(Terminal(file=text, width=80), listing.runs, limit=0)
-    names = [line[: len("in seeds ")].strip() for line in text.getvalue().splitlines()]
-    assert [name for name in names if name] == ["run", "r1", "in seeds", "r2", "in seeds", "alone"]
+    names = [line.rstrip() for line in text.getvalue().splitlines() if not line.startswith("  ")]
+    assert names == ["r1 (in seeds)", "r2 (in seeds)", "alone"]
 
 
 def test_the_cost_names_what_is_known(made):
