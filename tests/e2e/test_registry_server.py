@@ -118,7 +118,7 @@ def test_a_process_that_is_killed_and_a_server_that_dies_leave_a_champion_and_a_
 
 
 def versions(address: str) -> list[str | None]:
-    return [each.version for each in read_history(RegistryClient(address), "small").past]
+    return [each.version for each in read_history(RegistryClient(address), "small").history]
 
 
 def test_the_user_whom_the_server_knows_is_noted_and_a_wrong_password_decides_nothing(tmp_path, monkeypatch):
