@@ -98,8 +98,8 @@ def test_an_adapter_says_how_it_is_served_and_that_its_base_is_here(rlft, tmp_pa
     ("version", "said"),
     [
         ("stories", "names no version of a registered model"),
-        ("stories@best", "no version has this alias; there are: challenger, champion"),
-        ("stories/7", "there is no such version what to do: name one; the newest are: 1"),
+        ("stories@best", "no version has this alias what to do: name a version, or one of these aliases: challenger, champion"),
+        ("stories/7", "there is no such version"),
         ("other@champion", "no registered model is called 'other' what to do: name one; there are: stories"),
         ("stories/x", "'x' is no number of a version"),
     ],
@@ -127,5 +127,5 @@ def test_files_that_have_changed_are_not_exported(rlft, folder, tmp_path):
     finally:
         file.write_bytes(before)
     assert done.exit_code == 1
-    assert "the weights have sha256" in done.output
+    assert "the files have sha256" in done.output
     assert not (tmp_path / "out").exists()
