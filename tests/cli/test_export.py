@@ -98,7 +98,7 @@ def test_an_adapter_says_how_it_is_served_and_that_its_base_is_here(rlft, tmp_pa
     ("version", "said"),
     [
         ("stories", "names no version of a registered model"),
-        ("stories@best", "no version has this alias what to do: name a version, or one of these aliases: challenger, champion"),
+        ("stories@best", "name a version, or one of these aliases: challenger, champion"),
         ("stories/7", "there is no such version"),
         ("other@champion", "no registered model is called 'other' what to do: name one; there are: stories"),
         ("stories/x", "'x' is no number of a version"),
