@@ -24,7 +24,7 @@ def write_small_policy(folder: Path, seed: int) -> Path:
     (folder / "tokenizer" / "tokenizer.json").write_text("{}")
     given = {"kind": "full", "base_model": None, "base_revision": None, "base_hash": None, "dtype": "float32"}
     given |= {"round": 1, "parent": None, "weights_hash": hash_weights(folder / "model")}
-    (folder / "policy.json").write_text(json.dumps(given))
+    (folder / "policy.json").write_text(json.dumps({"format": 1, **given}))
     return folder
 
 

@@ -58,7 +58,7 @@ def write_policy(folder, model, tokenizer, **metadata):
     (folder / "optimizer.safetensors").write_bytes(b"large")
     given = {"kind": "full", "base_model": None, "base_revision": None, "base_hash": None, "dtype": "float32"}
     given |= {"round": 3, "parent": None, "weights_hash": origin.hash_weights(folder / "model")} | metadata
-    (folder / "policy.json").write_text(json.dumps(given))
+    (folder / "policy.json").write_text(json.dumps({"format": 1, **given}))
     return folder
 
 
