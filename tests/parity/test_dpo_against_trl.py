@@ -35,16 +35,16 @@ METRICS = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/
 PAIRS = [([4, 5, 6], [7, 8, 1], [9, 1]), ([7, 8, 9, 10], [3], [11, 12, 13, 1]), ([12], [5, 6, 7, 8, 1], [5, 6, 9])]
 
 
-class Model:
+class Model(torch.nn.Module):
     """In the place of a model: it hands out our log-probabilities, [chosen of all pairs, then rejected; tokens]."""
 
-    training = True
     is_gradient_checkpointing = False
 
     def __init__(self, logprobs: torch.Tensor) -> None:
+        super().__init__()
         self.logprobs = logprobs
 
-    def __call__(self, **_: Any) -> Any:
+    def forward(self, **_: Any) -> Any:
         zeros = torch.zeros_like(self.logprobs)
         return SimpleNamespace(log_probs=self.logprobs, entropy=zeros, mean_logits=zeros, is_top1=zeros.bool())
 
