@@ -170,13 +170,19 @@ def guarded_mean(report: EvaluationReport, metric: str, bound: Literal["low", "h
 def is_better(ours: EvaluationReport, theirs: EvaluationReport | None, metric: str) -> bool:
     """Return whether the mean of `ours` is higher, where errors of both count as the lowest score that either has.
 
+    Where the means are equal those of the reward decide: while no answer is right, accuracy tells nothing apart.
     A report without scores is never better, and never as good as one with some; the first one, before which there is
     none (`theirs` is `None`), is better if it has some.
     """
     if theirs is None or not ours.per_task.get(metric) or not theirs.per_task.get(metric):
         return bool(ours.per_task.get(metric))
-    low = ends_of(metric, ours, theirs).low
-    return fmean(completed(ours, metric, low).values()) > fmean(completed(theirs, metric, low).values())
+    for name in (metric, "reward"):
+        if ours.per_task.get(name) and theirs.per_task.get(name):
+            low = ends_of(name, ours, theirs).low
+            our_mean, their_mean = (fmean(completed(side, name, low).values()) for side in (ours, theirs))
+            if our_mean != their_mean:
+                return our_mean > their_mean
+    return False
 
 
 def _attempted(report: EvaluationReport) -> set[str]:

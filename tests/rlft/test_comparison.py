@@ -146,6 +146,10 @@ def test_two_policies_are_compared_on_one_scale():
     assert not is_better(report({}, metric="reward"), a, "reward")
     assert is_better(a, None, "reward")  # the first one
     assert not is_better(report({}, metric="reward"), None, "reward")
+    same, more = (replace(a, per_task={"accuracy": {"t": 0.0}, "reward": {"t": reward}}) for reward in (0.5, 0.75))
+    assert is_better(more, same, "accuracy")  # none is right, and the reward decides
+    assert not is_better(same, more, "accuracy")
+    assert not is_better(same, same, "accuracy")
 
 
 def test_few_tasks_of_a_score_without_a_range_show_nothing():
