@@ -96,9 +96,8 @@ def test_the_run_is_decided_on_once_more_and_its_version_is_served_as_the_page_s
         port = str(probe.getsockname()[1])
     name, value = export.removeprefix("export ").split("=", 1)
     words = shlex.split(serve.replace("smollm2_notes", NAME).replace("5001", port))
-    address, *_, data = shlex.split(curl.replace("5001", port).replace("Write 8 to 16 words about rain.", "1 + 2 ="))[
-        1:
-    ]
+    asked = curl.replace("5001", port).replace("Write 8 to 16 words about rain.", "1 + 2 =")
+    address, *_, data = shlex.split(asked)[1:]
     scripts = Path(sys.executable).parent
     with (home.folder / "served.log").open("wb") as log:
         process = subprocess.Popen(
