@@ -184,7 +184,7 @@ def _show_logs(verbose: bool) -> None:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.DEBUG if verbose else logging.INFO)
-    if not verbose:  # of torch's next version vLLM warns itself, at every start
+    if not verbose:  # vLLM warns at every start of what torch will change
         warnings.filterwarnings("ignore", category=FutureWarning, module=r"vllm\.")
 
 

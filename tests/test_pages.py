@@ -145,17 +145,10 @@ def test_the_glossary_names_what_its_files_hold():
         assert re.search(rf"^(?:class|def) {name}\b", (ROOT / file).read_text(), re.MULTILINE), (file, name)
 
 
-def test_every_step_to_a_real_model_says_what_was_run():
-    steps = re.split(r"^## ", REAL_MODEL, flags=re.MULTILINE)[1:]
-    assert len(steps) >= 9
-    silent = [step.splitlines()[0] for step in steps if "```" in step and "*Run*" not in step]
-    assert silent == []
-
-
 def test_the_settings_of_the_first_real_model_are_settings():
     config = yaml.safe_load((ROOT / "configs" / "gsm8k.yaml").read_text())
     blocks = re.findall(r"```yaml\n(.*?)```", REAL_MODEL, re.DOTALL)
-    assert [set(yaml.safe_load(block)) for block in blocks] == [{"policy"}, {"warm_start"}, {"rollout"}]
+    assert [set(yaml.safe_load(block)) for block in blocks] == [{"warm_start"}, {"policy"}, {"rollout"}]
     for block in blocks:
         content = yaml.load(block.replace("1e-4", "1.0e-4"), yaml.SafeLoader)
         check_config(config | {"training": {"learning_rate": 2e-5}} | content, where="the page")

@@ -68,7 +68,7 @@ print(json.dumps([[point.step, point.value] for point in found]))
 
 def test_the_keys_that_the_page_reads_are_in_the_summary(registered):
     _, summary = registered
-    (step,) = re.findall(r"^## 4\. (.*?)^## ", PAGE, re.DOTALL | re.MULTILINE)
+    (step,) = re.findall(r"^## 3\. (.*?)^## ", PAGE, re.DOTALL | re.MULTILINE)
     named = re.findall(r"^\| `(\w+)(?:\.(\w+))?` \|", step, re.MULTILINE)
     assert ("baseline", "pass_at_k") in named
     for section, key in named:
@@ -95,8 +95,9 @@ def test_the_run_is_decided_on_once_more_and_its_version_is_served_as_the_page_s
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     name, value = export.removeprefix("export ").split("=", 1)
-    words = shlex.split(serve.replace("gsm8k", NAME).replace("5001", port))
-    address, *_, data = shlex.split(curl.replace("5001", port).replace("What is 16 - 3?", "1 + 2 ="))[1:]
+    words = shlex.split(serve.replace("smollm2_notes", NAME).replace("5001", port))
+    asked = curl.replace("5001", port).replace("Write 8 to 16 words about rain.", "1 + 2 =")
+    address, *_, data = shlex.split(asked)[1:]
     scripts = Path(sys.executable).parent
     with (home.folder / "served.log").open("wb") as log:
         process = subprocess.Popen(
