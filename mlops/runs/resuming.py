@@ -221,7 +221,8 @@ def _after(steps: Mapping[str, StepRunResponse], changed: set[str]) -> set[str]:
 
 def _forget(steps: Iterable[StepRunResponse]) -> None:
     """Let the cache forget the results of these steps, which they have made or were given by the cache."""
-    for producer in {artifact.producer_step_run_id for step in steps for artifact in _made(step)} - {None}:
+    artifacts = [artifact for step in steps for artifact in _made(step)]
+    for producer in {artifact.producer_step_run_id for artifact in artifacts if artifact.producer_step_run_id}:
         Client().update_step_run(producer, cache_expires_at=datetime.now(UTC).replace(tzinfo=None))  # as ZenML's are
 
 
