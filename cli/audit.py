@@ -9,7 +9,7 @@ import typer
 from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, Verbose
 from rlft.config.file import load_config
-from rlft.terminal import console, styled
+from rlft.reporting.terminal import console, styled
 
 
 def audit(
@@ -30,9 +30,9 @@ def audit(
         for named in (settings.environment.members() or {"": settings.environment}).values():
             check_syntax(named.name, "environment.name", "Class")
         from rlft.audit.rewards import audit_by, way_out
-        from rlft.bars import Display
         from rlft.contract.loading import load_environment
         from rlft.judges.servers import judging
+        from rlft.reporting.bars import Display
         from rlft.tasks import ingest_tasks
 
         with Display().stage("reward audit") as progress:

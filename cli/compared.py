@@ -17,7 +17,7 @@ from cli.compared_sentences import (
     said_of_starts,
     said_of_weights,
 )
-from rlft.terminal import Terminal, styled
+from rlft.reporting.terminal import Terminal, styled
 
 _LONGEST, _ATTEMPTS = 300, 2  # characters of a text, and attempts of one model at a task, that are shown
 _OWN = {"rewards": ", each by its own reward", "sampled": ", each sampled in its own way"}

@@ -1,6 +1,6 @@
 """Prints a conversation and its reward in the terminal, for `rlft show` and `rlft environments check`.
 
-What a model or a tool wrote may hold anything; it cannot steer the terminal (`rlft.terminal`).
+What a model or a tool wrote may hold anything; it cannot steer the terminal (`rlft.reporting.terminal`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from rlft.calls import marked
-from rlft.terminal import Terminal, styled
+from rlft.reporting.terminal import Terminal, styled
 
 LONGEST = 1500  # characters of a message or a call
 _LONGEST_NAME = 60  # characters of a tool's name

@@ -11,7 +11,7 @@ import typer
 from cli.guard import guarded
 from cli.options import Verbose
 from cli.registry import AsJson, Name, RegistryStack, TrackingUri, Version, reason_of, registry
-from rlft.terminal import Terminal, console, styled
+from rlft.reporting.terminal import Terminal, console, styled
 
 if TYPE_CHECKING:
     from mlops.registry.decisions import History

@@ -12,7 +12,7 @@ from cli.guard import guarded
 from cli.options import Verbose
 from mlops.home.folder import find_home
 from mlops.summary.verdict import in_words
-from rlft.terminal import console, styled
+from rlft.reporting.terminal import console, styled
 
 if TYPE_CHECKING:
     from mlops.summary.summary import Difference

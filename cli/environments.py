@@ -17,7 +17,7 @@ from rich.table import Table
 from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
 from rlft.errors import ConfigError
-from rlft.terminal import console, styled
+from rlft.reporting.terminal import console, styled
 
 if TYPE_CHECKING:
     from rlft.audit.environment import CheckReport
@@ -71,8 +71,8 @@ def check(
             # Before the imports below, which take seconds: a name of another form is refused at once.
             check_syntax(environment, "environment", "Class")
         from rlft.audit.environment import check_named
-        from rlft.bars import Display
         from rlft.config import SourceConfig
+        from rlft.reporting.bars import Display
 
         kind = ending if (ending := tasks.suffix[1:].lower()) in ("csv", "parquet") else "jsonl"
         source = SourceConfig(source=kind, path=str(tasks), prompt=prompt, answer=answer, id=id)

@@ -15,7 +15,7 @@ from cli.start import check_start
 from mlops.home.folder import find_home
 from rlft.config import Config
 from rlft.config.file import load_config
-from rlft.terminal import console, errors
+from rlft.reporting.terminal import console, errors
 
 if TYPE_CHECKING:  # they import numpy
     from rlft.estimation.estimate import Estimate

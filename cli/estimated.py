@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlft.bars import duration
-from rlft.terminal import console, styled
+from rlft.reporting.bars import duration
+from rlft.reporting.terminal import console, styled
 
 if TYPE_CHECKING:  # they import numpy
     from rlft.estimation.estimate import Estimate

@@ -11,7 +11,7 @@ from cli.evaluation_tables import metrics_table, slice_tables
 from cli.result import show_ui
 from mlops.summary.file import SUMMARY_FILE, read_result, write_asked
 from rlft.errors import StorageError
-from rlft.terminal import Terminal, console, styled
+from rlft.reporting.terminal import Terminal, console, styled
 
 
 def finish_evaluation(folder: Path, target: Path | None, stack: str | None = None, *, as_json: bool) -> None:

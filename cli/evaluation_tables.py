@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from rlft.terminal import Terminal, styled
+from rlft.reporting.terminal import Terminal, styled
 
 _SHOWN = ("accuracy", "reward", "pass_at_k", "maj_at_k")
 

@@ -12,7 +12,7 @@ import typer
 from cli.guard import guarded
 from cli.options import Verbose
 from cli.registry import AsJson, RegistryStack, TrackingUri, registry
-from rlft.terminal import Terminal, console, styled
+from rlft.reporting.terminal import Terminal, console, styled
 
 if TYPE_CHECKING:
     from rlft.export import Exported

@@ -26,11 +26,11 @@ from mlops.home.variables import quieten
 from mlops.runs.signals import ignore, signalled, when_late
 from mlops.summary.file import SUMMARY_FILE, clear_target, failed, keep_summary, summary_since, write_summary
 from mlops.summary.summary import Summary
-from rlft.characters import visible
 from rlft.errors import RlftError, StorageError
 from rlft.files import OWN_PACKAGES
-from rlft.secrets import hide
-from rlft.terminal import errors, styled, visible_logs
+from rlft.reporting.terminal import errors, styled, visible_logs
+from rlft.texts.characters import visible
+from rlft.texts.secrets import hide
 
 INTERRUPTED: Final = "interrupted"
 

@@ -20,7 +20,7 @@ from mlops.summary.file import SUMMARY_FILE, read_summary, write_summary
 from mlops.summary.summary import NOT_PROMOTED, NOT_REGISTERED, Promotion
 from mlops.summary.summary import Summary as RunSummary
 from rlft.errors import StorageError
-from rlft.terminal import console, errors, styled
+from rlft.reporting.terminal import console, errors, styled
 
 if TYPE_CHECKING:
     from pipelines.promotion_plan import Plan

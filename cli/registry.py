@@ -16,9 +16,9 @@ from mlops.home.processes import aliases_lock
 from mlops.runs.listing import note_versions
 from mlops.stacks.stack import check_tracking_address, connect
 from mlops.tracking.address import PATIENT_HTTP
-from rlft.characters import visible
 from rlft.errors import RlftError
-from rlft.secrets import find_secrets
+from rlft.texts.characters import visible
+from rlft.texts.secrets import find_secrets
 
 if TYPE_CHECKING:
     from mlops.registry.client import RegistryClient

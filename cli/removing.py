@@ -17,7 +17,7 @@ from mlops.home.databases import check_home
 from mlops.home.folder import Home, find_home
 from mlops.runs.listing import ListedRun, find_local, list_runs, note_versions
 from rlft.errors import RlftError
-from rlft.terminal import Terminal, console, errors, styled
+from rlft.reporting.terminal import Terminal, console, errors, styled
 
 if TYPE_CHECKING:
     from mlops.runs.removing import Plan

@@ -22,7 +22,7 @@ from mlops.summary.file import SUMMARY_FILE, read_result, write_asked
 from mlops.summary.replays import replay_blocks
 from mlops.tracking.address import HOME
 from rlft.errors import StorageError
-from rlft.terminal import console, styled
+from rlft.reporting.terminal import console, styled
 
 if TYPE_CHECKING:
     from mlops.runs.replayed import Source

@@ -13,7 +13,7 @@ from cli.options import Verbose
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
 from rlft.files import why_not_writable
-from rlft.terminal import console
+from rlft.reporting.terminal import console
 
 
 def report(

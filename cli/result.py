@@ -20,7 +20,7 @@ from mlops.summary.summary import Status, Summary
 from mlops.summary.verdict import blocks
 from rlft.blocks import Block, Bullets, Caution, Headline, Table
 from rlft.errors import StorageError, TrackerError, WeightsRemovedError
-from rlft.terminal import Terminal, console, errors, styled
+from rlft.reporting.terminal import Terminal, console, errors, styled
 
 COLOURS: Mapping[Status, str] = {"improved": "green", "failed": "red"}  # of headlines; the others are yellow
 

@@ -15,7 +15,7 @@ from cli.replayed import finish_replay, labels_for, open_home, options_for
 from cli.result import run_to_end, with_weights
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
-from rlft.secrets import redact
+from rlft.texts.secrets import redact
 
 _SECTION = "training."
 _SAMPLED = ("training.tasks_per_round", "training.num_generations")  # what the stored attempts have settled

@@ -19,7 +19,7 @@ from mlops.home.folder import find_home
 from rlft.config.yaml_text import write_yaml
 from rlft.errors import RlftError
 from rlft.files import write_file
-from rlft.terminal import console, styled
+from rlft.reporting.terminal import console, styled
 
 if TYPE_CHECKING:
     from mlops.runs.results import Run

@@ -15,8 +15,8 @@ from cli.guard import guarded
 from cli.options import Verbose
 from mlops.home.folder import Home, find_home
 from mlops.runs.listing import ListedRun, Listing, list_runs
-from rlft.characters import visible
-from rlft.terminal import Terminal, console, errors, styled
+from rlft.reporting.terminal import Terminal, console, errors, styled
+from rlft.texts.characters import visible
 
 _COLOURS = {"improved": "green", "failed": "red", "killed": "red", "interrupted": "red", "running": "cyan"}
 

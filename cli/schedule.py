@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
 from mlops.home.folder import Home, find_home
-from rlft.terminal import console, errors, styled
+from rlft.reporting.terminal import console, errors, styled
 
 if TYPE_CHECKING:
     from mlops.schedules.store import Firing, Stored

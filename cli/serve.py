@@ -18,7 +18,7 @@ from cli.ui import check_free, is_loopback
 from mlops.home.folder import find_home
 from rlft.config.file import load_config
 from rlft.errors import RlftError
-from rlft.terminal import console, styled
+from rlft.reporting.terminal import console, styled
 
 if TYPE_CHECKING:
     from mlops.registry.engines import Backend

@@ -14,7 +14,7 @@ from rich.table import Table
 from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
 from mlops.home.folder import find_home
-from rlft.terminal import console, styled
+from rlft.reporting.terminal import console, styled
 
 _WIDE = 120  # columns of a terminal in which the list has room for more than the result
 _TEXT = 90  # characters of prompt, answer and right answer together in the list, and half as many in a narrow terminal

@@ -11,7 +11,7 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Verbose
-from rlft.terminal import console
+from rlft.reporting.terminal import console
 
 
 def stack(

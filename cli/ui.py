@@ -23,7 +23,7 @@ from mlops.home.folder import Home, find_home
 from mlops.stacks.stack import connect
 from mlops.tracking.address import check_reachable
 from rlft.errors import RlftError, TrackerError
-from rlft.terminal import Terminal, console, styled
+from rlft.reporting.terminal import Terminal, console, styled
 
 HOST, PORT = "127.0.0.1", 5000
 # MLflow's server starts five processes for evaluation jobs, which rlft never gives it; they take 2 GB.

@@ -19,9 +19,9 @@ from zenml.enums import ArtifactType, VisualizationType
 
 from materializers.sealed import SealedMaterializer, writing
 from rlft import storage
-from rlft.characters import visible
 from rlft.messages import written
 from rlft.outcome import as_text
+from rlft.texts.characters import visible
 from rlft.types import Rewards, Rollouts, TaskSet
 
 MAX_TABLES = 4

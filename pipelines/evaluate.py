@@ -38,13 +38,13 @@ from pipelines.scenarios import (
     suite_forgetting,
 )
 from pipelines.showing import watched
-from rlft.bars import Display
 from rlft.config import SuiteConfig
 from rlft.errors import EngineError
 from rlft.files import write_file
-from rlft.secrets import hide
+from rlft.reporting.bars import Display
 from rlft.suites.differences import compare_models
 from rlft.suites.models import parse_model
+from rlft.texts.secrets import hide
 from rlft.types import add_judging
 
 STEPS = [*scenarios.STEPS, *opening.STEPS]

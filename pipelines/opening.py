@@ -47,8 +47,8 @@ from rlft.errors import (
     TrackerError,
 )
 from rlft.fingerprints.identity import EnvironmentFingerprints
-from rlft.secrets import hide
 from rlft.shortage import SAID, shortage_of
+from rlft.texts.secrets import hide
 
 logger = logging.getLogger(__name__)
 

@@ -32,14 +32,14 @@ from mlops.summary.replays import ReplaySummary, replay_blocks
 from mlops.tracking.evaluation import KIND_TAG
 from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
 from pipelines.judges import Note
-from rlft.bars import Display
 from rlft.blocks import paragraph, plain
 from rlft.comparison import compare
 from rlft.config import Config
 from rlft.distributed.demand import Demand
 from rlft.files import write_file
 from rlft.fingerprints.identity import EnvironmentFingerprints
-from rlft.secrets import hide
+from rlft.reporting.bars import Display
+from rlft.texts.secrets import hide
 from rlft.types import Evaluation, Judging
 
 

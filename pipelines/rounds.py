@@ -27,7 +27,7 @@ from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.metrics import sampled_tokens
 from rlft.monitors import Alarm
 from rlft.outcome import FATES
-from rlft.report.highest_paid import highest_paid, highest_paid_page
+from rlft.reporting.highest_paid import highest_paid, highest_paid_page
 from rlft.stopping import TOKENS, Account, plateau
 from rlft.types import (
     Evaluation,

@@ -29,10 +29,10 @@ from pipelines.rounds import run_rounds
 from pipelines.stages import STAGE_STEPS, Stages
 from pipelines.watching import Watch, check_honest
 from rlft.audit.rewards import check_audit
-from rlft.bars import Display
 from rlft.config import Config
 from rlft.distributed.demand import Demand, gpus_used
 from rlft.policy.origin import choose_device
+from rlft.reporting.bars import Display
 from rlft.stopping import Account
 from steps.promotion import write_report
 

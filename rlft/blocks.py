@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rlft.characters import visible
+from rlft.texts.characters import visible
 
 
 @dataclass(frozen=True, slots=True)

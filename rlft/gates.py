@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlft.characters import as_written
+from rlft.texts.characters import as_written
 from rlft.types import Message, Task
 
 _DIGITS = 8

@@ -14,7 +14,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from rlft.calls import CallError, as_call, read_json
-from rlft.secrets import hide
+from rlft.texts.secrets import hide
 from rlft.types import Message, ToolCall
 
 

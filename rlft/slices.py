@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlft.characters import visible
+from rlft.texts.characters import visible
 from rlft.types import Task
 
 MOST_VALUES = 12  # of one column; more numbers become four ranges, and rarer texts `(other)`

@@ -19,7 +19,6 @@ from mlops.runs.shared import SharedRun
 from mlops.summary.summary import Summary
 from mlops.summary.version_facts import Registration, verdict_blocks, version_facts
 from mlops.tracking.address import HOME, PATIENT_HTTP, answering, tracking_address
-from rlft.card import version_files
 from rlft.config import Config, EvaluationConfig, PromotionConfig
 from rlft.controls.constant import ConstantAnswer
 from rlft.gates import Look
@@ -27,8 +26,9 @@ from rlft.policy import PolicyFolder
 from rlft.promotion.decide import Decision, Known, RegisteredVersion
 from rlft.promotion.decide import decide_promotion as decide
 from rlft.promotion.rules import Rules
-from rlft.secrets import hide
+from rlft.reporting.model_card import version_files
 from rlft.slices import slices_of
+from rlft.texts.secrets import hide
 from rlft.types import Evaluation, TaskSet
 
 

@@ -20,8 +20,8 @@ from rlft.chat.formats import FORMATS
 from rlft.config.file import check_config, load_config
 from rlft.config.policy import FromScratchConfig
 from rlft.policy.tokens import character_tokenizer, unknown_characters
-from rlft.privacy import PERSONAL
 from rlft.tasks.use.records import REASONS
+from rlft.texts.privacy import PERSONAL
 from rlft.training.demonstration_file import read_demonstrations
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,7 +16,7 @@ from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
 from cli.reward.opened import open_reward, specification_in
 from rlft.config.file import load_config
 from rlft.errors import RewardError
-from rlft.terminal import console, styled
+from rlft.reporting.terminal import console, styled
 
 _MOST_PROBLEMS = 3  # that are told in full
 

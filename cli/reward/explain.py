@@ -11,7 +11,7 @@ from cli.reward.opened import find_task, open_reward, specification_in, tasks_of
 from cli.reward.tried import try_attempt
 from rlft.config.file import load_config
 from rlft.errors import RlftError
-from rlft.terminal import console
+from rlft.reporting.terminal import console
 
 if TYPE_CHECKING:
     from cli.reward.tried import Tried

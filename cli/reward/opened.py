@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rlft.config.code import code_of
 from rlft.errors import ConfigError, TaskError
 from rlft.files import RLFT_FOLDER
-from rlft.terminal import errors
+from rlft.reporting.terminal import errors
 
 if TYPE_CHECKING:
     from rlft.config import Config
@@ -84,7 +84,7 @@ def _check_single(config: Config) -> None:
 
 def tasks_of(config: Config) -> Sequence[Task]:
     """Read all tasks of a config. Raises TaskError and ConfigError where that fails."""
-    from rlft.bars import Display
+    from rlft.reporting.bars import Display
     from rlft.tasks import ingest_tasks
 
     name, seed = config.environment.name, config.tasks.seed

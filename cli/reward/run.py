@@ -14,7 +14,7 @@ from cli.reward.opened import find_task, judged_reward, specification_in, tasks_
 from cli.reward.tried import try_attempt
 from rlft.config.file import load_config
 from rlft.errors import RlftError
-from rlft.terminal import console
+from rlft.reporting.terminal import console
 
 _LONGEST_NAME, _LARGEST_FILE = 1000, 16 << 20  # characters, bytes
 _SUFFIXES = (".json", ".jsonl", ".txt", ".md")

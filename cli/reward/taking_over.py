@@ -13,7 +13,7 @@ from cli.options import ResultAsJson, Verbose
 from rlft.config.yaml_text import write_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
-from rlft.terminal import console, errors
+from rlft.reporting.terminal import console, errors
 
 _JUDGE = "judge: {endpoint: ADDRESS, model: NAME}; without it the specification cannot be used."
 

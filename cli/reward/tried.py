@@ -11,8 +11,8 @@ from rich.table import Table
 
 from cli.reward.opened import specification_in
 from rlft.errors import RlftError
-from rlft.secrets import hide
-from rlft.terminal import console, styled
+from rlft.reporting.terminal import console, styled
+from rlft.texts.secrets import hide
 
 if TYPE_CHECKING:
     from rlft.config import Config

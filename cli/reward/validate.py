@@ -10,7 +10,7 @@ from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
 from cli.reward.opened import judged_reward, specification_in, tasks_of
 from rlft.config.file import load_config
-from rlft.terminal import console, styled
+from rlft.reporting.terminal import console, styled
 
 if TYPE_CHECKING:
     from rlft.rewards.cases import CaseResult

@@ -22,9 +22,9 @@ from mlops.tracking.address import check_reachable
 from mlops.tracking.run import active_experiment
 from mlops.tracking.traces import PREVIEW, span_of, trace_id
 from mlops.tracking.values import reason_of, redact
-from rlft.characters import visible
-from rlft.privacy import LONGEST, PERSONAL, Masker
-from rlft.secrets import hide_secrets
+from rlft.texts.characters import visible
+from rlft.texts.privacy import LONGEST, PERSONAL, Masker
+from rlft.texts.secrets import hide_secrets
 
 logger = logging.getLogger(__name__)
 _WAITING = 100  # conversations that wait to be written, at most; later ones are dropped

@@ -20,7 +20,7 @@ from mlops.runs.labels import Labels
 from rlft.config import Config
 from rlft.config.code import code_of
 from rlft.config.file import holds_secret
-from rlft.secrets import MASK, redact
+from rlft.texts.secrets import MASK, redact
 
 if TYPE_CHECKING:
     from rlft.fingerprints.identity import EnvironmentFingerprints

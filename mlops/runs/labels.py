@@ -18,12 +18,12 @@ from uuid import UUID
 from pydantic import Field
 
 from mlops.ids import OTHERS, is_name_of_attempt
-from rlft.characters import visible
 from rlft.config.file import holds_secret
 from rlft.config.section import Section, check_name
 from rlft.errors import RlftError
-from rlft.secrets import find_secrets, redact
 from rlft.sweep import short_name
+from rlft.texts.characters import visible
+from rlft.texts.secrets import find_secrets, redact
 
 if TYPE_CHECKING:
     from zenml.models import PipelineRunResponse

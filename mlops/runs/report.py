@@ -1,4 +1,4 @@
-"""What is stored of a run for its page (`rlft.report`)."""
+"""What is stored of a run for its page (`rlft.reporting.page`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mlops.summary.summary import Seconds, Summary
 from mlops.summary.verdict import blocks
 from rlft.config.yaml_text import write_yaml
 from rlft.errors import RlftError
-from rlft.report.facts import Attempt, ReportFacts
-from rlft.secrets import hide, hide_secrets
+from rlft.reporting.page_facts import Attempt, ReportFacts
+from rlft.texts.secrets import hide, hide_secrets
 from rlft.thinking import answer_of
 from rlft.training.algorithms import learnt_by
 from rlft.types import TaskSet, TrainReport
@@ -58,7 +58,7 @@ def report_facts(run: Run, summary: Summary | None = None) -> ReportFacts:
 
 def make_report(run: Run, summary: Summary | None = None) -> str:
     """Return the page of a run as HTML, with the values of secret variables hidden. Raises as `report_facts` does."""
-    from rlft.report.page import make_page
+    from rlft.reporting.page import make_page
 
     return hide(make_page(report_facts(run, summary)))
 

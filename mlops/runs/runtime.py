@@ -40,9 +40,9 @@ from rlft.policy.live import holds_reference, twin_of
 from rlft.policy.origin import choose_device
 from rlft.progress import Progress, silent
 from rlft.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
-from rlft.secrets import hide_in_logs
 from rlft.specification.judge import JudgeSettings
 from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.texts.secrets import hide_in_logs
 from rlft.training.checkpoint import Checkpoints, SftState
 from rlft.training.chosen_loss import loss_fingerprint
 

@@ -44,7 +44,7 @@ from mlops.summary.summary import Summary
 from rlft.errors import RlftError
 from rlft.schedule.reasons import Facts, Reason, score_reason, should_run
 from rlft.schedule.settings import ScoreBelow, overrides_of
-from rlft.secrets import hide
+from rlft.texts.secrets import hide
 
 UNUSABLE, INTERRUPTED = 2, 130
 KEPT = 200  # due times of a schedule, of which is noted what came of them

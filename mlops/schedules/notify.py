@@ -17,7 +17,7 @@ from mlops.summary.summary import Summary
 from rlft.config.addresses import WebhookError, check_webhook
 from rlft.errors import ConfigError
 from rlft.schedule.settings import Event, NotifyConfig
-from rlft.secrets import hide, resolve
+from rlft.texts.secrets import hide, resolve
 
 TRIES, SECONDS = 4, 10.0
 

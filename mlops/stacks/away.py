@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterator
 
 from rlft.errors import StackAwayError, StackError
-from rlft.secrets import hide
+from rlft.texts.secrets import hide
 
 _CLIENT = "zenml.zen_stores.rest_zen_store"
 _NO_JSON = "Bad response from API"  # what ZenML's client says of another server, such as a proxy

@@ -29,7 +29,7 @@ from rlft.config.file import read_settings
 from rlft.config.section import check_name
 from rlft.errors import StackError
 from rlft.files import texts_in
-from rlft.secrets import find_secrets
+from rlft.texts.secrets import find_secrets
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from mlops.home.variables import use_own_setup
 from mlops.tracking.address import NO_AUTHENTICATION, use_credentials
 from rlft.config.addresses import refuse_metadata
 from rlft.errors import StackError
-from rlft.secrets import find_secrets, hide, redact
+from rlft.texts.secrets import find_secrets, hide, redact
 
 
 def connect(home: Home, stack: str | None) -> str:

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from mlops.stacks.stack import check_tracking_address
 from rlft.errors import StackError
-from rlft.secrets import redact
+from rlft.texts.secrets import redact
 
 logger = logging.getLogger(__name__)
 

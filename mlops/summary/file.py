@@ -14,7 +14,7 @@ from mlops.summary.summary import Status, Summary
 from rlft.errors import ConfigError, FormatVersionError
 from rlft.files import why_not_writable, write_file
 from rlft.formats import EVALUATION, KEY, REPLAY, SUMMARY, Format
-from rlft.terminal import errors
+from rlft.reporting.terminal import errors
 
 if TYPE_CHECKING:
     from rlft.types import Judging

@@ -14,14 +14,13 @@ from mlops.registry.names import RUN_NAME_TAG
 from mlops.summary.summary import Summary
 from mlops.summary.verdict import lead, results, unbeaten_controls, weak_controls
 from rlft.blocks import Block
-from rlft.card import Facts
-from rlft.card.facts import licence_of, reward_by
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
 from rlft.harness.shown import shown_context
 from rlft.policy import PolicyFolder
 from rlft.policy.folder import load_tokenizer
 from rlft.policy.origin import base_folder
+from rlft.reporting.version_facts import Facts, licence_of, reward_by
 from rlft.tasks.sources import describe_tasks
 from rlft.types import SPLITS, Evaluation, EvaluationReport, TaskSet
 

@@ -29,8 +29,8 @@ from mlops.tracking.values import MAX_TAG, dataset_input, describe_tasks, flatte
 from mlops.tracking.view import VIEW, VIEW_TAG
 from rlft.errors import TrackerError
 from rlft.files import write_file
-from rlft.secrets import hide, hide_secrets
 from rlft.shortage import Shortage, shortage_of
+from rlft.texts.secrets import hide, hide_secrets
 from rlft.types import TaskSet
 
 if TYPE_CHECKING:  # else serving would load what trains

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from mlflow.entities import Dataset, DatasetInput, InputTag
 
-from rlft import secrets
+from rlft.texts import secrets
 from rlft.types import SPLITS, TaskSet
 
 MAX_VALUE, MAX_TAG, MAX_DIGEST = 6000, 5000, 36  # characters that MLflow takes of a parameter, a tag and a digest

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rlft.contract.tools import ToolSpec
 from rlft.outcome import WAY_OUT, as_text
-from rlft.secrets import hide
+from rlft.texts.secrets import hide
 from rlft.types import Judging, Report, Reward, Rollout
 
 GOLD = "gold_completion"

@@ -24,7 +24,7 @@ from rlft.config.section import (
     Text,
     changed,
 )
-from rlft.secrets import named_variables
+from rlft.texts.secrets import named_variables
 
 logger = logging.getLogger(__name__)
 

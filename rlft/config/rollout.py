@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from rlft.config.addresses import check_address, refuse_metadata
 from rlft.config.section import COLDEST, HOTTEST, LONGEST_SECONDS, MOST, Section
 from rlft.errors import ConfigError
-from rlft.secrets import hide, named_variables, resolve
+from rlft.texts.secrets import hide, named_variables, resolve
 
 # vLLM 0.32 replaces a temperature between 0 and 0.01 by 0.01, in its log-probabilities too, and refuses one above 2.
 # A temperature of 0 is greedy sampling.

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from rlft.secrets import find_secrets, find_shown_secrets, misspelt_variables, named_variables
+from rlft.texts.secrets import find_secrets, find_shown_secrets, misspelt_variables, named_variables
 
 MOST = 1_000_000
 """The most tasks, rollouts, rounds, tokens or steps that a setting may count."""

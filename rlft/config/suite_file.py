@@ -10,7 +10,7 @@ from rlft.config.experiment import Config
 from rlft.config.file import check_config, check_settings, read_with_files
 from rlft.config.suite import ScenarioConfig, SuiteConfig, SuitePolicy, SuiteRollout, SuiteSampling, SuiteSection
 from rlft.errors import ConfigError
-from rlft.secrets import require
+from rlft.texts.secrets import require
 from rlft.types import Split
 
 OWN = "own"  # the scenario of a config that names none

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from rlft.config.section import LARGEST_SEED, MOST, FolderName, PathText, Section, Text
-from rlft.privacy import PERSONAL, Personal
+from rlft.texts.privacy import PERSONAL, Personal
 
 Rating = Annotated[int, Field(ge=-(10**9), le=10**9)] | Annotated[float, Field(ge=-1e9, le=1e9)]
 LONGEST_DAYS = 36_500.0

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from rlft.characters import visible
-from rlft.secrets import redact
+from rlft.texts.characters import visible
+from rlft.texts.secrets import redact
 
 MOST_VALUES = 50_000
 """So many values and keys may a text stand for. Ten lines of aliases to aliases stand for billions."""

@@ -19,8 +19,8 @@ from typing import Literal
 
 import regex
 
-from rlft.characters import apart, as_seen, as_written
 from rlft.gates import digest, question_key, question_of
+from rlft.texts.characters import apart, as_seen, as_written
 from rlft.types import Message, Report, Split, Task, TaskSet
 
 Source = Literal["train", "demonstrations"]

@@ -49,7 +49,7 @@ from rlft.contract.marks import (
     taken,
 )
 from rlft.errors import EnvironmentSetupError
-from rlft.secrets import hide_in, hiding
+from rlft.texts.secrets import hide_in, hiding
 from rlft.types import Message, Task, Trajectory
 from rlft.workers.settings import Isolation
 from rlft.workers.threads import in_thread
@@ -328,8 +328,8 @@ def keeping(what: Callable[[Any], Any]) -> Iterator[None]:
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function and return its result, awaited if it is awaitable; a plain function runs in a thread of its own.
 
-    Raises what the function raises, with the values of secret variables hidden (`rlft.secrets`). What would end the
-    event loop for everyone (SystemExit, a cancellation that nobody asked for) becomes a RuntimeError.
+    Raises what the function raises, with the values of secret variables hidden (`rlft.texts.secrets`). What would end
+    the event loop for everyone (SystemExit, a cancellation that nobody asked for) becomes a RuntimeError.
     """
     keep = _kept.get()
 

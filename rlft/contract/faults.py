@@ -18,12 +18,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeGuard
 
-from rlft.characters import visible
 from rlft.errors import EnvironmentSetupError, RlftError
 from rlft.files import OWN_PACKAGES, RLFT_FOLDER, is_installed
 from rlft.outcome import Failure
-from rlft.secrets import hide, hide_in
 from rlft.syntax import parse
+from rlft.texts.characters import visible
+from rlft.texts.secrets import hide, hide_in
 from rlft.types import Task, Trajectory
 
 LONGEST = 500

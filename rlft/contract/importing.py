@@ -17,7 +17,7 @@ from types import ModuleType
 from rlft.contract.faults import place_of
 from rlft.errors import EnvironmentSetupError
 from rlft.files import OWN_PACKAGES, expanded, file_hash, is_installed, why_no_file
-from rlft.secrets import hide, redact
+from rlft.texts.secrets import hide, redact
 
 _SLOT = "_rlft_sha256"  # the attribute of a module that holds the hash of its file
 _STANDARD = tuple(

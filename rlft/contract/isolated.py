@@ -9,7 +9,7 @@ from rlft.contract.base import BaseEnv
 from rlft.contract.importing import users_files
 from rlft.contract.loading import SOURCE, Source, load_environment
 from rlft.errors import ConfigError, EnvironmentSetupError
-from rlft.secrets import hide_in_output
+from rlft.texts.secrets import hide_in_output
 from rlft.types import Task
 from rlft.workers.folders import enter
 from rlft.workers.pool import Pool

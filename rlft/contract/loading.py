@@ -23,7 +23,7 @@ from rlft.contract.marks import REWARD_ARGUMENTS, STEP_ARGUMENTS, marked_steps, 
 from rlft.contract.several import MAKER, Several, without_specification
 from rlft.contract.tools import ToolSpec
 from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
-from rlft.secrets import hide, hide_in, require, resolve
+from rlft.texts.secrets import hide, hide_in, require, resolve
 from rlft.workers.folders import enter, leave, staying
 from rlft.workers.settings import Isolation
 

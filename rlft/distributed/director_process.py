@@ -28,8 +28,8 @@ from rlft.engines.serving import order_for
 from rlft.errors import DistributedError
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.secrets.hiding import remember
 from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.texts.secrets.hiding import remember
 from rlft.training.job import Job
 from rlft.types import TrainReport
 

@@ -16,7 +16,7 @@ import httpx
 from rlft.engines.base import Sampling
 from rlft.engines.server_requests import Requests, ServerGoneError, ServerRefusedError, shown
 from rlft.errors import ConfigError
-from rlft.secrets import hide, resolve
+from rlft.texts.secrets import hide, resolve
 from rlft.types import Report
 
 logger = logging.getLogger(__name__)

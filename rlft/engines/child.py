@@ -18,9 +18,9 @@ from pathlib import Path
 import httpx
 import psutil
 
-from rlft.characters import visible
 from rlft.errors import EngineError
-from rlft.secrets import hide
+from rlft.texts.characters import visible
+from rlft.texts.secrets import hide
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 _ENDS_WITHIN = 4.0  # seconds between SIGTERM and SIGKILL

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
-from rlft.secrets import hide
+from rlft.texts.secrets import hide
 from rlft.workers.threads import LoopThread
 
 _BUSY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another attempt may succeed

@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from rlft.characters import apart
+from rlft.texts.characters import apart
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _VERDICTS = frozenset({"yes", "no"})
@@ -34,8 +34,8 @@ def exact_match(answer: str, golds: Sequence[str]) -> float:
 def token_f1(answer: str, golds: Sequence[str]) -> float:
     """Return the F1 (0 to 1) of the answer's words against those of the gold answer that it fits best.
 
-    Of scripts without spaces each letter is a word (`rlft.characters`). Where either side is yes or no only equality
-    counts, as in HotpotQA (arXiv:1809.09600): "yes and no" earns nothing.
+    Of scripts without spaces each letter is a word (`rlft.texts.characters`). Where either side is yes or no only
+    equality counts, as in HotpotQA (arXiv:1809.09600): "yes and no" earns nothing.
     """
     return max((_f1(normalise_answer(answer), normalise_answer(gold)) for gold in golds), default=0.0)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from dateutil import parser
 
-from rlft.characters import nfkc
+from rlft.texts.characters import nfkc
 
 Order = Literal["day_first", "month_first"]
 LONGEST_DATE = 64

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from rlft.characters import as_seen, nfc, nfkc, without_marks
+from rlft.texts.characters import as_seen, nfc, nfkc, without_marks
 
 _SEPARATORS = dict.fromkeys(range(0x1C, 0x20))  # control characters that are white space to Python alone
 _LETTER = r"[^\W\d_]"

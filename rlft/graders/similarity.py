@@ -16,7 +16,7 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 from sacrebleu.metrics.bleu import BLEU
 
-from rlft.characters import apart, count_words
+from rlft.texts.characters import apart, count_words
 
 Measure = Literal[
     "fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_2", "rouge_3", "rouge_4", "rouge_5", "rouge_l"
@@ -91,7 +91,7 @@ _SENTENCE_END = re.compile(rf"(?<!{_MARK})(?:{_MARK}++(?<=[{_UNSPACED}]){_QUOTES
 def size(text: str, measured: Measured) -> int:
     """Return how many of these a text has, without what surrounds it.
 
-    Words are those of `rlft.characters.count_words`, lines have something on them, paragraphs stand between empty
+    Words are those of `rlft.texts.characters.count_words`, lines have something on them, paragraphs stand between empty
     lines. A sentence ends at a full stop, question or exclamation mark before white space, or, of a script without
     spaces, before anything; what follows the last is one, too.
     """

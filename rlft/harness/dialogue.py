@@ -23,7 +23,7 @@ from rlft.contract.tools import ToolSpec, read_tools
 from rlft.harness.tools import ToolResult, call_tool, shortened
 from rlft.messages import MessageError, as_messages
 from rlft.outcome import Failure
-from rlft.secrets import hide
+from rlft.texts.secrets import hide
 from rlft.types import Message, Task, ToolCall, Trajectory
 
 TURNS_WITH_TOOLS = 8  # most turns, if neither config nor environment says how many, of one with tools or `respond`

@@ -13,7 +13,7 @@ from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv, context_of
 from rlft.contract.several import Several, places_of
 from rlft.harness.opening import open_playground
-from rlft.secrets import hide
+from rlft.texts.secrets import hide
 from rlft.types import Task
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rlft.files import write_file
-from rlft.secrets import hide
+from rlft.texts.secrets import hide
 
 logger = logging.getLogger(__name__)
 VARIABLE = "RLFT_JUDGES"

@@ -27,8 +27,8 @@ from rlft.errors import ConfigError, JudgeGoneError, RewardError
 from rlft.graders.json_values import read_json_object
 from rlft.judges.answers import Answers, key_of
 from rlft.judges.servers import KEY, running, weights_of
-from rlft.secrets import resolve
 from rlft.specification.judge import Answer, JudgeSettings, Question, charge
+from rlft.texts.secrets import resolve
 from rlft.thinking import CLOSES, part
 from rlft.types import Judging
 from rlft.workers.threads import in_thread

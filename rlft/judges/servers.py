@@ -26,9 +26,9 @@ from rlft.contract.several import Several, specification_of
 from rlft.engines.child import Child, free_port
 from rlft.engines.ordered import is_installed
 from rlft.errors import EngineError, EnvironmentSetupError
-from rlft.secrets import resolve
 from rlft.specification.judge import JudgeSettings
 from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.texts.secrets import resolve
 
 _COUNTS = (".safetensors", ".json", ".jinja", ".model", ".txt")  # endings of what a model is made of
 _COMMIT = "commit "

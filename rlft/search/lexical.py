@@ -13,9 +13,9 @@ import numpy as np
 import snowballstemmer
 from numpy.typing import NDArray
 
-from rlft.characters import apart
 from rlft.errors import EnvironmentSetupError
 from rlft.search.client import Document
+from rlft.texts.characters import apart
 
 _WORD = re.compile(r"\w+")
 TITLE_COPIES = 2  # a title counts as if it stood twice in the text: measured in docs/environments/search.md

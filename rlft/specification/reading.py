@@ -13,7 +13,6 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rlft.characters import apart, nfkc
 from rlft.errors import TaskError
 from rlft.graders.json_values import MISSING, check_path, value_at
 from rlft.graders.limited import check_pattern, find_all
@@ -21,6 +20,7 @@ from rlft.graders.plain import normal, plain, seen, spelt_out, unhyphenated
 from rlft.graders.similarity import LONGEST, Measure, similarity
 from rlft.specification.grader import Attempt, Unmeasured, Unread, no_object
 from rlft.specification.judge import Piece
+from rlft.texts.characters import apart, nfkc
 
 PLACE = re.compile(r"\{\{([^{}]*)\}\}")
 """A place to fill in, of a checked template."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rlft.characters import visible
 from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.faults import calling
@@ -18,6 +17,7 @@ from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.messages import MessageError
 from rlft.progress import Progress, silent
 from rlft.tasks.splits import sample_tasks
+from rlft.texts.characters import visible
 from rlft.training.demonstration_file import Demonstration, read_demonstrations
 from rlft.types import Rollout, Task
 from rlft.workers.settings import Isolation

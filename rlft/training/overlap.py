@@ -6,10 +6,10 @@ import logging
 from collections import Counter
 from pathlib import Path
 
-from rlft.characters import visible
 from rlft.config import WarmStartConfig
 from rlft.contamination.overlap import Text, normal, text_of_demonstration
 from rlft.errors import TaskError
+from rlft.texts.characters import visible
 from rlft.training.demonstration_file import iterate_demonstrations
 from rlft.types import Split, TaskSet
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.guard import Begun
-from rlft import terminal
 from rlft.engines import serving
+from rlft.reporting import terminal
 from tests.e2e.conftest import TINY
 
 

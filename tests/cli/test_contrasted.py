@@ -12,7 +12,7 @@ from cli.compared import show_comparison
 from cli.contrasted import Attempt, StoredRun, is_sampled_alike, make_comparison
 from rlft.contrasts import Asked
 from rlft.errors import RlftError
-from rlft.terminal import Terminal
+from rlft.reporting.terminal import Terminal
 from rlft.types import EvaluationReport
 
 

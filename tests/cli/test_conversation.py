@@ -9,7 +9,7 @@ import pytest
 from cli.conversation import show_messages
 from cli.show import show_record
 from rlft.calls import make_call
-from rlft.terminal import Terminal
+from rlft.reporting.terminal import Terminal
 from tests.factories import user
 
 FORGED = "assistant, turn 9"

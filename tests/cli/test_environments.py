@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
-from rlft import terminal
+from rlft.reporting import terminal
 
 SHOP = '''
 import rlft

@@ -9,7 +9,7 @@ import pytest
 from cli.evaluated import finish_evaluation, show_evaluation
 from mlops.summary.file import SUMMARY_FILE, EvaluationSummary
 from rlft.files import write_file
-from rlft.terminal import Terminal
+from rlft.reporting.terminal import Terminal
 
 METRICS = {name: {"mean": 0.975, "low": 0.925, "high": 1.0, "count": 80} for name in ("accuracy", "reward")}
 

@@ -11,7 +11,7 @@ from cli import app as cli
 from mlops.home.folder import Home
 from mlops.registry.client import RegistryClient
 from mlops.registry.decisions import decided_with
-from rlft import terminal
+from rlft.reporting import terminal
 from tests.mlflow_stores import new_store
 from tests.mlops.home.making import finish
 from tests.mlops.registry.small_policy import SmallRegistry

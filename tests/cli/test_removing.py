@@ -15,7 +15,7 @@ from mlops.home.folder import Home
 from mlops.runs import removing as removal
 from mlops.runs.listing import Attempt, ListedRun
 from mlops.runs.removing import Plan
-from rlft import terminal
+from rlft.reporting import terminal
 from tests.mlops.home.making import finish
 
 

@@ -17,7 +17,7 @@ from mlops.summary.summary import (
     Summary,
     TextChange,
 )
-from rlft.terminal import Terminal
+from rlft.reporting.terminal import Terminal
 
 
 def shown(status="not_improved", **changes):

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.reward import agreement
-from rlft import terminal
 from rlft.judges.pairs import Pair
+from rlft.reporting import terminal
 from rlft.rewards.agreement import Judged
 from tests.rlft.engines.chat_servers import ChatServer
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from cli import app as cli
 from mlops.home.folder import Home
 from mlops.schedules.store import Firing, State, find, keep, keep_state, locked
-from rlft import terminal
+from rlft.reporting import terminal
 from tests.cli.test_imports import HEAVY, imported
 from tests.e2e.conftest import ROOT, TINY
 

@@ -3,7 +3,7 @@
 from typer.testing import CliRunner
 
 from cli import app as cli
-from rlft import terminal
+from rlft.reporting import terminal
 
 
 def test_masking_without_a_log_is_refused(tmp_path, monkeypatch):

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from cli import app as cli
 from cli.start import check_start
 from mlops.home.folder import Home
-from rlft import terminal
 from rlft.config.file import load_config
 from rlft.engines.ordered import is_installed
 from rlft.errors import NotReadyError, RlftError, StorageError
 from rlft.readiness import engine
+from rlft.reporting import terminal
 from tests.e2e.conftest import TINY
 
 NOWHERE = ["--set", "environment.name=nowhere:Thing", "--set", "policy.chat_template=none.jinja"]

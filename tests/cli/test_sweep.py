@@ -8,7 +8,7 @@ from io import StringIO
 from cli.result import drawn
 from cli.sweep import _tell
 from pipelines.sweep import SweptRun, table_of
-from rlft.terminal import Terminal
+from rlft.reporting.terminal import Terminal
 
 
 def test_what_the_runs_came_to_is_told_although_the_summary_cannot_be_written(tmp_path, capsys):

@@ -16,7 +16,7 @@ from cli.ui import pages, show_ui
 from mlops.home.folder import Home
 from mlops.tracking import view
 from rlft.errors import RlftError, TrackerError
-from rlft.terminal import Terminal
+from rlft.reporting.terminal import Terminal
 from tests.e2e.conftest import free_port
 from tests.mlops.home.making import finish
 

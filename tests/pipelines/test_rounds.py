@@ -14,8 +14,8 @@ from pipelines import rounds as module
 from pipelines.observer import Attempt, Observer
 from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
-from rlft.bars import Stage
 from rlft.config.training import BudgetConfig
+from rlft.reporting.bars import Stage
 from rlft.stopping import TOKENS, Account
 from rlft.types import Evaluation, EvaluationReport, Interval, TrainReport
 

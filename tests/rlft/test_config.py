@@ -330,9 +330,9 @@ def test_config_needs_no_torch():
         "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib",
         "importlib.machinery",
         "itertools", "pathlib", "types", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
-        "rlft.errors", "rlft.files", "rlft.losses", "rlft.privacy", "rlft.specification.grader",
+        "rlft.errors", "rlft.files", "rlft.losses", "rlft.texts.privacy", "rlft.specification.grader",
         "rlft.specification.model",
-        "rlft.secrets", "rlft.types", "rlft.characters", "rlft.workers.settings",
+        "rlft.texts.secrets", "rlft.types", "rlft.texts.characters", "rlft.workers.settings",
     }  # fmt: skip
 
 

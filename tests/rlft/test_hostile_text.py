@@ -16,7 +16,6 @@ from typing import get_args
 
 import pytest
 
-from rlft.characters import visible, visible_json
 from rlft.chat.formats import FORMATS, LLAMA3_TAGGED
 from rlft.chat.marks import Marks
 from rlft.chat.served import read_served
@@ -43,6 +42,7 @@ from rlft.graders.similarity import MEASURES
 from rlft.harness.tools import printable
 from rlft.search.client import Document
 from rlft.search.lexical import Lexical
+from rlft.texts.characters import visible, visible_json
 from rlft.types import Trajectory
 from tests.rlft.attempts import make_task
 from tests.rlft.chat.tokenizers import make_tokenizer

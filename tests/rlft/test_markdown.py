@@ -44,7 +44,7 @@ def test_a_text_is_one_paragraph_of_itself(text):
 
 @given(st.text(st.sampled_from("ab1 \n\t<>#*_`|[]()!\\&-+.:=~$@{}\x1b\u202e"), min_size=1).filter(str.strip))
 def test_any_text_is(text):
-    from rlft.characters import visible
+    from rlft.texts.characters import visible
 
     assert shown(RENDER.render(plain(text))) == " ".join(visible(text).split())
 

@@ -19,12 +19,12 @@ from rlft.config import UseConfig
 from rlft.contamination import Overlap, find_contamination
 from rlft.contamination.overlap import Text
 from rlft.gates import prompt_key, question_of, task_hash
-from rlft.privacy import LONGEST, Masker
 from rlft.tasks.fields import FieldError
 from rlft.tasks.rows import content_id
 from rlft.tasks.splits import Claims, order_by_hash
 from rlft.tasks.use.gold import NoQuestionError, PeopleDisagreeError, gold_of, has_feedback, kind_of_answer, read_prompt
 from rlft.tasks.use.records import REASONS, STRATUM, TRACE, Account, Reason, Record, Use
+from rlft.texts.privacy import LONGEST, Masker
 from rlft.types import Message, Split, Task
 
 

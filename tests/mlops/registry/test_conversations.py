@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from mlops.registry.conversations import Conversations, Exchange, experiment_id
 from mlops.registry.engines import ServedVersion
 from rlft.errors import TrackerError
-from rlft.privacy import LONGEST
+from rlft.texts.privacy import LONGEST
 from tests.e2e.conftest import free_port
 from tests.mlflow_stores import new_store
 

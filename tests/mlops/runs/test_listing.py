@@ -24,7 +24,7 @@ from mlops.summary.file import SUMMARY_FILE, keep_summary
 from mlops.summary.replays import RetrainSummary
 from mlops.summary.summary import Difference, Summary
 from rlft.errors import RlftError
-from rlft.terminal import Terminal
+from rlft.reporting.terminal import Terminal
 from tests.mlops.made import make_run
 from tests.mlops.registry.written import add_version
 

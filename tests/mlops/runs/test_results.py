@@ -24,7 +24,7 @@ from mlops.summary.summary import Difference, Summary
 from rlft.calls import make_call
 from rlft.config.file import load_config
 from rlft.errors import DamagedError, RlftError
-from rlft.terminal import Terminal
+from rlft.reporting.terminal import Terminal
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
 from tests.mlops.made import make_run

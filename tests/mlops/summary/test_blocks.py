@@ -12,11 +12,11 @@ from mlops.summary.summary import Contamination, Difference, Ledger, Promotion, 
 from mlops.summary.verdict import DISAGREE, blocks, results
 from mlops.summary.version_facts import verdict_blocks
 from rlft.blocks import Bullets, Caution, Headline, paragraph
-from rlft.card.model_card import model_card
-from rlft.report.facts import ReportFacts
-from rlft.report.page import make_page
-from rlft.terminal import Terminal
-from tests.rlft.card.facts import make_facts
+from rlft.reporting.model_card import model_card
+from rlft.reporting.page import make_page
+from rlft.reporting.page_facts import ReportFacts
+from rlft.reporting.terminal import Terminal
+from tests.rlft.reporting.version_facts import make_facts
 
 
 def minus(before, after, low):

@@ -8,13 +8,13 @@ import yaml
 from mlops.summary.summary import Difference, Summary
 from mlops.summary.version_facts import Registration, version_facts
 from rlft.blocks import Headline
-from rlft.card import version_files
 from rlft.contract.base import BaseEnv
 from rlft.policy import PolicyFolder
 from rlft.policy.tokens import character_tokenizer
+from rlft.reporting.model_card import version_files
 from rlft.types import Evaluation, Task, TaskSet
 from tests.mlops.registry.test_versions import qwen, write_policy
-from tests.rlft.card.facts import report
+from tests.rlft.reporting.version_facts import report
 
 CONFIG = {
     "name": "capitals",

@@ -19,7 +19,7 @@ from mlops.tracking import run as tracking
 from mlops.tracking.address import quick_http
 from mlops.tracking.run import Tracker, noted_code
 from mlops.tracking.values import flatten, legal_name, reason_of, redact, short
-from rlft.secrets import hide_secrets
+from rlft.texts.secrets import hide_secrets
 from rlft.types import Task, TaskSet
 from tests.mlflow_stores import new_store
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rlft.audit.report import Problem
-from rlft.secrets import resolve
+from rlft.texts.secrets import resolve
 
 
 @pytest.mark.parametrize(

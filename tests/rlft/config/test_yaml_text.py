@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.characters import visible
 from rlft.config.yaml_text import read_yaml, write_yaml
+from rlft.texts.characters import visible
 
 # All that UTF-8 takes; a lone surrogate is in no file.
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)

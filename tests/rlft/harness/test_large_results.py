@@ -14,7 +14,7 @@ from rlft.config import HarnessConfig
 from rlft.contract.base import call, keeping
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.harness.tools import shortened
-from rlft.secrets import resolve
+from rlft.texts.secrets import resolve
 from tests.factories import make_task
 
 

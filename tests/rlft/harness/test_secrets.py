@@ -10,7 +10,7 @@ from rlft.calls import make_call
 from rlft.config import HarnessConfig
 from rlft.harness.dialogue import Dialogue, make_playground
 from rlft.rewards.scoring import score_rollouts
-from rlft.secrets import resolve
+from rlft.texts.secrets import resolve
 from rlft.types import Rollouts
 from tests.factories import make_rollout, make_task
 

@@ -8,7 +8,7 @@ from rlft.contract.base import BaseEnv
 from rlft.contract.marks import tool
 from rlft.contract.several import Several
 from rlft.harness.shown import shown_context
-from rlft.secrets import resolve
+from rlft.texts.secrets import resolve
 from rlft.types import Task
 from tests.rlft.chat.tokenizers import make_tokenizer
 

@@ -13,7 +13,7 @@ import pytest
 
 from rlft.judges import answers
 from rlft.judges.answers import Answers, key_of
-from rlft.secrets import resolve
+from rlft.texts.secrets import resolve
 
 KEYS = [key_of({"n": number}) for number in range(40)]
 

@@ -102,7 +102,7 @@ def test_it_is_started_once_for_equal_settings_and_ended(acted, model):
 
 
 def test_the_key_is_made_here_and_hidden(acted, model):
-    from rlft.secrets import hide
+    from rlft.texts.secrets import hide
 
     with JudgeServers() as own:
         own.start(settings_of(model))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from rlft.config import TasksConfig
 from rlft.contamination.overlap import text_of_demonstration
 from rlft.gates import prompt_key, task_hash
-from rlft.privacy import LONGEST
 from rlft.tasks import ingest_tasks
 from rlft.tasks.use import Record, Said, Use
 from rlft.tasks.use.take import most_beside, split_of
+from rlft.texts.privacy import LONGEST
 from rlft.types import TaskSet
 
 DEEP = json.loads("[" * 470 + "]" * 470)
