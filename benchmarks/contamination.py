@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from rlft.contamination import find_contamination
+from rlft.tasks.contamination import find_contamination
 from tests.factories import make_task
 
 DUCKS = (

@@ -37,17 +37,17 @@ import torch
 import rlft
 from rlft.config import Config
 from rlft.config.file import load_config
-from rlft.contract.loading import load_environment
-from rlft.curriculum.rates import PassRates, note_round
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.environments.contract.loading import load_environment
+from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.iteration import RoundResult, run_round
 from rlft.policy import Policy, PolicyFolder, save_policy
 from rlft.policy.folder import load_policy
 from rlft.policy.origin import choose_device, create_policy
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.tasks import ingest_tasks
+from rlft.tasks.curriculum.rates import PassRates, note_round
 from rlft.training.imitation import run_sft
 from rlft.types import TaskSet
 

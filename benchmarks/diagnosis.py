@@ -23,16 +23,16 @@ from typing import Any
 
 from mlops.runs.results import make_history
 from rlft.config import Config
-from rlft.contract.base import BaseEnv
 from rlft.diagnosis.diagnose import diagnose
 from rlft.diagnosis.history import History
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.environments.contract.base import BaseEnv
 from rlft.evaluation import evaluate_rollouts
+from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.iteration import run_round
 from rlft.policy.origin import create_policy
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.types import EvaluationReport, Rewards, TaskSet
 from tests.factories import CHARACTERS, FirstCharacter, make_task
 

@@ -11,9 +11,9 @@ import torch
 from benchmarks import machine
 from benchmarks.grpo_workload import LEARNING_RATE, LORA_ALPHA, LORA_RANK, SEED, Workload, make_prompts, score
 from rlft.config import Config
-from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine
 from rlft.engines.create import create_engine
+from rlft.environments.contract.base import BaseEnv
 from rlft.iteration import RoundResult, run_round
 from rlft.policy import Policy
 from rlft.policy.origin import create_policy

@@ -39,8 +39,8 @@ from rich.console import Console
 from benchmarks.machine import describe
 from mlops.home.folder import Home
 from rlft.environments.reasoning_gym import ReasoningGym
+from rlft.environments.workers.machine import cores_here
 from rlft.types import Trajectory
-from rlft.workers.machine import cores_here
 from tests.rlft.engines.chat_servers import ChatServer
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlft.config import Config
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_environment
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.fingerprints.identity import code_fingerprint
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.fingerprints.identity import code_fingerprint
+from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.policy import Policy, PolicyFolder
 from rlft.policy.folder import save_policy
 from rlft.policy.origin import create_policy
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.tasks import ingest_tasks
 from rlft.training.imitation import run_sft
 from rlft.types import TaskSet

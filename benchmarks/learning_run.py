@@ -23,14 +23,13 @@ import torch
 from benchmarks.learning_bench import Bench, make_bench, make_warm_start
 from rlft.config import Config
 from rlft.config.file import load_config
-from rlft.contract.base import BaseEnv, Context
-from rlft.engines.base import derive_seed
-from rlft.fingerprints.identity import code_fingerprint
+from rlft.environments.contract.base import BaseEnv, Context
+from rlft.environments.fingerprints.identity import code_fingerprint
 from rlft.iteration import SampledRound, sample_round, train_sampled
 from rlft.policy import Policy, PolicyFolder
 from rlft.policy.folder import load_policy
 from rlft.policy.origin import choose_device
-from rlft.types import Task, Trajectory
+from rlft.types import Task, Trajectory, derive_seed
 
 WARM_START = "warm_start"
 ARMS = ("dapo", "dr_grpo", "grpo", "trl", "random", "group_2", "group_16", "lag_1")

@@ -30,16 +30,16 @@ SPLITS = ("gate", "test", "off_distribution")
 def run_plain(config: Config) -> dict[str, float]:
     """The work of `pipelines/train.py` as function calls, without storage. Seconds of the rounds and of the whole."""
     from rlft.audit.rewards import audit_reward
-    from rlft.contract.base import prompt_messages
-    from rlft.contract.loading import load_environment
     from rlft.engines.base import Sampling
     from rlft.engines.transformers_engine import TransformersEngine
+    from rlft.environments.contract.base import prompt_messages
+    from rlft.environments.contract.loading import load_environment
     from rlft.evaluation import evaluate_rollouts
+    from rlft.harness.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
     from rlft.iteration import run_round
     from rlft.policy.origin import create_policy
     from rlft.policy.tokens import check_prompts
     from rlft.rewards.scoring import score_rollouts
-    from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
     from rlft.tasks import ingest_tasks
     from rlft.training.imitation import run_sft
 

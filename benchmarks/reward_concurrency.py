@@ -16,10 +16,10 @@ import sys
 import time
 
 import rlft
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_environment
+from rlft.config.workers import Isolation, Workers
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_environment
 from rlft.rewards.scoring import score_rollouts
-from rlft.workers.settings import Isolation, Workers
 from tests.rlft.attempts import answered, make_task
 
 TASK = make_task("t", "2+2=", "4")

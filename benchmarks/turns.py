@@ -26,12 +26,12 @@ import numpy as np
 
 import rlft
 from rlft.config import HarnessConfig
-from rlft.engines.base import Generation, Sampling, derive_seed
+from rlft.engines.base import Generation, Sampling
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.types import Rollout
+from rlft.types import Rollout, derive_seed
 from tests.factories import make_policy, make_task
 
 ROLLOUTS, TURNS = 64, 8

@@ -24,13 +24,13 @@ def audit(
     """
     with guarded(verbose, None):
         settings = load_config(config, overrides)
-        from rlft.contract.importing import check_syntax
+        from rlft.environments.contract.importing import check_syntax
 
         # Before the imports below, which take seconds: a name of another form is refused at once.
         for named in (settings.environment.members() or {"": settings.environment}).values():
             check_syntax(named.name, "environment.name", "Class")
         from rlft.audit.rewards import audit_by, way_out
-        from rlft.contract.loading import load_environment
+        from rlft.environments.contract.loading import load_environment
         from rlft.judges.servers import judging
         from rlft.reporting.bars import Display
         from rlft.tasks import ingest_tasks

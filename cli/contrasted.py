@@ -28,8 +28,8 @@ from rlft.contrasts import (
 from rlft.contrasts.configs import flat
 from rlft.errors import RlftError
 from rlft.gates import digest, task_hash
-from rlft.thinking import answer_of
 from rlft.types import EvaluationReport, Split
+from rlft.types.thinking import answer_of
 
 # Not `evaluation.num_generations`: more attempts at a task make its mean surer, and leave what it is expected to be.
 _SETTINGS = (

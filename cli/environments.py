@@ -65,7 +65,7 @@ def check(
     """
     with guarded(verbose, None):
         arguments = _read_kwargs(kwargs)
-        from rlft.contract.importing import check_syntax
+        from rlft.environments.contract.importing import check_syntax
 
         if not as_json:  # with --json it is one of the report's problems
             # Before the imports below, which take seconds: a name of another form is refused at once.

@@ -136,7 +136,7 @@ def _end(error: RlftError, summary: Path | None, begun: Begun, resume: str | Non
 def _tell_unexpected(error: BaseException, home: Home, resume: str | None) -> None:
     """Print an error that nobody has foreseen, or what it says of the home's databases, and where its trace is."""
     from mlops.home.databases import explained
-    from rlft.contract.faults import described
+    from rlft.environments.contract.faults import described
 
     trace = keep_trace(error)
     if told := explained(home, error):

@@ -68,7 +68,7 @@ def ask(
         number = reviewed.rounds - 1 if round is None else round
         from mlops.runs.results import load_round
         from mlops.runs.review import ask_people
-        from rlft.review.choosing import choose
+        from rlft.rewards.review.choosing import choose
 
         scored = load_round(reviewed.run, str(number))
         if scored.rewards is None:
@@ -108,7 +108,7 @@ def collect(
         reviewed = _open_run(run, stack)
         from mlops.runs.results import load_round
         from mlops.runs.review import collect as collected
-        from rlft.review.opinions import by_environment, cases, golds, preferences
+        from rlft.rewards.review.opinions import by_environment, cases, golds, preferences
 
         where = (reviewed.address, reviewed.experiment_id, reviewed.name)
         found = collected(*where, lambda number: load_round(reviewed.run, number), reviewed.tasks)

@@ -10,8 +10,8 @@ from typing import Any
 from mlops.runs.runtime import pipeline_environment, start_judge
 from pipelines.showing import Show
 from rlft.config import Config, EnvironmentConfig, RewardConfig, SuiteConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import Several, specification_of
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import Several, specification_of
 from rlft.environments.specified import helpers_of
 from rlft.judges.answers import judges_folder
 from rlft.rewards.canaries import check_unchanged, meet_canaries

@@ -38,6 +38,7 @@ from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker, active_experim
 from mlops.tracking.values import redact, short
 from pipelines.observer import Attempt, Observer, disk_use
 from rlft.config import Config
+from rlft.environments.fingerprints.identity import EnvironmentFingerprints
 from rlft.errors import (
     FixedSettingError,
     FormatVersionError,
@@ -46,7 +47,6 @@ from rlft.errors import (
     StorageError,
     TrackerError,
 )
-from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.shortage import SAID, shortage_of
 from rlft.texts.secrets import hide
 

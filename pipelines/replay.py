@@ -36,8 +36,8 @@ from rlft.blocks import paragraph, plain
 from rlft.comparison import compare
 from rlft.config import Config
 from rlft.distributed.demand import Demand
+from rlft.environments.fingerprints.identity import EnvironmentFingerprints
 from rlft.files import write_file
-from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.reporting.bars import Display
 from rlft.texts.secrets import hide
 from rlft.types import Evaluation, Judging

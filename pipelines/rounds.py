@@ -21,7 +21,6 @@ from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.comparison import is_better
 from rlft.config import Config
-from rlft.curriculum.groups import RESAMPLING
 from rlft.evaluation import curve_points
 from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.metrics import sampled_tokens
@@ -29,6 +28,7 @@ from rlft.monitors import Alarm
 from rlft.outcome import FATES
 from rlft.reporting.highest_paid import highest_paid, highest_paid_page
 from rlft.stopping import TOKENS, Account, plateau
+from rlft.training.groups import RESAMPLING
 from rlft.types import (
     Evaluation,
     EvaluationReport,

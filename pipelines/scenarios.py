@@ -20,13 +20,13 @@ from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact
 from rlft.config import Cell, EngineSettings, SuiteConfig
 from rlft.config.environment import unscored
-from rlft.contamination import ContaminationReport, clean_scores, found_sentence
+from rlft.environments.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.errors import ConfigError
-from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.forgetting import TextBits, compare_bits, comparison_sentences, fingerprint_texts, shipped_texts
-from rlft.rollout import SamplingSettings, Selection
+from rlft.harness.rollout import SamplingSettings, Selection
 from rlft.slices import slices_of
 from rlft.suites.measures import CellMeasures
+from rlft.tasks.contamination import ContaminationReport, clean_scores, found_sentence
 from rlft.types import Evaluation
 from steps.evaluation import evaluate_scenario, measure_forgetting, take_as_one_split
 from steps.round import generate_rollouts, score_rewards

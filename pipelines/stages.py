@@ -14,22 +14,22 @@ from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
 from rlft.config.environment import unscored
 from rlft.controls.best import Validation
-from rlft.curriculum.draw import is_plain
-from rlft.curriculum.groups import Groups
+from rlft.environments.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
+from rlft.environments.workers.threads import shared_evenly
 from rlft.errors import WeightsRemovedError
 from rlft.evaluation import compared_by
 from rlft.files import file_hash
-from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.forgetting import fingerprint_texts, shipped_texts
 from rlft.harness.examples import Examples
+from rlft.harness.rollout import SamplingSettings, Selection
 from rlft.progress import Progress
-from rlft.rollout import SamplingSettings, Selection
+from rlft.tasks.curriculum.draw import is_plain
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.training.demonstrations import can_demonstrate
+from rlft.training.groups import Groups
 from rlft.training.imitation import Memory
 from rlft.training.job import Round
 from rlft.types import Evaluation, Split, TaskSet
-from rlft.workers.threads import shared_evenly
 from steps.controls import evaluate_constant
 from steps.evaluation import evaluate_policy, measure_forgetting
 from steps.policies import ask_model, initialize_policy, warm_start_policy

@@ -3,8 +3,8 @@
 The names here are those that a user's environment needs. To read the code, start at `rlft.iteration`.
 """
 
-from rlft.contract.base import BaseEnv, Context
-from rlft.contract.marks import metric, reward, tool
+from rlft.environments.contract.base import BaseEnv, Context
+from rlft.environments.contract.marks import metric, reward, tool
 from rlft.files import file_hash
 from rlft.types import Message, Rollout, Task, Trajectory, Turn
 

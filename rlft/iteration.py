@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlft.config import Config
-from rlft.contract.base import BaseEnv
-from rlft.curriculum.draw import Draw, draw_round
-from rlft.curriculum.groups import Sampled, sample_groups
-from rlft.curriculum.rates import PassRates
 from rlft.engines.base import Engine, Sampling
+from rlft.environments.contract.base import BaseEnv
+from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.policy import Policy
 from rlft.rewards.scoring import score_by
-from rlft.rollout import PolicyPlayer, collect_rollouts
+from rlft.tasks.curriculum.draw import Draw, draw_round
+from rlft.tasks.curriculum.rates import PassRates
+from rlft.training.groups import Sampled, sample_groups
 from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts, Task, TaskSet, TrainReport
 
@@ -54,7 +54,7 @@ def run_round(
     """Sample rollouts of the round's tasks, score them, and change `policy` in place.
 
     `round` counts from 0. `reference` is the policy of the KL, needed if `training.beta` is above 0 and `policy` has no
-    adapter. With `training.curriculum: pass_rate` tasks are drawn by `rates`, which `rlft.curriculum.rates.note_round`
+    adapter. With `training.curriculum: pass_rate` tasks are drawn by `rates`, which `curriculum.rates.note_round`
     brings up to date after each round. `training.lag` is not looked at.
     """
     sampled = sample_round(task_set, environment, policy, engine, config, round=round, rates=rates)

@@ -6,8 +6,8 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from rlft.thinking import answer_of
 from rlft.types import EvaluationReport, Reward, Rollout, Task
+from rlft.types.thinking import answer_of
 
 COVERED = 0.95  # the share of attempts that counted answers make up: the rest may be slips
 COLLAPSED = 5  # a policy has collapsed with fewer than one in so many of the answers that are needed

@@ -12,20 +12,20 @@ from mlops.runs import cache_policies
 from mlops.runs.runtime import current_runtime
 from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
 from rlft.config import EngineSettings, EnvironmentConfig, HarnessConfig, ModelControl, PolicyConfig, WarmStartConfig
-from rlft.contract.base import prompt_messages
+from rlft.config.workers import Isolation
 from rlft.engines.chat_endpoint import AskedModel
+from rlft.environments.contract.base import prompt_messages
 from rlft.errors import RlftError
 from rlft.harness.asked import get_to_know
 from rlft.harness.preparing import open_prepared, prepare_policy
+from rlft.harness.rollout import SamplingSettings
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.origin import create_policy
 from rlft.policy.tokens import PromptCheck, check_prompts
-from rlft.rollout import SamplingSettings
 from rlft.tasks.use.records import texts_from_use
 from rlft.training.imitation import ENOUGH, Memory, SftReport, run_sft
 from rlft.training.overlap import check_overlap
 from rlft.types import TaskSet
-from rlft.workers.settings import Isolation
 
 
 @step(

@@ -16,16 +16,16 @@ from mlops.runs import cache_policies
 from mlops.runs.runtime import Runtime, current_runtime, tag_round
 from rlft.config import DistributedConfig, EnvironmentConfig, RewardConfig, TrainingConfig
 from rlft.config.training import PassRatesConfig
-from rlft.curriculum.draw import Draw, draw_round
-from rlft.curriculum.groups import Groups, reasons, sample_groups
-from rlft.curriculum.rates import PassRates, note_round
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.flops import ENCODED, OF_SEQUENCES
+from rlft.harness.rollout import SamplingSettings, Selection, collect_rollouts, select_tasks
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.live import holds_reference
 from rlft.rewards.scoring import score_by
-from rlft.rollout import SamplingSettings, Selection, collect_rollouts, select_tasks
+from rlft.tasks.curriculum.draw import Draw, draw_round
+from rlft.tasks.curriculum.rates import PassRates, note_round
+from rlft.training.groups import Groups, reasons, sample_groups
 from rlft.training.job import Job, Round, train_job
 from rlft.training.ledger import unused_report
 from rlft.types import Rewards, Rollouts, TaskSet, TrainReport

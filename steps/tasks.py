@@ -12,9 +12,9 @@ from mlops.runs.use import fetch_use
 from rlft.audit.report import AuditReport
 from rlft.audit.rewards import audit_by
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig, TasksConfig, WarmStartConfig
-from rlft.contamination import ContaminationReport, compare_splits
 from rlft.policy.tokens import PromptCheck
 from rlft.tasks import ingest_tasks as ingest
+from rlft.tasks.contamination import ContaminationReport, compare_splits
 from rlft.tasks.ingest import leave_out
 from rlft.training.overlap import shown_texts
 from rlft.types import Split, TaskSet

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig, TrainingConfig
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.outcome import Failure
 from rlft.policy import Policy, save_policy
 from rlft.policy.origin import create_policy

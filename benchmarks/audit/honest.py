@@ -19,7 +19,7 @@ from benchmarks.audit.data import (
     YES_NO,
 )  # fmt: skip
 from rlft.calls import make_call
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.graders.answers import token_f1
 
 

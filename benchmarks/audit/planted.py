@@ -9,7 +9,7 @@ import rlft
 from benchmarks.audit.cases import Case
 from benchmarks.audit.data import CAPITALS, CITIES, PROGRAMS, RECORDS, SUMS
 from rlft.calls import make_call
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 
 
 class Anywhere(BaseEnv):

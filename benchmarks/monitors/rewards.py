@@ -17,7 +17,7 @@ from typing import Any
 
 import rlft
 from rlft.calls import make_call
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.types import Message, Split, Task, TaskSet
 from tests.factories import make_task
 

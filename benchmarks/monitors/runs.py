@@ -10,17 +10,17 @@ from benchmarks.monitors.rewards import LENGTH, Case, make_tasks
 from mlops.runs.results import make_history
 from rlft.audit.matching import Matcher, paid_attacks
 from rlft.config import Config, WarmStartConfig
-from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.environments.contract.base import BaseEnv
 from rlft.evaluation import evaluate_rollouts
+from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.iteration import run_round
 from rlft.metrics import round_metrics
 from rlft.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.policy import Policy
 from rlft.policy.origin import create_policy
 from rlft.rewards.scoring import score_by
-from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training.imitation import run_sft
 from rlft.types import EvaluationReport, TaskSet, TrainReport
 from tests.factories import CHARACTERS

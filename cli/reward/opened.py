@@ -13,7 +13,7 @@ from rlft.reporting.terminal import errors
 
 if TYPE_CHECKING:
     from rlft.config import Config
-    from rlft.contract.base import BaseEnv
+    from rlft.environments.contract.base import BaseEnv
     from rlft.specification.model import Specification
     from rlft.types import Task
 
@@ -52,7 +52,7 @@ def open_reward(config: Config) -> BaseEnv:
 
     Raises EnvironmentSetupError and ConfigError as `load_environment` does.
     """
-    from rlft.contract.loading import load_environment
+    from rlft.environments.contract.loading import load_environment
 
     _check_single(config)
     for line in reaches(config):

@@ -16,7 +16,7 @@ from rlft.texts.secrets import hide
 
 if TYPE_CHECKING:
     from rlft.config import Config
-    from rlft.contract.base import BaseEnv
+    from rlft.environments.contract.base import BaseEnv
     from rlft.specification.scoring import Scored
     from rlft.types import Task
 
@@ -71,12 +71,12 @@ class Tried:
 def try_attempt(config: Config, environment: BaseEnv, attempt: str | Sequence[object], task: Task) -> Tried:
     """Score one attempt, a text or messages. Raises RlftError where a grader fails, or an attempt is no message."""
     from rlft.environments.specified import helpers_of
+    from rlft.environments.workers.bounded import run_one
     from rlft.rewards.attempt import bounded_total
     from rlft.rewards.cases import trajectory
     from rlft.rewards.rubric import full_total
     from rlft.specification.grader import Attempt, item_of
     from rlft.specification.scoring import parts_of, score_attempt
-    from rlft.workers.bounded import run_one
 
     specification = specification_in(config)
     weights, maxima = {**environment.reward_weights(), **config.reward.weights}, environment.reward_maxima()

@@ -125,9 +125,9 @@ def save_model(
 
 
 def program_text() -> str:
-    """Return the program of a version, with the text of `rlft.chat.marks` for its import: it runs without rlft."""
-    marks = (Path(rlft.__file__).parent / "chat" / "marks.py").read_text(encoding="utf-8")
-    return PROGRAM.read_text(encoding="utf-8").replace("from rlft.chat.marks import Marks\n", marks)
+    """Return the program of a version, with the text of `marks` for its import: it runs without rlft."""
+    marks = (Path(rlft.__file__).parent / "harness" / "chat" / "marks.py").read_text(encoding="utf-8")
+    return PROGRAM.read_text(encoding="utf-8").replace("from rlft.harness.chat.marks import Marks\n", marks)
 
 
 def hash_files(folder: Path) -> str:

@@ -1,7 +1,7 @@
 """The model that a registered policy becomes, and what it can be asked: MLflow runs this file when it loads a version.
 
-That may be where rlft is not installed: in a version the text of `rlft.chat.marks` stands in the place of its import
-(`mlops.registry.logged_model`). How files are hashed is written out again here, and tests hold the two together.
+That may be where rlft is not installed: in a version the text of `rlft.harness.chat.marks` stands in the place of its
+import (`mlops.registry.logged_model`). How files are hashed is written out again here, and tests hold the two together.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from rlft.chat.marks import Marks
+from rlft.harness.chat.marks import Marks
 
 WANTED = (
     'send `messages` (a list of messages), such as {"messages": [{"role": "user", "content": "text"}]}, or `prompt` '
@@ -112,7 +112,7 @@ def with_context(messages: list[dict[str, Any]], context: dict[str, Any]) -> lis
 
 
 def prompt_ids(tokenizer: Any, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None = None) -> list[int]:
-    """Return the token ids of a prompt, as in training (`rlft.chat`). Raises ValueError for what cannot be rendered.
+    """Return the token ids of a prompt, as in training. Raises ValueError for what cannot be rendered.
 
     With a chat template the messages are rendered by it, with the tools; no text in them becomes a special token.
     Without one the contents are joined with newlines, and an end token that the tokenizer adds is taken off, because

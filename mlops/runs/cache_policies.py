@@ -11,8 +11,8 @@ from functools import cache
 
 from zenml.config.cache_policy import CachePolicy
 
+from rlft.environments.fingerprints.identity import code_fingerprint
 from rlft.files import RLFT_FOLDER
-from rlft.fingerprints.identity import code_fingerprint
 
 
 def _code(*modules: str) -> Callable[[], str]:
@@ -31,9 +31,9 @@ audit_code = _code("rlft.audit.rewards", *_attacks)
 warm_start_code = _code("rlft.training.imitation")
 control_code = _code("rlft.controls.sft", "rlft.engines.create")
 rejection_code = _code("rlft.controls.rejection", "rlft.engines.create")
-rollout_code = _code("rlft.rollout", "rlft.engines.create")
-draw_code = _code("rlft.curriculum.draw")
-groups_code = _code("rlft.curriculum.groups", "rlft.rollout", "rlft.engines.create", "rlft.rewards.scoring")
+rollout_code = _code("rlft.harness.rollout", "rlft.engines.create")
+draw_code = _code("rlft.tasks.curriculum.draw")
+groups_code = _code("rlft.training.groups", "rlft.harness.rollout", "rlft.engines.create", "rlft.rewards.scoring")
 reward_code = _code("rlft.rewards.scoring")
 training_code = _code("rlft.training.trainer", "rlft.distributed.trainer_actor", "rlft.metrics")
 unused_code = _code("rlft.training.ledger")
@@ -41,7 +41,7 @@ evaluation_code = _code("rlft.evaluation", "rlft.promotion.decide")
 scenario_code = _code("rlft.suites.measures")
 prompt_code = _code("rlft.controls.few_shot", "rlft.engines.create")
 constant_code = _code("rlft.controls.constant")
-contamination_code = _code("rlft.contamination.overlap", "rlft.training.overlap")
+contamination_code = _code("rlft.tasks.contamination.overlap", "rlft.training.overlap")
 forgetting_code = _code("rlft.forgetting.bits")
 rescoring_code = _code("rlft.rewards.rescored")
 

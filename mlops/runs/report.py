@@ -16,9 +16,9 @@ from rlft.config.yaml_text import write_yaml
 from rlft.errors import RlftError
 from rlft.reporting.page_facts import Attempt, ReportFacts
 from rlft.texts.secrets import hide, hide_secrets
-from rlft.thinking import answer_of
 from rlft.training.algorithms import learnt_by
 from rlft.types import TaskSet, TrainReport
+from rlft.types.thinking import answer_of
 
 EXAMPLES = 10  # attempts of either end
 

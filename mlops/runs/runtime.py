@@ -24,22 +24,22 @@ from mlops.ids import round_of
 from mlops.runs.signals import arm_pod, disarm_pod, listen
 from rlft.config import Config, DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.config.environment import unscored
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_environment
-from rlft.contract.several import Several
 from rlft.distributed.demand import Demand
 from rlft.distributed.director_process import DirectorProcess, RayEngines, Trainers, shared_folder
 from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.fingerprints.identity import environment_fingerprints
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.contract.several import Several
+from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.harness.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.judges.servers import JudgeServers
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.live import holds_reference, twin_of
 from rlft.policy.origin import choose_device
 from rlft.progress import Progress, silent
-from rlft.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.specification.judge import JudgeSettings
 from rlft.temporary import folder_prefix, remove_left_behind
 from rlft.texts.secrets import hide_in_logs

@@ -21,8 +21,8 @@ from mlops.registry.client import current_champion
 from mlops.registry.gates import trained_on
 from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
 from rlft.config import UseConfig
-from rlft.contamination.overlap import Text
 from rlft.errors import TaskError
+from rlft.tasks.contamination.overlap import Text
 from rlft.tasks.use import Record, Said, Use
 
 logger = logging.getLogger(__name__)

@@ -18,13 +18,13 @@ from mlops.summary.summary import (
     TextChange,
 )
 from rlft.comparison import compare
-from rlft.contamination import ContaminationReport, clean_scores, contamination_sentence
 from rlft.controls.best import ControlReport
 from rlft.controls.few_shot import PromptReport
 from rlft.forgetting import Change as BitsChange
 from rlft.forgetting import TextBits
 from rlft.promotion.decide import Decision, RegisteredVersion
 from rlft.statistics import PassAtK
+from rlft.tasks.contamination import ContaminationReport, clean_scores, contamination_sentence
 from rlft.types import Evaluation, Interval
 
 _BARE = 1 / 4  # of the length of an attempt: shorter answers leave out what a model writes before its own

@@ -15,7 +15,7 @@ from mlops.summary.summary import Summary
 from mlops.summary.verdict import lead, results, unbeaten_controls, weak_controls
 from rlft.blocks import Block
 from rlft.config import Config
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.harness.shown import shown_context
 from rlft.policy import PolicyFolder
 from rlft.policy.folder import load_tokenizer

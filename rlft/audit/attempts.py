@@ -13,8 +13,8 @@ from rlft.audit.attacks.base import Known
 from rlft.audit.findings import Findings
 from rlft.audit.report import Problem
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.faults import described
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.faults import described
 from rlft.errors import ConfigError, RlftError
 from rlft.harness.scripted import Part, Script, play_scripts
 from rlft.progress import Progress

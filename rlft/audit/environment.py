@@ -17,13 +17,14 @@ from rlft.audit.golds import ask_golds
 from rlft.audit.report import GOLD, GOLD_KIND, CheckReport, Problem
 from rlft.audit.rewards import DEFINE_GOLD, GOLD_NEEDS_TOOLS, audit_reward, has_text_gold
 from rlft.config import HarnessConfig, SourceConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.faults import described
-from rlft.contract.loading import check_signatures, load_environment
-from rlft.contract.tools import ToolSpec
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.faults import described
+from rlft.environments.contract.loading import check_signatures, load_environment
+from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.environments.workers.bounded import Late, run_bounded
 from rlft.errors import RlftError, TaskError
 from rlft.files import files_read, named_files
-from rlft.fingerprints.identity import environment_fingerprints
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.outcome import Failure
@@ -33,7 +34,6 @@ from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import read_tasks
 from rlft.tasks.rows import ANSWER_FIELDS
 from rlft.types import Reward, Rollout, Rollouts, Task
-from rlft.workers.bounded import Late, run_bounded
 
 _AUDIT_WAY_OUT = "let gold earn 1, or the declared maximum, in every part, and everything else less"
 _MEND = "mend it; it must work before anything can be tried"

@@ -22,15 +22,15 @@ from rlft.audit.attacks.texts import position_of
 from rlft.audit.attempts import Attempt, Stage
 from rlft.audit.findings import REWARD, Findings, Scores, on, total_of
 from rlft.audit.report import GOLD, GOLD_KIND, Problem
-from rlft.contract.base import BaseEnv
-from rlft.contract.faults import defined_at, failure_of
-from rlft.contract.several import Several
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.faults import defined_at, failure_of
+from rlft.environments.contract.several import Several
+from rlft.environments.workers.bounded import MAX_LATE_IN_A_ROW, Late, run_bounded
+from rlft.environments.workers.threads import in_thread
 from rlft.harness.scripted import Script, as_script
 from rlft.outcome import Failure
 from rlft.rewards.rubric import TOLERANCE
 from rlft.types import Task
-from rlft.workers.bounded import MAX_LATE_IN_A_ROW, Late, run_bounded
-from rlft.workers.threads import in_thread
 
 ATTACKS = "attacks"
 """The method by which an environment names attacks."""

@@ -14,13 +14,13 @@ from rlft.audit.attacks.base import Known, Pool, other_gold
 from rlft.audit.attacks.texts import calls_of, text_of
 from rlft.audit.findings import Findings
 from rlft.audit.golds import ask_attacks, ask_golds
-from rlft.contract.base import BaseEnv
-from rlft.contract.tools import ToolSpec
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.tools import ToolSpec
 from rlft.evaluation import pair
 from rlft.harness.scripted import Script
 from rlft.monitors import LOOKED_AT
-from rlft.thinking import part
 from rlft.types import Message, Rewards, Rollout, Rollouts, Task
+from rlft.types.thinking import part
 
 Said = tuple[str, str]
 """What an attempt says last, and its tool calls, as far as two attempts are told apart."""

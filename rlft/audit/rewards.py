@@ -35,9 +35,10 @@ from rlft.audit.warnings import (
     warn_of_tolerance,
 )
 from rlft.config import Config, HarnessConfig, RewardConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import Several, places_of
-from rlft.contract.tools import ToolSpec
+from rlft.config.workers import Workers
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import Several, places_of
+from rlft.environments.contract.tools import ToolSpec
 from rlft.errors import RewardAuditError, RlftError
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Script
@@ -46,9 +47,8 @@ from rlft.rewards.cases import failed_cases
 from rlft.rewards.rubric import full_total
 from rlft.specification.judge import billed
 from rlft.tasks.use.records import without_use
-from rlft.thinking import part
 from rlft.types import Reward, Task, add_judging
-from rlft.workers.settings import Workers
+from rlft.types.thinking import part
 
 SECONDS = 60.0
 """How long an audit may take, unless the reward of a single task takes longer."""

@@ -11,8 +11,8 @@ from rlft.audit.attacks.wrong import DAYS, NUMBERS
 from rlft.audit.attempts import Stage
 from rlft.audit.findings import REWARD, Findings, Scores, kinds_in, listed, mean_of, on, paid_parts, summary, total_of
 from rlft.audit.report import GOLD_KIND, AttackScores, Problem
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import specification_of
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import specification_of
 from rlft.rewards.rubric import TOLERANCE
 from rlft.specification.graders.programs import Program
 from rlft.syntax import parse

@@ -26,12 +26,12 @@ from rlft.config.section import (
     changed,
     is_import_path,
 )
+from rlft.config.workers import Isolation, Workers
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
 from rlft.specification.model import Specification
 from rlft.types import Aggregation
-from rlft.workers.settings import Isolation, Workers
 
 NO_SANDBOX = "no_sandbox"
 """What `reward.spec_may` says where programs of the file may run without a sandbox."""

@@ -29,7 +29,7 @@ LONGEST_NAME = 200
 LONGEST_PATH = 4000
 SPECIFICATION = "_specification_"
 """The argument of an environment that holds the specification of its reward, as JSON text."""
-SEVERAL = "rlft.contract.several:Several"
+SEVERAL = "rlft.environments.contract.several:Several"
 """The environment of a config that has several: its argument `members` holds the name and the arguments of each."""
 
 

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from rlft.comparison import guarded_mean, is_better
 from rlft.config import EnvironmentConfig, RewardConfig, Section
-from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine
+from rlft.environments.contract.base import BaseEnv
 from rlft.evaluation import evaluate_rollouts
 from rlft.flops import ROLLOUT_FLOPS
+from rlft.harness.rollout import Player, PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.rewards.scoring import score_by
-from rlft.rollout import Player, PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.types import EvaluationReport, Judging, Report, Rewards, Rollouts, Task, TaskSet
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from rlft.comparison import is_better
 from rlft.config import HarnessConfig, RewardConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import Several
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import Several
 from rlft.errors import JudgeGoneError, RlftError
 from rlft.evaluation import evaluate_rollouts
 from rlft.harness.scripted import Part, as_script, play_scripts

@@ -12,23 +12,23 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from typing import Any, ClassVar, Protocol
 
-from rlft.chat import open_chat
 from rlft.comparison import guarded_mean, is_better
 from rlft.config import WarmStartConfig
-from rlft.contract.base import BaseEnv, prompt_messages
+from rlft.config.workers import Isolation
 from rlft.controls.best import Judge
+from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.errors import PolicyError
 from rlft.flops import ROLLOUT_FLOPS, encoded, shape_of
 from rlft.harness.asked import COMPLETION_TOKENS, PROMPT_TOKENS
+from rlft.harness.chat import open_chat
 from rlft.harness.examples import Example, Examples, Form
 from rlft.harness.opening import open_playground
+from rlft.harness.rollout import Player, PolicyPlayer
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.rollout import Player, PolicyPlayer
 from rlft.specification.judge import billed
 from rlft.training.demonstrations import Answers, all_demonstrations
 from rlft.types import EvaluationReport, Judging, Message, Report, Split, Task
-from rlft.workers.settings import Isolation
 
 _READ: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")  # splits on which policies are evaluated
 

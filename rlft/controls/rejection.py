@@ -16,16 +16,15 @@ import numpy as np
 
 from rlft.config import TrainingConfig, WarmStartConfig
 from rlft.controls.best import FACTORS, Best, Candidate, ControlReport, Judge, rate_after_trials, usual_rate
-from rlft.curriculum.epochs import tasks_of_round
-from rlft.engines.base import derive_seed
 from rlft.errors import PolicyError
 from rlft.flops import ROLLOUT_FLOPS, encoded, sampling_costs, shape_of
+from rlft.harness.rollout import SamplingSettings
 from rlft.policy import Policy
-from rlft.rollout import SamplingSettings
 from rlft.specification.judge import billed
+from rlft.tasks.curriculum.epochs import tasks_of_round
 from rlft.training.algorithms.rejection_sampling import Form, choose_attempts
 from rlft.training.imitation import Imitator, Memory
-from rlft.types import Rollout, Rollouts
+from rlft.types import Rollout, Rollouts, derive_seed
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from itertools import accumulate, islice, takewhile
 from statistics import fmean
 
 from rlft.config import WarmStartConfig
+from rlft.config.workers import Isolation
 from rlft.controls.best import FACTORS, Best, Candidate, ControlReport, Judge, rate_after_trials, usual_rate
 from rlft.errors import PolicyError
 from rlft.flops import shape_of
@@ -25,7 +26,6 @@ from rlft.training.demonstration_file import Demonstration
 from rlft.training.demonstrations import Answers, all_demonstrations
 from rlft.training.encoding import Chats, as_rollout, encode_demonstrations, open_chats, that_fit
 from rlft.training.imitation import ENOUGH, Memory, draw_batches, imitation_flops, train_sft
-from rlft.workers.settings import Isolation
 
 logger = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from typing import Any
 import psutil
 
 from rlft.distributed.demand import Demand
+from rlft.environments.workers.machine import cores_here
 from rlft.errors import DistributedError
 from rlft.temporary import folder_prefix, remove_left_behind
-from rlft.workers.machine import cores_here
 
 RESUME = "`rlft resume` goes on with the run from its last finished round"
 GONE = "has died, or its machine cannot be reached"

@@ -21,8 +21,8 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from rlft.config.rollout import Sharding
-from rlft.contract.faults import note_place
 from rlft.distributed.local_cluster import LOOPBACK, address_here
+from rlft.environments.contract.faults import note_place
 from rlft.errors import DistributedError
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.folder import save_sharded_policy

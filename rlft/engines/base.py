@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -111,9 +110,3 @@ def check_request(prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> Non
         raise ValueError(f"{len(prompts)} prompts need as many seeds, not {len(seeds)}")
     if not all(map(len, prompts)):
         raise ValueError(f"prompt {[len(prompt) for prompt in prompts].index(0)} has no token to go on from")
-
-
-def derive_seed(*parts: object) -> int:
-    """Return a 63-bit seed that follows from the parts, such as (config seed, round, task id, sample)."""
-    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
+from rlft.environments.workers.threads import LoopThread
 from rlft.texts.secrets import hide
-from rlft.workers.threads import LoopThread
 
 _BUSY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another attempt may succeed
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between attempts

@@ -14,12 +14,12 @@ from rlft.config import Config, EngineSettings
 from rlft.engines.ordered import SERVER, Guard, Order, is_installed
 from rlft.engines.server_weights import write_checkpoint
 from rlft.engines.vllm_process import CPU_BATCH_TOKENS, model_config, rank_for, rank_that_holds
+from rlft.environments.workers.machine import cores_here
 from rlft.errors import EngineError, PolicyError
 from rlft.policy import Policy
 from rlft.policy.origin import LOAD_ERRORS, choose_device, create_policy, first_line
 from rlft.specification.judge import JudgeSettings
 from rlft.temporary import writing
-from rlft.workers.machine import cores_here
 
 # vLLM binds its threads to some cores and waits on others by spinning, so on few cores they wait for each other. On at
 # most so many cores its threads are not bound, and there is one less of them than cores.

@@ -16,7 +16,7 @@ from typing import Any
 
 import rlft
 from rlft.calls import make_call
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EnvironmentSetupError
 from rlft.graders.numbers import format_number, parse_number
 from rlft.syntax import parse

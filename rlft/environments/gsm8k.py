@@ -21,7 +21,7 @@ import re
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from rlft.contract.base import BaseEnv, Context
+from rlft.environments.contract.base import BaseEnv, Context
 from rlft.errors import EnvironmentSetupError
 from rlft.graders.latex import latex_number, up_to_closing_brace
 from rlft.graders.numbers import format_number, parse_number

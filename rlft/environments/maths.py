@@ -15,7 +15,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from rlft.contract.base import BaseEnv, Context
+from rlft.environments.contract.base import BaseEnv, Context
 from rlft.graders.latex import LONGEST_ANSWER, boxed_answer, latex_number
 from rlft.graders.notation import named_value, plain_latex, recurring_decimal, without_unit
 from rlft.graders.numbers import format_number, parse_number

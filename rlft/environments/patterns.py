@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import rlft
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.types import Task
 
 LETTERS = "abcdef"

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.environments.generator_checks import gold_answer, score_answer
 from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.tasks.reasoning_gym import load_generator

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlft.calls import make_call
-from rlft.contract.base import BaseEnv, Context
+from rlft.environments.contract.base import BaseEnv, Context
 from rlft.graders.json_values import read_json_object
 from rlft.types import Message, Task, Trajectory
 

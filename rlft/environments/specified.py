@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_function
-from rlft.contract.several import HELD, WRITTEN
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_function
+from rlft.environments.contract.several import HELD, WRITTEN
+from rlft.environments.fingerprints.analysis import module_code
+from rlft.environments.fingerprints.identity import code_fingerprint
 from rlft.errors import EnvironmentSetupError
-from rlft.fingerprints.analysis import module_code
-from rlft.fingerprints.identity import code_fingerprint
 from rlft.specification.grader import FIELDS, Attempt, Helpers, item_of
 from rlft.specification.graders.judged import no_judge
 from rlft.specification.model import GATE, Specification

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import LoadedFunction, load_function
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import LoadedFunction, load_function
+from rlft.environments.fingerprints.analysis import module_code
 from rlft.errors import EnvironmentSetupError, TaskError
-from rlft.fingerprints.analysis import module_code
 from rlft.tasks.fields import format_template
 from rlft.types import Task, Trajectory
 

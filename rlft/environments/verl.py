@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_function
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_function
+from rlft.environments.fingerprints.analysis import module_code
 from rlft.errors import EnvironmentSetupError, TaskError
-from rlft.fingerprints.analysis import module_code
 from rlft.rewards.rubric import UNNAMED
 from rlft.tasks.fields import format_template
 from rlft.types import Task, Trajectory

@@ -27,20 +27,20 @@ from typing import IO
 
 from rlft.audit.rewards import audit_by
 from rlft.config import Config
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_environment
 from rlft.engines.base import Engine, Sampling
 from rlft.engines.create import create_engine
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_environment
 from rlft.errors import RlftError
 from rlft.estimation.counts import counts_in
 from rlft.estimation.peak import peak_memory
 from rlft.flops import ENCODED, OF_SEQUENCES, sampling_costs, shape_of
 from rlft.harness.preparing import prepare_policy
+from rlft.harness.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
 from rlft.judges.servers import judging
 from rlft.policy import Policy
 from rlft.policy.origin import create_policy
 from rlft.rewards.scoring import score_by
-from rlft.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
 from rlft.shortage import shortage_of
 from rlft.tasks import ingest_tasks
 from rlft.training.imitation import Memory, run_sft

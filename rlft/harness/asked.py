@@ -12,15 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from rlft.chat import AssistantTurn
-from rlft.chat.served import as_sent, read_served
 from rlft.config import HarnessConfig, ModelControl
-from rlft.contract.base import BaseEnv, prompt_messages
-from rlft.contract.faults import failure_of
 from rlft.engines.base import Generation, Sampling
 from rlft.engines.chat_endpoint import AskedModel, ChatAnswer, ChatEndpoint
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
+from rlft.environments.contract.base import BaseEnv, prompt_messages
+from rlft.environments.contract.faults import failure_of
+from rlft.environments.workers.threads import in_thread
 from rlft.errors import EngineError
+from rlft.harness.chat import AssistantTurn
+from rlft.harness.chat.served import as_sent, read_served
 from rlft.harness.dialogue import Attempt, Playground
 from rlft.harness.examples import Examples
 from rlft.harness.live import Live
@@ -28,7 +29,6 @@ from rlft.harness.opening import Ground, open_playground
 from rlft.outcome import Failure
 from rlft.progress import Meter, Progress, silent
 from rlft.types import Rollout, Task
-from rlft.workers.threads import in_thread
 
 PROMPT_TOKENS, COMPLETION_TOKENS = "endpoint/prompt_tokens", "endpoint/completion_tokens"
 _UNKNOWN = Generation.unknown()

@@ -16,10 +16,10 @@ from functools import partial
 from typing import Any
 
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv, call, keeping, live_states, prompt_messages, told_faults
-from rlft.contract.faults import calling, described, failure_of
-from rlft.contract.loading import check_run_tool
-from rlft.contract.tools import ToolSpec, read_tools
+from rlft.environments.contract.base import BaseEnv, call, keeping, live_states, prompt_messages, told_faults
+from rlft.environments.contract.faults import calling, described, failure_of
+from rlft.environments.contract.loading import check_run_tool
+from rlft.environments.contract.tools import ToolSpec, read_tools
 from rlft.harness.tools import ToolResult, call_tool, shortened
 from rlft.messages import MessageError, as_messages
 from rlft.outcome import Failure

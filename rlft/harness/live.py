@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlft.engines.base import Generation, Sampling, derive_seed
+from rlft.engines.base import Generation, Sampling
 from rlft.harness.dialogue import Attempt, Dialogue
 from rlft.harness.opening import RemoteDialogue
 from rlft.outcome import Failure
-from rlft.types import Rollout, StopReason
+from rlft.types import Rollout, StopReason, derive_seed
 
 
 @dataclass(slots=True, eq=False)

@@ -12,17 +12,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv, live_states
-from rlft.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
-from rlft.contract.tools import ToolSpec
+from rlft.environments.contract.base import BaseEnv, live_states
+from rlft.environments.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
+from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.workers.child import Methods
+from rlft.environments.workers.pool import MAX_ENDED_IN_A_ROW, START_SECONDS, Pool
+from rlft.environments.workers.process import WorkerEnded
+from rlft.environments.workers.threads import LoopThread
 from rlft.errors import RlftError
 from rlft.harness.dialogue import Dialogue, Playground, make_playground
 from rlft.outcome import Failure
 from rlft.types import Message, Task
-from rlft.workers.child import Methods
-from rlft.workers.pool import MAX_ENDED_IN_A_ROW, START_SECONDS, Pool
-from rlft.workers.process import WorkerEnded
-from rlft.workers.threads import LoopThread
 
 logger = logging.getLogger(__name__)
 _WAY_OUT = "mend what ends its process; a larger harness.memory_mib helps where memory runs out"

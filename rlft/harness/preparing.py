@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rlft.chat import Chat, apply_chat_template_setting, open_chat, use_training_template
 from rlft.config import HarnessConfig, PolicyConfig
-from rlft.contract.base import BaseEnv, prompt_messages
-from rlft.contract.several import Several
+from rlft.environments.contract.base import BaseEnv, prompt_messages
+from rlft.environments.contract.several import Several
+from rlft.harness.chat import Chat, apply_chat_template_setting, open_chat, use_training_template
 from rlft.harness.dialogue import Playground
 from rlft.harness.opening import open_playground
 from rlft.policy import Policy

@@ -14,13 +14,14 @@ from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from rlft.chat import Chat, open_chat
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.faults import failure_of
-from rlft.contract.several import in_turn
 from rlft.engines.base import Engine, Generation, Sampling
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.faults import failure_of
+from rlft.environments.contract.several import in_turn
+from rlft.environments.workers.threads import WAITING
 from rlft.errors import RlftError
+from rlft.harness.chat import Chat, open_chat
 from rlft.harness.dialogue import Attempt, Dialogue, Playground
 from rlft.harness.examples import Examples
 from rlft.harness.live import Live
@@ -29,7 +30,6 @@ from rlft.outcome import Failure
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.types import Message, Rollout
-from rlft.workers.threads import WAITING
 
 
 class Headway:

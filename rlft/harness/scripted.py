@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import in_turn
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import in_turn
 from rlft.harness.dialogue import Dialogue
 from rlft.harness.opening import Ground, RemoteDialogue
 from rlft.messages import MessageError, as_messages

@@ -8,10 +8,10 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from rlft.chat import open_chat
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv, context_of
-from rlft.contract.several import Several, places_of
+from rlft.environments.contract.base import BaseEnv, context_of
+from rlft.environments.contract.several import Several, places_of
+from rlft.harness.chat import open_chat
 from rlft.harness.opening import open_playground
 from rlft.texts.secrets import hide
 from rlft.types import Task

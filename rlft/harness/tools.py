@@ -20,9 +20,9 @@ from uuid import UUID
 import numpy as np
 from pydantic import BaseModel
 
-from rlft.contract.base import BaseEnv, call, keeping
-from rlft.contract.faults import failure_of, place_of
-from rlft.contract.tools import ToolArgumentsError, ToolSpec
+from rlft.environments.contract.base import BaseEnv, call, keeping
+from rlft.environments.contract.faults import failure_of, place_of
+from rlft.environments.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.messages import printable
 from rlft.outcome import Failure
 from rlft.types import ToolCall

@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import Several, specification_of
 from rlft.engines.child import Child, free_port
 from rlft.engines.ordered import is_installed
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import Several, specification_of
 from rlft.errors import EngineError, EnvironmentSetupError
 from rlft.specification.judge import JudgeSettings
 from rlft.temporary import folder_prefix, remove_left_behind

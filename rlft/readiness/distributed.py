@@ -7,9 +7,9 @@ from pathlib import Path
 from rlft.config import Config, DistributedConfig
 from rlft.distributed.demand import Demand
 from rlft.distributed.local_cluster import counted, is_installed
+from rlft.environments.workers.machine import cores_here
 from rlft.errors import DistributedError
 from rlft.readiness.device import gpus_here
-from rlft.workers.machine import cores_here
 
 
 def check_ray(settings: DistributedConfig | None) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlft.config import EnvironmentConfig, RewardConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_environment
-from rlft.contract.marks import marked_steps, marked_weights
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.contract.marks import marked_steps, marked_weights
 from rlft.errors import EnvironmentSetupError, RlftError
 from rlft.rewards.rubric import check_weighed
 from rlft.sandbox.bubblewrap import is_shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlft.config import TrainingConfig
 from rlft.config.section import is_import_path
-from rlft.contract.importing import check_syntax
+from rlft.environments.contract.importing import check_syntax
 from rlft.training.algorithms import chosen_algorithm
 
 

@@ -15,7 +15,7 @@ from rlft.errors import PolicyError, StorageError
 from rlft.files import why_no_file
 from rlft.readiness.device import why_no_gpu
 
-_TEMPLATES = Path(__file__).parent.parent / "chat" / "templates"
+_TEMPLATES = Path(__file__).parent.parent / "harness" / "chat" / "templates"
 _LOOK_SECONDS = 5.0  # for each part of one request; transformers tries again for minutes
 _BYTES = {"float32": 4, "bfloat16": 2}
 _MOMENTS, _MASTER = 8, 4

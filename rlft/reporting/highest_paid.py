@@ -10,7 +10,7 @@ from typing import Any
 
 from rlft.messages import printable, written
 from rlft.reporting.template import cut, open_template
-from rlft.review.choosing import choose, said_in
+from rlft.rewards.review.choosing import choose, said_in
 from rlft.types import Message, Rewards, Rollouts, Task
 
 

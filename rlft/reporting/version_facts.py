@@ -13,8 +13,8 @@ import yaml
 
 from rlft.blocks import Block
 from rlft.config import RewardConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import Several
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import Several
 from rlft.texts.secrets import hide, redact
 from rlft.types import EvaluationReport
 

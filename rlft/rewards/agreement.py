@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.errors import RlftError
 from rlft.judges.pairs import Pair, better_of, questions_of
 from rlft.rewards.attempt import bounded_total

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from rlft.contract.base import BaseEnv, prompt_messages
-from rlft.contract.faults import failure_of
-from rlft.contract.marks import marked_steps, marked_weights
+from rlft.environments.contract.base import BaseEnv, prompt_messages
+from rlft.environments.contract.faults import failure_of
+from rlft.environments.contract.marks import marked_steps, marked_weights
+from rlft.environments.workers.threads import in_thread
 from rlft.harness.tools import printable
 from rlft.outcome import Failure
 from rlft.rewards.rubric import (
@@ -30,7 +31,6 @@ from rlft.rewards.rubric import (
 )
 from rlft.specification.judge import Bill, pay_by
 from rlft.types import Judging, Message, Reward, Rollout, Task, Trajectory
-from rlft.workers.threads import in_thread
 
 
 @dataclass(frozen=True, slots=True)

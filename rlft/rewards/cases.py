@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import specification_of
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import specification_of
+from rlft.environments.workers.bounded import run_one
 from rlft.messages import as_messages
 from rlft.rewards.attempt import bounded_total
 from rlft.rewards.rubric import TOLERANCE, check_parts
 from rlft.specification.model import Case
 from rlft.types import Message, Task, Trajectory
-from rlft.workers.bounded import run_one
 
 
 @dataclass(frozen=True, slots=True)

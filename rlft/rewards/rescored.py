@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
 
-from rlft.contract.base import BaseEnv, prompt_messages
+from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.errors import RlftError
 from rlft.rewards.rubric import TOLERANCE
 from rlft.statistics import varies

@@ -14,8 +14,13 @@ from functools import cached_property
 from typing import Any
 
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
+from rlft.config.workers import Isolation, Workers
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
+from rlft.environments.workers.bounded import MAX_LATE_IN_A_ROW, Job, Late, run_bounded
+from rlft.environments.workers.child import Methods
+from rlft.environments.workers.pool import Pool
+from rlft.environments.workers.process import WorkerEnded
 from rlft.errors import RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.outcome import Failure
@@ -23,11 +28,6 @@ from rlft.progress import Meter
 from rlft.rewards.attempt import Attempted, Scored, ask, is_async, unscored
 from rlft.specification.judge import Bill
 from rlft.types import Judging, Message, Rollout, Task
-from rlft.workers.bounded import MAX_LATE_IN_A_ROW, Job, Late, run_bounded
-from rlft.workers.child import Methods
-from rlft.workers.pool import Pool
-from rlft.workers.process import WorkerEnded
-from rlft.workers.settings import Isolation, Workers
 
 CONSTANT = "I do not know."
 

@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from rlft.config import RewardConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import Several, places_of, specification_of
+from rlft.config.workers import Workers
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import Several, places_of, specification_of
 from rlft.errors import EnvironmentSetupError, JudgeGoneError, RewardError, TaskError
 from rlft.progress import Meter, Progress, silent
 from rlft.rewards.attempt import Rubric, make_reward
@@ -24,7 +25,6 @@ from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, maximum_o
 from rlft.rewards.scores import Scores
 from rlft.specification.judge import charge
 from rlft.types import Aggregation, Reward, Rewards, Rollout, Rollouts, Task, add_judging
-from rlft.workers.settings import Workers
 
 Ends = tuple[float, float]  # the lowest and the highest score
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, get_args
 from rlft.graders.json_values import holds_json_object, read_json_object
 from rlft.sandbox.base import Sandbox
 from rlft.specification.judge import Judge, Piece
-from rlft.thinking import answer_of
 from rlft.types import Message, Task
+from rlft.types.thinking import answer_of
 
 
 class Unread(Exception):

@@ -18,15 +18,15 @@ from pydantic import ValidationError
 
 from rlft.config import TrainingConfig
 from rlft.config.training import LossConfig
-from rlft.contract.faults import described
-from rlft.contract.importing import Name, import_named
+from rlft.environments.contract.faults import described
+from rlft.environments.contract.importing import Name, import_named
+from rlft.environments.fingerprints.analysis import module_code
+from rlft.environments.fingerprints.identity import code_fingerprint
+from rlft.environments.workers.folders import staying
 from rlft.errors import ConfigError
 from rlft.files import file_hash
-from rlft.fingerprints.analysis import module_code
-from rlft.fingerprints.identity import code_fingerprint
 from rlft.losses import Divisor, Loss
 from rlft.training.algorithms import chosen_algorithm
-from rlft.workers.folders import staying
 
 _TYPE, _KWARGS = "training.loss_type", "training.loss_kwargs"
 

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlft.config import HarnessConfig, WarmStartConfig
-from rlft.contract.base import BaseEnv, prompt_messages
-from rlft.contract.faults import calling
-from rlft.contract.several import Several
-from rlft.curriculum.epochs import turns_of
+from rlft.config.workers import Isolation
+from rlft.environments.contract.base import BaseEnv, prompt_messages
+from rlft.environments.contract.faults import calling
+from rlft.environments.contract.several import Several
 from rlft.errors import TaskError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.messages import MessageError
 from rlft.progress import Progress, silent
+from rlft.tasks.curriculum.epochs import turns_of
 from rlft.tasks.splits import sample_tasks
 from rlft.texts.characters import visible
 from rlft.training.demonstration_file import Demonstration, read_demonstrations
 from rlft.types import Rollout, Task
-from rlft.workers.settings import Isolation
 
 logger = logging.getLogger(__name__)
 

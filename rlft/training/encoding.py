@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rlft.chat import Chat, open_chat
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import Several
+from rlft.config.workers import Isolation
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import Several
 from rlft.errors import PolicyError
+from rlft.harness.chat import Chat, open_chat
 from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.policy.tokens import unknown_characters
 from rlft.progress import Meter, Progress
 from rlft.training.demonstration_file import Demonstration
 from rlft.types import Message, Rollout
-from rlft.workers.settings import Isolation
 
 logger = logging.getLogger(__name__)
 

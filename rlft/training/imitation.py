@@ -15,11 +15,12 @@ from itertools import islice
 
 import torch
 
-from rlft.chat import open_chat
 from rlft.config import Section, TrainingConfig, WarmStartConfig
-from rlft.contract.base import BaseEnv
+from rlft.config.workers import Isolation
+from rlft.environments.contract.base import BaseEnv
 from rlft.errors import PolicyError
 from rlft.flops import ModelShape, shape_of, training_flops
+from rlft.harness.chat import open_chat
 from rlft.policy import Policy
 from rlft.policy.optimizer import Optimizer
 from rlft.progress import Progress, silent
@@ -32,7 +33,6 @@ from rlft.training.encoding import Chats, as_rollout, encode_demonstrations, ide
 from rlft.training.logprobs import differentiating, make_batch, split_parts, token_logprobs
 from rlft.training.loss import Part, Whole
 from rlft.types import Report, Rollout, Task
-from rlft.workers.settings import Isolation
 
 
 class Memory(Section):

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 from rlft.config import WarmStartConfig
-from rlft.contamination.overlap import Text, normal, text_of_demonstration
 from rlft.errors import TaskError
+from rlft.tasks.contamination.overlap import Text, normal, text_of_demonstration
 from rlft.texts.characters import visible
 from rlft.training.demonstration_file import iterate_demonstrations
 from rlft.types import Split, TaskSet
@@ -20,7 +20,7 @@ MEASURED: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")
 def check_overlap(settings: WarmStartConfig, tasks: TaskSet) -> dict[str, int]:
     """Return {split: how many of its prompts are demonstrated} for the file `settings.path`, if there is one.
 
-    Prompts are equal if the last message of the user is (`rlft.contamination.overlap.normal`). All rows of the file
+    Prompts are equal if the last message of the user is (`contamination.overlap.normal`). All rows of the file
     count, also those that are not among the sample. Raises TaskError if there are some, unless
     `settings.allow_overlap` turns that into a warning; and as `iterate_demonstrations` does.
     """
@@ -45,7 +45,7 @@ def check_overlap(settings: WarmStartConfig, tasks: TaskSet) -> dict[str, int]:
 
 
 def shown_texts(settings: WarmStartConfig | None) -> list[Text]:
-    """Return all conversations of the file `settings.path` as `rlft.contamination` compares them; none without a file.
+    """Return all conversations of the file `settings.path` as `contamination` compares them; none without a file.
 
     Their ids are their places in it, such as `demonstration 12`. What the environment demonstrates is of train tasks,
     which are compared anyway. Raises as `iterate_demonstrations` does.

@@ -6,7 +6,7 @@
 from rlft.types.report import Effect, Evaluation, EvaluationReport, Interval, Report, TrainReport
 from rlft.types.reward import Aggregation, Judging, Reward, Rewards, add_judging, judging_in
 from rlft.types.rollout import Rollout, Rollouts, StopReason, Trajectory, Turn
-from rlft.types.task import SPLITS, FunctionCall, InvalidToolCall, Message, Split, Task, TaskSet, ToolCall
+from rlft.types.task import SPLITS, FunctionCall, InvalidToolCall, Message, Split, Task, TaskSet, ToolCall, derive_seed
 
 __all__ = [
     "SPLITS",
@@ -33,5 +33,6 @@ __all__ = [
     "Trajectory",
     "Turn",
     "add_judging",
+    "derive_seed",
     "judging_in",
 ]

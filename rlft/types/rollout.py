@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlft.outcome import Failure
-from rlft.thinking import answer_of, part
 from rlft.types.task import Message, Task
+from rlft.types.thinking import answer_of, part
 
 StopReason = Literal["stop", "length", "error"]
 

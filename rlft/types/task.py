@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -152,3 +153,9 @@ class TaskSet:
     def by_id(self) -> dict[str, Task]:
         """Return {id: task} for all tasks."""
         return {task.id: task for task in self.tasks}
+
+
+def derive_seed(*parts: object) -> int:
+    """Return a 63-bit seed that follows from the parts, such as (config seed, round, task id, sample)."""
+    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

@@ -115,7 +115,7 @@ def main(address: str) -> dict[str, Any]:
 
     leave_home_out()
     assert GlobalConfiguration.get_instance() is None, "a store is open, which every command would share"
-    from rlft.fingerprints.sources import imports_of, plain_code
+    from rlft.environments.fingerprints.sources import imports_of, plain_code
 
     for path in (ROOT / "rlft").rglob("*.py"):  # a run parses most of them for its cache keys
         plain_code(path.read_text(encoding="utf-8"), docstrings=False)

@@ -21,12 +21,9 @@ from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
 from rlft.audit.report import AttackScores, AuditReport
-from rlft.contamination import ContaminationReport, Overlap
 from rlft.controls.best import Candidate, ControlReport
 from rlft.controls.constant import ConstantAnswer
 from rlft.controls.few_shot import PromptReport, PromptTrial
-from rlft.curriculum.draw import Draw, DrawnTask
-from rlft.curriculum.rates import PassRates
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import DamagedError, StorageError
 from rlft.files import write_file
@@ -36,6 +33,9 @@ from rlft.policy.tokens import PromptCheck
 from rlft.promotion.decide import Decision, RegisteredVersion
 from rlft.rewards.rescored import Reordered, RescoreReport
 from rlft.suites.measures import CellMeasures, SplitMeasures
+from rlft.tasks.contamination import ContaminationReport, Overlap
+from rlft.tasks.curriculum.draw import Draw, DrawnTask
+from rlft.tasks.curriculum.rates import PassRates
 from rlft.training.imitation import SftReport
 from rlft.types import Evaluation, EvaluationReport, Interval, Report, Rewards, Rollouts, TaskSet, TrainReport
 from tests.factories import make_policy, make_rollout, make_scored, make_task, make_task_set, user

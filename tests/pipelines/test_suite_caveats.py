@@ -9,8 +9,8 @@ import pytest
 from pipelines import scenarios as module
 from pipelines.scenarios import ASKED, caveat_metrics, forgetting_as_json, suite_contamination, suite_forgetting
 from rlft.config import SuiteConfig
-from rlft.contamination import compare_splits
 from rlft.forgetting import TextBits
+from rlft.tasks.contamination import compare_splits
 from rlft.types import Evaluation, EvaluationReport
 from tests.factories import make_task, make_task_set
 from tests.pipelines.test_caveats import Held

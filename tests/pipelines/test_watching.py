@@ -15,7 +15,7 @@ from pipelines.stages import Scored
 from pipelines.watching import Watch, check_honest
 from rlft.config import Config
 from rlft.config.file import load_config
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.errors import FixedSettingError
 from rlft.monitors import PAID_ATTACKS, Alarm
 from rlft.types import Reward, Rewards, Rollouts, TrainReport

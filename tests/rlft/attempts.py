@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.outcome import Failure
 from rlft.types import Message, Rollout, Rollouts, Task

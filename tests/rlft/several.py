@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import rlft
-from rlft.contract.several import Several
+from rlft.environments.contract.several import Several
 from rlft.types import Split, Task
 from tests.rlft.attempts import make_task
 

@@ -332,7 +332,7 @@ def test_config_needs_no_torch():
         "itertools", "pathlib", "types", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
         "rlft.errors", "rlft.files", "rlft.losses", "rlft.texts.privacy", "rlft.specification.grader",
         "rlft.specification.model",
-        "rlft.texts.secrets", "rlft.types", "rlft.texts.characters", "rlft.workers.settings",
+        "rlft.texts.secrets", "rlft.types", "rlft.texts.characters", "rlft.config.workers",
     }  # fmt: skip
 
 

@@ -16,21 +16,19 @@ from typing import get_args
 
 import pytest
 
-from rlft.chat.formats import FORMATS, LLAMA3_TAGGED
-from rlft.chat.marks import Marks
-from rlft.chat.served import read_served
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
-from rlft.contamination import find_contamination
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_environment
-from rlft.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.environments.calculator import Calculator, calculate, expression_of
 from rlft.environments.code.answers import complete, extract_code
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.environments.generator_checks import score_answer
 from rlft.environments.gsm8k import GSM8K, Form
 from rlft.environments.maths import Maths
 from rlft.environments.press_releases import PressReleases
+from rlft.environments.search.client import Document
+from rlft.environments.search.lexical import Lexical
 from rlft.environments.snips_slots import SnipsSlots
 from rlft.environments.stories import Stories
 from rlft.gates import normalise_text
@@ -39,13 +37,15 @@ from rlft.graders.expressions import exact_value
 from rlft.graders.json_values import read_json_object
 from rlft.graders.lists import declared_answer
 from rlft.graders.similarity import MEASURES
+from rlft.harness.chat.formats import FORMATS, LLAMA3_TAGGED
+from rlft.harness.chat.marks import Marks
+from rlft.harness.chat.served import read_served
 from rlft.harness.tools import printable
-from rlft.search.client import Document
-from rlft.search.lexical import Lexical
+from rlft.tasks.contamination import find_contamination
 from rlft.texts.characters import visible, visible_json
 from rlft.types import Trajectory
 from tests.rlft.attempts import make_task
-from tests.rlft.chat.tokenizers import make_tokenizer
+from tests.rlft.harness.chat.tokenizers import make_tokenizer
 
 SIZE = 200_000
 SMALL = SIZE // 16

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from rlft.config import Config
-from rlft.curriculum.rates import PassRates
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.iteration import run_round, sample_round, train_sampled
 from rlft.policy.origin import create_policy
+from rlft.tasks.curriculum.rates import PassRates
 from tests.factories import CHARACTERS, FirstCharacter, make_task, make_task_set
 
 TASKS = make_task_set(*(make_task(f"t{i}", prompt=f"{i}=", answer=str(i % 2)) for i in range(8)))

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from rlft.calls import make_call
 from rlft.messages import MessageError, as_messages, as_openai
-from tests.rlft.chat.strategies import names, texts, values
+from tests.rlft.harness.chat.strategies import names, texts, values
 
 ASKED = {"role": "assistant", "content": "", "tool_calls": [make_call("search", {"query": "moon"}, "c1")]}
 HEARD = {"role": "tool", "content": "none", "tool_call_id": "c1", "name": "search"}

@@ -12,9 +12,9 @@ from rlft.audit.rewards import audit_reward
 from rlft.config import SourceConfig
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.progress import Meter
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.tasks import read_tasks
 from rlft.training.trainer import prepare_optimizer, train_round
 from tests.factories import FirstCharacter, make_policy, make_scored, make_task, make_training

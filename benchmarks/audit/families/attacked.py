@@ -10,8 +10,8 @@ from typing import Any
 from benchmarks.audit.cases import Case, make_tasks
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_environment
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_environment
 
 _NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gita", "Hugo", "Iris", "Jack")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")

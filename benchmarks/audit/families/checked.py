@@ -8,7 +8,7 @@ from typing import Any
 import rlft
 from benchmarks.audit.cases import Case, make_tasks
 from benchmarks.audit.families.tools import calling, saying
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.types import Message, Task, Trajectory
 
 

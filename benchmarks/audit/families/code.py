@@ -8,7 +8,7 @@ from functools import cached_property
 
 import rlft
 from benchmarks.audit.cases import Case, make_tasks
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.sandbox.base import Limits, Sandbox, run_program
 from rlft.sandbox.create import create_sandbox
 from rlft.types import Task

@@ -9,7 +9,7 @@ from typing import Any
 
 import rlft
 from benchmarks.audit.cases import Case, make_tasks
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 
 
 class Claims(BaseEnv):

@@ -6,7 +6,7 @@ import re
 
 import rlft
 from benchmarks.audit.cases import Case, make_tasks
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.types import Task
 
 _OPENERS = ("thought process", "let's solve", "let us solve", "solution", "to solve this", "step by step")

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 import rlft
 from benchmarks.audit.cases import Case, make_tasks
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 
 
 class Drugs(BaseEnv):

@@ -7,7 +7,7 @@ from typing import Any
 
 import rlft
 from benchmarks.audit.cases import Case, make_tasks
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.types import Task
 
 _TAGS = re.compile(r"<reasoning>(.*?)</reasoning>\s*<answer>(.*?)</answer>", re.DOTALL)

@@ -25,7 +25,7 @@ from rlft.audit.attacks.texts import (
     shared_form,
     text_of,
 )
-from rlft.contract.tools import ToolSpec
+from rlft.environments.contract.tools import ToolSpec
 from rlft.graders.numbers import parse_number
 from rlft.harness.scripted import Script, as_script
 from rlft.types import Message, Task, ToolCall

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rlft.contract.base import BaseEnv, Context
-from rlft.contract.marks import tool
 from rlft.environments.code.answers import complete, extract_code
 from rlft.environments.code.running import Checks, Verdict, run_code
 from rlft.environments.code.tasks import humaneval_hidden, humaneval_shown, mbpp_row, mbpp_tests
+from rlft.environments.contract.base import BaseEnv, Context
+from rlft.environments.contract.marks import tool
 from rlft.sandbox.base import Limits, Sandbox
 from rlft.sandbox.create import create_sandbox
 from rlft.types import Task, Trajectory

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from rlft.calls import make_call
-from rlft.contract.base import BaseEnv, Context
-from rlft.contract.marks import tool
-from rlft.contract.tools import ToolArgumentsError, ToolSpec
+from rlft.environments.contract.base import BaseEnv, Context
+from rlft.environments.contract.marks import tool
+from rlft.environments.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.environments.press_releases.extraction import (
     TOOL_NAME,
     EventType,

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from rlft.contract.base import BaseEnv, Context
-from rlft.contract.marks import metric, reward, tool
-from rlft.contract.tools import ToolSpec
+from rlft.environments.contract.base import BaseEnv, Context
+from rlft.environments.contract.marks import metric, reward, tool
+from rlft.environments.contract.tools import ToolSpec
 from rlft.environments.search.gold import gold_messages
+from rlft.environments.search.index import CorpusIndex, make_client, shorten
 from rlft.environments.search.labels import accepted, as_gold, gold_answers, gold_ids, recall
+from rlft.environments.workers.threads import in_thread
 from rlft.errors import EnvironmentSetupError
 from rlft.graders.answers import exact_match, normalise_answer, token_f1
 from rlft.graders.lists import declared_answer
-from rlft.search.index import CorpusIndex, make_client, shorten
 from rlft.types import Message, Task, Trajectory
-from rlft.workers.threads import in_thread
 
 AnswerScore = Literal["f1", "exact"]
 
@@ -54,7 +54,7 @@ class Search(BaseEnv):
         """Set up the search over `documents`, a JSON Lines file, or by `client`, the import path of a `SearchClient`.
 
         Exactly one of the two is given. `client_kwargs` are the client's arguments, or those of
-        `rlft.search.index.CorpusIndex` where `documents` are given. The model may choose among `modes`, of which the
+        `CorpusIndex` where `documents` are given. The model may choose among `modes`, of which the
         first is the default; with one alone it is not offered the choice. `max_results` bounds the hits of a search,
         `max_document_characters` the text that `read` shows. With `read_found_only` a document can only be read after
         a search has found it, so that guessing ids does not replace searching. `answer_score` says how `answer` is

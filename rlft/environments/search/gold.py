@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rlft.calls import make_call
+from rlft.environments.search.client import SearchClient
 from rlft.environments.search.labels import gold_answers, gold_ids
-from rlft.search.client import SearchClient
 from rlft.types import Message, Task, ToolCall
 
 

@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from rlft.environments.workers.threads import in_thread
 from rlft.errors import RewardError
 from rlft.sandbox.base import Limits, SandboxResult, run_program
 from rlft.specification.grader import Attempt, Grader, Unmeasured, Verdict, short
 from rlft.specification.reading import Read, said, value_read
-from rlft.workers.threads import in_thread
 
 # Code of an attempt in a process that `grade` starts anew can read neither the grader nor the words that sign a result,
 # and so write none. What `grade` runs in this process itself, by `exec`, can do both: nothing here prevents that.

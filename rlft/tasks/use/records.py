@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from rlft.types import Task
 
 if TYPE_CHECKING:  # the room imports scipy, which a command that only looks at files need not wait for
-    from rlft.contamination.overlap import Text
+    from rlft.tasks.contamination.overlap import Text
 
 Reason = Literal[
     "failed",

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rlft.config import UseConfig
-from rlft.contamination import Overlap, find_contamination
-from rlft.contamination.overlap import Text
 from rlft.gates import prompt_key, question_of, task_hash
+from rlft.tasks.contamination import Overlap, find_contamination
+from rlft.tasks.contamination.overlap import Text
 from rlft.tasks.fields import FieldError
 from rlft.tasks.rows import content_id
 from rlft.tasks.splits import Claims, order_by_hash

@@ -179,7 +179,7 @@ def _said(value: Any, role: str) -> Any:
 
 def _of_round(path: Path, policy: Policy, round: int, count: int) -> list[list[Pair]]:
     """Return the pairs of a file that a round (from 0) takes, each epoch in an order of its own, as groups of two."""
-    from rlft.chat import open_chat
+    from rlft.harness.chat import open_chat
     from rlft.training.demonstration_file import Demonstration
     from rlft.training.encoding import as_rollout, encode
     from rlft.training.imitation import draw_batches

@@ -9,16 +9,16 @@ from tokenizers import AddedToken, normalizers
 
 from mlops.registry.served_policy import answer_text, prompt_ids, with_context
 from rlft.calls import make_call
-from rlft.chat import open_chat
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv, prompt_messages
-from rlft.contract.marks import tool
+from rlft.environments.contract.base import BaseEnv, prompt_messages
+from rlft.environments.contract.marks import tool
+from rlft.harness.chat import open_chat
 from rlft.harness.opening import open_playground
 from rlft.harness.shown import shown_context
 from rlft.policy.tokens import character_tokenizer, render_prompt
 from rlft.types import Task
-from tests.rlft.chat import strategies
-from tests.rlft.chat.tokenizers import FAMILIES, make_tokenizer
+from tests.rlft.harness.chat import strategies
+from tests.rlft.harness.chat.tokenizers import FAMILIES, make_tokenizer
 
 TOKENIZERS = {name: make_tokenizer(name) for name in FAMILIES}
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from mlops.runs.runtime import Runtime
+from rlft.harness.rollout import SamplingSettings
 from rlft.policy import save_policy
 from rlft.progress import silent
-from rlft.rollout import SamplingSettings
 from tests.factories import make_lora_policy, make_policy, save_base
 
 

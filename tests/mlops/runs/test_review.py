@@ -13,8 +13,8 @@ from mlops.runs.results import ScoredRound
 from mlops.runs.review import ANSWER, DESERVED, REASON_TAG, WHY, ask_people, collect, items_of, queues_of
 from mlops.tracking.address import as_default
 from rlft.errors import TrackerError
-from rlft.review.choosing import choose
-from rlft.review.opinions import by_environment
+from rlft.rewards.review.choosing import choose
+from rlft.rewards.review.opinions import by_environment
 from rlft.types import Reward, Rewards, Rollouts
 from tests.mlflow_stores import new_store
 from tests.rlft.attempts import answered, make_task

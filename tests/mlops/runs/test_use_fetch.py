@@ -9,8 +9,8 @@ from mlops.registry.client import NamedVersion
 from mlops.runs import use as fetch
 from mlops.runs.use import fetch_use
 from rlft.config import UseConfig
-from rlft.contamination.overlap import text_of_demonstration
 from rlft.errors import TrackerError
+from rlft.tasks.contamination.overlap import text_of_demonstration
 from tests.e2e.conftest import free_port
 from tests.mlflow_stores import new_store
 

@@ -3,8 +3,8 @@
 import pytest
 
 from mlops.summary.arms import contamination_sections, text_changes
-from rlft.contamination import ContaminationReport, Overlap
 from rlft.forgetting import TextBits, compare_bits
+from rlft.tasks.contamination import ContaminationReport, Overlap
 from rlft.types import Evaluation, EvaluationReport
 
 

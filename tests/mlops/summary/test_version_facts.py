@@ -8,7 +8,7 @@ import yaml
 from mlops.summary.summary import Difference, Summary
 from mlops.summary.version_facts import Registration, version_facts
 from rlft.blocks import Headline
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.policy import PolicyFolder
 from rlft.policy.tokens import character_tokenizer
 from rlft.reporting.model_card import version_files

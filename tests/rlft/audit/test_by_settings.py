@@ -6,7 +6,7 @@ from dataclasses import replace
 from rlft.audit.rewards import audit_by, audit_reward, way_out
 from rlft.config import HarnessConfig, RewardConfig
 from rlft.config.file import check_config
-from rlft.contract.several import Several
+from rlft.environments.contract.several import Several
 from tests.rlft.audit.test_rewards import Pays, exact
 from tests.rlft.several import of
 

@@ -1,7 +1,7 @@
 """Golds that are right at each other's tasks are no loophole; a reward that refuses no gold is."""
 
 from rlft.audit.rewards import audit_reward
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from tests.rlft.attempts import make_task
 
 LANDS = {

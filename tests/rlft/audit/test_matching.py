@@ -9,7 +9,7 @@ import pytest
 
 from rlft.audit.matching import Matcher, paid_attacks
 from rlft.calls import make_call
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.types import Message, Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_task, user
 

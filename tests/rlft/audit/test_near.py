@@ -10,7 +10,7 @@ from rlft.audit.attacks.base import Known, Pool, other_gold
 from rlft.audit.attacks.texts import text_of
 from rlft.audit.rewards import audit_reward
 from rlft.calls import make_call
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.harness.scripted import as_script
 from tests.rlft.attempts import make_task
 

@@ -19,9 +19,9 @@ from rlft.calls import make_call
 from rlft.config import HarnessConfig
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_environment
-from rlft.contract.several import Several
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.contract.several import Several
 from rlft.errors import ConfigError
 from rlft.harness.scripted import as_script
 from rlft.messages import as_openai

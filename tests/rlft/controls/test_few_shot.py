@@ -9,9 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from rlft.chat import apply_chat_template_setting, open_chat
 from rlft.config import RewardConfig, WarmStartConfig
-from rlft.contract.base import BaseEnv
 from rlft.controls import few_shot
 from rlft.controls.best import Judge
 from rlft.controls.few_shot import (
@@ -25,10 +23,12 @@ from rlft.controls.few_shot import (
 )
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EngineError
 from rlft.flops import ROLLOUT_FLOPS, shape_of
+from rlft.harness.chat import apply_chat_template_setting, open_chat
 from rlft.harness.examples import Examples
-from rlft.rollout import AskedPlayer, SamplingSettings
+from rlft.harness.rollout import AskedPlayer, SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set, user
 from tests.rlft.engines.chat_servers import ChatServer, completion, function_call
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from rlft.config import RewardConfig, TrainingConfig, WarmStartConfig
-from rlft.contract.base import BaseEnv
 from rlft.controls import rejection as module
 from rlft.controls.best import Judge
 from rlft.controls.rejection import run_rejection_control
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.rollout import SamplingSettings
+from rlft.environments.contract.base import BaseEnv
+from rlft.harness.rollout import SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set
 
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rlft.chat import open_chat
 from rlft.controls import sft as module
 from rlft.controls.sft import Search
+from rlft.harness.chat import open_chat
 from rlft.training.demonstration_file import Demonstration
 from rlft.types import EvaluationReport
 from tests.factories import make_policy, user

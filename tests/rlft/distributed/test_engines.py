@@ -17,11 +17,12 @@ import pytest
 from rlft.config import DistributedConfig, EngineSettings
 from rlft.distributed.demand import Demand
 from rlft.distributed.director_process import DirectorProcess, RayEngines, shared_folder
-from rlft.engines.base import Sampling, derive_seed
+from rlft.engines.base import Sampling
 from rlft.engines.ordered import SERVER, Served
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
 from rlft.policy import save_policy
+from rlft.types import derive_seed
 from tests.factories import make_lora_policy, save_base
 from tests.needs import need_ray, need_vllm
 from tests.rlft.engines.vllm_policies import CONTEXT, make_vllm_policy, move, scores

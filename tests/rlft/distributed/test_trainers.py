@@ -18,9 +18,9 @@ import pytest
 import torch
 
 from rlft.config import DistributedConfig
-from rlft.contract.faults import described
 from rlft.distributed.demand import Demand
 from rlft.distributed.director_process import DirectorProcess, Trainers
+from rlft.environments.contract.faults import described
 from rlft.errors import DamagedError, DistributedError
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.training.job import Job

@@ -9,10 +9,11 @@ from scipy.stats import chisquare
 from transformers import AutoModelForCausalLM, GenerationConfig, GPTNeoConfig
 
 from rlft.engines import transformers_engine
-from rlft.engines.base import Sampling, derive_seed
+from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.training.batching import pack_tree, pad_rows
 from rlft.training.logprobs import token_logprobs
+from rlft.types import derive_seed
 from tests.factories import make_policy, make_rollout
 from tests.rlft.attention.models import EOS, FAMILIES, OTHERS, make_small_policy
 

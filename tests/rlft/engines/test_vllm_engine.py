@@ -12,12 +12,12 @@ import torch
 from torch import set_num_threads
 
 from rlft.config import EngineSettings, VllmSettings
-from rlft.contract.base import BaseEnv
 from rlft.engines import vllm_engine
-from rlft.engines.base import Sampling, derive_seed
+from rlft.engines.base import Sampling
 from rlft.engines.proof import Evidence
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_engine import VllmEngine
+from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EngineError
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
@@ -26,6 +26,7 @@ from rlft.policy.weights import checkpoint_weights
 from rlft.training.batching import pad_rows
 from rlft.training.logprobs import token_logprobs
 from rlft.training.trainer import Updater, prepare_optimizer
+from rlft.types import derive_seed
 from tests.factories import ARCHITECTURES, make_rollout, make_task, make_training
 from tests.needs import need_vllm
 from tests.rlft.attention.models import policy_of

@@ -18,7 +18,7 @@ import pytest
 
 from rlft.config import Config
 from rlft.engines import server_weights
-from rlft.engines.base import Sampling, derive_seed
+from rlft.engines.base import Sampling
 from rlft.engines.chat_endpoint import AskedModel, ChatEndpoint
 from rlft.engines.server_requests import ServerRefusedError
 from rlft.engines.serving import serve_command
@@ -27,6 +27,7 @@ from rlft.errors import EngineError
 from rlft.policy import save_policy
 from rlft.policy.origin import create_policy
 from rlft.policy.weights import checkpoint_weights
+from rlft.types import derive_seed
 from tests.factories import user
 from tests.needs import need_vllm
 from tests.rlft.attention.models import CHARACTERS

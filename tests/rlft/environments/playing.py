@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlft.calls import make_call
-from rlft.contract.base import BaseEnv, live_states
-from rlft.contract.tools import ToolArgumentsError, read_tools
+from rlft.environments.contract.base import BaseEnv, live_states
+from rlft.environments.contract.tools import ToolArgumentsError, read_tools
 from rlft.rewards.rubric import check_parts, combine, full_total
 from rlft.types import Message, Task, Trajectory
 

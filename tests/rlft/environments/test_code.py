@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.audit.rewards import audit_reward
-from rlft.contract.base import live_states
 from rlft.environments.code import MBPP, HumanEval
 from rlft.environments.code.answers import complete, extract_code
 from rlft.environments.code.judge import CallFailed, called_names, nearest_exception, split_check
 from rlft.environments.code.running import Checks, run_code
 from rlft.environments.code.tasks import humaneval_shown, mbpp_tests
 from rlft.environments.code.values import NotPlain, decode, encode
+from rlft.environments.contract.base import live_states
 from rlft.errors import EnvironmentSetupError, SandboxError, TaskError
 from rlft.types import Task, Trajectory
 

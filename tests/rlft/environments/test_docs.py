@@ -12,7 +12,7 @@ import yaml
 from rlft.audit.rewards import audit_reward
 from rlft.calls import make_call
 from rlft.config import EnvironmentConfig, TasksConfig
-from rlft.contract.loading import load_environment
+from rlft.environments.contract.loading import load_environment
 from rlft.environments.gsm8k import GSM8K
 from rlft.environments.maths import Maths
 from rlft.harness.scripted import Part, as_script, play_scripts

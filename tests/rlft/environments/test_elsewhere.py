@@ -11,10 +11,10 @@ import pytest
 from rlft.audit.environment import check_environment
 from rlft.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward
 from rlft.config import HarnessConfig
-from rlft.contract.loading import load_environment
 from rlft.engines.base import Sampling
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.fingerprints.identity import environment_fingerprints
 from rlft.errors import EnvironmentSetupError
-from rlft.fingerprints.identity import environment_fingerprints
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
 from rlft.rewards.scoring import score_rollouts

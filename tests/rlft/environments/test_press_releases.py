@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from rlft.contract.tools import read_tools
+from rlft.environments.contract.tools import read_tools
 from rlft.environments.press_releases import PressReleases
 from rlft.environments.press_releases.extraction import Extraction, contradictions, extraction_schema
 from rlft.environments.press_releases.scores import FLAGS, MAIN_FIELDS

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from rlft.calls import make_call
 from rlft.config import HarnessConfig
-from rlft.contract.base import live_states
-from rlft.contract.tools import read_tools
+from rlft.environments.contract.base import live_states
+from rlft.environments.contract.tools import read_tools
 from rlft.environments.search import Search
+from rlft.environments.search.client import Document, Hit
 from rlft.errors import EnvironmentSetupError
 from rlft.graders.lists import declared_answer
 from rlft.harness.scripted import Part, play_scripts
-from rlft.search.client import Document, Hit
 from rlft.types import Task, Trajectory
 
 ROWS = [
@@ -160,7 +160,7 @@ def test_a_mode_is_offered_only_where_there_is_a_choice(documents):
 
     assert set(properties(Search(documents))) == {"query", "limit"}
     assert properties(Search(documents, max_results=7))["limit"]["maximum"] == 7
-    kwargs = {"embedding": "tests.rlft.search.embeddings:count_words"}
+    kwargs = {"embedding": "tests.rlft.environments.search.embeddings:count_words"}
     both = Search(documents, modes=("vector", "lexical"), client_kwargs=kwargs)
     assert properties(both)["mode"]["enum"] == ["vector", "lexical"]
     with pytest.raises(EnvironmentSetupError, match="give an embedding"):

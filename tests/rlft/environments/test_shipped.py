@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from rlft.audit.rewards import audit_reward
-from rlft.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv
 from rlft.environments.gsm8k import GSM8K
 from rlft.environments.maths import Maths
 from rlft.environments.reasoning_gym import ReasoningGym
@@ -103,7 +103,7 @@ SCORED = r"""
 import asyncio, json, sys
 from rlft.config.section import SPECIFICATION
 from rlft.config.environment import PLAIN
-from rlft.contract.loading import load_environment
+from rlft.environments.contract.loading import load_environment
 from rlft.types import Trajectory
 from tests.rlft.attempts import make_task
 graders = [

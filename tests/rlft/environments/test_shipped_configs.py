@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlft import storage
-from rlft.contract.loading import load_environment
+from rlft.environments.contract.loading import load_environment
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks

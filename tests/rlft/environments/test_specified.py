@@ -8,13 +8,13 @@ import pytest
 from rlft.config import RewardConfig
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
-from rlft.contract.loading import load_environment
-from rlft.contract.several import specification_of
+from rlft.config.workers import Workers
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.contract.several import specification_of
+from rlft.environments.fingerprints.identity import environment_fingerprints
 from rlft.errors import EnvironmentSetupError, RewardError
-from rlft.fingerprints.identity import environment_fingerprints
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Trajectory
-from rlft.workers.settings import Workers
 from tests.rlft.attempts import answered, make_task
 
 CITY = {

@@ -12,16 +12,16 @@ import rlft
 from mlops.tracking.traces import rollout_spans, token_usage
 from rlft import storage
 from rlft.config import HarnessConfig
-from rlft.contract.loading import load_environment
 from rlft.engines import server_requests
-from rlft.engines.base import Sampling, derive_seed
+from rlft.engines.base import Sampling
 from rlft.engines.chat_endpoint import AskedModel
+from rlft.environments.contract.loading import load_environment
 from rlft.errors import EngineError
 from rlft.harness.examples import Example, Examples
+from rlft.harness.rollout import AskedPlayer, collect_rollouts
 from rlft.metrics import round_metrics
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import AskedPlayer, collect_rollouts
-from rlft.types import Rollouts
+from rlft.types import Rollouts, derive_seed
 from tests.factories import make_task, user
 from tests.rlft.engines.chat_servers import DROP, HANG, ChatServer, completion, function_call
 
@@ -290,7 +290,7 @@ def test_tools_in_a_process_of_their_own(what, error):
             return body["messages"][-1]["content"]
         return completion({"content": None, "tool_calls": [function_call("do", {"what": what})]})
 
-    environment = load_environment("tests.rlft.workers.isolated_env:Tools", {})
+    environment = load_environment("tests.rlft.environments.workers.isolated_env:Tools", {})
     harness = HarnessConfig(isolation="process", processes=1, max_turns=2)
     (row,), _ = collect(answer, environment, harness=harness)
     assert (row.error and row.error.where) == error

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rlft.contract.base import BaseEnv
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.environments.contract.base import BaseEnv
 from rlft.harness.examples import Example, Examples
-from rlft.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from tests.factories import make_policy, make_task, user
 
 SYSTEM = {"role": "system", "content": "Add."}

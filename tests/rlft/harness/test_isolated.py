@@ -7,7 +7,7 @@ import pytest
 
 from rlft.calls import make_call
 from rlft.config import HarnessConfig
-from rlft.contract.loading import load_environment
+from rlft.environments.contract.loading import load_environment
 from rlft.errors import RlftError
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Part, as_script, play_scripts
@@ -15,7 +15,7 @@ from tests.factories import make_task
 
 
 def load(name="Tools"):
-    return load_environment(f"tests.rlft.workers.isolated_env:{name}", {})
+    return load_environment(f"tests.rlft.environments.workers.isolated_env:{name}", {})
 
 
 def does(*what):

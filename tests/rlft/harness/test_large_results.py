@@ -11,7 +11,7 @@ import pytest
 import rlft
 from rlft.calls import make_call
 from rlft.config import HarnessConfig
-from rlft.contract.base import call, keeping
+from rlft.environments.contract.base import call, keeping
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.harness.tools import shortened
 from rlft.texts.secrets import resolve

@@ -2,12 +2,12 @@
 
 import rlft
 from rlft.config import HarnessConfig, PolicyConfig
-from rlft.contract.base import BaseEnv, prompt_messages
-from rlft.contract.several import Several
+from rlft.environments.contract.base import BaseEnv, prompt_messages
+from rlft.environments.contract.several import Several
 from rlft.harness.preparing import prepare_policy
 from rlft.policy.tokens import check_prompts
 from tests.factories import make_policy, make_task
-from tests.rlft.chat.tokenizers import make_tokenizer
+from tests.rlft.harness.chat.tokenizers import make_tokenizer
 
 
 class Plain(BaseEnv):

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from rlft.contract.base import BaseEnv, Context
-from rlft.contract.several import Several
 from rlft.engines.base import Generation, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.environments.contract.base import BaseEnv, Context
+from rlft.environments.contract.several import Several
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
 from rlft.policy.tokens import render_prompt

@@ -9,7 +9,7 @@ import pytest
 import rlft
 from rlft.calls import make_call
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv, live_states
+from rlft.environments.contract.base import BaseEnv, live_states
 from rlft.errors import EnvironmentSetupError
 from rlft.harness.scripted import Part, as_script, play_scripts
 from tests.factories import make_task, user

@@ -2,15 +2,15 @@
 
 import dataclasses
 
-from rlft.chat.formats import MISTRAL
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.marks import tool
-from rlft.contract.several import Several
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.marks import tool
+from rlft.environments.contract.several import Several
+from rlft.harness.chat.formats import MISTRAL
 from rlft.harness.shown import shown_context
 from rlft.texts.secrets import resolve
 from rlft.types import Task
-from tests.rlft.chat.tokenizers import make_tokenizer
+from tests.rlft.harness.chat.tokenizers import make_tokenizer
 
 
 def tasks(count):

@@ -9,10 +9,10 @@ import pytest
 
 import rlft
 from rlft.config import HarnessConfig
-from rlft.contract.base import BaseEnv, live_states
-from rlft.contract.loading import load_environment
-from rlft.engines.base import Generation, Sampling, derive_seed
+from rlft.engines.base import Generation, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.environments.contract.base import BaseEnv, live_states
+from rlft.environments.contract.loading import load_environment
 from rlft.errors import RlftError
 from rlft.harness import sampled
 from rlft.harness.dialogue import Attempt
@@ -20,7 +20,7 @@ from rlft.harness.sampled import run_attempts
 from rlft.policy.tokens import character_tokenizer
 from rlft.rewards.scoring import score_rollouts
 from rlft.training.batching import pack_tree, pad_rows
-from rlft.types import Rollouts
+from rlft.types import Rollouts, derive_seed
 from tests.factories import make_policy, make_task
 
 TOKENIZER = character_tokenizer(string.printable)

@@ -7,8 +7,8 @@ from typing import Any
 
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_environment
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_environment
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Reward
 from tests.rlft.attempts import answered, make_task

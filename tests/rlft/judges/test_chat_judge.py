@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
-from rlft.contract.loading import load_environment
+from rlft.config.workers import Workers
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.fingerprints.identity import environment_fingerprints
 from rlft.environments.specified import ask_anew
 from rlft.errors import ConfigError, EnvironmentSetupError, JudgeGoneError, RewardError
-from rlft.fingerprints.identity import environment_fingerprints
 from rlft.judges.answers import VARIABLE
 from rlft.judges.chat_judge import ChatJudge, agreed, mark_of, messages_for, read_answer
 from rlft.specification.judge import Answer, JudgeSettings, Question
 from rlft.types import Judging
-from rlft.workers.settings import Workers
 from tests.rlft.engines.chat_servers import DROP, HANG, ChatServer, completion
 from tests.rlft.judges.judged import KIND, judged, says, scored
 

@@ -14,8 +14,8 @@ import pytest
 
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
-from rlft.contract.loading import load_environment
 from rlft.engines import serving
+from rlft.environments.contract.loading import load_environment
 from rlft.errors import EngineError, EnvironmentSetupError, RewardError
 from rlft.judges import servers
 from rlft.judges.answers import Answers
@@ -117,7 +117,7 @@ def test_attempts_are_scored_by_it_also_in_worker_processes(acted, model):
     environment = load_environment(PLAIN, {SPECIFICATION: json.dumps(spec)})
     with judging(environment):
         assert [row.total for row in scored(environment, "a", "b")] == [0.25, 0.25]
-        from rlft.workers.settings import Workers
+        from rlft.config.workers import Workers
 
         apart = scored(environment, "c", workers=Workers(isolation="process", processes=1))
         assert [(row.total, row.error) for row in apart] == [(0.25, None)]

@@ -17,10 +17,10 @@ from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import DamagedError, PolicyError, StorageError
+from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.policy import Policy, PolicyFolder, load_policy, save_policy
 from rlft.policy.folder import _hash_content
 from rlft.policy.origin import DTYPES, create_policy, hash_weights, load_base
-from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import (

@@ -1,9 +1,9 @@
 """What a reward pays, in words."""
 
 from rlft.config import RewardConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.marks import metric, reward
-from rlft.contract.several import Several
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.marks import metric, reward
+from rlft.environments.contract.several import Several
 from rlft.reporting.version_facts import reward_by, reward_in_words
 
 

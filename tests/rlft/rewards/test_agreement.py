@@ -10,9 +10,9 @@ import pytest
 
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
-from rlft.contract.loading import load_environment
-from rlft.contract.several import specification_of
 from rlft.engines import server_requests
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.contract.several import specification_of
 from rlft.environments.specified import helpers_of
 from rlft.judges.pairs import Pair, read_pairs
 from rlft.rewards.agreement import Judged, _failed, agreement, agreements, judge_pairs

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from rlft.contract.several import specification_of
 from rlft.engines import server_requests
+from rlft.environments.contract.several import specification_of
 from rlft.environments.specified import helpers_of
 from rlft.errors import RewardError
 from rlft.rewards.canaries import REPEATS, check_unchanged, meet_canaries

@@ -7,7 +7,7 @@ import pytest
 
 from rlft.config.file import read_settings
 from rlft.config.section import SPECIFICATION
-from rlft.contract.loading import load_environment
+from rlft.environments.contract.loading import load_environment
 from rlft.rewards.cases import failed_cases, run_cases
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts
@@ -40,7 +40,7 @@ def totals(environment, attempts):
 
 
 def environment_prompt(environment):
-    from rlft.contract.base import prompt_messages
+    from rlft.environments.contract.base import prompt_messages
 
     return prompt_messages(TASK, environment)
 

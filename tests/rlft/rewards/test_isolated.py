@@ -10,21 +10,21 @@ import psutil
 import pytest
 
 from rlft.audit.environment import check_environment
-from rlft.contract.base import BaseEnv
-from rlft.contract.loading import load_environment
+from rlft.config.workers import Workers
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.workers.threads import take_loop
 from rlft.errors import ConfigError, EnvironmentSetupError
 from rlft.rewards.scores import RewardHangs
 from rlft.rewards.scoring import score_rollouts
-from rlft.workers.settings import Workers
-from rlft.workers.threads import take_loop
 from tests.rlft.attempts import answered, make_task
-from tests.rlft.workers import isolated_env
+from tests.rlft.environments.workers import isolated_env
 
 TASK = make_task("t", "2+2=", "4")
 
 
 def load(name="Plain"):
-    return load_environment(f"tests.rlft.workers.isolated_env:{name}", {})
+    return load_environment(f"tests.rlft.environments.workers.isolated_env:{name}", {})
 
 
 def score(texts, environment=None, *, seconds=20.0, **workers):
@@ -51,8 +51,9 @@ def test_what_ends_the_process_is_the_error_of_its_rollout():
     assert said[4].startswith(
         "compute_reward: its worker process was killed by SIGKILL, which was not the kernel's for"
     )
-    assert said[6] == "compute_reward: ZeroDivisionError: division by zero, at tests/rlft/workers/isolated_env.py:50"
-    assert rows[6].error.place == "tests/rlft/workers/isolated_env.py:50"
+    place = "tests/rlft/environments/workers/isolated_env.py:50"
+    assert said[6] == f"compute_reward: ZeroDivisionError: division by zero, at {place}"
+    assert rows[6].error.place == place
     assert len({row.parts["pid"] for row in (rows[0], rows[5])}) == 2
     assert os.getpid() not in {row.parts.get("pid") for row in rows}
 
@@ -165,7 +166,7 @@ def test_a_worker_needs_neither_torch_nor_trackers():
 
 def test_what_a_worker_prints_by_itself_is_rid_of_the_values_of_variables(monkeypatch, capfd):
     monkeypatch.setenv("RLFT_TEST_KEY", "zq81-Hidden-Value-77")
-    environment = load_environment("tests.rlft.workers.isolated_env:Tells", {"key": "env:RLFT_TEST_KEY"})
+    environment = load_environment("tests.rlft.environments.workers.isolated_env:Tells", {"key": "env:RLFT_TEST_KEY"})
     assert score(["a"], environment)[0].total == 1.0
     said = capfd.readouterr().err
     assert all(f"{what} ***" in said for what in ("logged", "warned", "raised")), said

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlft
-from rlft.contract.base import BaseEnv, Context, prompt_messages
+from rlft.config.workers import Workers
 from rlft.credit import step_scores
+from rlft.environments.contract.base import BaseEnv, Context, prompt_messages
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
 from rlft.outcome import Failure
 from rlft.rewards.rubric import combine
@@ -22,7 +23,6 @@ from rlft.rewards.scores import RewardHangs
 from rlft.rewards.scoring import score_rollouts
 from rlft.storage import rewards_to_table
 from rlft.types import Rewards, Rollouts
-from rlft.workers.settings import Workers
 from tests.rlft.attempts import answered, make_rollout, make_task
 
 TASK, OTHER = make_task("t", "2+2=", "4"), make_task("other", "2+3=", "5")

@@ -8,8 +8,8 @@ import pytest
 
 from rlft.audit.rewards import audit_by, audit_reward
 from rlft.config import HarnessConfig, RewardConfig
-from rlft.contract.several import Several
 from rlft.controls.constant import best_constant
+from rlft.environments.contract.several import Several
 from rlft.specification.judge import billed, charge
 from rlft.types import Judging, TaskSet
 from tests.rlft.attempts import make_task
@@ -113,7 +113,7 @@ def judged_by_nobody():
 
     from rlft.config.environment import PLAIN
     from rlft.config.section import SPECIFICATION
-    from rlft.contract.loading import load_environment
+    from rlft.environments.contract.loading import load_environment
 
     return load_environment(PLAIN, {SPECIFICATION: json.dumps({"criteria": RIGHT})})
 

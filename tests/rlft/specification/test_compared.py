@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from rlft.audit.rewards import audit_reward
+from rlft.config.workers import Workers
 from rlft.engines import server_requests
 from rlft.outcome import Failure
 from rlft.rewards.scoring import score_rollouts
 from rlft.specification.graders.judged import shared_lines
 from rlft.types import Rollouts
-from rlft.workers.settings import Workers
 from tests.rlft.attempts import answered, make_rollout, make_task
 from tests.rlft.engines.chat_servers import ChatServer, completion
 from tests.rlft.judges.judged import TASK, judged, scored

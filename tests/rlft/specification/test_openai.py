@@ -9,7 +9,7 @@ import pytest
 from rlft.audit.warnings import runs_code
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
-from rlft.contract.loading import load_environment
+from rlft.environments.contract.loading import load_environment
 from rlft.errors import ConfigError
 from rlft.rewards.scoring import score_rollouts
 from rlft.sandbox.create import create_sandbox

@@ -9,9 +9,9 @@ import pytest
 
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
-from rlft.contract.loading import load_environment
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.fingerprints.identity import environment_fingerprints
 from rlft.errors import EnvironmentSetupError
-from rlft.fingerprints.identity import environment_fingerprints
 from rlft.specification.model import Specification
 from tests.rlft.judges.judged import scored
 

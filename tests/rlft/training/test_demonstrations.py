@@ -7,8 +7,8 @@ import json
 import pytest
 
 from rlft.config import WarmStartConfig
-from rlft.contract.base import BaseEnv
 from rlft.environments.calculator import Calculator
+from rlft.environments.contract.base import BaseEnv
 from rlft.errors import TaskError
 from rlft.training.demonstrations import all_demonstrations, can_demonstrate, choose_demonstrations
 from tests.factories import make_task

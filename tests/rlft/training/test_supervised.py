@@ -11,11 +11,11 @@ import torch
 
 import rlft
 from rlft.calls import make_call
-from rlft.chat import open_chat
 from rlft.config import WarmStartConfig
-from rlft.contract.base import BaseEnv
-from rlft.contract.several import Several
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import Several
 from rlft.errors import PolicyError, TaskError
+from rlft.harness.chat import open_chat
 from rlft.messages import as_openai
 from rlft.policy import save_policy
 from rlft.training.demonstration_file import Demonstration, read_demonstrations
@@ -24,7 +24,7 @@ from rlft.training.encoding import encode, open_chats
 from rlft.training.imitation import draw_batches, run_sft, train_sft
 from rlft.training.trainer import prepare_optimizer
 from tests.factories import make_policy, make_task, make_training, user
-from tests.rlft.chat.tokenizers import make_tokenizer
+from tests.rlft.harness.chat.tokenizers import make_tokenizer
 
 
 def shown(*said):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.outcome import Failure
-from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training import logprobs, trainer
 from rlft.training.batching import pack_tree, pad_rows
 from rlft.training.logprobs import token_logprobs

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.config import TasksConfig
-from rlft.contamination.overlap import text_of_demonstration
 from rlft.gates import prompt_key, task_hash
 from rlft.tasks import ingest_tasks
+from rlft.tasks.contamination.overlap import text_of_demonstration
 from rlft.tasks.use import Record, Said, Use
 from rlft.tasks.use.take import most_beside, split_of
 from rlft.texts.privacy import LONGEST

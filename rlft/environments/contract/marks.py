@@ -1,0 +1,242 @@
+"""The decorators `@tool`, `@reward` and `@metric`, how a tool is made of a function, and what reads the marks."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, overload
+
+import docstring_parser
+from pydantic import ConfigDict, Field, PydanticUserError, create_model
+
+from rlft.environments.contract.tools import ToolSpec
+from rlft.errors import EnvironmentSetupError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+HIDDEN = ("self", "state", "rollout_id")
+"""Parameters of a tool that `BaseEnv.run_tool` fills in, so that the model does not see them."""
+REWARD_ARGUMENTS = ("completion", "text", "thinking", "ground_truth", "task", "state")
+"""The arguments that a method marked as a reward or metric may take, by name."""
+STEP_ARGUMENTS = ("turn", *REWARD_ARGUMENTS)
+"""Those of a reward that is scored per turn."""
+Per = Literal["attempt", "turn"]
+_TOOL, _WEIGHT, _MAXIMUM = "__rlft_tool__", "__rlft_weight__", "__rlft_maximum__"
+_MINIMUM, _STEP = "__rlft_minimum__", "__rlft_step__"
+
+
+def tool(method: Method) -> Method:
+    """Make a method a tool that the model may call by the method's name.
+
+    The types of its parameters become the tool's schema, and its docstring the description that the model reads. The
+    method may also take `state`, the dict of the rollout, and `rollout_id`; the model does not see these.
+
+    >>> import rlft
+    >>> class Capitals(rlft.BaseEnv):
+    ...     @rlft.tool
+    ...     def look_up(self, country: str, state: dict) -> str:
+    ...         \"\"\"Read the article about a country.
+    ...
+    ...         Args:
+    ...             country: Its name in English.
+    ...         \"\"\"
+    ...         return "Its capital is Lima."
+    """
+    setattr(method, _TOOL, True)
+    return method
+
+
+@overload
+def reward(weight: Method) -> Method: ...
+@overload
+def reward(
+    weight: float = 1.0, maximum: float = 1.0, minimum: float | None = None, per: Per = "attempt"
+) -> Callable[[Method], Method]: ...
+def reward(weight: Any = 1.0, maximum: Any = 1.0, minimum: Any = None, per: Any = "attempt") -> Any:
+    """Make a method a part of the reward, under its own name and with this weight; `reward.weights` overrides it.
+
+    The method takes, by name, what it needs of `completion` (a `Trajectory`), `text` (`completion.text`),
+    `thinking` (`completion.thinking`), `ground_truth` (`task.answer`), `task` (a `Task`) and `state`
+    (`completion.state`), and returns a finite number, or `None` where it does not apply. `maximum` (0 or more) is what
+    it returns for a full attempt; to return more is an error. `minimum` is the lowest score that is possible, which
+    intervals of the reward need; `None` declares none.
+
+    With `per="turn"` it scores each turn of the model by itself: it is called for every one and may also take `turn`
+    (a `Turn`: the message and its results). Such scores are no part of the total. In training a token gets, beside
+    the advantage of its attempt, that of the scores of its turn and of the later ones (`rlft.training.advantage`).
+
+    >>> import rlft
+    >>> class Capitals(rlft.BaseEnv):
+    ...     @rlft.reward(weight=2.0)
+    ...     def right(self, text, ground_truth):
+    ...         return float(text.strip() == ground_truth)
+    >>> Capitals().reward_weights()
+    {'right': 2.0}
+    """
+    if callable(weight):  # written without parentheses
+        return reward()(weight)
+    for name, value in (("weight", weight), ("maximum", maximum), ("minimum", 0 if minimum is None else minimum)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise EnvironmentSetupError(f"{name}={value!r} is not a finite number", where="@reward")
+    if maximum < 0:
+        raise EnvironmentSetupError(f"maximum={maximum!r} is below 0", where="@reward", fix="use 0 or more")
+    if per not in get_args(Per):
+        raise EnvironmentSetupError(f"per={per!r} is unknown", where="@reward", fix='use "attempt" or "turn"')
+    if per == "turn" and (maximum != 1.0 or minimum is not None):
+        raise EnvironmentSetupError("the score of a turn has no maximum and no minimum", where="@reward")
+    if minimum is not None and minimum > maximum:
+        raise EnvironmentSetupError(f"minimum={minimum!r} is above maximum={maximum!r}", where="@reward")
+
+    def mark(method: Method) -> Method:
+        if per == "turn":
+            setattr(method, _STEP, float(weight))
+            return method
+        setattr(method, _WEIGHT, float(weight))
+        setattr(method, _MAXIMUM, float(maximum))
+        if minimum is not None:
+            setattr(method, _MINIMUM, float(minimum))
+        return method
+
+    return mark
+
+
+def metric(method: Method) -> Method:
+    """Make a method a metric: it is computed and shown like a part of the reward, but its weight is 0.
+
+    It may take the arguments that a reward may take.
+
+    >>> import rlft
+    >>> class Capitals(rlft.BaseEnv):
+    ...     @rlft.metric
+    ...     def words(self, text):
+    ...         return len(text.split())
+    >>> Capitals().reward_weights()
+    {'words': 0.0}
+    """
+    setattr(method, _WEIGHT, 0.0)
+    return method
+
+
+def marked_tools(environment: object) -> tuple[ToolSpec, ...]:
+    """Return the tools made of the environment's marked methods, in the order of definition, base classes first."""
+    found = _marked(environment, _TOOL)
+    return tuple(replace(tool_from_function(method, hidden=HIDDEN), name=name) for name, method in found)
+
+
+def marked_weights(environment: object) -> dict[str, float]:
+    """Return {part: weight} of the methods that are rewards or metrics. Takes an environment or its class."""
+    return {name: getattr(method, _WEIGHT) for name, method in _marked(environment, _WEIGHT)}
+
+
+def marked_steps(environment: object) -> dict[str, float]:
+    """Return {part: weight} of the methods that are rewards per turn. Takes an environment or its class."""
+    return {name: getattr(method, _STEP) for name, method in _marked(environment, _STEP)}
+
+
+def marked_maxima(environment: object) -> dict[str, float]:
+    """Return {part: maximum} of the methods that are rewards. Takes an environment or its class."""
+    return {name: getattr(method, _MAXIMUM) for name, method in _marked(environment, _MAXIMUM)}
+
+
+def marked_minima(environment: object) -> dict[str, float]:
+    """Return {part: minimum} of the methods that declare one. Takes an environment or its class."""
+    return {name: getattr(method, _MINIMUM) for name, method in _marked(environment, _MINIMUM)}
+
+
+def marked_names(environment_class: type) -> frozenset[str]:
+    """Return the names of the methods that are tools."""
+    return frozenset(name for name, _ in _marked(environment_class, _TOOL))
+
+
+def taken(method: Callable[..., Any], known: dict[str, Any]) -> dict[str, Any]:
+    """Return those of the `known` values {name: value} that the method has a parameter for."""
+    names = inspect.signature(method).parameters
+    return {name: value for name, value in known.items() if name in names}
+
+
+def _marked(environment: object, mark: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    own = environment if isinstance(environment, type) else type(environment)
+    names = dict.fromkeys(name for each in reversed(own.__mro__) for name in vars(each))
+    for name in names:
+        if hasattr(getattr(own, name, None), mark):
+            yield name, getattr(environment, name)
+
+
+_PLAIN_TYPES = (
+    "use str, int, float, bool, lists and dicts of them, Literal or pydantic models, and no leading underscore"
+)
+
+
+def tool_from_function(function: Callable[..., Any], *, hidden: Sequence[str] = ()) -> ToolSpec:
+    """Return a tool made from a function's signature and docstring, without the parameters named in `hidden`.
+
+    Hidden parameters are filled in by the harness and not by the model. Raises EnvironmentSetupError for a function
+    without a docstring, and for parameters that are variadic, positional-only, without a type, or of a type that has
+    no JSON schema.
+    """
+    where = f"tool {function.__name__}"
+    docstring = docstring_parser.parse(inspect.getdoc(function) or "")
+    if not docstring.short_description:
+        raise EnvironmentSetupError("it has no docstring", where=where, fix="say in one what the tool does")
+    texts = {parameter.arg_name: parameter.description for parameter in docstring.params}
+    fields: dict[str, Any] = {}
+    for name, parameter in _signature(function, where).parameters.items():
+        if name in hidden:
+            _check_hidden(name, parameter.annotation, where)
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise EnvironmentSetupError(f"{parameter} cannot be described", where=where, fix="name every argument")
+        if parameter.annotation is parameter.empty:
+            raise EnvironmentSetupError(f"{name} has no type", where=where, fix=f"write {name}: str, say")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[name] = (parameter.annotation, Field(default, description=texts.get(name)))
+    try:
+        model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+        schema = _without_titles(model.model_json_schema())
+    except (PydanticUserError, NameError) as error:
+        raise EnvironmentSetupError(
+            f"its arguments cannot be described: {str(error).splitlines()[0]}", where=where, fix=_PLAIN_TYPES
+        ) from error
+    paragraphs = [docstring.short_description, docstring.long_description]
+    return ToolSpec(function.__name__, "\n".join(filter(None, paragraphs)), {"properties": {}, **schema}, model)
+
+
+def _signature(function: Callable[..., Any], where: str) -> inspect.Signature:
+    try:
+        return inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise EnvironmentSetupError(
+            f"a type cannot be read: {error}", where=where, fix="import it outside of `if TYPE_CHECKING`"
+        ) from error
+
+
+def _check_hidden(name: str, annotation: Any, where: str) -> None:
+    """Raise EnvironmentSetupError if the type shows that the author means this hidden parameter for the model."""
+    wanted = str if name == "rollout_id" else Mapping
+    union = get_origin(annotation) in (Union, types.UnionType)
+    kinds = [get_origin(each) or each for each in (get_args(annotation) if union else (annotation,))]
+    if any(
+        kind in (inspect.Parameter.empty, Any) or (isinstance(kind, type) and issubclass(kind, wanted))
+        for kind in kinds
+    ):
+        return
+    meaning = "id" if name == "rollout_id" else "dict"
+    raise EnvironmentSetupError(
+        f"{name} is the rollout's own {meaning} and not the model's to give",
+        where=where,
+        fix="name the argument otherwise",
+    )
+
+
+def _without_titles(schema: Any) -> Any:
+    """Return the schema without pydantic's titles, which repeat the names; an argument called `title` stays."""
+    if isinstance(schema, list):
+        return [_without_titles(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _without_titles(value) for key, value in schema.items() if key != "title" or not isinstance(value, str)
+    }

@@ -1,0 +1,180 @@
+"""Embeds texts as vectors, by a model of the transformers library or by a function of the user's."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import pkgutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import AutoModel, AutoTokenizer
+
+from rlft.environments.fingerprints.analysis import module_code
+from rlft.errors import EnvironmentSetupError
+from rlft.files import expanded
+
+Vectors = NDArray[np.float32]
+_BATCH = 32  # texts
+_WHERE = "environment.kwargs.client_kwargs.embedding"
+
+
+class Embedding(Protocol):
+    """Turns texts into vectors of norm 1. `fingerprint` changes when the vectors may."""
+
+    fingerprint: str
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of documents, (texts, width)."""
+        ...
+
+    def query(self, text: str) -> Vectors:
+        """Return the vector of a query, (width,); its dot products with those of documents are the cosines."""
+        ...
+
+
+class ModelEmbedding:
+    """Averages a model's last hidden states over a text's tokens and scales them to norm 1 (arXiv:1908.10084)."""
+
+    def __init__(
+        self,
+        model: str,
+        revision: str | None = None,
+        query_prefix: str = "",
+        document_prefix: str = "",
+        max_tokens: int = 512,
+    ) -> None:
+        """Load `model`, a folder or a name on the Hub (at `revision`), to the CPU in float32.
+
+        Texts are cut after `max_tokens` tokens. Some models need prefixes, such as "query: " and "passage: ". Raises
+        `EnvironmentSetupError` for a model that does not load.
+        """
+        try:
+            folder = _folder(model, revision)
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+            self._model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True).eval()
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise EnvironmentSetupError(
+                f"the model {model!r} does not load: {error}",
+                where=_WHERE,
+                fix="name a folder with config.json, tokenizer and *.safetensors, or a model on the hub",
+            ) from error
+        longest = getattr(self._model.config, "max_position_embeddings", None) or max_tokens
+        self._max_tokens = min(max_tokens, longest)
+        self._query_prefix, self._document_prefix = query_prefix, document_prefix
+        settings = repr([query_prefix, document_prefix, self._max_tokens])
+        self.fingerprint = hashlib.sha256(f"{_hash_folder(folder)} {settings}".encode()).hexdigest()
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of documents, (texts, width)."""
+        batches = [texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH)]
+        return np.concatenate([self._embed([self._document_prefix + text for text in batch]) for batch in batches])
+
+    def query(self, text: str) -> Vectors:
+        """Return the vector of a query, (width,)."""
+        return self._embed([self._query_prefix + text])[0]
+
+    @torch.inference_mode()
+    def _embed(self, texts: list[str]) -> Vectors:
+        batch = self._tokenizer(texts, padding=True, truncation=True, max_length=self._max_tokens, return_tensors="pt")
+        hidden = self._model(**batch).last_hidden_state
+        mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+        mean = (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+        return torch.nn.functional.normalize(mean, dim=-1).numpy()
+
+
+class FunctionEmbedding:
+    """Embeds by a function of the user's, `embed(texts: list[str]) -> (texts, width)`, for queries and documents."""
+
+    def __init__(self, name: str) -> None:
+        """Import the function by its path `package.module:function`.
+
+        The fingerprint covers the file that defines it, the code that this file imports, and the function's attribute
+        `fingerprint` if it has one; if it reads data, that attribute must change with them. Raises
+        `EnvironmentSetupError` for what cannot be imported.
+        """
+        try:
+            function = pkgutil.resolve_name(name)
+            inner = inspect.unwrap(function)
+            source, module = Path(inspect.getsourcefile(inner) or "").read_bytes(), inspect.getmodule(inner)
+        except (ImportError, AttributeError, ValueError, TypeError, OSError) as error:
+            raise EnvironmentSetupError(
+                f"{name!r} is no function that can be imported: {error}",
+                where=_WHERE,
+                fix="write package.module:function, and run from the folder that holds the package",
+            ) from error
+        self._function: Callable[[list[str]], Any] = function
+        own, imported = getattr(function, "fingerprint", ""), module_code(module) if module else ""
+        self.fingerprint = hashlib.sha256(f"{name} {own} {imported} ".encode() + source).hexdigest()
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of documents, (texts, width), scaled to norm 1.
+
+        Raises `EnvironmentSetupError` if the function does not return one row of finite numbers for each text.
+        """
+        vectors = np.asarray(self._function(list(texts)), dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+            raise EnvironmentSetupError(
+                f"it gave {vectors.shape} numbers for {len(texts)} texts, or some that are not finite",
+                where=_WHERE,
+                fix="return one row of finite numbers for each text",
+            )
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+    def query(self, text: str) -> Vectors:
+        """Return the vector of a query, (width,)."""
+        return self.documents([text])[0]
+
+
+def load_embedding(name: str, **kwargs: Any) -> Embedding:
+    """Make an embedding from its name: an import path `package.module:function`, else a model's folder or Hub name.
+
+    `kwargs` are those of the class that is chosen. Raises `EnvironmentSetupError`.
+    """
+    try:
+        return FunctionEmbedding(name, **kwargs) if ":" in name else ModelEmbedding(name, **kwargs)
+    except TypeError as error:
+        raise EnvironmentSetupError(
+            f"{error}", where=f"{_WHERE}_kwargs", fix="leave out what it does not take"
+        ) from error
+
+
+def cached_vectors(file: Path, make: Callable[[], Vectors], count: int) -> Vectors:
+    """Return the `count` vectors that a file holds; if it does not hold them, make them and write the file."""
+    with suppress(OSError, ValueError, EOFError):  # the file is not there yet, or cut off
+        vectors = np.load(file, allow_pickle=False)
+        if vectors.ndim == 2 and len(vectors) == count and vectors.dtype == np.float32:
+            return vectors
+    vectors = make()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".npy", delete=False) as whole:
+        np.save(whole, vectors, allow_pickle=False)
+    os.replace(whole.name, file)  # atomic: another process never sees half a file
+    return vectors
+
+
+def _folder(model: str, revision: str | None) -> Path:
+    """Return the folder of a model, downloaded from the Hub unless `model` is a folder already."""
+    if expanded(model).is_dir():
+        return expanded(model)
+    from huggingface_hub import snapshot_download
+
+    return Path(
+        snapshot_download(model, revision=revision, allow_patterns=["*.json", "*.txt", "*.model", "*.safetensors"])
+    )
+
+
+def _hash_folder(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(path for path in folder.iterdir() if path.suffix in (".json", ".txt", ".model", ".safetensors")):
+        digest.update(file.name.encode())
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()

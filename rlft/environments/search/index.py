@@ -1,0 +1,274 @@
+"""The search that comes with rlft: an index in memory of a file's documents, for some ten thousand paragraphs.
+
+The file has JSON lines with `doc_id`, `title` (may be missing) and `text`; other fields are ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pkgutil
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlft.environments.search.client import MODES, Document, Hit, Mode, SearchClient
+from rlft.environments.search.lexical import Lexical, lexical_identity, stemmer_of
+from rlft.errors import EnvironmentSetupError
+from rlft.files import each_key_once, expanded, why_no_file
+
+if TYPE_CHECKING:
+    from rlft.environments.search.embedding import Embedding
+
+_ID = re.compile(r"\w(?:[^\s,;]*[\w)])?")
+_FIX = 'give one object in each line: {"doc_id": "...", "title": "...", "text": "..."}'
+
+
+def load_documents(path: str | Path) -> tuple[Document, ...]:
+    """Return the documents of a file, sorted by id.
+
+    Raises `EnvironmentSetupError` for a file that cannot be read or has no documents, and, naming the line, for a row
+    that is no document and for an id given twice.
+    """
+    path = expanded(str(path))
+    if problem := why_no_file(path):
+        raise EnvironmentSetupError(
+            f"cannot be read: {problem}", where=f"documents: {path}", fix="give the path of a JSON Lines file"
+        )
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # not `splitlines`: texts may hold U+2028 and the like
+    except (OSError, ValueError) as error:
+        raise EnvironmentSetupError(
+            f"cannot be read: {error}", where=f"documents: {path}", fix="give the path of a JSON Lines file in UTF-8"
+        ) from error
+    found: dict[str, Document] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"documents: {path}:{number}"
+        document = _document(line, where)
+        if document.doc_id in found:
+            raise EnvironmentSetupError(f"the id {document.doc_id!r} is given twice", where=where, fix="rename one")
+        found[document.doc_id] = document
+    if not found:
+        raise EnvironmentSetupError("there are no documents in it", where=f"documents: {path}", fix=_FIX)
+    return tuple(found[doc_id] for doc_id in sorted(found))
+
+
+def hash_documents(documents: Iterable[Document]) -> str:
+    """Return the sha256 (hexadecimal) of the documents' ids, titles and texts in their order."""
+    digest = hashlib.sha256()
+    for document in documents:
+        digest.update(json.dumps([document.doc_id, document.title, document.text]).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _document(line: str, where: str) -> Document:
+    """Return the document in one line. Raises EnvironmentSetupError with the place `where` if there is none."""
+    try:
+        row: Any = json.loads(line, object_pairs_hook=each_key_once)
+    except ValueError as error:
+        raise EnvironmentSetupError(f"no JSON: {error}", where=where, fix=_FIX) from error
+    if not isinstance(row, dict):
+        raise EnvironmentSetupError(f"{row!r:.80} is no object", where=where, fix=_FIX)
+    doc_id, title, text = row.get("doc_id"), row.get("title") or "", row.get("text")
+    if not isinstance(doc_id, str) or not _ID.fullmatch(doc_id):
+        raise EnvironmentSetupError(
+            f"{doc_id!r:.80} is no doc_id",
+            where=where,
+            fix="use one word without commas that begins and ends with a letter or digit",
+        )
+    if not isinstance(title, str) or not isinstance(text, str):
+        raise EnvironmentSetupError(f"title or text of {doc_id!r} is no text", where=where, fix=_FIX)
+    return Document(doc_id, title, text)
+
+
+RRF_K = 60
+"""The constant of reciprocal rank fusion, as in the paper (see `fuse`)."""
+RRF_DEPTH = 100
+"""How many of the best documents of each ranking are fused."""
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+class CorpusIndex:
+    """Searches the documents of a JSON Lines file; it is a `rlft.environments.search.client.SearchClient`.
+
+    Modes: `lexical` (BM25), `vector` (cosine of embeddings), `hybrid` (both, by reciprocal rank fusion), and `auto`,
+    which is `hybrid` where there is an embedding, else `lexical`. Documents are embedded when the index is made; their
+    words are indexed by `prepare` or at the first search.
+    """
+
+    def __init__(
+        self,
+        documents: str,
+        language: str | None = "english",
+        embedding: str | None = None,
+        embedding_kwargs: Mapping[str, Any] | None = None,
+        cache_dir: str | None = None,
+        snippet_characters: int = 200,
+    ) -> None:
+        """Load the file `documents` (see the top of this file) and embed its texts if there is an `embedding`.
+
+        `language` names the stemmer; `None` leaves words as they are. `embedding` is a model's folder or Hub name, or
+        the import path of a function; `embedding_kwargs` are arguments of `ModelEmbedding`. The
+        vectors of documents are kept in `cache_dir` if one is given. A hit shows at most `snippet_characters`. Raises
+        `EnvironmentSetupError` for what cannot be read or loaded.
+        """
+        self._documents = load_documents(documents)
+        self._by_id = {document.doc_id: document for document in self._documents}
+        self._language = language if stemmer_of(language) else None
+        self._cache_dir = None if cache_dir is None else expanded(str(cache_dir))
+        self._snippet_characters = snippet_characters
+        self._lock = threading.Lock()
+        self._embedding = None
+        if embedding is not None:
+            from rlft.environments.search.embedding import (
+                load_embedding,  # imports torch, which BM25 alone does not need
+            )
+
+            self._embedding = load_embedding(embedding, **(embedding_kwargs or {}))
+            self._vectors = self._embed(self._embedding)
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes that this index can search with."""
+        return MODES if self._embedding else ("auto", "lexical")
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of documents, settings, versions of the libraries that rank, and the embedding's fingerprint."""
+        identity = [
+            hash_documents(self._documents),
+            lexical_identity(self._language),
+            [RRF_K, RRF_DEPTH, self._snippet_characters],
+            self._embedding.fingerprint if self._embedding else None,
+        ]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+    def prepare(self) -> None:
+        """Index the words now, which takes a second or more, so that no search has to wait for it."""
+        with self._lock:
+            _ = self._lexical
+
+    def read(self, doc_id: str) -> Document:
+        """Return the whole document. Raises `LookupError` for an unknown id."""
+        if doc_id not in self._by_id:
+            raise LookupError(f"there is no document {doc_id!r:.80}")
+        return self._by_id[doc_id]
+
+    def search(self, query: str, *, mode: str = "auto", limit: int = 5) -> list[Hit]:
+        """Return at most `limit` hits, best first. Raises `ValueError` for a mode that this index does not have."""
+        if mode not in self.modes:
+            raise ValueError(f"there is no mode {mode!r:.80}; there are: {', '.join(self.modes)}")
+        if mode == "auto":
+            mode = "hybrid" if self._embedding else "lexical"
+        with self._lock:  # stemmers and tokenizers are not safe to use in several threads at once
+            ranked = self._ranked(query, mode, limit)
+            words = set(self._lexical.words(query))
+            return [self._hit(place, score, words) for place, score in ranked]
+
+    def _ranked(self, query: str, mode: str, count: int) -> list[tuple[int, float]]:
+        """Return the `count` best (place of the document, score) in a mode other than `auto`, best first."""
+        if self._embedding is None or mode == "lexical":
+            return _best(self._lexical.scores(query), count, above=0.0)
+        by_vector = self._vectors @ self._embedding.query(query)
+        if mode == "vector":
+            return _best(by_vector, count)
+        both = _best(self._lexical.scores(query), RRF_DEPTH, above=0.0), _best(by_vector, RRF_DEPTH)
+        return fuse([[place for place, _ in ranking] for ranking in both])[:count]
+
+    @cached_property
+    def _lexical(self) -> Lexical:
+        return Lexical(self._documents, self._language)
+
+    def _embed(self, embedding: Embedding) -> NDArray[np.float32]:
+        """Return the vectors of all documents, (documents, width), from the cache if they are there."""
+        from rlft.environments.search.embedding import cached_vectors
+
+        def make() -> NDArray[np.float32]:
+            return embedding.documents([_titled(document) for document in self._documents])
+
+        if self._cache_dir is None:
+            return make()
+        key = hashlib.sha256(f"{hash_documents(self._documents)} {embedding.fingerprint}".encode()).hexdigest()
+        return cached_vectors(self._cache_dir / f"vectors-{key[:32]}.npy", make, len(self._documents))
+
+    def _hit(self, place: int, score: float, words: set[str]) -> Hit:
+        """Return a document as a hit; its snippet is the first sentence with the most of the query's words."""
+        document = self._documents[place]
+        sentences = _SENTENCE.split(" ".join(document.text.split()))
+        shared = [len(words & set(self._lexical.words(sentence))) for sentence in sentences]
+        best = sentences[shared.index(max(shared))]
+        return Hit(document.doc_id, document.title, shorten(best, self._snippet_characters), score)
+
+
+def fuse(rankings: Iterable[Sequence[int]], k: int = RRF_K) -> list[tuple[int, float]]:
+    """Merge rankings by reciprocal rank fusion (Cormack, Clarke and Buettcher 2009).
+
+    An item's score is the sum of 1 / (k + rank) over the rankings that have it, with ranks from 1. Return (item,
+    score), best first; equal scores are in the order of items.
+    """
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, item in enumerate(ranking, start=1):
+            scores[item] = scores.get(item, 0.0) + 1.0 / (k + rank)
+    return sorted(((item, round(score, 9)) for item, score in scores.items()), key=lambda pair: (-pair[1], pair[0]))
+
+
+def shorten(text: str, characters: int) -> str:
+    """Return the text, cut to at most so many characters, of which the last three are dots if it was cut."""
+    return text if len(text) <= characters else text[: max(characters - 3, 0)] + "..."
+
+
+def _best(scores: NDArray[np.float32], count: int, above: float = -np.inf) -> list[tuple[int, float]]:
+    """Return the `count` best (place, score) above a score; equal scores are in the order of places, and so of ids."""
+    # Rounded, so that the ranking does not depend on the order of floating-point sums, which machines do differently.
+    rounded = np.round(scores.astype(np.float64), 6)
+    order = np.argsort(-rounded, kind="stable")[:count]
+    return [(int(place), float(rounded[place])) for place in order if rounded[place] > above]
+
+
+def _titled(document: Document) -> str:
+    return f"{document.title}. {document.text}" if document.title else document.text
+
+
+_WHERE = "environment.kwargs"
+
+
+def make_client(documents: str | None, name: str | None, kwargs: dict[str, Any], modes: Sequence[str]) -> SearchClient:
+    """Return the index over `documents`, or the client whose import path is `name`, made with `kwargs`.
+
+    Raises `EnvironmentSetupError` if not exactly one of the two is given, if it cannot be made, has not the members of
+    a `SearchClient`, or does not offer the `modes`; for a client of the user's these are only checked against `MODES`.
+    """
+    _check((documents is None) != (name is None), "it needs documents or a client, one of them", "give one")
+    if documents is not None:
+        index = CorpusIndex(documents, **kwargs)
+        known = ", ".join(index.modes)
+        has_all = bool(modes) and set(modes) <= set(index.modes)
+        _check(has_all, f"modes={list(modes)} are not all there", f"use some of {known}, or give an embedding")
+        return index
+    _check(bool(modes) and set(modes) <= set(MODES), f"modes={list(modes)}", f"use some of {', '.join(MODES)}")
+    try:
+        client: Any = pkgutil.resolve_name(str(name))(**kwargs)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise EnvironmentSetupError(
+            f"the client {name!r} cannot be made: {error}",
+            where=_WHERE,
+            fix="write package.module:Class, and its arguments as client_kwargs",
+        ) from error
+    lacks = [each for each in ("search", "read", "fingerprint") if not hasattr(client, each)]
+    fix = "see rlft.environments.search.client.SearchClient"
+    _check(not lacks, f"the client {name!r} has no {', '.join(lacks)}", fix)
+    return client
+
+
+def _check(holds: bool, what: str, fix: str) -> None:
+    if not holds:
+        raise EnvironmentSetupError(what, where=_WHERE, fix=fix)

@@ -1,0 +1,252 @@
+"""Threads in which an environment's code runs, and which can be left behind when that code hangs.
+
+`LoopThread` runs an event loop, which is kept for the life of an environment: the connections of its asynchronous
+clients belong to the loop they were made in, and break in another one. `in_thread` runs plain code that may block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import sys
+import threading
+import time
+import weakref
+from asyncio import AbstractEventLoop, Task
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswerYet
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from rlft.environments.workers.folders import enter, leave
+from rlft.errors import RlftError
+
+
+def ask_to_end(thread: threading.Thread) -> None:
+    """Raise SystemExit in a thread as soon as it runs Python again; C code that does not return goes on.
+
+    Otherwise an endless loop would take half of the interpreter's time, by its lock, while the next policy trains.
+    """
+    # threading cannot end a thread; this C function is the only way to raise an exception in another one.
+    if thread.is_alive():
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:
+    """Run a function that may block in a daemon thread of its own, and return what it returns or raise what it raises.
+
+    When the wait is cancelled (a time-out), the thread is left behind and asked to end.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not future.done():  # nobody waits any more after a time-out
+            future.set_result(result) if error is None else future.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = function()
+        except Exception as raised:
+            error = raised
+        except BaseException as raised:
+            error = RuntimeError(f"{type(raised).__name__}: {raised}")
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, error)
+
+    thread = threading.Thread(target=copy_context().run, args=(run,), name="rlft-tool", daemon=True)
+    thread.start()
+    try:
+        return await future
+    except asyncio.CancelledError:
+        ask_to_end(thread)
+        raise
+
+
+_SLOT = "_rlft_loop"
+
+
+def take_loop(owner: object | None) -> AbstractEventLoop:
+    """Return the loop that was last given back for `owner`, or a new one where there is none or it is in use.
+
+    The new loop is closed when `owner` is garbage-collected; without an owner `give_loop_back` closes it.
+    """
+    kept = owner.__dict__.pop(_SLOT, None) if owner is not None else None  # atomic, as two threads may ask at once
+    if kept is not None:
+        return kept
+    loop = asyncio.new_event_loop()
+    if owner is not None:
+        weakref.finalize(owner, _close, loop)
+    return loop
+
+
+def give_loop_back(owner: object | None, loop: AbstractEventLoop) -> None:
+    """Keep a stopped loop for the owner's next `take_loop`; close it if there is no owner, or if it has one already."""
+    if owner is None or owner.__dict__.setdefault(_SLOT, loop) is not loop:
+        loop.close()
+
+
+def _close(loop: AbstractEventLoop) -> None:
+    if not loop.is_running():  # one that runs is stuck in code that was left behind, and cannot be closed
+        loop.close()
+
+
+_ENDING_SECONDS = 1.0  # given to cancelled coroutines to end their processes and close their files
+WAITING = "see what its tools, setup or respond wait for; a coroutine must not swallow its cancellation"
+
+
+class LoopThread:
+    """Runs coroutines side by side on a daemon thread of its own.
+
+    With an environment this is in the event loop that it keeps for life, because its clients' connections belong to a
+    loop. It runs where that environment's code has gone (`os.chdir`). To be used as a context.
+    """
+
+    def __init__(self, environment: object | None = None) -> None:
+        self._owner, self._folder = environment, None if environment is None else enter(environment)
+        self._loop = take_loop(environment)
+        self._left, self._over = threading.Event(), threading.Event()
+        self._running: set[Task[Any]] = set()
+        self.abandoned = False  # true once the environment's code hangs; nothing can be run any more then
+        arguments = (self._loop, environment, self._left, self._over)
+        self._thread = threading.Thread(target=_run, args=arguments, name="rlft-environment", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> LoopThread:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.abandoned:  # else its loop may be closed already
+            self._over.set()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(2 * _ENDING_SECONDS)
+        if self._owner is not None:
+            leave(self._owner, self._folder)
+
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
+        """Begin to run a coroutine, and return the future of its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def start_all(self, coroutines: Sequence[Coroutine[Any, Any, Any]], tell: Callable[[int, Task[Any]], None]) -> None:
+        """Begin to run all coroutines; as each ends, `tell(place, task)` is called in the background thread.
+
+        One message starts all of them, since waking the other thread costs more than a short coroutine.
+        """
+
+        def begin() -> None:
+            for place, coroutine in enumerate(coroutines):
+                task = self._loop.create_task(coroutine)
+                self._running.add(task)  # the loop holds tasks weakly, so one could be collected while it runs
+                task.add_done_callback(self._running.discard)
+                task.add_done_callback(partial(tell, place))
+
+        self._loop.call_soon_threadsafe(begin)
+
+    def cancel_all(self) -> None:
+        """Cancel all coroutines of `start_all` that still run; `tell` is called for each of them."""
+
+        def cancel() -> None:
+            for task in list(self._running):
+                task.cancel()
+
+        self._loop.call_soon_threadsafe(cancel)
+
+    def answers(self, seconds: float) -> bool:
+        """Return whether the event loop runs something within so many seconds: it does if no code blocks it."""
+        turned = threading.Event()
+        self._loop.call_soon_threadsafe(turned.set)
+        return turned.wait(seconds)
+
+    def current(self) -> Task[Any] | None:
+        """Return the task whose code runs at this moment; `None` while the loop waits."""
+        return asyncio.current_task(self._loop)
+
+    def check(self, seconds: float, where: str) -> None:
+        """Raise RlftError if the event loop does not run anything for so many seconds, and leave the thread behind.
+
+        Code that neither returns nor awaits holds up everything. `where` names the environment.
+        """
+        if not self.answers(seconds):
+            self.abandon()
+            raise RlftError(
+                f"its code has neither returned nor awaited for {seconds:g} s, and holds up all rollouts",
+                where=where,
+                fix="write blocking code as plain methods (they get threads of their own), or await; "
+                "harness.tool_timeout_seconds is the limit",
+            )
+
+    def wait(self, future: Future[Any], seconds: float, where: str, longest: float) -> Any:
+        """Return the result of a started coroutine. Every `seconds` without one the loop is checked.
+
+        Raises what the coroutine raises, and RlftError as `check` does or after `longest` seconds.
+        """
+        until = time.perf_counter() + longest
+        while True:
+            try:
+                return future.result(seconds)
+            except NoAnswerYet:
+                if future.done():  # the result came just now, or the coroutine itself raised a TimeoutError
+                    return future.result()
+                self.check(seconds, where)
+                if time.perf_counter() > until:
+                    self.abandon()
+                    raise RlftError(f"no answer within {longest:g} s", where=where, fix=WAITING) from None
+
+    def abandon(self) -> None:
+        """Leave the thread behind, and make it end as soon as it runs Python code again."""
+        self.abandoned = True
+        self._left.set()
+        self._over.set()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        ask_to_end(self._thread)
+
+
+def _run(
+    loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event, over: threading.Event
+) -> None:
+    asyncio.set_event_loop(loop)
+    # `ask_to_end` raises SystemExit in a thread that was left behind.
+    # A loop that was stopped twice, when it was left behind, raises RuntimeError.
+    with _ending(loop, environment, left), suppress(SystemExit, RuntimeError):
+        # Code of an environment may stop the loop, or raise what asyncio lets pass; others wait for results of theirs.
+        while not over.is_set():
+            with suppress(SystemExit, KeyboardInterrupt):
+                loop.run_forever()
+        if unfinished := asyncio.all_tasks(loop):
+            for task in unfinished:
+                task.cancel()
+            waited = asyncio.wait(unfinished, timeout=_ENDING_SECONDS)  # so that processes end and files close
+            if loop.run_until_complete(waited)[1]:
+                left.set()  # what ignores its cancellation must not go on in the next round, so the loop is given up
+
+
+@contextmanager
+def _ending(loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        give_loop_back(None if left.is_set() else environment, loop)
+
+
+SECONDS = 1e-4
+"""After which a thread that computes in Python lets another one go on; Python's own setting is 5e-3."""
+
+
+@contextmanager
+def shared_evenly() -> Iterator[None]:
+    """Have the threads of this process take turns of `SECONDS` while the context is open.
+
+    torch gives the interpreter's lock away in every operation, and asks for it again after that. Beside a thread that
+    computes in Python (a reward, say) each of the operations then waits for a whole turn of the other one, on a GPU
+    before it is launched: a round of 1.3 s took 12 s, and 4.4 s in shorter turns, which cost the other a third.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

@@ -1,0 +1,56 @@
+"""A worker's handler whose methods treat their process roughly."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rlft.environments.workers.machine import MIB, memory_in_use
+
+
+async def open_rough(payload):
+    if "room_mib" in payload:
+        most = memory_in_use()[0] + payload["room_mib"] * MIB
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    return {"count": count, "fork": fork, "flood": flood, "start": start, "say": say, "silent": silent, "kill": kill}
+
+
+async def count(text):
+    return len(text)
+
+
+async def fork(file):
+    if (pid := os.fork()) == 0:
+        time.sleep(60)
+    Path(file).write_text(str(pid))
+    time.sleep(60)
+
+
+async def start(file):
+    Path(file).write_text(f"{os.getpid()} {subprocess.Popen(['sleep', '300']).pid}")
+    time.sleep(300)
+
+
+async def say(text):
+    os.write(int(sys.argv[3]), struct.pack(">Q", len(text)) + text.encode())
+    time.sleep(60)
+
+
+async def kill(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def silent(_):
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # its pipes have the numbers that they have in its parent
+    return 1
+
+
+async def flood(_):
+    os.write(int(sys.argv[3]), struct.pack(">Q", 3 << 30))  # the length of a message, and no more
+    time.sleep(60)
