@@ -11,7 +11,6 @@
 - `registry`: what the commands about versions share
 - `contrasted`: what is known of runs side by side; `compared`, `compared_sentences`: how that is printed
 - `evaluated`, `evaluation_tables`: what an evaluation came to
-- `past_work`, `estimated`: what past runs have taken; what a run, or those of a schedule, will take
 - `sweep`: `run --sweep`, and each run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
 - `guard`, `shortages`: logs, and errors as sentences with an exit code

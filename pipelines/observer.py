@@ -31,7 +31,7 @@ from rlft.audit.report import AuditReport
 from rlft.config import Config
 from rlft.controls.constant import ConstantAnswer
 from rlft.diagnosis.diagnose import diagnose
-from rlft.estimation.peak import peak_memory
+from rlft.estimation.memory import peak_memory
 from rlft.evaluation import advice, baseline_verdict, report_numbers
 from rlft.statistics import compare_pass_at_k
 from rlft.training.imitation import SftReport

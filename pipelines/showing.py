@@ -8,8 +8,8 @@ from typing import Protocol
 
 from rlft.config import Config
 from rlft.errors import RlftError
+from rlft.estimation.memory import Use, memory_error
 from rlft.progress import Progress, silent
-from rlft.readiness.memory import Use, memory_error
 from rlft.shortage import shortage_of
 
 

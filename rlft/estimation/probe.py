@@ -6,19 +6,18 @@ is written as soon as it is made, as a line of JSON.
     {"kind": "tasks", "seconds": ..., "validation": ..., "test": ..., "final": ...}
     {"kind": "model" | "warm_start" | "audit", "seconds": ...}
     {"kind": "round", "attempts": ..., "sample": ..., "score": ..., "train": ..., "tokens": ..., "varied": ...,
-     "encoded": ..., "of_sequences": ..., "evaluated": ...}
+     "encoded": ..., "evaluated": ...}
 
-In a round, `tokens` are those sampled, `encoded` those that sampling encoded, and `of_sequences` those of its sequences
-one by one; an attempt of an evaluation, whose groups may be smaller, encodes `evaluated`. Every line has the peak of
-memory so far as `memory` and `gpu_memory` (bytes, null without a GPU). Rewards are replaced before training, so that
-every group differs and is trained on; `varied` is the share of the groups that did.
+In a round, `tokens` are those sampled, and `encoded` those that sampling encoded; an attempt of an evaluation, whose
+groups may be smaller, encodes `evaluated`. Every line has the peak of memory so far as `memory` and `gpu_memory`
+(bytes, null without a GPU). Rewards are replaced before training, so that every group differs and is trained on;
+`varied` is the share of the groups that did.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -29,12 +28,10 @@ from rlft.audit.rewards import audit_by
 from rlft.config import Config
 from rlft.engines.base import Engine, Sampling
 from rlft.engines.create import create_engine
-from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import RlftError
-from rlft.estimation.counts import counts_in
-from rlft.estimation.peak import peak_memory
-from rlft.flops import ENCODED, OF_SEQUENCES, sampling_costs, shape_of
+from rlft.estimation.memory import peak_memory
+from rlft.flops import ENCODED, sampling_costs, shape_of
 from rlft.harness.preparing import prepare_policy
 from rlft.harness.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
 from rlft.judges.servers import judging
@@ -45,9 +42,8 @@ from rlft.shortage import shortage_of
 from rlft.tasks import ingest_tasks
 from rlft.training.imitation import Memory, run_sft
 from rlft.training.trainer import prepare_optimizer, train_round
-from rlft.types import Rewards, TaskSet
+from rlft.types import Rewards
 
-logger = logging.getLogger(__name__)
 _STEPS = 5  # of supervised training, from which the time of the others follows
 _SHARE = 0.35  # of the time, which a whole warm start may take: then the attempts are those of the model that trains
 
@@ -70,135 +66,130 @@ def main() -> None:
 
 def probe(config: Config, note: Note, deadline: float) -> None:
     """Measure what a run of this config does, until about `deadline`, in seconds since the epoch."""
-    started = time.time()
-    environment = load_environment(config.environment.name, config.environment.kwargs)
-    tasks = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed)
-    note("tasks", {"seconds": time.time() - started, **dataclasses.asdict(counts_in(tasks))})
-    started = time.time()
-    policy = create_policy(config.policy, seed=config.seed)
-    prepare_policy(policy, environment, config.harness, config.policy)
-    note("model", {"seconds": time.time() - started})
-    with judging(environment):
-        _measure(config, policy, tasks, environment, note, deadline)
+    work = _Work(config, note, deadline)
+    with judging(work.environment):
+        engine = create_engine(
+            config.rollout.engine_settings(), batch_size=config.rollout.batch_size, device_type=work.policy.device.type
+        )
+        try:
+            note("round", work.round(engine, 0, 1))  # so that something is measured
+            if config.warm_start is not None:
+                work.warm_start()
+            work.rounds(engine)
+        finally:
+            engine.close()
+        if config.reward.audit:  # last, as nothing else rests on it
+            work.audit()
 
 
-def _measure(config: Config, policy: Policy, tasks: TaskSet, environment: BaseEnv, note: Note, deadline: float) -> None:
-    """Measure the stages of a run while its judges answer."""
-    engine = create_engine(
-        config.rollout.engine_settings(), batch_size=config.rollout.batch_size, device_type=policy.device.type
-    )
-    try:
-        note("round", _round(config, policy, tasks, environment, engine, 0, 1))  # so that something is measured
-        if config.warm_start is not None:
-            policy = _warm_start(config, policy, tasks, environment, note, deadline)
-        _rounds(config, policy, tasks, environment, engine, note, deadline)
-    finally:
-        engine.close()
-    if config.reward.audit:  # last, as nothing else rests on it
-        _audit(config, tasks, environment, note)
+class _Work:
+    """The work of a run, done and measured in parts."""
 
-
-def _warm_start(
-    config: Config, policy: Policy, tasks: TaskSet, environment: BaseEnv, note: Note, deadline: float
-) -> Policy:
-    """Measure some steps of the warm start, and make all of it if there is time."""
-    settings = config.warm_start
-    assert settings is not None
-
-    def train(live: Policy, steps: int) -> float:
+    def __init__(self, config: Config, note: Note, deadline: float) -> None:
+        self.config, self.note, self.deadline = config, note, deadline
         began = time.time()
-        memory = Memory.of(config.training)
-        some = settings.model_copy(update={"steps": steps})
-        train_tasks = tasks.split("train")
-        run_sft(live, some, train_tasks, environment, seed=config.seed, shares=config.shares, memory=memory)
-        return time.time() - began
-
-    first = train(policy, 1)  # demonstrations are chosen and encoded, and what is tried out at a first use
-    few = min(_STEPS, settings.steps)
-    each = max(train(policy, few) - first, 0) / max(few - 1, 1)
-    expected = first + each * settings.steps
-    left = deadline - time.time()
-    policy = create_policy(config.policy, seed=config.seed)  # those steps are not to count
-    prepare_policy(policy, environment, config.harness, config.policy)
-    note("warm_start", {"seconds": expected, "whole": 0.0})
-    if expected < _SHARE * left:
-        note("warm_start", {"seconds": train(policy, settings.steps), "whole": 1.0})
-    return policy
-
-
-def _audit(config: Config, tasks: TaskSet, environment: BaseEnv, note: Note) -> None:
-    began = time.time()
-    audit_by(config.reward, tasks.split("train"), environment, harness=config.harness, seed=config.seed)
-    note("audit", {"seconds": time.time() - began})
-
-
-def _rounds(
-    config: Config,
-    policy: Policy,
-    tasks: TaskSet,
-    environment: BaseEnv,
-    engine: Engine,
-    note: Note,
-    deadline: float,
-) -> None:
-    """Measure rounds of ever more tasks, up to a whole one, as long as there is time for the next."""
-    most = config.training.tasks_per_round
-    sizes = sorted({min(2**power, most) for power in range(1, most.bit_length() + 1)})
-    for number, (size, larger) in enumerate(pairwise([*sizes, 0]), start=1):
+        self.environment = load_environment(config.environment.name, config.environment.kwargs)
+        self.tasks = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed)
+        final = sum(len(self.tasks.split(split)) for split in ("gate", "test", "off_distribution"))
+        validation, test = len(self.tasks.split("validation")), len(self.tasks.split("test"))
+        note("tasks", {"seconds": time.time() - began, "validation": validation, "test": test, "final": final})
         began = time.time()
-        note("round", _round(config, policy, tasks, environment, engine, number, size))
-        if time.time() + (time.time() - began) * max(larger / size, 1.0) > deadline:
-            break
+        self.policy = self._new_policy()
+        note("model", {"seconds": time.time() - began})
 
+    def _new_policy(self) -> Policy:
+        policy = create_policy(self.config.policy, seed=self.config.seed)
+        prepare_policy(policy, self.environment, self.config.harness, self.config.policy)
+        return policy
 
-def _round(
-    config: Config, policy: Policy, tasks: TaskSet, environment: BaseEnv, engine: Engine, number: int, size: int
-) -> dict[str, float]:
-    """Sample, score and train on so many tasks, and return what that has taken."""
-    began = time.time()
-    engine.load_policy(policy)
-    sampling = Sampling(config.rollout.temperature, config.rollout.max_completion_length)
-    some = Selection(label="train", num_generations=1, round=number, count=size, shares=config.shares)
-    rollouts = collect_rollouts(
-        select_tasks(tasks, some, seed=config.seed),
-        environment,
-        PolicyPlayer(policy, engine),
-        sampling,
-        num_generations=config.training.num_generations,
-        round=number,
-        seed=config.seed,
-        label="train",
-        harness=config.harness,
-    )
-    sampled = time.time()
-    rewards = score_by(config.reward, rollouts, tasks.by_id(), environment)
-    scored = time.time()
-    few = [rollout for rollout in rollouts if rollout.sample < config.evaluation.num_generations]
-    costs = sampling_costs(shape_of(policy.model), few, shares_prompts=policy.shares_prompts)
-    prepare_optimizer(policy, config.training, None)
-    # The attempts after this are to be those of the same policy; as a reference it takes the time of another one.
-    training = config.training.model_copy(update={"learning_rate": 0.0})
-    train_round(
-        policy,
-        rollouts,
-        _differing(rewards),
-        training,
-        round=number,
-        temperature=sampling.temperature,
-        max_completion_length=sampling.max_completion_length,
-        reference=policy,
-    )
-    return {
-        "attempts": len(rollouts),
-        "sample": sampled - began,
-        "score": scored - sampled,
-        "train": time.time() - scored,
-        "tokens": float(sum(rollout.loss_mask.sum() for rollout in rollouts)),
-        "varied": _varied(rewards),
-        "encoded": rollouts.metrics[ENCODED],
-        "of_sequences": rollouts.metrics[OF_SEQUENCES],
-        "evaluated": costs[ENCODED] / len(few),
-    }
+    def warm_start(self) -> None:
+        """Measure some steps of the warm start, and make all of it if there is time."""
+        settings = self.config.warm_start
+        assert settings is not None
+
+        def train(steps: int) -> float:
+            began = time.time()
+            run_sft(
+                self.policy,
+                settings.model_copy(update={"steps": steps}),
+                self.tasks.split("train"),
+                self.environment,
+                seed=self.config.seed,
+                shares=self.config.shares,
+                memory=Memory.of(self.config.training),
+            )
+            return time.time() - began
+
+        first = train(1)  # demonstrations are chosen and encoded, and what is tried out at a first use
+        few = min(_STEPS, settings.steps)
+        expected = first + max(train(few) - first, 0) / max(few - 1, 1) * settings.steps
+        left = self.deadline - time.time()
+        self.policy = self._new_policy()  # those steps are not to count
+        self.note("warm_start", {"seconds": expected, "whole": 0.0})
+        if expected < _SHARE * left:
+            self.note("warm_start", {"seconds": train(settings.steps), "whole": 1.0})
+
+    def audit(self) -> None:
+        """Measure the audit of the reward."""
+        began, train = time.time(), self.tasks.split("train")
+        audit_by(self.config.reward, train, self.environment, harness=self.config.harness, seed=self.config.seed)
+        self.note("audit", {"seconds": time.time() - began})
+
+    def rounds(self, engine: Engine) -> None:
+        """Measure rounds of ever more tasks, up to a whole one, as long as there is time for the next."""
+        most = self.config.training.tasks_per_round
+        sizes = sorted({min(2**power, most) for power in range(1, most.bit_length() + 1)})
+        for number, (size, larger) in enumerate(pairwise([*sizes, 0]), start=1):
+            began = time.time()
+            self.note("round", self.round(engine, number, size))
+            if time.time() + (time.time() - began) * max(larger / size, 1.0) > self.deadline:
+                break
+
+    def round(self, engine: Engine, number: int, size: int) -> dict[str, float]:
+        """Sample, score and train on so many tasks, and return what that has taken."""
+        config, policy, began = self.config, self.policy, time.time()
+        engine.load_policy(policy)
+        sampling = Sampling(config.rollout.temperature, config.rollout.max_completion_length)
+        some = Selection(label="train", num_generations=1, round=number, count=size, shares=config.shares)
+        rollouts = collect_rollouts(
+            select_tasks(self.tasks, some, seed=config.seed),
+            self.environment,
+            PolicyPlayer(policy, engine),
+            sampling,
+            num_generations=config.training.num_generations,
+            round=number,
+            seed=config.seed,
+            label="train",
+            harness=config.harness,
+        )
+        sampled = time.time()
+        rewards = score_by(config.reward, rollouts, self.tasks.by_id(), self.environment)
+        scored = time.time()
+        few = [rollout for rollout in rollouts if rollout.sample < config.evaluation.num_generations]
+        costs = sampling_costs(shape_of(policy.model), few, shares_prompts=policy.shares_prompts)
+        prepare_optimizer(policy, config.training, None)
+        # The attempts after this are to be those of the same policy; as a reference it takes the time of another one.
+        training = config.training.model_copy(update={"learning_rate": 0.0})
+        train_round(
+            policy,
+            rollouts,
+            _differing(rewards),
+            training,
+            round=number,
+            temperature=sampling.temperature,
+            max_completion_length=sampling.max_completion_length,
+            reference=policy,
+        )
+        return {
+            "attempts": len(rollouts),
+            "sample": sampled - began,
+            "score": scored - sampled,
+            "train": time.time() - scored,
+            "tokens": float(sum(rollout.loss_mask.sum() for rollout in rollouts)),
+            "varied": _varied(rewards),
+            "encoded": rollouts.metrics[ENCODED],
+            "evaluated": costs[ENCODED] / len(few),
+        }
 
 
 def _differing(rewards: Rewards) -> Rewards:

@@ -1,7 +1,8 @@
-"""Runs the probe in a process of its own, which is ended when its time is over, and reads what it has measured."""
+"""Runs the probe in a process of its own, which ends with its time or this process, and reads what it has measured."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -14,11 +15,11 @@ from typing import Any
 
 from rlft.config import Config
 from rlft.errors import EngineError, RlftError
-from rlft.estimation.busy import busy_now
-from rlft.readiness.memory import memory_error
+from rlft.estimation.memory import memory_error
 
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rlft.estimation.leash import main; main()"
+_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rlft.estimation.probe import main; main()"
 _KILLED = -signal.SIGKILL
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +49,26 @@ def run_probe(config: Config, seconds: float) -> Probed:
         raise EngineError(
             "a probe would put other weights into the servers, and a run may be sampling there",
             where="rollout.engine",
-            fix="estimate from the records of a run, or with --set rollout.engine=transformers",
+            fix="estimate with --set rollout.engine=transformers",
         )
     began = time.time()
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+    def die_with_parent() -> None:
+        if libc is not None:
+            libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
     read, write = os.pipe()
     with open(read, encoding="utf-8") as answers:
         process = subprocess.Popen(
-            [sys.executable, "-c", _START, json.dumps(sys.path), str(os.getpid()), str(write)],
+            [sys.executable, "-c", _START, json.dumps(sys.path), str(write)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=[write],
             text=True,
             process_group=0,  # to be ended with what it starts; a session of its own may get more of the cores
+            preexec_fn=die_with_parent,
         )
         os.close(write)
         asked = json.dumps({"config": config.model_dump(mode="json"), "seconds": seconds, "began": began})
@@ -72,7 +80,8 @@ def run_probe(config: Config, seconds: float) -> Probed:
         finally:
             _end(process)
         lines = _lines(answers.read())
-    probed = Probed([line for line in lines if line["kind"] != "error"], time.time() - began, cut, busy_now())
+    busy = max(os.getloadavg()[0] / (os.cpu_count() or 1), 1.0)
+    probed = Probed([line for line in lines if line["kind"] != "error"], time.time() - began, cut, busy)
     _check(config, probed, [line for line in lines if line["kind"] == "error"], process.returncode)
     return probed
 

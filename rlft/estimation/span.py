@@ -35,18 +35,6 @@ def exactly(value: float) -> Span:
     return Span(value, value)
 
 
-def span_of(values: Iterable[float]) -> Span | None:
-    """Return the range that holds all values; `None` without any."""
-    found = list(values)
-    return Span(min(found), max(found)) if found else None
-
-
-def around(values: Iterable[float | Span]) -> Span:
-    """Return the range that holds all of these numbers and ranges; an empty one is 0."""
-    found = [value if isinstance(value, Span) else exactly(value) for value in values]
-    return Span(min(each.low for each in found), max(each.high for each in found)) if found else Span()
-
-
 def longer(one: Span, other: Span) -> Span:
     """Return the range of the larger of two quantities."""
     return Span(max(one.low, other.low), max(one.high, other.high))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 from apscheduler.triggers.cron import CronTrigger
 
-WEEK, MONTH = 7.0, 1461 / 48
-"""Days of a week, and of a month in the mean."""
 _DAY = timedelta(days=1)
 
 
@@ -38,21 +36,3 @@ def newest_due(trigger: CronTrigger, after: datetime, now: datetime) -> datetime
         if found is not None:
             return found
     return None
-
-
-def due_per_day(cron: str) -> float:
-    """Return how many due times a day has in the mean, over 400 weeks; changes of clocks are not counted with."""
-    minute, hour, *days = cron.split()
-    begin = datetime(2025, 1, 1, tzinfo=UTC)
-    return (
-        _count(f"{minute} {hour} * * *", begin, begin + _DAY)
-        * _count(" ".join(("0", "0", *days)), begin, begin + 2800 * _DAY)
-        / 2800
-    )
-
-
-def _count(cron: str, begin: datetime, end: datetime) -> int:
-    trigger, count, found = due_trigger(cron, UTC), 0, None
-    while (found := trigger.get_next_fire_time(found, found or begin)) is not None and found < end:
-        count += 1
-    return count

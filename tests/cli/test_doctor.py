@@ -5,6 +5,7 @@ import platform
 import re
 
 import pytest
+from rlft.estimation.busy import said_of
 from typer.testing import CliRunner
 
 from cli import doctor
@@ -12,7 +13,6 @@ from cli.app import make_app
 from cli.doctor import _device, _packages, _sandbox, _threads, check_home
 from mlops.home.folder import PROJECT, Home
 from rlft.errors import EnvironmentSetupError
-from rlft.estimation.busy import said_of
 from rlft.sandbox import create
 from tests.mlops.home.making import finish
 

@@ -141,7 +141,6 @@ def test_it_is_evaluated_decided_on_exported_and_told_of(ran):
     assert "environment=sums" in " ".join(again["reasons"])
     printed(home, "export", "several/1", "--to", "exported")
     assert json.loads((home.folder / "exported/context.json").read_text())["members"].keys() == {"divisors", "sums"}
-    assert "1 past run of this experiment here: several" in printed(home, "estimate", str(SEVERAL))["basis"][0]
     assert home.rlft("diagnose", "several").code == home.rlft("report", "several").code == 0
 
 

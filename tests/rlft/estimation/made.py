@@ -1,11 +1,10 @@
-"""Configs and past runs that tests of estimates share."""
+"""Configs and lines of a probe that tests of estimates share."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rlft.config import Config
-from rlft.estimation.records import PastRun, PastStep
 from rlft.estimation.span import Span, exactly
 
 
@@ -26,29 +25,18 @@ def make_config(**changes: Any) -> Config:
     return Config.model_validate(content)
 
 
-def make_run(name: str = "first", slower: float = 1.0, **changes: Any) -> PastRun:
-    """Return a past run of 2 rounds of 10 attempts, 30 tokens each: 4 s of sampling, 1 s of scoring, 2 s of training.
+HELD = {"memory": 1e9, "gpu_memory": None}
+BEFORE = [
+    {"kind": "tasks", "seconds": 2.0, "validation": 10, "test": 20, "final": 50, **HELD},
+    {"kind": "model", "seconds": 3.0, "memory": 1.5e9, "gpu_memory": None},
+]
 
-    Validation takes 3 s, an arm 6 s, setup 5 s, the rest 1 s; 20 % of the time lies between the steps.
-    """
-    config = make_config(training={"rounds": 2}, **changes)
-    steps = [PastStep("ingest_tasks", 3 * slower), PastStep("audit_rewards", 2 * slower)]
-    for number in range(2):
-        steps += [
-            PastStep(f"generate_rollouts_r00{number}", 4 * slower, 10, 300),
-            PastStep(f"score_rewards_r00{number}", slower),
-            PastStep(f"train_grpo_r00{number}", 2 * slower),
-        ]
-    for each, seconds in (("validation_r000", 2), ("validation_r002", 2), ("base", 4), ("trained", 4)):
-        attempts = 7 if each.startswith("validation") else 20
-        steps += [
-            PastStep(f"generate_rollouts_{each}", seconds * slower, attempts, 20 * attempts),
-            PastStep(f"score_rewards_{each}", seconds / 4 * slower),
-            PastStep(f"evaluate_policy_{each}", seconds / 4 * slower),
-        ]
-    steps.append(PastStep("register_policy", slower))
-    seconds = sum(step.seconds for step in steps) * 1.25
-    return PastRun(name, config.model_dump(mode="json"), steps, seconds, memory=1e9)
+
+def make_round(attempts: int, seconds: float, **changes: Any) -> dict[str, Any]:
+    """Return what a probe writes of a round that was sampled in so many seconds, scored in 0.5 and trained on in 2."""
+    line = {"kind": "round", "attempts": attempts, "sample": seconds, "score": 0.5, "train": 2.0}
+    line |= {"tokens": 10 * attempts, "encoded": 20 * attempts, "evaluated": 20, "varied": 0.5}
+    return {**line, "memory": 1.7e9, "gpu_memory": None, **changes}
 
 
 def near(span: Span, low: float, high: float | None = None) -> bool:

@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from rlft.estimation.endings import endings, rounds_within
-from rlft.estimation.estimate import estimate_run
+from rlft.estimation.estimate import before_rounds, endings, estimate_run, one_round, rounds_within
+from rlft.estimation.memory import room_for
 from rlft.estimation.rates import Rates
-from rlft.estimation.room import room_for
 from rlft.estimation.span import Span, exactly
-from rlft.estimation.stages import before_rounds, one_round
 from rlft.estimation.work import TaskCounts, work_of
 from tests.rlft.estimation.made import make_config, near
 
@@ -65,24 +63,6 @@ def test_rounds_that_are_sampled_ahead_take_as_long_as_the_longer_half():
         assert near(found.seconds, 5 + low + 16 + 1, 5 + high + 19 + 1)
         # of one round, with its share of two validations of 2 s
         assert near(one_round(work, replace(RATES, train=exactly(train))), low / 4 + 1, high / 4 + 1)
-
-
-def test_trainers_take_memory_beside_the_process_of_the_run():
-    two = {"engine": "ray", "trainers": 2}
-    config = make_config(distributed=two)
-    for on_gpu, most in (
-        (False, 3e9 + 2 * 3e9),
-        (True, 3e9 + 3e9),
-    ):  # on a GPU of its own the second one needs none here
-        found = estimate_run(config, WORK, replace(RATES, on_gpu=on_gpu), 0, [], 8 * 10**9)
-        assert found.room.needed is not None
-        assert near(found.room.needed, 2e9, most)
-        assert found.room.verdict == ("fits" if on_gpu else "may_not_fit")
-        assert found.trainer is not None
-        assert near(found.trainer, 1e9, 3e9)
-        assert found.as_json(None)["trainer_memory"] == {"low": 1e9, "high": 3e9}
-    alone = estimate_run(CONFIG, WORK, RATES, 0, [], 10**10)
-    assert (alone.trainer, alone.as_json(None)["trainer_memory"]) == (None, None)
 
 
 def test_what_it_costs():
@@ -145,10 +125,3 @@ def test_whether_memory_is_enough(there, verdict):
     if room.lower:
         assert "rollout.max_completion_length=50" in room.sentence
         assert "policy.dtype" not in room.sentence  # that helps on a GPU alone
-
-
-def test_memory_that_is_not_known():
-    assert room_for(CONFIG, None, 2**31, on_gpu=True).sentence == (
-        "How much memory it takes is not known; the GPU has 2 GiB."
-    )
-    assert estimate_run(CONFIG, WORK, replace(RATES, memory=None), 0, [], 1).as_json(1.0)["memory"]["needed"] is None

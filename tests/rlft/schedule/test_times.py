@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rlft.schedule.times import MONTH, WEEK, due_per_day, due_trigger, newest_due
+from rlft.schedule.times import due_trigger, newest_due
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -82,16 +82,3 @@ def test_the_newest_due_time_stands_for_all(cron, after, found):
 def test_now_belongs_to_it():
     now = datetime(2026, 11, 23, 4, tzinfo=UTC)
     assert newest_due(due_trigger("0 4 * * mon", UTC), now - timedelta(days=3), now) == now
-
-
-@pytest.mark.parametrize(
-    ("cron", "days", "due"),
-    [
-        ("0 4 * * *", WEEK, 7),
-        ("0 4 * * mon", WEEK, 1),
-        ("*/15 * * * *", 1, 96),  # four an hour
-        ("0 0 1 * *", MONTH, 1),
-    ],
-)
-def test_due_times_are_counted_over_weeks(cron, days, due):
-    assert due_per_day(cron) * days == pytest.approx(due, rel=1e-3)

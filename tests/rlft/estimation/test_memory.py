@@ -1,7 +1,7 @@
 """Memory that runs out names the settings to lower, with values from the config at hand."""
 
 from rlft.config.file import load_config
-from rlft.readiness.memory import lower_settings, memory_error
+from rlft.estimation.memory import lower_settings, memory_error
 from tests.e2e.conftest import TINY
 
 
@@ -53,7 +53,7 @@ def test_the_sentence_is_a_command_and_names_the_values_of_now():
     said = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 5368709120 bytes."
     error = memory_error("warm start", ["supervised"], load_config(TINY, []), "memory", said)
     assert str(error) == (
-        "warm start: this machine has too little memory: it was asked for 5 GiB\n"
+        f"warm start: this machine has too little memory: {said}\n"
         "  what to do: run it again with --set training.per_step_token_budget=1536 "
         "--set training.gradient_checkpointing=true (training.per_step_token_budget is 3072, "
         "training.gradient_checkpointing is false), which takes from the cache what these do not change; or free "
@@ -64,6 +64,6 @@ def test_the_sentence_is_a_command_and_names_the_values_of_now():
         "scores r000", [], load_config(TINY, []), "gpu", "CUDA out of memory. Tried to allocate 20.00 GiB."
     )
     assert str(cuda) == (
-        "scores r000: the GPU has too little memory: it was asked for 20 GiB\n"
+        "scores r000: the GPU has too little memory: CUDA out of memory. Tried to allocate 20.00 GiB.\n"
         "  what to do: free memory, then `rlft resume` goes on with the run"
     )

@@ -1,20 +1,72 @@
-"""Says which settings to lower, and to what, when a stage of a run has asked for more memory than there is."""
+"""What memory a run has held, whether there is enough of it, and which settings to lower, and to what, if not."""
 
 from __future__ import annotations
 
-import re
+import resource
+import sys
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Literal
 
 from rlft.config import Config
 from rlft.errors import MemoryShortError
+from rlft.estimation.span import Span
 from rlft.shortage import Shortage
 
 # What a stage needs much memory for: weights, rollouts side by side, updates of the rounds, supervised training.
 Use = Literal["model", "sampling", "updates", "supervised"]
+Verdict = Literal["fits", "may_not_fit", "does_not_fit"]
 
 _CPU_TOKENS, _GPU_TOKENS = 3072, 16384  # what `training.per_step_token_budget: null` means at least
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SHOWN = 200  # characters of torch's text
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Bytes that the process has held at most, and those of the GPU that torch used most; `None` without a GPU."""
+
+    process: int
+    gpu: int | None
+
+
+def peak_memory() -> Peak:
+    """Return the peak of this process, without those that it has started. Imports torch."""
+    import torch
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    gpus = [torch.cuda.max_memory_allocated(number) for number in range(torch.cuda.device_count())]
+    return Peak(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, max(gpus) if gpus else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Whether the `needed` bytes are `there`, of the machine or, if `on_gpu`, of the GPU.
+
+    `lower` are the settings to change, as `name=value`, where it does not fit or may not.
+    """
+
+    verdict: Verdict
+    needed: Span
+    there: int
+    on_gpu: bool
+    lower: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What is said of it to a person."""
+        low, high, there = (f"{count / 2**30:.3g} GiB" for count in (self.needed.low, self.needed.high, self.there))
+        way = f". Change {', '.join(self.lower)}" if self.lower else ""
+        whose = "the GPU" if self.on_gpu else "this machine"
+        return f"It takes {low} to {high} of the {there} that {whose} has: it {self.verdict.replace('_', ' ')}{way}."
+
+
+def room_for(config: Config, needed: Span, there: int, *, on_gpu: bool) -> Room:
+    """Return whether so many bytes are `there`, with the settings of which `lower_settings` says that they help."""
+    if needed.high <= there:
+        return Room("fits", needed, there, on_gpu)
+    lower = lower_settings(("model", "sampling", "updates"), config, on_gpu=on_gpu)
+    named = tuple(f"{name}={value}" for name, value, _ in lower)
+    return Room("may_not_fit" if needed.low <= there else "does_not_fit", needed, there, on_gpu, named)
 
 
 def memory_error(stage: str, uses: Collection[Use], config: Config, kind: Shortage, said: str) -> MemoryShortError:
@@ -27,8 +79,9 @@ def memory_error(stage: str, uses: Collection[Use], config: Config, kind: Shorta
     lowered = " ".join(f"--set {name}={value}" for name, value, _ in settings)
     now = ", ".join(f"{name} is {was}" for name, _, was in settings)
     again = f"run it again with {lowered} ({now}), which takes from the cache what these do not change; or "
+    words = said.partition("\n")[0][:_SHOWN]
     return MemoryShortError(
-        f"{whose} has too little memory{_asked(said)}",
+        f"{whose} has too little memory{': ' if words else ''}{words}",
         where=stage,
         fix=f"{again if settings else ''}free memory, then `rlft resume` goes on with the run",
     )
@@ -56,15 +109,3 @@ def lower_settings(uses: Collection[Use], config: Config, *, on_gpu: bool) -> li
 
 def _half(name: str, now: int) -> tuple[str, int, int]:
     return name, now // 2, now
-
-
-def _asked(said: str) -> str:
-    """Return how much was asked for, if torch's text says it."""
-    found = re.search(r"tried to allocate ([0-9.]+) ?(\w+)", said, re.IGNORECASE)
-    if found is None:
-        return ""
-    amount, unit = float(found[1].rstrip(".")), found[2]
-    place = _UNITS.index(unit) if unit in _UNITS else 0
-    while amount >= 1024 and place < len(_UNITS) - 1:
-        amount, place = amount / 1024, place + 1
-    return f": it was asked for {amount:.3g} {_UNITS[place]}"
