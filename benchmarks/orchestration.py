@@ -29,7 +29,6 @@ SPLITS = ("gate", "test", "off_distribution")
 
 def run_plain(config: Config) -> dict[str, float]:
     """The work of `pipelines/train.py` as function calls, without storage. Seconds of the rounds and of the whole."""
-    from rlft.audit.rewards import audit_reward
     from rlft.engines.base import Sampling
     from rlft.engines.transformers_engine import TransformersEngine
     from rlft.environments.contract.base import prompt_messages
@@ -39,6 +38,7 @@ def run_plain(config: Config) -> dict[str, float]:
     from rlft.iteration import run_round
     from rlft.policy.origin import create_policy
     from rlft.policy.tokens import check_prompts
+    from rlft.rewards.audit.rewards import audit_reward
     from rlft.rewards.scoring import score_rollouts
     from rlft.tasks import ingest_tasks
     from rlft.training.imitation import run_sft

@@ -29,10 +29,10 @@ def audit(
         # Before the imports below, which take seconds: a name of another form is refused at once.
         for named in (settings.environment.members() or {"": settings.environment}).values():
             check_syntax(named.name, "environment.name", "Class")
-        from rlft.audit.rewards import audit_by, way_out
         from rlft.environments.contract.loading import load_environment
-        from rlft.judges.servers import judging
         from rlft.reporting.bars import Display
+        from rlft.rewards.audit.rewards import audit_by, way_out
+        from rlft.rewards.judges.servers import judging
         from rlft.tasks import ingest_tasks
 
         with Display().stage("reward audit") as progress:

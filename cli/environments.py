@@ -20,8 +20,8 @@ from rlft.errors import ConfigError
 from rlft.reporting.terminal import console, styled
 
 if TYPE_CHECKING:
-    from rlft.audit.environment import CheckReport
-    from rlft.audit.rewards import AuditReport
+    from rlft.rewards.audit.environment import CheckReport
+    from rlft.rewards.audit.rewards import AuditReport
 
 _MEANS = {  # {what was tried: {whether it went well: the sentence for it}}
     "gold": {True: "earns the full reward on every task", False: "does not earn the full reward on every task"},
@@ -70,9 +70,9 @@ def check(
         if not as_json:  # with --json it is one of the report's problems
             # Before the imports below, which take seconds: a name of another form is refused at once.
             check_syntax(environment, "environment", "Class")
-        from rlft.audit.environment import check_named
         from rlft.config import SourceConfig
         from rlft.reporting.bars import Display
+        from rlft.rewards.audit.environment import check_named
 
         kind = ending if (ending := tasks.suffix[1:].lower()) in ("csv", "parquet") else "jsonl"
         source = SourceConfig(source=kind, path=str(tasks), prompt=prompt, answer=answer, id=id)

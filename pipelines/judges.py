@@ -13,9 +13,9 @@ from rlft.config import Config, EnvironmentConfig, RewardConfig, SuiteConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several, specification_of
 from rlft.environments.specified import helpers_of
-from rlft.judges.answers import judges_folder
 from rlft.rewards.canaries import check_unchanged, meet_canaries
-from rlft.specification.model import Specification
+from rlft.rewards.judges.answers import judges_folder
+from rlft.rewards.specification.model import Specification
 from rlft.types import Judging, add_judging
 
 logger = logging.getLogger(__name__)

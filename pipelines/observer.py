@@ -27,12 +27,12 @@ from mlops.tracking.run import Tracker, log_training
 from pipelines.arms import Arms
 from pipelines.gate import say_what_it_sees
 from pipelines.rounds import Rounds
-from rlft.audit.report import AuditReport
 from rlft.config import Config
 from rlft.controls.constant import ConstantAnswer
 from rlft.diagnosis.diagnose import diagnose
 from rlft.estimation.memory import peak_memory
 from rlft.evaluation import advice, baseline_verdict, report_numbers
+from rlft.rewards.audit.report import AuditReport
 from rlft.statistics import compare_pass_at_k
 from rlft.training.imitation import SftReport
 from rlft.types import Evaluation, Interval, Judging, TaskSet, add_judging

@@ -21,11 +21,11 @@ from mlops.tracking.run import Tracker
 from pipelines.judges import meet_judges
 from pipelines.replay import begin_replay, changed_sides, difference, means, noting, open_replay
 from pipelines.stages import Artifact, Scored, Stages
-from rlft.audit.rewards import AuditReport
 from rlft.config import Config
 from rlft.config.file import check_config
 from rlft.errors import ConfigError, RlftError
 from rlft.evaluation import compared_by
+from rlft.rewards.audit.rewards import AuditReport
 from rlft.rewards.rescored import RescoreReport, add_up, of_tasks, other_prompts
 from rlft.types import Evaluation, TaskSet, add_judging
 from steps.evaluation import evaluate_policy

@@ -28,11 +28,11 @@ from pipelines.opening import open_run
 from pipelines.rounds import run_rounds
 from pipelines.stages import STAGE_STEPS, Stages
 from pipelines.watching import Watch, check_honest
-from rlft.audit.rewards import check_audit
 from rlft.config import Config
 from rlft.distributed.demand import Demand, gpus_used
 from rlft.policy.origin import choose_device
 from rlft.reporting.bars import Display
+from rlft.rewards.audit.rewards import check_audit
 from rlft.stopping import Account
 from steps.promotion import write_report
 

@@ -14,13 +14,13 @@ from mlops.runs.runtime import pipeline_environment
 from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Scored, Stages
-from rlft.audit.matching import Matcher, paid_attacks
 from rlft.config import Config
 from rlft.config.training import Action
 from rlft.diagnosis.history import History
 from rlft.errors import FixedSettingError
 from rlft.harness.opening import open_playground
 from rlft.monitors import PAID_ATTACKS, Alarm, watch
+from rlft.rewards.audit.matching import Matcher, paid_attacks
 from rlft.types import EvaluationReport, TaskSet, TrainReport
 
 logger = logging.getLogger(__name__)

@@ -144,7 +144,7 @@ UNSCORED = 0.05  # of the attempts
 LOOKED_AT = 16  # tasks of a round at most, as the attacks at a task take some hundredths of a second to make
 _NO_SCORE = str(Fate("errored", NO_SCORE))
 PAID_ATTACKS = "attacks/paid_ratio"
-"""The metric of a round: the share of attempts that are a known attack and are paid (`rlft.audit.matching`)."""
+"""The metric of a round: the share of attempts that are a known attack and are paid (`rlft.rewards.audit.matching`)."""
 
 
 def part_divergence(history: History) -> Finding | None:

@@ -9,10 +9,10 @@ from materializers.tables import TaskSetMaterializer
 from mlops.runs import cache_policies
 from mlops.runs.runtime import current_runtime
 from mlops.runs.use import fetch_use
-from rlft.audit.report import AuditReport
-from rlft.audit.rewards import audit_by
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig, TasksConfig, WarmStartConfig
 from rlft.policy.tokens import PromptCheck
+from rlft.rewards.audit.report import AuditReport
+from rlft.rewards.audit.rewards import audit_by
 from rlft.tasks import ingest_tasks as ingest
 from rlft.tasks.contamination import ContaminationReport, compare_splits
 from rlft.tasks.ingest import leave_out

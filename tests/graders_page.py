@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from rlft.specification.graders import GRADERS
-from rlft.specification.judge import JudgeSettings, JudgeVllm
-from rlft.specification.model import Applies, Case, Criterion, Specification
-from rlft.specification.reading import Read
+from rlft.rewards.specification.graders import GRADERS
+from rlft.rewards.specification.judge import JudgeSettings, JudgeVllm
+from rlft.rewards.specification.model import Applies, Case, Criterion, Specification
+from rlft.rewards.specification.reading import Read
 from tests.settings_page import bounds, shown, type_name
 
 HEAD = """# Graders and their fields

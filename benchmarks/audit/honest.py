@@ -20,7 +20,7 @@ from benchmarks.audit.data import (
 )  # fmt: skip
 from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv
-from rlft.graders.answers import token_f1
+from rlft.rewards.graders.answers import token_f1
 
 
 class Exact(BaseEnv):

@@ -12,8 +12,8 @@ from scipy.stats import beta
 from benchmarks.audit import honest, planted
 from benchmarks.audit.cases import Case
 from benchmarks.audit.families import attacked
-from rlft.audit.report import AuditReport
-from rlft.audit.rewards import audit_reward
+from rlft.rewards.audit.report import AuditReport
+from rlft.rewards.audit.rewards import audit_reward
 
 UNSEEN = "benchmarks.audit.unseen"
 Authors = Mapping[str, tuple[list[Case], list[Case]]]  # {author: (broken, honest)}

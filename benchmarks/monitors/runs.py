@@ -8,7 +8,6 @@ from typing import Any
 
 from benchmarks.monitors.rewards import LENGTH, Case, make_tasks
 from mlops.runs.results import make_history
-from rlft.audit.matching import Matcher, paid_attacks
 from rlft.config import Config, WarmStartConfig
 from rlft.engines.base import Engine, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
@@ -20,6 +19,7 @@ from rlft.metrics import round_metrics
 from rlft.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.policy import Policy
 from rlft.policy.origin import create_policy
+from rlft.rewards.audit.matching import Matcher, paid_attacks
 from rlft.rewards.scoring import score_by
 from rlft.training.imitation import run_sft
 from rlft.types import EvaluationReport, TaskSet, TrainReport

@@ -50,9 +50,9 @@ def agreement(
         settings = load_config(config, overrides)
         specification = specification_in(settings)
         from rlft.environments.specified import ask_anew, helpers_of
-        from rlft.judges.pairs import read_pairs
-        from rlft.judges.servers import judging
         from rlft.rewards.agreement import agreements, judge_pairs
+        from rlft.rewards.judges.pairs import read_pairs
+        from rlft.rewards.judges.servers import judging
 
         given = read_pairs(pairs)[:limit]
         environment, again = open_reward(settings), open_reward(settings)

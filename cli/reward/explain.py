@@ -28,8 +28,8 @@ def explain(
     """
     with guarded(verbose, None):
         settings = load_config(config, overrides)
-        from rlft.specification.importing import in_words
-        from rlft.specification.scoring import check_columns
+        from rlft.rewards.specification.importing import in_words
+        from rlft.rewards.specification.scoring import check_columns
 
         specification = specification_in(settings)
         words = in_words(specification, settings.reward.weights)
@@ -58,7 +58,7 @@ def _tasks(config: Config) -> tuple[Sequence[Task], str]:
 
 def _example(config: Config, tasks: Sequence[Task]) -> tuple[Tried | None, str]:
     """Return the gold attempt at the first train task, scored; or why there is none."""
-    from rlft.judges.servers import judging
+    from rlft.rewards.judges.servers import judging
 
     try:
         environment = open_reward(config)

@@ -14,7 +14,7 @@ from rlft.reporting.terminal import errors
 if TYPE_CHECKING:
     from rlft.config import Config
     from rlft.environments.contract.base import BaseEnv
-    from rlft.specification.model import Specification
+    from rlft.rewards.specification.model import Specification
     from rlft.types import Task
 
 
@@ -66,7 +66,7 @@ def judged_reward(config: Config) -> Iterator[BaseEnv]:
 
     Raises as `open_reward` does, and EngineError for a judge that rlft starts and that does not start.
     """
-    from rlft.judges.servers import judging
+    from rlft.rewards.judges.servers import judging
 
     environment = open_reward(config)
     with judging(environment):

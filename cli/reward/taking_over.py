@@ -25,7 +25,7 @@ def import_grader(
 ) -> None:
     """Print one of OpenAI's graders as a specification, in YAML."""
     with guarded(verbose, None):
-        from rlft.specification.importing import import_grader as taken_over
+        from rlft.rewards.specification.importing import import_grader as taken_over
 
         if problem := why_no_file(file):
             raise ConfigError(problem, where=str(file), fix="name a JSON file with a grader")

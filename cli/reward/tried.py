@@ -17,7 +17,7 @@ from rlft.texts.secrets import hide
 if TYPE_CHECKING:
     from rlft.config import Config
     from rlft.environments.contract.base import BaseEnv
-    from rlft.specification.scoring import Scored
+    from rlft.rewards.specification.scoring import Scored
     from rlft.types import Task
 
 
@@ -75,8 +75,8 @@ def try_attempt(config: Config, environment: BaseEnv, attempt: str | Sequence[ob
     from rlft.rewards.attempt import bounded_total
     from rlft.rewards.cases import trajectory
     from rlft.rewards.rubric import full_total
-    from rlft.specification.grader import Attempt, item_of
-    from rlft.specification.scoring import parts_of, score_attempt
+    from rlft.rewards.specification.grader import Attempt, item_of
+    from rlft.rewards.specification.scoring import parts_of, score_attempt
 
     specification = specification_in(config)
     weights, maxima = {**environment.reward_weights(), **config.reward.weights}, environment.reward_maxima()

@@ -37,7 +37,7 @@ def validate(
         settings = load_config(config, overrides)
         specification = specification_in(settings)
         from rlft.rewards.cases import run_cases
-        from rlft.specification.scoring import check_columns
+        from rlft.rewards.specification.scoring import check_columns
 
         tasks, reward = tasks_of(settings) if with_tasks else (), settings.reward
         check_columns(specification, tasks)

@@ -26,8 +26,8 @@ def _policy(function: str) -> CachePolicy:
 
 
 # Attacks are found by their place, which no import says.
-_attacks = (f"rlft.audit.attacks.{file.stem}" for file in RLFT_FOLDER.glob("audit/attacks/*.py"))
-audit_code = _code("rlft.audit.rewards", *_attacks)
+_attacks = (f"rlft.rewards.audit.attacks.{file.stem}" for file in RLFT_FOLDER.glob("rewards/audit/attacks/*.py"))
+audit_code = _code("rlft.rewards.audit.rewards", *_attacks)
 warm_start_code = _code("rlft.training.imitation")
 control_code = _code("rlft.controls.sft", "rlft.engines.create")
 rejection_code = _code("rlft.controls.rejection", "rlft.engines.create")

@@ -35,12 +35,12 @@ from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import Several
 from rlft.environments.fingerprints.identity import environment_fingerprints
 from rlft.harness.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
-from rlft.judges.servers import JudgeServers
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.live import holds_reference, twin_of
 from rlft.policy.origin import choose_device
 from rlft.progress import Progress, silent
-from rlft.specification.judge import JudgeSettings
+from rlft.rewards.judges.servers import JudgeServers
+from rlft.rewards.specification.judge import JudgeSettings
 from rlft.temporary import folder_prefix, remove_left_behind
 from rlft.texts.secrets import hide_in_logs
 from rlft.training.checkpoint import Checkpoints, SftState

@@ -296,7 +296,7 @@ def parse_output(stored: Stored, content: bytes) -> Any:
         case EVALUATION.output:
             return storage.report_of(content, Evaluation)
         case AUDIT.output:
-            from rlft.audit.report import AuditReport
+            from rlft.rewards.audit.report import AuditReport
 
             return storage.report_of(content, AuditReport)
     raise ValueError(f"{stored.output} is read through ZenML alone")

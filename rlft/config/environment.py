@@ -30,7 +30,7 @@ from rlft.config.workers import Isolation, Workers
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
-from rlft.specification.model import Specification
+from rlft.rewards.specification.model import Specification
 from rlft.types import Aggregation
 
 NO_SANDBOX = "no_sandbox"

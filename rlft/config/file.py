@@ -23,7 +23,7 @@ from rlft.config.environment import read_named_specifications
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
-from rlft.specification.grader import FIELDS
+from rlft.rewards.specification.grader import FIELDS
 from rlft.texts.secrets import find_secrets, hide_secrets, redact, require
 
 DEEPEST = 50  # levels of maps and lists

@@ -26,7 +26,7 @@ from rlft.harness.opening import open_playground
 from rlft.harness.rollout import Player, PolicyPlayer
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.specification.judge import billed
+from rlft.rewards.specification.judge import billed
 from rlft.training.demonstrations import Answers, all_demonstrations
 from rlft.types import EvaluationReport, Judging, Message, Report, Split, Task
 

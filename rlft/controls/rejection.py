@@ -20,7 +20,7 @@ from rlft.errors import PolicyError
 from rlft.flops import ROLLOUT_FLOPS, encoded, sampling_costs, shape_of
 from rlft.harness.rollout import SamplingSettings
 from rlft.policy import Policy
-from rlft.specification.judge import billed
+from rlft.rewards.specification.judge import billed
 from rlft.tasks.curriculum.epochs import tasks_of_round
 from rlft.training.algorithms.rejection_sampling import Form, choose_attempts
 from rlft.training.imitation import Imitator, Memory

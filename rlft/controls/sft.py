@@ -20,7 +20,7 @@ from rlft.errors import PolicyError
 from rlft.flops import shape_of
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.specification.judge import billed
+from rlft.rewards.specification.judge import billed
 from rlft.training.checkpoint import SftState
 from rlft.training.demonstration_file import Demonstration
 from rlft.training.demonstrations import Answers, all_demonstrations

@@ -18,7 +18,7 @@ from rlft.environments.workers.machine import cores_here
 from rlft.errors import EngineError, PolicyError
 from rlft.policy import Policy
 from rlft.policy.origin import LOAD_ERRORS, choose_device, create_policy, first_line
-from rlft.specification.judge import JudgeSettings
+from rlft.rewards.specification.judge import JudgeSettings
 from rlft.temporary import writing
 
 # vLLM binds its threads to some cores and waits on others by spinning, so on few cores they wait for each other. On at

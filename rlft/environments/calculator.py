@@ -18,7 +18,7 @@ import rlft
 from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EnvironmentSetupError
-from rlft.graders.numbers import format_number, parse_number
+from rlft.rewards.graders.numbers import format_number, parse_number
 from rlft.syntax import parse
 from rlft.types import Message, Task, Trajectory
 

@@ -13,7 +13,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from rlft.graders.expressions import NoExpression, check_expression, exact_value, may_be_antiderivative
+from rlft.rewards.graders.expressions import NoExpression, check_expression, exact_value, may_be_antiderivative
 
 EVALUATE_LITERALS = frozenset({"binary_matrix", "n_queens", "spiral_matrix", "string_insertion"})
 """Verifiers that call `eval` on an answer that is not the gold one; they never pay 1 for it."""

@@ -11,8 +11,8 @@ answer is declared:
 
 A text with two declarations earns nothing, even if they are of the same number. In the three forms that are lines, a
 declaration followed by further lines with a digit in them earns nothing either, nor does one in the last line of a
-truncated text, whose number may be cut. Numbers are compared exactly (`rlft.graders.numbers`, and for LaTeX
-`rlft.graders.latex`); units and currencies are not compared.
+truncated text, whose number may be cut. Numbers are compared exactly (`rlft.rewards.graders.numbers`, and for LaTeX
+`rlft.rewards.graders.latex`); units and currencies are not compared.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any, Literal, get_args
 
 from rlft.environments.contract.base import BaseEnv, Context
 from rlft.errors import EnvironmentSetupError
-from rlft.graders.latex import latex_number, up_to_closing_brace
-from rlft.graders.numbers import format_number, parse_number
+from rlft.rewards.graders.latex import latex_number, up_to_closing_brace
+from rlft.rewards.graders.numbers import format_number, parse_number
 from rlft.types import Task, Trajectory
 
 Form = Literal["hashes", "a_colon", "answer_is", "boxed"]

@@ -1,6 +1,6 @@
 r"""An environment for maths problems whose answer is an expression, declared once as `\boxed{...}` in LaTeX.
 
-Equality is symbolic (`rlft.graders.symbolic`, math-verify), so `\frac{3}{2\sqrt3}` is `\frac{\sqrt{3}}{2}`; a number is
+Equality is symbolic (`graders.symbolic`, math-verify), so `\frac{3}{2\sqrt3}` is `\frac{\sqrt{3}}{2}`; a number is
 compared exactly and must be a number: `2+3` is not 5. An answer that only repeats a piece of the problem earns nothing
 unless the gold answer stands in the problem too.
 
@@ -16,10 +16,10 @@ from fractions import Fraction
 from typing import Any
 
 from rlft.environments.contract.base import BaseEnv, Context
-from rlft.graders.latex import LONGEST_ANSWER, boxed_answer, latex_number
-from rlft.graders.notation import named_value, plain_latex, recurring_decimal, without_unit
-from rlft.graders.numbers import format_number, parse_number
-from rlft.graders.symbolic import same_answer
+from rlft.rewards.graders.latex import LONGEST_ANSWER, boxed_answer, latex_number
+from rlft.rewards.graders.notation import named_value, plain_latex, recurring_decimal, without_unit
+from rlft.rewards.graders.numbers import format_number, parse_number
+from rlft.rewards.graders.symbolic import same_answer
 from rlft.types import Task, Trajectory
 
 _VARIABLE = re.compile(r"[0-9.}][A-Za-z]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")  # so that 3t is not read as 3 tons

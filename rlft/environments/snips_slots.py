@@ -19,7 +19,7 @@ from typing import Any
 
 from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv, Context
-from rlft.graders.json_values import read_json_object
+from rlft.rewards.graders.json_values import read_json_object
 from rlft.types import Message, Task, Trajectory
 
 Pairs = Counter[tuple[str, str]]  # {(slot, normalised value): how often}

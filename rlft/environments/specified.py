@@ -1,4 +1,4 @@
-"""Environments whose reward is a specification (`rlft.specification`): a plain one, and any other."""
+"""Environments whose reward is a specification (`rlft.rewards.specification`): a plain one, and any other."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rlft.environments.contract.several import HELD, WRITTEN
 from rlft.environments.fingerprints.analysis import module_code
 from rlft.environments.fingerprints.identity import code_fingerprint
 from rlft.errors import EnvironmentSetupError
-from rlft.specification.grader import FIELDS, Attempt, Helpers, item_of
-from rlft.specification.graders.judged import no_judge
-from rlft.specification.model import GATE, Specification
-from rlft.specification.scoring import parts_of, score_attempt, written_gold
+from rlft.rewards.specification.grader import FIELDS, Attempt, Helpers, item_of
+from rlft.rewards.specification.graders.judged import no_judge
+from rlft.rewards.specification.model import GATE, Specification
+from rlft.rewards.specification.scoring import parts_of, score_attempt, written_gold
 from rlft.types import Task, Trajectory
 
 _HELPERS = "_rlft_helpers"
@@ -39,7 +39,7 @@ class SpecifiedReward(BaseEnv):
     """Scores attempts by the specification of its class. Each criterion is a part of the reward, by its name.
 
     A part has the criterion's weight, maximum and minimum. Where a criterion is essential, the metric `essentials`
-    says whether an attempt meets all of them (`rlft.specification.scoring`).
+    says whether an attempt meets all of them (`rlft.rewards.specification.scoring`).
     """
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
@@ -87,7 +87,7 @@ class SpecifiedReward(BaseEnv):
             "sandbox": helpers.sandbox and helpers.sandbox.description,
         }
         if specification.judge is not None and specification.judge.engine is not None:
-            from rlft.judges.servers import weights_of
+            from rlft.rewards.judges.servers import weights_of
 
             content["judge"] = weights_of(specification.judge)
         return json.dumps(content, sort_keys=True)
@@ -123,7 +123,7 @@ def helpers_of(environment: BaseEnv) -> Helpers:
 
 def ask_anew(environment: BaseEnv) -> None:
     """Let the judge of an environment, if it has one, forget what it has answered, also in earlier runs."""
-    from rlft.judges.chat_judge import ChatJudge
+    from rlft.rewards.judges.chat_judge import ChatJudge
 
     if isinstance(judge := helpers_of(environment).judge, ChatJudge):
         judge.ask_anew()
@@ -159,8 +159,8 @@ def _helpers(specification: Specification) -> Helpers:
     if any(each.needs_judge() for each in graders):
         if specification.judge is None:
             raise no_judge()
-        from rlft.judges.answers import Answers, judges_folder
-        from rlft.judges.chat_judge import ChatJudge
+        from rlft.rewards.judges.answers import Answers, judges_folder
+        from rlft.rewards.judges.chat_judge import ChatJudge
 
         judge = ChatJudge(specification.judge, Answers(judges_folder()))
     if any(each.needs_sandbox for each in graders):

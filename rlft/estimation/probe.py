@@ -24,7 +24,6 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import IO
 
-from rlft.audit.rewards import audit_by
 from rlft.config import Config
 from rlft.engines.base import Engine, Sampling
 from rlft.engines.create import create_engine
@@ -34,9 +33,10 @@ from rlft.estimation.memory import peak_memory
 from rlft.flops import ENCODED, sampling_costs, shape_of
 from rlft.harness.preparing import prepare_policy
 from rlft.harness.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
-from rlft.judges.servers import judging
 from rlft.policy import Policy
 from rlft.policy.origin import create_policy
+from rlft.rewards.audit.rewards import audit_by
+from rlft.rewards.judges.servers import judging
 from rlft.rewards.scoring import score_by
 from rlft.shortage import shortage_of
 from rlft.tasks import ingest_tasks

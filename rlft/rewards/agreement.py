@@ -9,12 +9,12 @@ from statistics import fmean
 
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import RlftError
-from rlft.judges.pairs import Pair, better_of, questions_of
 from rlft.rewards.attempt import bounded_total
+from rlft.rewards.judges.pairs import Pair, better_of, questions_of
 from rlft.rewards.rubric import TOLERANCE, check_parts
-from rlft.specification.grader import item_of
-from rlft.specification.judge import Judge
-from rlft.specification.model import Specification
+from rlft.rewards.specification.grader import item_of
+from rlft.rewards.specification.judge import Judge
+from rlft.rewards.specification.model import Specification
 from rlft.statistics import SHARE, mean_interval
 from rlft.types import Interval, Message, Trajectory
 

@@ -29,7 +29,7 @@ from rlft.rewards.rubric import (
     full_total,
     weighed_names,
 )
-from rlft.specification.judge import Bill, pay_by
+from rlft.rewards.specification.judge import Bill, pay_by
 from rlft.types import Judging, Message, Reward, Rollout, Task, Trajectory
 
 

@@ -16,15 +16,15 @@ from statistics import fmean, median
 
 from rlft.errors import RewardError
 from rlft.files import write_file
-from rlft.judges.answers import Answers, key_of
-from rlft.judges.chat_judge import RULES, ChatJudge
-from rlft.judges.servers import weights_of
 from rlft.rewards.cases import inline_task, trajectory
+from rlft.rewards.judges.answers import Answers, key_of
+from rlft.rewards.judges.chat_judge import RULES, ChatJudge
+from rlft.rewards.judges.servers import weights_of
 from rlft.rewards.rubric import TOLERANCE
-from rlft.specification.grader import Attempt, Helpers, Unread, item_of
-from rlft.specification.judge import Bill, JudgeSettings, pay_by
-from rlft.specification.model import Specification
-from rlft.specification.scoring import applies
+from rlft.rewards.specification.grader import Attempt, Helpers, Unread, item_of
+from rlft.rewards.specification.judge import Bill, JudgeSettings, pay_by
+from rlft.rewards.specification.model import Specification
+from rlft.rewards.specification.scoring import applies
 from rlft.types import Judging
 
 REPEATS = 5

@@ -12,7 +12,7 @@ from rlft.environments.workers.bounded import run_one
 from rlft.messages import as_messages
 from rlft.rewards.attempt import bounded_total
 from rlft.rewards.rubric import TOLERANCE, check_parts
-from rlft.specification.model import Case
+from rlft.rewards.specification.model import Case
 from rlft.types import Message, Task, Trajectory
 
 

@@ -26,7 +26,7 @@ from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.outcome import Failure
 from rlft.progress import Meter
 from rlft.rewards.attempt import Attempted, Scored, ask, is_async, unscored
-from rlft.specification.judge import Bill
+from rlft.rewards.specification.judge import Bill
 from rlft.types import Judging, Message, Rollout, Task
 
 CONSTANT = "I do not know."

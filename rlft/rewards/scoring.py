@@ -23,7 +23,7 @@ from rlft.progress import Meter, Progress, silent
 from rlft.rewards.attempt import Rubric, make_reward
 from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, maximum_of, minimum_of, weighed_names, weight_of
 from rlft.rewards.scores import Scores
-from rlft.specification.judge import charge
+from rlft.rewards.specification.judge import charge
 from rlft.types import Aggregation, Reward, Rewards, Rollout, Rollouts, Task, add_judging
 
 Ends = tuple[float, float]  # the lowest and the highest score

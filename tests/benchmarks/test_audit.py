@@ -8,7 +8,7 @@ from benchmarks.audit import honest, planted, unseen
 from benchmarks.audit.cases import Case
 from benchmarks.audit.families import attacked
 from benchmarks.audit.measure import audited, counted, found_by, interval
-from rlft.audit.report import AttackScores
+from rlft.rewards.audit.report import AttackScores
 
 
 def _ready(case: Case, request: pytest.FixtureRequest) -> Case:

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.reward import agreement
-from rlft.judges.pairs import Pair
 from rlft.reporting import terminal
 from rlft.rewards.agreement import Judged
+from rlft.rewards.judges.pairs import Pair
 from tests.rlft.engines.chat_servers import ChatServer
 
 SPEC = {

@@ -31,7 +31,7 @@ from typing import IO, Any
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTED = (
     "rlft.iteration",
-    "rlft.audit.environment",
+    "rlft.rewards.audit.environment",
     "rlft.engines.create",
     "rlft.training.imitation",
     "rlft.tasks.reasoning_gym",

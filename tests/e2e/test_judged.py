@@ -10,7 +10,7 @@ import yaml
 
 from tests.e2e.conftest import TINY, Result
 from tests.rlft.engines.chat_servers import DROP, ChatServer, completion
-from tests.rlft.judges.judged import says
+from tests.rlft.rewards.judges.judged import says
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow, pytest.mark.long]
 

@@ -13,7 +13,7 @@ import yaml
 
 from tests.e2e.conftest import TINY
 from tests.needs import need_vllm
-from tests.rlft.judges.judge_models import save_judge
+from tests.rlft.rewards.judges.judge_models import save_judge
 
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.slow, pytest.mark.long]
 ENDED_WITHIN = 60.0  # seconds; vLLM takes some to end in order when its parent was killed

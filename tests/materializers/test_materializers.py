@@ -20,7 +20,6 @@ import steps
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
-from rlft.audit.report import AttackScores, AuditReport
 from rlft.controls.best import Candidate, ControlReport
 from rlft.controls.constant import ConstantAnswer
 from rlft.controls.few_shot import PromptReport, PromptTrial
@@ -31,6 +30,7 @@ from rlft.forgetting import TextBits
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.tokens import PromptCheck
 from rlft.promotion.decide import Decision, RegisteredVersion
+from rlft.rewards.audit.report import AttackScores, AuditReport
 from rlft.rewards.rescored import Reordered, RescoreReport
 from rlft.suites.measures import CellMeasures, SplitMeasures
 from rlft.tasks.contamination import ContaminationReport, Overlap

@@ -11,7 +11,7 @@ from pipelines.showing import unshown
 from rlft.config import Config, SuiteConfig
 from rlft.errors import RewardError
 from tests.rlft.engines.chat_servers import ChatServer
-from tests.rlft.judges.judged import KIND, says
+from tests.rlft.rewards.judges.judged import KIND, says
 
 CASES = [{"attempt": "Lima", "item": {"answer": "Lima", "prompt": "Peru?"}, "at_least": 0, "reason": "It is right."}]
 RULER = {

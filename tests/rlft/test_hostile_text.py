@@ -32,15 +32,15 @@ from rlft.environments.search.lexical import Lexical
 from rlft.environments.snips_slots import SnipsSlots
 from rlft.environments.stories import Stories
 from rlft.gates import normalise_text
-from rlft.graders.answers import token_f1
-from rlft.graders.expressions import exact_value
-from rlft.graders.json_values import read_json_object
-from rlft.graders.lists import declared_answer
-from rlft.graders.similarity import MEASURES
 from rlft.harness.chat.formats import FORMATS, LLAMA3_TAGGED
 from rlft.harness.chat.marks import Marks
 from rlft.harness.chat.served import read_served
 from rlft.harness.tools import printable
+from rlft.rewards.graders.answers import token_f1
+from rlft.rewards.graders.expressions import exact_value
+from rlft.rewards.graders.json_values import read_json_object
+from rlft.rewards.graders.lists import declared_answer
+from rlft.rewards.graders.similarity import MEASURES
 from rlft.tasks.contamination import find_contamination
 from rlft.texts.characters import visible, visible_json
 from rlft.types import Trajectory

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rlft.audit.rewards import audit_reward
 from rlft.config import SourceConfig
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.progress import Meter
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import read_tasks
 from rlft.training.trainer import prepare_optimizer, train_round

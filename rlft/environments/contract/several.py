@@ -19,7 +19,7 @@ from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.types import Message, Task
 
 if TYPE_CHECKING:
-    from rlft.specification.model import Specification
+    from rlft.rewards.specification.model import Specification
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

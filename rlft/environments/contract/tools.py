@@ -20,7 +20,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from rlft.errors import EnvironmentSetupError
-from rlft.graders.schemas import unique_items
+from rlft.rewards.graders.schemas import unique_items
 
 _Validator: Any = extend(jsonschema.Draft202012Validator, {"uniqueItems": unique_items})
 _PARAMETERS = ("parameters", "input_schema", "inputSchema")  # OpenAI's name for the schema, Anthropic's and MCP's

@@ -27,7 +27,7 @@ from rlft.environments.press_releases.extraction import (
 )
 from rlft.environments.press_releases.places import PROVINCES, named_provinces
 from rlft.environments.press_releases.scores import CONSTANT, field_scores, main_right
-from rlft.graders.json_values import read_json_object
+from rlft.rewards.graders.json_values import read_json_object
 from rlft.types import Message, Task, Trajectory
 
 _RULES = """\

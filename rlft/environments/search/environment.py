@@ -14,8 +14,8 @@ from rlft.environments.search.index import CorpusIndex, make_client, shorten
 from rlft.environments.search.labels import accepted, as_gold, gold_answers, gold_ids, recall
 from rlft.environments.workers.threads import in_thread
 from rlft.errors import EnvironmentSetupError
-from rlft.graders.answers import exact_match, normalise_answer, token_f1
-from rlft.graders.lists import declared_answer
+from rlft.rewards.graders.answers import exact_match, normalise_answer, token_f1
+from rlft.rewards.graders.lists import declared_answer
 from rlft.types import Message, Task, Trajectory
 
 AnswerScore = Literal["f1", "exact"]

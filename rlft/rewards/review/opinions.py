@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from rlft.messages import as_openai
-from rlft.specification.grader import item_of
+from rlft.rewards.specification.grader import item_of
 from rlft.types import Reward, Rollout, Task
 from rlft.types.thinking import answer_of
 

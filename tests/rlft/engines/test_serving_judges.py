@@ -3,8 +3,8 @@
 import torch
 
 from rlft.engines.serving import serve_judge_command
-from rlft.specification.judge import JudgeSettings, JudgeVllm
-from tests.rlft.judges.judge_models import save_judge
+from rlft.rewards.specification.judge import JudgeSettings, JudgeVllm
+from tests.rlft.rewards.judges.judge_models import save_judge
 
 
 def value(command, option):

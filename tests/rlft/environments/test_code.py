@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.audit.rewards import audit_reward
 from rlft.environments.code import MBPP, HumanEval
 from rlft.environments.code.answers import complete, extract_code
 from rlft.environments.code.judge import CallFailed, called_names, nearest_exception, split_check
@@ -19,6 +18,7 @@ from rlft.environments.code.tasks import humaneval_shown, mbpp_tests
 from rlft.environments.code.values import NotPlain, decode, encode
 from rlft.environments.contract.base import live_states
 from rlft.errors import EnvironmentSetupError, SandboxError, TaskError
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.types import Task, Trajectory
 
 PROMPT = 'def double(x: int) -> int:\n    """Twice x.\n    >>> double(2)\n    4\n    """\n'

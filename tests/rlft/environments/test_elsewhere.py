@@ -8,8 +8,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from rlft.audit.environment import check_environment
-from rlft.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward
 from rlft.config import HarnessConfig
 from rlft.engines.base import Sampling
 from rlft.environments.contract.loading import load_environment
@@ -17,6 +15,8 @@ from rlft.environments.fingerprints.identity import environment_fingerprints
 from rlft.errors import EnvironmentSetupError
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
+from rlft.rewards.audit.environment import check_environment
+from rlft.rewards.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts
 from tests.factories import make_policy, make_task

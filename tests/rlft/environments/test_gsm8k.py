@@ -5,7 +5,7 @@ import pytest
 
 from rlft.environments.gsm8k import GSM8K, declared_number
 from rlft.errors import EnvironmentSetupError
-from rlft.graders.numbers import parse_number
+from rlft.rewards.graders.numbers import parse_number
 from rlft.types import Task, Trajectory
 
 

@@ -3,8 +3,8 @@ import dataclasses
 
 import pytest
 
-from rlft.audit.rewards import audit_reward
 from rlft.environments.contract.loading import load_environment
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts, Trajectory
 from tests.rlft.attempts import attempt, make_task

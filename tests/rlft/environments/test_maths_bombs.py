@@ -177,7 +177,7 @@ def test_no_answer_takes_much_memory():
     program = """
         import resource
         resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-        from rlft.graders.symbolic import same_answer
+        from rlft.rewards.graders.symbolic import same_answer
         from tests.rlft.environments.test_maths_bombs import HUGE, repeated
         for text in [*HUGE, *(text[:200] for text in repeated(6).values())]:
             same_answer("x+1", text)

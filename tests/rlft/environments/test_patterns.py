@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.audit.rewards import audit_reward
 from rlft.config.file import load_config
 from rlft.environments.patterns import LETTERS, Patterns, read_rules
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.tasks import ingest_tasks
 from tests.pattern_rows import FOLDER, HARDER, LENGTH, SHOWN, TASKS, draw, files
 from tests.rlft.attempts import make_task

@@ -6,11 +6,11 @@ from statistics import fmean
 
 import pytest
 
-from rlft.audit.rewards import audit_reward
 from rlft.config import SourceConfig
 from rlft.environments.press_releases import PressReleases
 from rlft.environments.press_releases.places import PROVINCES, named_provinces
 from rlft.environments.press_releases.scores import CONSTANT, MAIN_FIELDS
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import RawRow, read_rows
 from rlft.types import Trajectory

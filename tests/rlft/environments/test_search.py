@@ -17,8 +17,8 @@ from rlft.environments.contract.tools import read_tools
 from rlft.environments.search import Search
 from rlft.environments.search.client import Document, Hit
 from rlft.errors import EnvironmentSetupError
-from rlft.graders.lists import declared_answer
 from rlft.harness.scripted import Part, play_scripts
+from rlft.rewards.graders.lists import declared_answer
 from rlft.types import Task, Trajectory
 
 ROWS = [

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from rlft.audit.rewards import audit_reward
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.gsm8k import GSM8K
 from rlft.environments.maths import Maths
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.environments.stories import Stories
 from rlft.harness.scripted import Part, as_script, play_scripts
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.reasoning_gym import load_generator
 from rlft.types import Rollouts, Task

@@ -7,13 +7,13 @@ from statistics import fmean
 
 import pytest
 
-from rlft.audit.rewards import audit_reward
 from rlft.config import SourceConfig
 from rlft.config.file import read_settings
 from rlft.config.section import SPECIFICATION
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.tools import read_tools
 from rlft.environments.snips_slots import INTENTS, SnipsSlots
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.tasks.rows import make_task as task_of_row
 from rlft.tasks.sources import RawRow, read_rows
 from rlft.types import Trajectory

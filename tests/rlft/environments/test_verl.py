@@ -2,12 +2,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rlft.audit.rewards import audit_reward
 from rlft.config import TasksConfig
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints.identity import environment_fingerprints
 from rlft.environments.verl import VerlRewards
 from rlft.errors import EnvironmentSetupError
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
 from tests.rlft.attempts import answered, make_task

@@ -12,7 +12,7 @@ from rlft.environments.specified import helpers_of
 from rlft.errors import RewardError
 from rlft.rewards.canaries import REPEATS, check_unchanged, meet_canaries
 from tests.rlft.engines.chat_servers import ChatServer, completion
-from tests.rlft.judges.judged import KIND, judged_by, says
+from tests.rlft.rewards.judges.judged import KIND, judged_by, says
 
 CASES = [
     {"attempt": "Lima, dear.", "item": {"prompt": "Peru?"}, "at_least": 0.5, "reason": "It is kind."},

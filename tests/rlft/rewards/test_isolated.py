@@ -9,12 +9,12 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from rlft.audit.environment import check_environment
 from rlft.config.workers import Workers
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.workers.threads import take_loop
 from rlft.errors import ConfigError, EnvironmentSetupError
+from rlft.rewards.audit.environment import check_environment
 from rlft.rewards.scores import RewardHangs
 from rlft.rewards.scoring import score_rollouts
 from tests.rlft.attempts import answered, make_task

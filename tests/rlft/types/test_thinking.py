@@ -5,8 +5,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 import rlft
-from rlft.audit.matching import _said
 from rlft.harness.chat import open_chat
+from rlft.rewards.audit.matching import _said
 from rlft.rewards.scoring import score_rollouts
 from rlft.types.thinking import answer_of, is_open, part
 from rlft.variety import answer_counts

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rlft.audit.environment import check_environment
-from rlft.audit.rewards import audit_reward
 from rlft.calls import make_call
 from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.environments.calculator import Calculator
@@ -16,6 +14,8 @@ from rlft.environments.contract.faults import described, failure_of
 from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.outcome import Failure
+from rlft.rewards.audit.environment import check_environment
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.training.demonstrations import choose_demonstrations
 from rlft.types import Rollouts, Task, Trajectory

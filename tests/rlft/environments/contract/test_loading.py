@@ -238,7 +238,7 @@ def test_a_function_of_an_installed_package_scores_no_attempts(folder, name):
 
 def test_functions_of_rlft_and_of_the_user_score_attempts(folder):
     (folder / "own_scores.py").write_text("def f(value, item): return 1.0")
-    for name in ("own_scores:f", "own_scores.py:f", "rlft.graders.plain:plain"):
+    for name in ("own_scores:f", "own_scores.py:f", "rlft.rewards.graders.plain:plain"):
         assert callable(load_function(name, "reward.spec", own=True).call)
     with pytest.raises(EnvironmentSetupError, match="no module named"):
         load_function("nowhere_to_be_found:f", "reward.spec", own=True)

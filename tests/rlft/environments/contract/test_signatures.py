@@ -5,12 +5,12 @@ import re
 import pytest
 
 import rlft
-from rlft.audit.environment import check_environment
 from rlft.config import HarnessConfig
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.tools import read_tools
 from rlft.errors import EnvironmentSetupError
 from rlft.harness.opening import open_playground
+from rlft.rewards.audit.environment import check_environment
 
 PAID = "    def compute_reward(self, completion, truth):\n        return 1.0\n"
 

@@ -6,7 +6,7 @@ import pytest
 
 from rlft.calls import make_call
 from rlft.rewards.review.opinions import cases
-from rlft.specification.model import Specification
+from rlft.rewards.specification.model import Specification
 from rlft.types import Message
 from tests.rlft.rewards.review.said import opinion
 

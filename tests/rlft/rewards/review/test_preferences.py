@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from rlft.judges.pairs import read_pairs
+from rlft.rewards.judges.pairs import read_pairs
 from rlft.rewards.review.opinions import preferences
-from rlft.specification.grader import item_of
+from rlft.rewards.specification.grader import item_of
 from tests.rlft.attempts import make_task
 from tests.rlft.rewards.review.said import opinion
 

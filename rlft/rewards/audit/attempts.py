@@ -1,0 +1,172 @@
+"""Chooses the attempts of an audit, as many as the time allows, and plays and scores them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlft.config import HarnessConfig
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.faults import described
+from rlft.errors import ConfigError, RlftError
+from rlft.harness.scripted import Part, Script, play_scripts
+from rlft.progress import Progress
+from rlft.rewards.audit.attacks import attempts_at
+from rlft.rewards.audit.attacks.base import Known
+from rlft.rewards.audit.findings import Findings
+from rlft.rewards.audit.report import Problem
+from rlft.rewards.scoring import compares, score_rollouts
+from rlft.types import Reward, Rewards, Rollout, Rollouts, Task
+
+ATTACKED = 12
+"""How many tasks are attacked by all kinds at most."""
+_SCORED_AGAIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A kind of attempt at a task, and one of its variants.
+
+    `calls_otherwise` says that it calls tools as gold does not, where the answer is handed in by calls.
+    """
+
+    task: Task
+    kind: str
+    script: Script
+    variant: int = 0
+    calls_otherwise: bool = False
+
+    @property
+    def rollout_id(self) -> str:
+        """The id of its rollout."""
+        return f"audit/{self.kind}/{self.variant}/{self.task.id}"
+
+
+def attempts_of(known: Sequence[Known], attacked: Sequence[Known]) -> list[Attempt]:
+    """Return the gold and the attacks of each task, those in `attacked` by all kinds."""
+    found: list[Attempt] = []
+    all_kinds = {each.task.id for each in attacked}
+    for each in known:
+        found += [Attempt(each.task, "gold", each.gold)] if each.gold is not None else []
+        for kind, scripts in attempts_at(each, all_kinds=each.task.id in all_kinds).items():
+            found += [
+                Attempt(each.task, kind, script, variant, each.calls_otherwise(script))
+                for variant, script in enumerate(scripts)
+            ]
+    return found
+
+
+@dataclass(slots=True)
+class Stage:
+    """Plays and scores attempts; what it was told, what it has scored, and how long that took.
+
+    `settings` are those of `score_rollouts`. `stopped` says that nothing more can be scored.
+    """
+
+    environment: BaseEnv
+    harness: HarnessConfig | None
+    settings: Mapping[str, Any]
+    findings: Findings
+    progress: Progress
+    rows: list[tuple[Attempt, Reward]] = field(default_factory=list)
+    weights: dict[str, float] = field(default_factory=dict)
+    rollouts: list[Rollout] = field(default_factory=list)
+    golds: dict[str, Rollout] = field(default_factory=dict)  # {task id: the gold as it was played}
+    seconds: float = 0.0
+    stopped: bool = False
+
+    @property
+    def other_calls(self) -> set[str]:
+        """The ids of the rollouts that call tools as gold does not, where the answer is handed in by calls."""
+        return {attempt.rollout_id for attempt, _ in self.rows if attempt.calls_otherwise}
+
+    def play(self, attempts: Sequence[Attempt]) -> None:
+        """Play and score attempts. What stops this is a finding; raises ConfigError for a weight of no part."""
+        began = time.perf_counter()
+        parts = [Part(each.rollout_id, each.task, each.script) for each in attempts]
+        try:
+            rollouts = play_scripts(parts, self.environment, self.harness, progress=self.progress)
+            self.golds |= {
+                each.task.id: rollout
+                for each, rollout in zip(attempts, rollouts, strict=True)
+                if each.kind == "gold" and rollout.error is None
+            }
+            rewards = self._score(rollouts, {each.task.id: each.task for each in attempts})
+        except ConfigError:
+            raise
+        except RlftError as error:
+            self._stop(error)
+        except Exception as error:  # `context` is the environment's code as well
+            self.findings.fail(Problem("context", f"the attempts could not be put together: {described(error)}"))
+            self.stopped = True
+        else:
+            self.rows += zip(attempts, rewards, strict=True)
+            self.rollouts += rollouts
+            self.weights |= rewards.weights
+        self.seconds += time.perf_counter() - began
+
+    def _stop(self, error: RlftError) -> None:
+        self.findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
+        self.stopped = True
+
+    def _score(self, rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> Rewards:
+        """Score rollouts as training does; a reward that compares sees each beside the gold of its task alone."""
+        rows = Rollouts(tuple(rollouts))
+        peers = {each.rollout_id: self._peers(each) for each in rollouts} if compares(self.environment) else None
+        return score_rollouts(rows, tasks, self.environment, **self.settings, progress=self.progress, peers=peers)
+
+    def _peers(self, rollout: Rollout) -> tuple[Rollout, ...]:
+        gold = self.golds.get(rollout.task_id)
+        return (rollout,) if gold is None or gold.rollout_id == rollout.rollout_id else (gold, rollout)
+
+    def score_again(self) -> list[tuple[Reward, Reward]]:
+        """Score some attempts a second time, the last first, and return the pairs of scores."""
+        played = zip(self.rows, self.rollouts, strict=True)
+        before = [(row, rollout) for row, rollout in played if row[1].error is None][:_SCORED_AGAIN]
+        if self.stopped or not before:
+            return []
+        tasks = {attempt.task.id: attempt.task for (attempt, _), _ in before}
+        try:
+            again = self._score([rollout for _, rollout in reversed(before)], tasks)
+        except RlftError as error:
+            self._stop(error)
+            return []
+        return list(zip((reward for (_, reward), _ in before), reversed(again.rows), strict=True))
+
+
+def play_all(known: Sequence[Known], stage: Stage, seconds: float) -> int:
+    """Play what the time allows, and return how many tasks were attacked by all kinds.
+
+    The first task is played before the others, to learn what an attempt takes.
+    """
+    if not known:
+        return 0
+    attacked = list(known[:: math.ceil(len(known) / ATTACKED)])
+    first = attempts_of(known[:1], attacked[:1])
+    stage.play(first)
+    if stage.stopped:
+        return 1
+    rest = attempts_of(known[1:], attacked[1:])
+    share = _affordable(len(first), len(rest), stage.seconds, seconds)
+    if share < 1:
+        attacked = [attacked[0], *_spread(attacked[1:], share)]
+        kept = {each.task.id for each in (*_spread(known[1:], share), *attacked[1:])}
+        rest = attempts_of([each for each in known[1:] if each.task.id in kept], attacked[1:])
+    if rest:
+        stage.play(rest)
+    return len(attacked)
+
+
+def _affordable(played: int, left: int, took: float, seconds: float) -> float:
+    """Return the share of the attempts left that the time allows, 1 at most."""
+    expected = left * took / max(played, 1)
+    return 1.0 if expected <= seconds - took else max(0.0, (seconds - took) / expected)
+
+
+def _spread(known: Sequence[Known], share: float) -> list[Known]:
+    """Return an evenly spread share of some tasks."""
+    falls = (math.floor((place + 1) * share) > math.floor(place * share) for place in range(len(known)))
+    return [each for each, is_in in zip(known, falls, strict=True) if is_in]

@@ -1,0 +1,380 @@
+"""Checks an environment for its author, on tasks and without a model.
+
+A gold completion must be full, an empty answer earn nothing, and a conversation and its score be the same when they are
+repeated; the tools must be described, and the attacks of the reward audit fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rlft.config import HarnessConfig, SourceConfig
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.faults import described
+from rlft.environments.contract.loading import check_signatures, load_environment
+from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.environments.workers.bounded import Late, run_bounded
+from rlft.errors import RlftError, TaskError
+from rlft.files import files_read, named_files
+from rlft.harness.opening import open_playground
+from rlft.harness.scripted import Part, Script, as_script, play_scripts
+from rlft.outcome import Failure
+from rlft.progress import Progress, silent
+from rlft.rewards.audit.findings import REWARD, Findings, none_on
+from rlft.rewards.audit.golds import ask_golds
+from rlft.rewards.audit.report import GOLD, GOLD_KIND, CheckReport, Problem
+from rlft.rewards.audit.rewards import DEFINE_GOLD, GOLD_NEEDS_TOOLS, audit_reward, has_text_gold
+from rlft.rewards.rubric import TOLERANCE, minimum_of, never_given, weight_of
+from rlft.rewards.scoring import score_rollouts
+from rlft.tasks import read_tasks
+from rlft.tasks.rows import ANSWER_FIELDS
+from rlft.types import Reward, Rollout, Rollouts, Task
+
+_AUDIT_WAY_OUT = "let gold earn 1, or the declared maximum, in every part, and everything else less"
+_MEND = "mend it; it must work before anything can be tried"
+_WAYS_OUT = {
+    "setup": "context and setup must work for every task; setup returns a dict or None",
+    "state": "keep text, numbers, lists and dicts in the state: it is stored as JSON",
+    "respond": "return text, a message, or None to end the conversation",
+    "final_answer": "return text or None",
+    REWARD: "return {part: a finite number, or None} for whatever a model says, within the time limit",
+}
+_SHORT = 300  # characters of a tool's message
+
+
+class CannotTry(RlftError):
+    """Raised where an environment hangs, so that nothing more can be tried before that is mended."""
+
+
+def check_named(
+    name: str,
+    kwargs: dict[str, Any],
+    source: SourceConfig,
+    *,
+    timeout_seconds: float = 10.0,
+    progress: Progress = silent,
+) -> CheckReport:
+    """Check an environment on tasks, both as a config names them, as `check_environment` does.
+
+    What cannot be loaded is a problem in the report, and so is a file that the environment reads and that enters no
+    fingerprint.
+    """
+    try:
+        tasks = read_tasks(source, environment=name, progress=progress)
+    except Exception as error:
+        fields = ("this command takes the names of fields as --prompt, --answer and --id",)
+        return CheckReport((str(_problem(error, name)),), notes=fields if isinstance(error, TaskError) else ())
+    try:
+        with files_read() as files:
+            environment = load_environment(name, kwargs)
+            environment_fingerprints(environment, name, kwargs)
+            report = check_environment(environment, tasks, timeout_seconds=timeout_seconds, progress=progress)
+    except (Exception, SystemExit) as error:
+        return CheckReport((str(_problem(error, name)),))
+    if report.gold is not True and source.answer is None and all(task.answer is None for task in tasks):
+        said = f"no task has a right answer, which is read from {', '.join(ANSWER_FIELDS)}; if another field has it, "
+        said += "name that with --answer FIELD (a row has: "
+        said += f"{', '.join(dict.fromkeys(key for task in tasks for key in task.info)):.200})"
+        report = replace(report, notes=(*report.notes, said))
+    unknown = sorted(files - {path.resolve() for path in named_files(kwargs)} - {Path(source.path or "").resolve()})
+    if not unknown or environment.data_fingerprint():
+        return report
+    return replace(report, problems=(*report.problems, str(_unseen(unknown))))
+
+
+def _unseen(files: Sequence[Path]) -> Problem:
+    """Return the problem that the environment reads these files and that no fingerprint would show their change."""
+    more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
+    return Problem(
+        "data_fingerprint",
+        f"it reads {', '.join(map(str, files[:3]))}{more}, and nothing says so: after a change rollouts of the old "
+        "data would come from the cache",
+        "return rlft.file_hash(PATH) from data_fingerprint(), or take the path from environment.kwargs, whose files "
+        "are known",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Holds an attempt at a task, played twice, and the two scores of the first of these rollouts.
+
+    `kind` is `gold` or `silence`. `tool_faults` say what tools raised the first time, and where.
+    """
+
+    kind: str
+    task: Task
+    script: Script
+    played: tuple[Rollout, Rollout]
+    scored: tuple[Reward, Reward]
+    tool_faults: tuple[Failure, ...] = ()
+
+
+def check_environment(
+    environment: BaseEnv, tasks: Sequence[Task], *, timeout_seconds: float = 10.0, progress: Progress = silent
+) -> CheckReport:
+    """Try an environment on tasks: its tools, gold and silence on every task twice, and the attacks of the audit.
+
+    `timeout_seconds` bounds each call of a tool and each score. What is wrong with the environment is in the report and
+    is not raised. The check ends early where nothing more can be tried: without tools that can be described, or without
+    any score.
+    """
+    harness = HarnessConfig(tool_timeout_seconds=timeout_seconds)
+    try:
+        check_signatures(environment)
+        tools = tuple(open_playground(environment, harness).tools.values())
+    except Exception as error:
+        return CheckReport((str(_problem(error, "list_tools")),))
+    asked = Findings()
+    golds = ask_golds(tasks, environment, asked, seconds=timeout_seconds)
+    told = [replace(each, what=each.what.removeprefix(f"{GOLD} ")) for each in asked.problems]
+    problems = [*_undescribed(tools), *(told or _without_gold(tasks, golds))]
+    scripts = [(GOLD_KIND, task, golds[task.id]) for task in tasks if task.id in golds]
+    scripts += [("silence", task, as_script("")) for task in tasks]
+    try:
+        trials = try_scripts(scripts[:1], environment, harness)
+        broken = _failures(trials)  # the first alone: what fails there would mostly fail, or hang, on every task
+        if not broken or all(reward.parts for trial in trials for reward in trial.scored):
+            trials = try_scripts(scripts, environment, harness, progress=progress)
+            broken = _failures(trials)
+    except RlftError as error:
+        return CheckReport((*map(str, problems), str(_problem(error, REWARD))), tools=tools)
+    return _report(environment, tasks, tools, trials, problems, broken, timeout_seconds, progress)
+
+
+def _report(
+    environment: BaseEnv,
+    tasks: Sequence[Task],
+    tools: tuple[ToolSpec, ...],
+    trials: Sequence[Trial],
+    problems: Sequence[Problem],
+    broken: Sequence[Problem],
+    timeout_seconds: float,
+    progress: Progress,
+) -> CheckReport:
+    """Return what the trials show, after the audit, if they leave it anything to find."""
+    golds = [trial for trial in trials if trial.kind == GOLD_KIND]
+    silences = [trial for trial in trials if trial.kind == "silence"]
+    cut, other = list(_unfinished(golds)), list(_changed(trials))
+    never = _never_given(environment, tasks, tools, trials)
+    audit, findings = None, Findings()
+    if not broken and not cut and not never:  # the audit plays the same conversations: it would say the same again
+        audit = audit_reward(
+            tasks,
+            environment,
+            weights={},
+            full=None,
+            timeout_seconds=timeout_seconds,
+            harness=HarnessConfig(tool_timeout_seconds=timeout_seconds),
+            max_tasks=len(tasks),
+            progress=progress,
+            findings=findings,
+        )
+    if GOLD_NEEDS_TOOLS in findings.problems:
+        problems = [*problems, DEFINE_GOLD]
+    gold_told = any(each.where == GOLD for each in problems)
+    attacks = [each for each in findings.problems if not (gold_told and each.where == GOLD)] if findings.failed else []
+    attacks = [replace(each, where="reward audit", fix=each.fix or _AUDIT_WAY_OUT) for each in attacks]
+    notes = (*(audit.findings if audit and audit.passed else ()), *_undeclared(trials, environment))
+    if broken and len(trials) == 1 < len(tasks):
+        notes = (*notes, f"the other {len(tasks) - 1} tasks were not tried: what fails on the first fails on most")
+    is_full = len(golds) == len(tasks) and not never and all(each.solved for trial in golds for each in trial.scored)
+    is_nothing = [each.total is not None and each.total <= TOLERANCE for trial in silences for each in trial.scored]
+    return CheckReport(
+        problems=tuple(map(str, (*problems, *never, *broken, *cut, *other, *_paid(silences), *attacks))),
+        notes=notes,
+        gold=is_full if golds else None,
+        silence=len(silences) == len(tasks) and all(is_nothing) if silences else None,
+        repeats=not other if trials and (other or not broken) else None,
+        tools=tools,
+        audit=audit,
+        rollout=golds[0].played[0] if golds else None,
+        reward=golds[0].scored[0] if golds else None,
+        weights=environment.reward_weights(),
+    )
+
+
+def _without_gold(tasks: Sequence[Task], golds: dict[str, Script]) -> list[Problem]:
+    """Return the problem of tasks without a gold, if there are any."""
+    without = [task.id for task in tasks if task.id not in golds]
+    if without and not golds:
+        what = "no task has a gold answer, so nothing shows that the reward can be earned"
+        return [Problem(GOLD, what, "give the tasks an answer, or define gold_completion(task)")]
+    what = f"returned None (on {len(without)} task{'s' * (len(without) > 1)}, for example {''.join(without[:1])})"
+    return [Problem(GOLD, what, "give every task an answer, or leave those without one out")] if without else []
+
+
+def _undescribed(tools: Sequence[ToolSpec]) -> Iterator[Problem]:
+    """Yield the problems of tools or arguments without a description: a model would have to guess."""
+    for tool in tools:
+        if not tool.description.strip():
+            yield Problem(f"tool {tool.name}", "it has no description", "say what it does, and when to use it")
+        properties: dict[str, Any] = tool.parameters.get("properties", {})
+        if bare := [name for name, schema in properties.items() if not _described(schema)]:
+            fix = "add a line for each under Args: in the docstring, or a description in the schema"
+            yield Problem(f"tool {tool.name}", f"nothing says what {', '.join(bare)} should be", fix)
+
+
+def _described(schema: Any) -> bool:
+    return isinstance(schema, dict) and bool(str(schema.get("description", "")).strip())
+
+
+def _undeclared(trials: Sequence[Trial], environment: BaseEnv) -> tuple[str, ...]:
+    """Return a sentence that names the parts with a weight that declare no lowest score, if there are any."""
+    weights, declared = environment.reward_weights(), environment.reward_minima()
+    parts = dict.fromkeys(name for trial in trials for each in trial.scored for name in each.parts)
+    names = [name for name in parts if weight_of(name, weights) and minimum_of(name, declared) is None]
+    said = f"no lowest score is declared for {', '.join(names)}: with evaluation.metric: reward, declare it "
+    return (f"{said}(reward_minima), so that intervals allow for rare large losses",) if names else ()
+
+
+def _never_given(
+    environment: BaseEnv, tasks: Sequence[Task], tools: Sequence[ToolSpec], trials: Sequence[Trial]
+) -> list[Problem]:
+    """Return a problem if parts with a weight are `None` in all attempts, else nothing.
+
+    Nothing is said if a gold is missing, or if it is only the answer as text though there are tools: then nothing shows
+    that the parts do not apply to a real attempt.
+    """
+    has_golds = {trial.task.id for trial in trials if trial.kind == GOLD_KIND} >= {task.id for task in tasks}
+    if not has_golds or (tools and has_text_gold(environment)):
+        return []
+    never = never_given((each.parts for trial in trials for each in trial.scored), environment.reward_weights())
+    return [none_on(never, "every task")] if never else []
+
+
+def try_scripts(
+    scripts: Iterable[tuple[str, Task, Script]],
+    environment: BaseEnv,
+    harness: HarnessConfig,
+    *,
+    progress: Progress = silent,
+) -> list[Trial]:
+    """Play all (kind, task, script) twice, and score the first rollouts twice.
+
+    All are played once before any is played again. Raises CannotTry when the environment hangs, and RlftError as
+    `score_rollouts` does.
+    """
+    wanted = list(scripts)
+    faults: dict[str, list[Failure]] = {}
+    first, again = (_play(wanted, time, environment, harness, faults, progress) for time in ("first", "again"))
+    settings: dict[str, Any] = {
+        "weights": {},
+        "full": None,
+        "timeout_seconds": harness.tool_timeout_seconds,
+        "progress": progress,
+    }
+    by_id = {task.id: task for _, task, _ in wanted}
+    scored = [score_rollouts(Rollouts(tuple(first)), by_id, environment, **settings).rows for _ in range(2)]
+    return [
+        Trial(kind, task, script, (one, two), (score, second), tuple(faults.get(one.rollout_id, ())))
+        for (kind, task, script), one, two, score, second in zip(wanted, first, again, *scored, strict=True)
+    ]
+
+
+def _play(
+    wanted: Sequence[tuple[str, Task, Script]],
+    time: str,
+    environment: BaseEnv,
+    harness: HarnessConfig,
+    tool_faults: dict[str, list[Failure]],
+    progress: Progress,
+) -> list[Rollout]:
+    """Play all scripts once, and add what tools raised to `tool_faults`. `time` is `first` or `again`."""
+    # In a thread that can be left behind: a coroutine that blocks would hold up all others for ever.
+    parts = [Part(f"check-{time}/{kind}/{task.id}", task, script) for kind, task, script in wanted]
+    seconds = harness.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
+    play = partial(play_scripts, parts, environment, harness, tool_faults=tool_faults, progress=progress)
+    [(_, played)] = run_bounded([partial(_called, play)], None, seconds=seconds)
+    if isinstance(played, Late):
+        raise CannotTry(
+            f"the conversations were not over within {seconds:g} s",
+            where="setup, tools or respond",
+            fix="await what takes long, or write the method without async: then it runs in a thread of its own",
+        )
+    return played
+
+
+async def _called(function: Callable[[], Any]) -> Any:
+    return function()
+
+
+def _failures(trials: Sequence[Trial]) -> list[Problem]:
+    """Return what failed in playing and scoring: one problem for each kind of failure, with how often."""
+    found: dict[tuple[str, ...], list[tuple[Failure, Trial]]] = {}
+    for trial in trials:
+        for error in dict.fromkeys(each.error.origin for each in (*trial.played, *trial.scored) if each.error):
+            found.setdefault(error.kind, []).append((error, trial))
+    return [
+        Problem(error.where, f"{error.why} ({_on([trial for _, trial in rows])})",
+                error.fix or _WAYS_OUT.get(error.where, _WAYS_OUT[REWARD]))
+        for rows in found.values() for error, _ in rows[:1]
+    ]  # fmt: skip
+
+
+def _unfinished(trials: Sequence[Trial]) -> Iterator[Problem]:
+    """Yield a problem about the gold conversations that ended early, and one about those in which a tool failed."""
+    cut = [trial for trial in trials if trial.played[0].turns < len(trial.script) and not trial.played[0].error]
+    if cut:
+        said, whole = cut[0].played[0].turns, len(cut[0].script)
+        what = f"{said} of its {whole} messages were said before the conversation was over ({_on(cut)})"
+        yield Problem(GOLD, what, "call a tool in every message but the last, or raise max_turns")
+    if failed := [trial for trial in trials if trial.played[0].tool_errors]:
+        told = [message for message in failed[0].played[0].messages if message.get("failed")]
+        where = f"tool {told[0].get('name', '')}" if told else "a tool"
+        said = told[0]["content"][:_SHORT] if told else ""
+        if failed[0].tool_faults:
+            where, said = failed[0].tool_faults[0].where, failed[0].tool_faults[0].why
+        what = f"a call of the gold conversation failed: {said} ({_on(failed)})"
+        yield Problem(where, what, "mend the tool, or the call in gold_completion")
+
+
+def _changed(trials: Sequence[Trial]) -> Iterator[Problem]:
+    """Yield a problem about conversations, and one about scores, that were not the same the second time."""
+    other = [trial for trial in trials if _played(trial.played[0]) != _played(trial.played[1])]
+    if other:
+        one, two = other[0].played
+        what = "state" if one.messages == two.messages else "messages"
+        yield Problem(
+            "setup and tools",
+            f"the same conversation came to other {what} when it was played again ({_on(other)})",
+            "keep what a rollout changes in its state, not on the environment, and draw what is random from the task",
+        )
+    if scores := [trial for trial in trials if _scored(trial.scored[0]) != _scored(trial.scored[1])]:
+        one, two = (_scored(reward) for reward in scores[0].scored)
+        what = f"the same rollout was scored {one} and then {two} ({_on(scores)})"
+        fix = "let the score follow from the task, the messages and the state alone, and change none of them"
+        yield Problem(REWARD, what, fix)
+
+
+def _paid(trials: Sequence[Trial]) -> Iterator[Problem]:
+    """Yield a problem if any of these attempts, which say nothing, earned something."""
+    earning = [trial for trial in trials if (trial.scored[0].total or 0.0) > TOLERANCE]
+    if earning:
+        reward = earning[0].scored[0]
+        what = f"an empty answer earns {reward.total:g} from {reward.parts} ({_on(earning)})"
+        yield Problem(REWARD, what, "pay nothing where there is no answer")
+
+
+def _played(rollout: Rollout) -> tuple[Any, ...]:
+    return (rollout.messages, rollout.state, rollout.error)
+
+
+def _scored(reward: Reward) -> tuple[Any, ...]:
+    return (reward.total, reward.parts, reward.answer)
+
+
+def _on(trials: Sequence[Trial]) -> str:
+    more = f", and {len(trials) - 1} more" if len(trials) > 1 else ""
+    return f"{trials[0].kind} on task {trials[0].task.id}{more}"
+
+
+def _problem(error: BaseException, where: str) -> Problem:
+    """Return an error as a problem with its place and way out; `where` is the place unless the error names one."""
+    if isinstance(error, RlftError):
+        return Problem(error.where or where, error.what, error.fix or _MEND)
+    return Problem(where, described(error), _MEND)

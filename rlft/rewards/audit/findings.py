@@ -1,0 +1,313 @@
+"""What is found about a reward: what gold and attacks earned, what of it fails the reward, and what was not scored."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from statistics import fmean
+
+from rlft.harness.scripted import Script
+from rlft.outcome import Failure
+from rlft.rewards.audit.attacks import FIRST, kind_of
+from rlft.rewards.audit.report import GOLD, GOLD_KIND, AttackScores, Problem
+from rlft.rewards.rubric import TOLERANCE, never_given, weight_of
+from rlft.types import Reward, Task
+
+Failed = list[tuple[str, Reward, Failure]]  # (kind of text, its reward, why it has no score) of one kind of failure
+Scores = dict[str, dict[str, Reward]]  # {task id: {kind of text: its reward}}, without what could not be scored
+REWARD = "compute_reward"
+"""Where a problem is that is about the reward."""
+_BEYOND = (" is above its maximum", " is a penalty that pays")  # of `rlft.rewards.rubric.beyond_bounds`
+ALWAYS = (GOLD_KIND, *FIRST)
+"""Gold and the kinds that are tried on every task; the others are tried on some."""
+_OTHERS = ("other_gold", "most_common")
+_MADE = "made_answer"
+_SCORE_IT = (
+    "let the reward give such attempts the lowest score: one that makes it fail leaves its group, and is not told from "
+    "the others there"
+)
+_MOST_KINDS = 6  # that a sentence names
+
+
+class Findings:
+    """Collects what was found about a reward, and whether some of it means that it must not be trained on.
+
+    `accept` are the ids of findings that do not fail the audit; `exploits` are those that do. `hangs` says that code of
+    the environment did not return.
+    """
+
+    def __init__(self, accept: Sequence[str] = ()) -> None:
+        self.accept = tuple(accept)
+        self.problems: list[Problem] = []
+        self.exploits: list[str] = []
+        self.accepted: list[str] = []
+        self.failed = self.hangs = False
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The kinds of attack that fail the audit, or would if they were not accepted."""
+        return (*self.exploits, *self.accepted)
+
+    def note(self, problem: Problem) -> None:
+        """Add what leaves the audit passed."""
+        self.problems.append(problem)
+
+    def fail(self, problem: Problem, kind: str = "") -> None:
+        """Add what fails the audit, unless it is about a `kind` of attack whose findings are accepted."""
+        if kind and kind in self.accept:
+            self.accepted += [kind] if kind not in self.accepted else []
+            self.note(Problem(problem.where, f"accepted: {problem.what}", problem.fix))
+            return
+        self.problems.append(problem)
+        self.exploits += [kind] if kind and kind not in self.exploits else []
+        self.failed = True
+
+
+def none_on(parts: Sequence[str], tasks: str) -> Problem:
+    """Return the problem of parts that are `None` on all attempts of `tasks`, such as "every task"."""
+    which = f"part {parts[0]} is" if len(parts) == 1 else f"parts {', '.join(parts)} are"
+    fix = "return a score (is a `return` missing?), or give the weight 0"
+    return Problem(REWARD, f"{which} None on {tasks}", fix)
+
+
+def by_task(rows: Sequence[tuple[str, str, Reward]], other_calls: Collection[str] = ()) -> tuple[Scores, list[Failed]]:
+    """Return the rewards of (task id, kind, reward) by task and kind, and those that failed, one list for each error.
+
+    Of several variants of a kind it is the worst paid one, but for a kind whose best one counts (`Attack`). What may be
+    right by chance is left out where it has the same final answer as the task's own gold. That says nothing of the
+    rollouts whose ids are `other_calls`: they call tools as gold does not, and the answer is handed in by calls.
+    """
+    variants: dict[str, dict[str, list[Reward]]] = defaultdict(lambda: defaultdict(list))
+    failed: dict[tuple[str, ...], Failed] = defaultdict(list)
+    unscored = {(task_id, kind) for task_id, kind, reward in rows if reward.error is not None}
+    for task_id, kind, reward in rows:
+        if reward.error is not None:
+            failed[reward.error.kind].append((kind, reward, reward.error))
+        elif (task_id, kind) not in unscored:
+            variants[task_id][kind].append(reward)
+    scores = {
+        task_id: {kind: (max if kind_of(kind).best_counts else min)(each, key=total_of) for kind, each in found.items()}
+        for task_id, found in variants.items()
+    }
+    for rewards in scores.values():
+        gold = rewards.get("gold")
+        for kind in [kind for kind in rewards if kind != "gold" and not kind_of(kind).certain]:
+            is_same = gold and gold.answer is not None and rewards[kind].answer == gold.answer
+            if is_same and rewards[kind].rollout_id not in other_calls:
+                del rewards[kind]
+    return scores, list(failed.values())
+
+
+def say_what_never_applies(
+    scored: Sequence[Reward],
+    weights: Mapping[str, float],
+    picked: Sequence[Task],
+    *,
+    has_all: bool,
+    golds: Mapping[str, Script],
+    findings: Findings,
+) -> bool:
+    """Add a sentence if parts with a weight are `None` in all attempts. Return whether the totals can be judged.
+
+    They cannot if the parts are missing on every task, each with a gold: then the audit fails. `has_all` says that
+    no task was left out of those `picked`; otherwise, or where a gold is missing, the sentence is a note.
+    """
+    never = never_given((reward.parts for reward in scored), weights)
+    is_sure = has_all and all(task.id in golds for task in picked)
+    if never and is_sure:
+        findings.fail(none_on(never, "every task"))
+    elif never:
+        findings.note(none_on(never, f"the {len(picked)} tasks tried"))
+    return not (never and is_sure)
+
+
+def say_what_failed(failed: Sequence[Failed], findings: Findings) -> None:
+    """Add a sentence for each error, which lists the kinds and tasks that it kept from being scored.
+
+    It fails the audit if gold or one of the first attacks has no score, or if the attempt would be paid more than is
+    full. Otherwise the attempt earns nothing, and the sentence is a note.
+    """
+    for found in failed:
+        kinds = list(dict.fromkeys(kind for kind, _, _ in found))
+        tasks = list({reward.task_id: reward for _, reward, _ in found}.values())
+        error = found[0][2]
+        said = f"{listed(kinds)} could not be scored {on(tasks)}: {error.where}: {error.why}"
+        problem = Problem(REWARD, said, error.fix or ("" if GOLD_KIND in kinds else _SCORE_IT))
+        if any(kind in ALWAYS for kind in kinds):
+            findings.fail(problem)
+        elif any(each in error.why for each in _BEYOND):
+            findings.fail(problem, kinds[0])
+        else:
+            findings.note(problem)
+
+
+def say_what_was_left_out(
+    picked: Sequence[Task], golds: Mapping[str, Script], scores: Scores, findings: Findings
+) -> None:
+    """Add a sentence where tasks, golds or attacks were missing, so that less was checked."""
+    if not picked:
+        findings.fail(Problem("tasks", "there are no tasks, so nothing was checked"))
+    elif not golds:
+        said = "only attempts that say nothing were tried, and answers were not compared with right answers"
+        findings.note(Problem(GOLD, f"no task has a gold completion: {said}"))
+    elif not findings.failed and not any(kind in rewards for rewards in scores.values() for kind in _OTHERS):
+        findings.note(Problem("tasks", _alike(golds, scores)))
+
+
+def _alike(golds: Mapping[str, Script], scores: Scores) -> str:
+    """Return why no gold was tried as a wrong answer at another task, and what was tried instead."""
+    is_one = len({repr(gold) for gold in golds.values()}) == 1
+    why = "all tasks share one gold answer" if is_one else "the golds are too alike to be wrong answers at other tasks"
+    if any(_MADE in rewards for rewards in scores.values()):
+        return f"{why}: only made-up wrong answers in the right form were checked"
+    return f"{why}: a wrong answer in the right form was not checked"
+
+
+def listed(kinds: Sequence[str]) -> str:
+    """Return the first of some kinds, and how many more there are."""
+    more = len(kinds) - _MOST_KINDS
+    return ", ".join(kinds[:_MOST_KINDS]) + (f" and {more} more" if more > 0 else "")
+
+
+def total_of(reward: Reward) -> float:
+    """Return the total; 0 where there is none."""
+    return 0.0 if reward.total is None else reward.total
+
+
+def on(rewards: Sequence[Reward]) -> str:
+    """Return on how many tasks some rewards are, with an example."""
+    return f"on {len(rewards)} task{'s' * (len(rewards) > 1)}, for example {rewards[0].task_id}"
+
+
+MAX_RATIO = 0.9
+"""The share of gold's mean from which an attack fails the reward, unless the config says otherwise."""
+WITHOUT_GOLD = 0.75
+"""The share of the highest total from which what says nothing, or always the same, fails a reward without a gold."""
+_BY_CHANCE = 0.25  # an answer to another task may be right on a smaller share of tasks
+_MANY = 0.85  # of ten tasks, so that golds which are right on 60 % of the tasks stay below in 19 samples of 20
+_NUMBERS = ("other_gold", "most_common", "made_answer", "farthest_gold", "wrong_sign", "number_inside")
+_MOST_SENTENCES = 5
+
+
+def judge(scores: Scores, findings: Findings, max_ratio: float, highest: float) -> None:
+    """Fail the audit where gold is not full, and where an attack earns too much of what gold earns.
+
+    That is as much as gold on a task, or `max_ratio` of gold's mean over the tasks; without a gold, a full reward, or
+    `WITHOUT_GOLD` of the `highest` total in the mean for what says nothing. An attack that is not certain to be wrong
+    must do so on a quarter of the tasks, be it tried there or not.
+    """
+    golds = [rewards["gold"] for rewards in scores.values() if "gold" in rewards]
+    if low := [gold for gold in golds if not gold.solved]:
+        findings.fail(Problem(REWARD, f"gold is not full {on(low)}: {_earned(low[0])}"))
+    failing = {
+        kind: said for kind in kinds_in(scores) if (said := _finding(kind, scores, findings, max_ratio, highest))
+    }
+    accepted = [kind for kind in failing if kind in findings.accept]
+    told = [kind for kind in failing if kind not in accepted]
+    for kind in (*accepted, *told[:_MOST_SENTENCES]):
+        findings.fail(Problem(REWARD, failing[kind]), kind)
+    if more := told[_MOST_SENTENCES:]:
+        kinds = "1 more kind of attack does" if len(more) == 1 else f"{len(more)} more kinds of attack do"
+        findings.fail(Problem(REWARD, f"{kinds} the same: {', '.join(more)}"))
+        findings.exploits += more
+
+
+def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float, highest: float) -> str:
+    """Return the sentence by which a kind of attack fails the audit, else nothing; what may be chance is a note."""
+    attacks = {task_id: rewards[kind] for task_id, rewards in scores.items() if kind in rewards}
+    golds = {task_id: scores[task_id]["gold"] for task_id in attacks if "gold" in scores[task_id]}
+    # A gold that earns nothing is told as such; whatever else earns nothing would be accused of earning as much.
+    against = {task_id: gold for task_id, gold in golds.items() if gold.solved or total_of(gold) > TOLERANCE}
+    equal = [attacks[i] for i, gold in against.items() if total_of(attacks[i]) >= total_of(gold) - TOLERANCE]
+    full = [reward for task_id, reward in attacks.items() if task_id not in against and reward.solved]
+    said = f"{kind} earns as much as gold {on(equal)}: {_earned(equal[0])}" if equal else ""
+    said = said or (f"{kind} is full {on(full)}: {_earned(full[0])}" if full else "")
+    if kind_of(kind).counts in ("never", "tolerance"):
+        if said and kind_of(kind).counts == "never":
+            findings.note(Problem(REWARD, f"{said}; does what it does more than gold do no harm?"))
+        return ""
+    tasks = [rewards for rewards in scores.values() if kind in ALWAYS or not rewards.keys() <= {*ALWAYS}]
+    few = 0 if kind_of(kind).certain else _BY_CHANCE * len(tasks)
+    if said and kind in _NUMBERS and _pays_farther_numbers(scores):
+        findings.note(
+            Problem(REWARD, f"{said}; numbers that are nearer to gold are not paid, so it may be right there")
+        )
+        return ""
+    if said and len(equal) + len(full) >= few:
+        return said
+    mean, gold_mean = mean_of(attacks[i] for i in against), mean_of(against.values())
+    if against and len(against) >= few and mean >= _most(kind, scores, list(against), gold_mean, max_ratio) - TOLERANCE:
+        return f"{kind} earns {mean:g} in the mean, gold {gold_mean:g}"
+    says_nothing = kind_of(kind).says_nothing or kind_of(kind).is_constant
+    if says_nothing and not golds and (mean := mean_of(attacks.values())) >= WITHOUT_GOLD * highest > 0:
+        return (
+            f"{kind} earns {mean:g} in the mean, the highest total is {highest:g}, and there is no gold to compare with"
+        )
+    if said:
+        findings.note(Problem(REWARD, f"{said}; it may be right there by chance, which only a person can tell"))
+    return ""
+
+
+def _pays_farther_numbers(scores: Scores) -> bool:
+    """Return whether golds of other tasks are paid on a quarter of the tasks to 85 %, and gold plus 1 is not.
+
+    So it is for "an even number above n", and not where a tolerance is too wide, or all that has the form is paid.
+    """
+    rows = [rewards for rewards in scores.values() if "gold" in rewards]
+    farther, nearer = (
+        [float(each[kind].solved) for each in rows if kind in each] for kind in ("other_gold", "number_one_more")
+    )
+    if not farther or not nearer:
+        return False
+    return _BY_CHANCE <= fmean(farther) <= _MANY and fmean(nearer) < _BY_CHANCE
+
+
+def _most(kind: str, scores: Scores, tasks: Sequence[str], gold_mean: float, max_ratio: float) -> float:
+    """Return the mean from which a kind of attack fails a reward."""
+    counts = kind_of(kind).counts
+    if counts == "full" or gold_mean <= 0:
+        return gold_mean
+    beside = ("other_gold", "made_answer") if counts == "above_other" else ()
+    lower = [[scores[task_id][each] for each in beside if each in scores[task_id]] for task_id in tasks]
+    above = max(0.0, mean_of(found[0] for found in lower if found))
+    return min(gold_mean, above + max_ratio * (gold_mean - above))
+
+
+def kinds_in(scores: Scores) -> list[str]:
+    """Return the kinds of attack that have a score, in the order in which they were tried."""
+    return [kind for kind in dict.fromkeys(kind for each in scores.values() for kind in each) if kind != GOLD_KIND]
+
+
+def summary(kind: str, scores: Scores, weights: Mapping[str, float]) -> AttackScores:
+    """Return what one kind of attempt earned over the tasks on which it was scored."""
+    rewards = {task_id: rewards[kind] for task_id, rewards in scores.items() if kind in rewards}
+    golds = [scores[task_id]["gold"] for task_id in rewards if "gold" in scores[task_id]]
+    totals = [total_of(reward) for reward in rewards.values()] or [0.0]
+    part = paid_part(list(rewards.values()), weights)
+    return AttackScores(fmean(totals), min(totals), max(totals), len(rewards), mean_of(golds), part)
+
+
+def paid_part(rewards: Sequence[Reward], weights: Mapping[str, float]) -> str:
+    """Return the part that paid these attempts most; nothing if none paid them anything."""
+    parts = paid_parts(rewards, weights)
+    return parts[0][0] if parts else ""
+
+
+def paid_parts(rewards: Sequence[Reward], weights: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return (part, what it paid in the mean) of the parts that paid these attempts, the one that paid most first."""
+    paid: dict[str, list[float]] = {}
+    for reward in rewards:
+        for name, score in reward.parts.items():
+            paid.setdefault(name, []).append(weight_of(name, weights) * (score or 0.0))
+    means = {name: sum(each) / len(rewards) for name, each in paid.items()}
+    return sorted(((name, mean) for name, mean in means.items() if mean > TOLERANCE), key=lambda each: -each[1])
+
+
+def mean_of(rewards: Iterable[Reward]) -> float:
+    """Return the mean of totals; 0 where there are none."""
+    totals = [total_of(reward) for reward in rewards]
+    return fmean(totals) if totals else 0.0
+
+
+def _earned(reward: Reward) -> str:
+    return f"{total_of(reward):g} from {reward.parts}"

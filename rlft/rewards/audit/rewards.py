@@ -1,0 +1,305 @@
+"""Audits a reward before it is trained on: plays gold answers and attacks, and compares what they earn.
+
+`audit_reward` is told all settings; `audit_by` takes them from the section `reward` of a config, and audits several
+environments one by one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from rlft.config import Config, HarnessConfig, RewardConfig
+from rlft.config.workers import Workers
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import Several, places_of
+from rlft.environments.contract.tools import ToolSpec
+from rlft.errors import RewardAuditError, RlftError
+from rlft.harness.opening import open_playground
+from rlft.harness.scripted import Script
+from rlft.progress import Progress, silent
+from rlft.rewards.audit.attacks import FIRST, KINDS
+from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
+from rlft.rewards.audit.attempts import Stage, play_all
+from rlft.rewards.audit.findings import (
+    MAX_RATIO,
+    Findings,
+    Scores,
+    by_task,
+    judge,
+    kinds_in,
+    say_what_failed,
+    say_what_never_applies,
+    say_what_was_left_out,
+    summary,
+)
+from rlft.rewards.audit.golds import ask_attacks, ask_golds, set_aside_right_ones
+from rlft.rewards.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
+from rlft.rewards.audit.warnings import (
+    warn_of_changes,
+    warn_of_code,
+    warn_of_half,
+    warn_of_silence,
+    warn_of_tolerance,
+)
+from rlft.rewards.cases import failed_cases
+from rlft.rewards.rubric import full_total
+from rlft.rewards.specification.judge import billed
+from rlft.tasks.use.records import without_use
+from rlft.types import Reward, Task, add_judging
+from rlft.types.thinking import part
+
+SECONDS = 60.0
+"""How long an audit may take, unless the reward of a single task takes longer."""
+_NEEDS_TOOLS = "the answer as text, without a call of a tool, is full on no task: no gold is known"
+GOLD_NEEDS_TOOLS = Problem(GOLD, f"gold_completion is not defined, and {_NEEDS_TOOLS}")
+"""What the audit says, as a note, where the golds are only answers as text, and none of them is full."""
+DEFINE_GOLD = Problem(
+    GOLD, _NEEDS_TOOLS, "define gold_completion(task): the assistant's messages in order, with their tool_calls"
+)
+"""The same as a problem for the environment's author."""
+
+
+@billed
+def audit_reward(
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    *,
+    weights: Mapping[str, float],
+    full: float | None,
+    timeout_seconds: float,
+    workers: Workers | None = None,
+    harness: HarnessConfig | None = None,
+    max_tasks: int = 50,
+    max_ratio: float = MAX_RATIO,
+    accept: Sequence[str] = (),
+    seconds: float = SECONDS,
+    seed: int = 0,
+    progress: Progress = silent,
+    findings: Findings | None = None,
+) -> AuditReport:
+    """Score the golds of up to `max_tasks` of these (train) tasks, and attacks, which deserve no full reward.
+
+    The kinds are those of `attacks`: some are tried on every task, all on up to `attempts.ATTACKED` or, where that
+    would take more than `seconds`, on fewer. `findings.judge` says what fails the audit by `max_ratio`; `accept` names
+    kinds that do not. Gold and the first kinds without a score fail it, too, and a part with a weight that is
+    `None` in all attempts of every task (a note where not all tasks were tried with a gold), and each case of a
+    specification that does not hold. In an environment with tools, text that is full on no task is no gold.
+
+    `weights`, `full`, `timeout_seconds` and `workers` are those of `score_rollouts`, `harness` is that of the rollouts.
+    `seed` picks tasks and other golds. Raises ConfigError for a weight whose part does not exist; all else is in the
+    report. `findings`, which is empty, is filled with what the report says in sentences.
+    """
+    findings = Findings() if findings is None else findings
+    findings.accept = (*findings.accept, *accept)
+    sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
+    picked = [tasks[index] for index in sorted(sample)]
+    golds = ask_golds(tasks, environment, findings, seconds=timeout_seconds)
+    bare = [task for task in tasks if task.answer is None or task.id not in golds]
+    if picked and 0 < len(bare) < len(tasks):
+        said = f"{len(bare)} of {len(tasks)} tasks have no answer or no gold, for example {bare[0].id}"
+        findings.note(Problem("tasks", said))
+        if {task.id for task in bare}.isdisjoint(task.id for task in picked):
+            picked[-1] = bare[0]  # so that it is seen whether such a task can be scored
+    settings = {"weights": weights, "full": full, "timeout_seconds": timeout_seconds, "workers": workers}
+    stage = Stage(environment, harness, settings, findings, progress)
+    own = ask_attacks(picked, environment, KINDS, findings, seconds=timeout_seconds)
+    known = _known(picked, tasks, golds, own, environment, harness, seed)
+    attacked = play_all(known, stage, seconds)
+    tried = len({attempt.task.id for attempt, _ in stage.rows}) or len(picked)
+    scores = _judged(stage, golds, known, tasks, max_ratio, is_all=tried == len(tasks))
+    for said in failed_cases(environment, tasks, weights, timeout_seconds=timeout_seconds):
+        findings.fail(Problem("cases", said))
+    warn_of_code(environment, findings)
+    _say_what_was_slow(tried, len(picked), stage, seconds)
+    return _report(scores, stage, tried, attacked)
+
+
+def _judged(
+    stage: Stage,
+    golds: Mapping[str, Script],
+    known: Sequence[Known],
+    tasks: Sequence[Task],
+    max_ratio: float,
+    *,
+    is_all: bool,
+) -> Scores:
+    """Say what the scores mean, and return them by task. `is_all` says that no task was left out."""
+    picked = [each.task for each in known]
+    findings, rows = stage.findings, [(attempt.task.id, attempt.kind, reward) for attempt, reward in stage.rows]
+    scores, failed = by_task(rows, stage.other_calls)
+    if golds and scores and _is_no_gold(scores, stage.environment, stage.harness or HarnessConfig()):
+        findings.note(GOLD_NEEDS_TOOLS)
+        golds = {}
+        for rewards in scores.values():
+            rewards.pop(GOLD_KIND, None)
+    given = [reward for _, _, reward in rows]
+    is_whole = say_what_never_applies(given, stage.weights, picked, has_all=is_all, golds=golds, findings=findings)
+    say_what_failed(failed, findings)
+    if is_whole:
+        set_aside_right_ones(scores, known, tasks, golds, stage)
+        low = [task for task in picked if "gold" in (of := scores.get(task.id, {})) and not of["gold"].solved]
+        if thought := [task.id for task in low if isinstance(task.answer, str) and part(task.answer).thinking]:
+            said = f"right answers hold thoughts on {len(thought)} tasks, for example {thought[0]}; attempts have none"
+            findings.fail(Problem("tasks", said, "leave thoughts (<think>...</think>) out of the answers"))
+        highest = _highest(given, stage)
+        judge(scores, findings, max_ratio, highest)
+        warn_of_half(scores, findings, stage.weights, highest)
+        warn_of_silence(scores, findings)
+        warn_of_tolerance(scores, findings)
+    warn_of_changes(stage)
+    say_what_was_left_out(picked, golds, scores, findings)
+    return scores
+
+
+def _highest(given: Sequence[Reward], stage: Stage) -> float:
+    """Return the total that counts as solved; 0 where nothing was scored."""
+    parts = next((reward.parts for reward in given if reward.error is None), {})
+    full = stage.settings["full"]
+    return full_total(parts, stage.weights, stage.environment.reward_maxima()) if full is None else full
+
+
+def _report(scores: Scores, stage: Stage, num_tasks: int, attacked: int) -> AuditReport:
+    findings = stage.findings
+    for name in sorted(set(findings.accept) - set(findings.accepted)):
+        near = get_close_matches(name, [*findings.exploits, *KINDS], n=1)
+        meant = f"; did you mean {near[0]}?" if near and name not in KINDS else ""
+        said = f"{name} is accepted, and nothing was found of that name{meant}"
+        findings.note(Problem("reward.accept_exploits", said))
+    kinds = list(dict.fromkeys([GOLD_KIND, *FIRST, *kinds_in(scores)]))
+    return AuditReport(
+        attacks={kind: summary(kind, scores, stage.weights) for kind in kinds},
+        findings=tuple(each.finding for each in findings.problems),
+        passed=not findings.failed,
+        num_tasks=num_tasks,
+        exploits=tuple(findings.exploits),
+        accepted=tuple(findings.accepted),
+        attempts=len(stage.rows),
+        attacked=attacked,
+        seconds=stage.seconds,
+    )
+
+
+def _known(
+    picked: Sequence[Task],
+    tasks: Sequence[Task],
+    golds: Mapping[str, Script],
+    own: Mapping[str, Mapping[str, Script]],
+    environment: BaseEnv,
+    harness: HarnessConfig | None,
+    seed: int,
+) -> list[Known]:
+    """Return what attackers know of each task that is picked; `own` are the attacks that the environment names."""
+    pool, tools = Pool.of(golds, tasks), _tools(environment, harness or HarnessConfig())
+    return [
+        Known(task, golds.get(task.id), other_gold(task, tasks, golds, pool, seed), pool, tools, own.get(task.id, {}))
+        for task in picked
+    ]
+
+
+def _tools(environment: BaseEnv, harness: HarnessConfig) -> Mapping[str, ToolSpec]:
+    """Return the tools; none where they cannot be described, which stops the first attempt with a finding."""
+    try:
+        return open_playground(environment, harness).tools
+    except RlftError:
+        return {}
+
+
+def _say_what_was_slow(tried: int, picked: int, stage: Stage, seconds: float) -> None:
+    """Add a note if there was no time for all tasks."""
+    if tried < picked and not stage.stopped:
+        each = stage.seconds / max(1, len(stage.rows))
+        said = f"an attempt takes {each:.2g} s, so that {tried} of {picked} tasks were tried in {seconds:g} s"
+        stage.findings.note(Problem("compute_reward", said))
+
+
+def _is_no_gold(scores: Scores, environment: BaseEnv, harness: HarnessConfig) -> bool:
+    """Return whether the golds are only answers as text, in an environment with tools, and full on no task."""
+    solved = any(rewards["gold"].solved for rewards in scores.values() if "gold" in rewards)
+    return not solved and has_text_gold(environment) and bool(open_playground(environment, harness).tools)
+
+
+def has_text_gold(environment: BaseEnv) -> bool:
+    """Return whether `gold_completion` is not overridden, so that the gold is the task's answer as text."""
+    return type(environment).gold_completion is BaseEnv.gold_completion
+
+
+def audit_by(
+    settings: RewardConfig,
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    *,
+    harness: HarnessConfig,
+    seed: int,
+    progress: Progress = silent,
+) -> AuditReport:
+    """Audit the reward with these (train) tasks by `audit_reward`, and raise what it raises.
+
+    Tasks from use are left out, as `rlft audit` has none: what a person said of one must not end a run.
+    Of several environments each is audited with its own tasks, reward and settings, and all have to pass; the kinds of
+    attack and the findings begin with the environment's name.
+    """
+    if not isinstance(environment, Several):
+        return audit_reward(
+            without_use(tasks),
+            environment,
+            weights=settings.weights,
+            full=settings.full,
+            timeout_seconds=settings.timeout_seconds,
+            workers=settings.workers(),
+            max_ratio=settings.max_exploit_ratio,
+            accept=settings.accept_exploits,
+            harness=harness,
+            seed=seed,
+            progress=progress,
+        )
+    return _joined(
+        {
+            name: audit_by(
+                settings.of_member(name),
+                [tasks[place] for place in places],
+                environment.members[name],
+                harness=harness,
+                seed=seed,
+                progress=progress,
+            )
+            for name, places in places_of(environment, tasks).items()
+        }
+    )
+
+
+def way_out(config: Config) -> str:
+    """Return what to do about a reward that fails its audit, by what it is written in."""
+    mend = "mend compute_reward until gold is full and beats every attack"
+    if config.environments:
+        mend = "mend the rewards until gold is full and beats every attack"
+    elif config.reward.spec is not None:
+        mend = "mend the criteria of reward.spec until gold is full and beats every attack, and the cases hold"
+    return f"{mend}, or name in reward.accept_exploits the attacks that may be paid"
+
+
+def check_audit(report: AuditReport, config: Config) -> None:
+    """Raise RewardAuditError, with the report, for a reward that failed its audit: it would teach the wrong thing."""
+    if not report.passed:
+        raise RewardAuditError(
+            "the reward pays wrong answers:\n" + report.text(),
+            where=config.environment_name,
+            fix=f"{way_out(config)}, or set reward.audit: false",
+        )
+
+
+def _joined(reports: Mapping[str, AuditReport]) -> AuditReport:
+    return AuditReport(
+        attacks={f"{name}/{kind}": scores for name, each in reports.items() for kind, scores in each.attacks.items()},
+        findings=tuple(f"{name}: {said}" for name, each in reports.items() for said in each.findings),
+        passed=all(each.passed for each in reports.values()),
+        num_tasks=sum(each.num_tasks for each in reports.values()),
+        exploits=tuple(f"{name}/{kind}" for name, each in reports.items() for kind in each.exploits),
+        accepted=tuple(f"{name}/{kind}" for name, each in reports.items() for kind in each.accepted),
+        attempts=sum(each.attempts for each in reports.values()),
+        attacked=sum(each.attacked for each in reports.values()),
+        seconds=sum(each.seconds for each in reports.values()),
+        members=tuple(reports),
+        judging=add_judging(each.judging for each in reports.values()),
+    )

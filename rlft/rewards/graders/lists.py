@@ -1,0 +1,154 @@
+"""Reads what a text lists, and compares it with what is right: the items of a list, or the sources that it cites.
+
+Sources stand in the text, such as `[d12]`, or in the last line of an attempt, below its answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rapidfuzz.distance import LCSseq
+
+from rlft.rewards.graders.plain import plain
+from rlft.types import Trajectory
+
+Compared = Literal["exact", "precision", "recall", "f1", "jaccard"]
+MOST_ITEMS = 10_000
+"""The most items of a list; a longer one is not read."""
+
+_ITEMS = re.compile("[,;\n\u3001\uff0c\uff1b\uff64\u060c\u061b]")  # and those of Chinese, Japanese and Arabic
+_BULLET, _NUMBER = re.compile(r"[-*•]\s+"), re.compile(r"(?:[-*•]|[0-9]{1,4}[.)])\s+")
+
+
+def read_items(value: Any, separator: str | None = None, *, numbered: bool = True) -> list[str] | None:
+    """Return the items of a JSON list or object, or of a text that lists them; `None` if it is none or has too many.
+
+    A text may be a JSON list. The items of any other text stand between `separator`, or commas, semicolons and ends of
+    lines; bullets before them are dropped, empty ones too, and, if they are `numbered`, numbers such as `1.`. Those of
+    an object are `key: value`, one for each value of a list. Items that are not text are written as JSON.
+    """
+    if isinstance(value, str) and (listed := _json_list(value)) is not None:
+        items = [plain(each) for each in listed]
+    elif isinstance(value, str):
+        parts = value.split(separator) if separator else _ITEMS.split(value)
+        items = [(_NUMBER if numbered else _BULLET).sub("", part.strip(), count=1).strip() for part in parts]
+        items = [item for item in items if item]
+    elif isinstance(value, Sequence):
+        items = [plain(each) for each in value]
+    elif isinstance(value, Mapping):
+        items = [
+            pair(key, each) for key, held in value.items() for each in (held if isinstance(held, list) else [held])
+        ]
+    elif value is None:
+        return None
+    else:
+        items = [plain(value)]
+    return items if len(items) <= MOST_ITEMS else None
+
+
+def _json_list(text: str) -> list[Any] | None:
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
+
+
+def pair(name: str, value: Any) -> str:
+    """Return a name and its value as one item."""
+    return f"{name}: {plain(value)}"
+
+
+def compare_items(given: Sequence[str], gold: Sequence[str], compared: Compared, *, ordered: bool = False) -> float:
+    """Return how far the given items are the right ones, from 0 to 1; one that stands twice counts twice.
+
+    `precision` is the share of the given ones that are right, `recall` the share of the right ones that are given,
+    `f1` their harmonic mean, `jaccard` those in both over those in either, and `exact` is 1 for the same items. With
+    `ordered` those count that stand in the same order (the longest common subsequence). Two empty lists are the same.
+    Recall alone pays for listing everything, precision alone for listing one.
+    """
+    if not given and not gold:
+        return 1.0
+    if compared == "exact":
+        return float(list(given) == list(gold) if ordered else Counter(given) == Counter(gold))
+    common = LCSseq.similarity(list(given), list(gold)) if ordered else (Counter(given) & Counter(gold)).total()
+    whole = {
+        "precision": len(given),
+        "recall": len(gold),
+        "f1": (len(given) + len(gold)) / 2,
+        "jaccard": len(given) + len(gold) - common,
+    }[compared]
+    return common / whole if whole else 0.0
+
+
+MOST_CITED = 1000
+"""The most sources that are read."""
+
+_CITED = re.compile(r"\[([^\[\]\n]{1,200})\]")
+
+
+def cited_ids(text: str) -> tuple[str, ...] | None:
+    """Return the ids that a text cites in square brackets, each once, in order: `[d1]`, `[d1, d2]`, `[d1; d2]`.
+
+    `None` if there are more than `MOST_CITED`. What stands in brackets and is no id counts as a wrong one.
+    """
+    found: dict[str, None] = {}
+    for match in _CITED.finditer(text):
+        found |= dict.fromkeys(each.strip() for each in re.split(r"[,;]", match[1]) if each.strip())
+        if len(found) > MOST_CITED:
+            return None
+    return tuple(found)
+
+
+def citation_score(cited: Sequence[str], gold: Collection[str]) -> float:
+    """Return F1 of the cited ids against those that should be cited, from 0 to 1; 1 if neither has any.
+
+    Citing everything costs precision, citing one of several costs recall.
+    """
+    if not cited and not gold:
+        return 1.0
+    common = len(set(cited) & set(gold))
+    return 2 * common / (len(set(cited)) + len(set(gold)))
+
+
+_ANSWER = re.compile(r"\W*answer\W*:(.*)", re.IGNORECASE)
+_SOURCES = re.compile(r"\W*sources?\W*:(.*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Holds what an attempt declares: the answer as it was written, and the ids of the documents it cites."""
+
+    text: str
+    sources: tuple[str, ...]
+
+
+def declared_answer(completion: Trajectory) -> Declared | None:
+    """Return the answer and the sources in the last two lines of the last message, or `None` without this form.
+
+    The last message must be the assistant's, complete and without tool calls. If a further line begins with Answer: or
+    Sources:, or the answer's line has a second one, there are two declarations, and the result is `None`.
+    """
+    if not completion or completion.truncated:
+        return None
+    last = completion[-1]
+    if last["role"] != "assistant" or last.get("tool_calls"):
+        return None
+    lines = [line.strip() for line in last["content"].splitlines() if line.strip()]
+    answers = [match for line in lines if (match := _ANSWER.fullmatch(line))]
+    sources = [match for line in lines if (match := _SOURCES.fullmatch(line))]
+    if len(answers) != 1 or len(sources) != 1 or [answers[0].string, sources[0].string] != lines[-2:]:
+        return None
+    text = answers[0].group(1).strip(" \t*_`")
+    if not text or re.search(r"\b(?:answer|sources?)\W*:", text, re.IGNORECASE):
+        return None
+    cited = (each.strip("[]{}<>\"'`*.") for each in re.split(r"[\s,;]+", sources[0].group(1)))
+    return Declared(text, tuple(dict.fromkeys(filter(None, cited))))

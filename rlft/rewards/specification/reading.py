@@ -1,0 +1,355 @@
+"""What graders read in an attempt: templates filled in, the value that a criterion looks at, texts found, likeness.
+
+Templates are texts with places such as `{{item.answer}}` and `{{sample.output_text}}`, in the form of OpenAI's graders.
+What is filled in is never read as a template again: an attempt that says `{{item.answer}}` says just that. A text is
+found as it stands there, or as a person reads it, for penalties.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Annotated, Any, Protocol, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from rlft.errors import TaskError
+from rlft.rewards.graders.json_values import MISSING, check_path, value_at
+from rlft.rewards.graders.limited import check_pattern, find_all
+from rlft.rewards.graders.plain import normal, plain, seen, spelt_out, unhyphenated
+from rlft.rewards.graders.similarity import LONGEST, Measure, similarity
+from rlft.rewards.specification.grader import Attempt, Unmeasured, Unread, no_object
+from rlft.rewards.specification.judge import Piece
+from rlft.texts.characters import apart, nfkc
+
+PLACE = re.compile(r"\{\{([^{}]*)\}\}")
+"""A place to fill in, of a checked template."""
+_NAME = re.compile(r"\s*(item|sample)((?:\.[^\s.\[\]{}]+|\[[0-9]+\])+)\s*")
+_STEP = re.compile(r"\.([^\s.\[\]]+)|\[([0-9]+)\]")
+_OF_SAMPLE = ("output_text", "output_json", "output_tools")
+
+
+def check_template(template: str) -> str:
+    """Return the template. Raises ValueError for a place that names nothing that could be filled in."""
+    for match in PLACE.finditer(template):
+        name = _NAME.fullmatch(match[1])
+        if name is None or (name[1] == "sample" and _steps(name[2])[0] not in _OF_SAMPLE):
+            raise ValueError(
+                f"{match[0]!r:.60} names nothing; write {{{{item.COLUMN}}}} for a column of the task's row, "
+                f"{{{{item.answer}}}} for its answer, or {{{{sample.X}}}} with X of {', '.join(_OF_SAMPLE)}"
+            )
+    if "{{" in PLACE.sub("", template):
+        raise ValueError(f"{template!r:.60} has an open {{{{; write {{{{item.COLUMN}}}}")
+    return template
+
+
+TEMPLATE = AfterValidator(check_template)
+"""What marks a field as a template."""
+Template = Annotated[str, TEMPLATE]
+"""A text with places to fill in."""
+
+
+def filled(template: str, attempt: Attempt) -> str:
+    """Return a checked template with its places filled in.
+
+    Raises `Unread` if the attempt lacks what is asked of it, and TaskError if the task's row does.
+    """
+    return PLACE.sub(lambda match: plain(_value(match[1], attempt)), template)
+
+
+def reference_of(template: str, attempt: Attempt) -> str:
+    """Return a filled template that an attempt is compared with.
+
+    Raises as `filled` does, and TaskError where the task's row has nothing for it (`is_missing`).
+    """
+    if is_missing(template, value_of(template, attempt)):
+        raise TaskError(
+            f"{template} is null or empty, so there is nothing to compare with",
+            where="reward.spec",
+            fix="name another column, or let `applies` say which tasks have one",
+        )
+    return filled(template, attempt)
+
+
+def is_missing(template: str, value: Any) -> bool:
+    """Return whether a template stands for null, or for a blank text of the row, as an empty cell of a CSV file is."""
+    of_row = PLACE.search(template) is not None and "sample." not in template
+    return value is None or (of_row and isinstance(value, str) and not value.strip())
+
+
+def value_of(template: str, attempt: Attempt) -> Any:
+    """Return the JSON value that a template stands for, if it is one place and nothing else; else the filled text.
+
+    Raises as `filled` does.
+    """
+    match = PLACE.fullmatch(template.strip())
+    return filled(template, attempt) if match is None else _value(match[1], attempt)
+
+
+def _value(place: str, attempt: Attempt) -> Any:
+    name = _NAME.fullmatch(place)
+    assert name is not None, place  # `check_template` lets nothing else through
+    of_item = name[1] == "item"
+    value: Any = attempt.item if of_item else attempt.sample
+    for step in _steps(name[2]):
+        if _has(value, step):
+            value = value[step]
+        elif of_item:
+            known = ", ".join(map(str, attempt.item))
+            raise TaskError(
+                f"the task's row has no {place.strip()}",
+                where="reward.spec",
+                fix=f"name a column that every row has; this one has {known}",
+            )
+        else:
+            if "output_json" in place and attempt.json_object is None:
+                raise no_object(attempt, f"the attempt has no JSON object for {place.strip()}")
+            raise Unread(f"the attempt has nothing for {place.strip()}")
+    return value
+
+
+def _has(value: Any, step: str | int) -> bool:
+    if isinstance(value, list):
+        return isinstance(step, int) and step < len(value)
+    return isinstance(value, Mapping) and step in value
+
+
+def _steps(path: str) -> list[str | int]:
+    return [match[1] if match[1] is not None else int(match[2]) for match in _STEP.finditer(path)]
+
+
+Pattern = Annotated[str, AfterValidator(check_pattern)]
+"""A regular expression of the package `regex`."""
+JsonPath = Annotated[str, AfterValidator(check_path)]
+"""A JSON path such as `$.people[0].name`."""
+
+
+class Read(Piece):
+    """Where the value stands; exactly one of these. Without `read` a criterion looks at the whole last message."""
+
+    json_path: JsonPath | None = Field(default=None, description="A path in the one JSON object of the last message.")
+    after: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="The rest of the one line that begins with this, such as `Answer:`, whatever its case.",
+    )
+    pattern: Pattern | None = Field(
+        default=None,
+        description="A regular expression, and no template, that must match exactly once; its first group, if it has "
+        "one, is the value.",
+    )
+    call: JsonPath | None = Field(
+        default=None,
+        description="A path in the one tool call, an object of `name` and `arguments`, such as `$.arguments.city`. "
+        "Several calls that differ are none.",
+    )
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> Self:
+        if sum(getattr(self, name) is not None for name in type(self).model_fields) != 1:
+            raise ValueError("name one place: json_path, after, pattern or call")
+        return self
+
+    def says(self) -> str:
+        """Return the place in words."""
+        if self.json_path is not None:
+            return f"the value at {self.json_path} of its JSON object"
+        if self.after is not None:
+            return f"what stands behind “{self.after}”"
+        if self.pattern is not None:
+            return f"what the pattern {self.pattern} finds"
+        return f"the value at {self.call} of its tool call"
+
+    def value(self, attempt: Attempt) -> Any:
+        """Return the JSON value or the text. Raises `Unread` if there is none, or more than one."""
+        if self.json_path is not None:
+            if attempt.json_object is None:
+                raise no_object(attempt, "the last message is not one JSON object")
+            return _at(attempt.json_object, self.json_path, "the JSON object")
+        if self.call is not None:
+            if not attempt.calls:
+                raise Unread("there is no tool call")
+            if any(call != attempt.calls[0] for call in attempt.calls):
+                raise Unmeasured("there are several tool calls that differ")
+            return _at(attempt.calls[0], self.call, "the tool call")
+        return _declared(attempt.text, self)
+
+
+def value_read(read: Read | None, attempt: Attempt) -> Any:
+    """Return what a criterion looks at. Raises `Unread` if it is not there."""
+    return attempt.text if read is None else read.value(attempt)
+
+
+def text_read(read: Read | None, attempt: Attempt) -> str:
+    """Return what a criterion looks at, as text. Raises `Unread` if it is not there."""
+    return plain(value_read(read, attempt))
+
+
+def said(read: Read | None) -> str:
+    """Return what a criterion looks at, in words."""
+    return "the answer" if read is None else read.says()
+
+
+def gold_of(template: str, read: Read | None, attempt: Attempt) -> Any:
+    """Return what is right. Raises TaskError where the task has none: null or "" is an answer within JSON alone."""
+    gold = value_of(template, attempt)
+    if is_missing(template, gold) and (read is None or (read.json_path is None and read.call is None)):
+        raise TaskError(
+            f"{template} is null or empty, so the task has no right answer",
+            where="reward.spec",
+            fix="name another column, or let `applies` say which tasks have one",
+        )
+    return gold
+
+
+def empty_gold(template: str) -> TaskError:
+    """Return the error that the text which an attempt should contain is empty."""
+    return TaskError(
+        f"{template} is empty, and every text contains that",
+        where="reward.spec",
+        fix="name another column, or let `applies` say which tasks have one",
+    )
+
+
+def _at(value: Any, path: str, what: str) -> Any:
+    found = value_at(value, path)
+    if found is MISSING:
+        raise Unread(f"{what} has nothing at {path}")
+    return found
+
+
+def _declared(text: str, read: Read) -> str:
+    if read.pattern is not None:
+        found, what = find_all(read.pattern, text, seconds=1.0, most=2), f"the pattern {read.pattern!r:.60}"
+    else:
+        words = str(read.after).rstrip(" :\uff1a.=-")  # emphasis may end before the colon or behind it
+        ends = re.sub("[:\uff1a]", "[:\uff1a]", re.escape(str(read.after)[len(words) :].strip()))
+        label = re.escape(words) + r"[*_`]*+\s*+" * bool(words) + ends
+        line = rf"(?:[\s*_#>`-]|[0-9]{{1,3}}[.)](?=\s))*{label}[*_]*(.*)"
+        lines = (re.fullmatch(line, each, re.IGNORECASE) for each in text.splitlines())
+        found, what = [match[1] for match in lines if match], f"{read.after!r}"
+    if not found:
+        raise Unread(f"{what} is there nowhere")
+    if len(found) > 1:
+        raise Unmeasured(f"{what} is there more than once")
+    return found[0].strip().strip("*_").strip()
+
+
+_NUMBER = re.compile(  # with its sign; neither a date such as 5.3.2024 or 5/3/2024 nor a list such as 1,3,5 is one
+    r"(?<![\d.,/])(?:(?<!\w)[-\u2212\u2013])?(?:\d{1,3}/\d{1,3}|(?:\d{1,3}(?:,\d{3})+|\d+|(?<!\w)(?=\.\d))(?:\.\d+)?)"
+    r"(?!\d|[.,/]\d)"
+)
+# Apostrophes, and half-width kana.
+_SAME = dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'") | {each: nfkc(chr(each)) for each in range(0xFF66, 0xFFA0)}
+
+
+class Wanting(Protocol):
+    """How texts are looked for."""
+
+    @property
+    def ignore_case(self) -> bool:
+        """Whether letters in upper and lower case are the same."""
+        ...
+
+    @property
+    def whole_words(self) -> bool:
+        """Whether only whole words count."""
+        ...
+
+
+def expanded(templates: Sequence[str], attempt: Attempt) -> list[str]:
+    """Return the filled templates, with lists taken apart; null and empty texts ask for nothing."""
+    values = [value_of(each, attempt) for each in templates]
+    items = [item for value in values for item in (value if isinstance(value, list) else [value]) if item is not None]
+    return list(dict.fromkeys(filter(str.strip, map(plain, items))))
+
+
+def found_in(wanted: Sequence[str], text: str, wanting: Wanting, *, as_seen: bool) -> list[str]:
+    """Return those of the wanted texts that stand in a text, or, `as_seen`, that a person reads there."""
+
+    def within(form: Callable[[str], str]) -> list[str]:
+        def compared(text: str) -> str:
+            known = {"ignore_case": wanting.ignore_case, "ignore_space": True}
+            return normal(apart(form(text).translate(_SAME)), **known)
+
+        whole = compared(text)
+        cut = {at for match in _NUMBER.finditer(whole) for at in range(match.start() + 1, match.end())}
+        return [each for each in wanted if _stands(compared(each), whole, cut if wanting.whole_words else None)]
+
+    there = set(within(str))
+    if as_seen:
+        there.update(within(seen), within(lambda each: unhyphenated(seen(each))), _spelt(wanted, text, wanting))
+    return [each for each in wanted if each in there]
+
+
+def _spelt(wanted: Sequence[str], text: str, wanting: Wanting) -> list[str]:
+    """Return those of the wanted texts, of two letters and more, that a text spells out letter by letter."""
+
+    def together(text: str) -> str:
+        letters = "".join(filter(str.isalnum, seen(text)))
+        return letters.casefold() if wanting.ignore_case else letters
+
+    spelt = [together(each) for each in spelt_out(seen(text))]
+    return [each for each in wanted if len(word := together(each)) > 1 and any(word in one for one in spelt)]
+
+
+def check_asks_for_nothing(templates: Sequence[str], attempt: Attempt) -> None:
+    """Raise TaskError unless one of the templates is a list without items, which asks for nothing on purpose."""
+    if not any(isinstance(value_of(each, attempt), list) for each in templates):
+        for each in templates:
+            gold_of(each, None, attempt)
+        raise empty_gold(templates[0])
+
+
+def forms(text: str) -> list[str]:
+    """Return a text as it is, as a person sees it, and so without hyphens within words."""
+    return list(dict.fromkeys([text, seen(text), unhyphenated(seen(text))]))
+
+
+def readings(text: str, wanted: str, *, as_seen: bool, fold: bool = False) -> list[tuple[str, str]]:
+    """Return the ways to read two texts that are compared: as they are, and as a person sees them if asked.
+
+    `fold` lets case count for nothing in what a person sees.
+    """
+    pairs = [(text, wanted)]
+    if as_seen:
+        read, other = seen(text), seen(wanted)
+        read, other = (read.casefold(), other.casefold()) if fold else (read, other)
+        pairs += [(read, other), (unhyphenated(read), unhyphenated(other))] if other.strip() else []
+    return list(dict.fromkeys(pairs))
+
+
+def _stands(wanted: str, text: str, numbers: Collection[int] | None) -> bool:
+    """Return whether a text holds another one, which is not empty.
+
+    Given the places inside its `numbers`, no part of a word or of a number counts.
+    """
+    place = text.find(wanted) if wanted else -1
+    while place >= 0:
+        end = place + len(wanted)
+        before, after = text[max(place - 1, 0) : place], text[end : end + 1]
+        if numbers is None:
+            return True
+        begins_inside = wanted[0].isalnum() and (before.isalnum() or place in numbers)
+        if not begins_inside and not (wanted[-1].isalnum() and (after.isalnum() or end in numbers)):
+            return True
+        place = text.find(wanted, place + 1)
+    return False
+
+
+def likeness(measure: Measure, text: str, gold: str, template: str) -> float:
+    """Return how alike two texts are, from 0 to 1 (`rlft.rewards.graders.similarity`). `template` is that of the gold.
+
+    Raises `Unmeasured` for a text that is too long to be compared, and TaskError for such a gold.
+    """
+    if len(gold) > LONGEST and "sample." not in template:
+        raise TaskError(
+            f"{template} has {len(gold):,} characters, and at most {LONGEST:,} are compared",
+            where="reward.spec",
+            fix="compare with a shorter text, or let `applies` say which tasks have one",
+        )
+    found = similarity(measure, text, gold)
+    if found is None:
+        raise Unmeasured(f"it is longer than {LONGEST:,} characters")
+    return found

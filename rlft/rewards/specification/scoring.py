@@ -1,0 +1,242 @@
+"""Scores one attempt: criterion by criterion, then what is missing of the essential ones.
+
+Beside it stand how a specification writes a full answer (its template `gold`), and the columns that it asks the tasks'
+rows for, looked for in all of them before anything is scored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from rlft.errors import TaskError
+from rlft.rewards.graders.plain import plain
+from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Unread, Verdict, item_of
+from rlft.rewards.specification.model import GATE, Applies, Criterion, Specification
+from rlft.rewards.specification.reading import PLACE, TEMPLATE, value_of
+from rlft.types import Task
+
+_DECODER = json.JSONDecoder()
+
+
+def written_gold(template: str, attempt: Attempt) -> str:
+    """Return the full answer to the task of an attempt, which says nothing.
+
+    A template that is one place and no text is its value, as JSON unless it is a text. What is filled into a string
+    within JSON is escaped, so that an answer with quotes in it leaves the whole JSON. Raises TaskError for a column
+    that the task's row has not.
+    """
+    if PLACE.fullmatch(template.strip()):
+        value = value_of(template, attempt)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    filled, end = list[str](), 0
+    for match, is_quoted in zip(PLACE.finditer(template), _quoted(template), strict=True):
+        said = plain(value_of(match[0], attempt))
+        filled += [template[end : match.start()], json.dumps(said, ensure_ascii=False)[1:-1] if is_quoted else said]
+        end = match.end()
+    return "".join([*filled, template[end:]])
+
+
+def _quoted(template: str) -> Iterator[bool]:
+    """Yield for each place whether it stands in a string of JSON that the template holds."""
+    form, places = "", list[int]()
+    end = 0
+    for match in PLACE.finditer(template):
+        form += template[end : match.start()]
+        places.append(len(form))
+        form, end = form + "0", match.end()  # a number is JSON, and so is a string with one in it
+    form += template[end:]
+    quoted = {place for begin, end in _json_in(form) for place in _in_strings(form, begin, end)}
+    yield from (place in quoted for place in places)
+
+
+def _json_in(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where objects and lists of JSON begin and end in a text."""
+    place = 0
+    while place < len(text):
+        end = place + 1
+        if text[place] in "{[":
+            try:
+                end = _DECODER.raw_decode(text, place)[1]
+                yield place, end
+            except (ValueError, RecursionError):
+                end = place + 1
+        place = end
+
+
+def _in_strings(text: str, begin: int, end: int) -> Iterator[int]:
+    """Yield the places between two that stand in strings of JSON."""
+    inside = escaped = False
+    for place in range(begin, end):
+        if escaped:
+            escaped = False
+        elif text[place] == "\\":
+            escaped = True
+        elif text[place] == '"':
+            inside = not inside
+        if inside:
+            yield place
+
+
+_NO = ("", "0", "0.0", "false", "no", "none", "null")  # as files without types write it
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What one criterion came to: its grader's score and reason, and the score that counts, which a gate may lower.
+
+    All are `None`, with a reason, where the criterion does not apply to the task. Where a judge was not asked, only the
+    score that counts is known.
+    """
+
+    found: float | None
+    counts: float | None
+    why: str
+    is_met: bool | None
+
+
+_NO_MATTER = Scored(None, None, "it does not apply to this task", None)
+
+
+async def score_attempt(specification: Specification, attempt: Attempt) -> dict[str, Scored]:
+    """Return {criterion: what it came to}, in the order of the specification.
+
+    An attempt that does not meet an essential criterion gets the lowest score in every criterion that pays, whatever
+    its grader found; penalties and metrics stay as they are. So its total, the sum of its parts like any other, is the
+    least that an attempt with the same penalties can have. Judges are asked last, and not for what an unmet criterion
+    has decided already. Raises what a grader raises, which is an error of the rollout and never a 0.
+    """
+    criteria, found = specification.criteria, dict[str, Scored]()
+    for name, each in sorted(criteria.items(), key=lambda item: item[1].grader.needs_judge()):
+        decided = each.weight > 0 and each.grader.needs_judge() and _missing(criteria, found)
+        found[name] = _not_asked(each, attempt, decided) if decided else await _score(each, attempt)
+    missing = _missing(criteria, found)
+    return {name: _gated(each, found[name], missing) if missing else found[name] for name, each in criteria.items()}
+
+
+def parts_of(specification: Specification, scored: dict[str, Scored]) -> dict[str, float | None]:
+    """Return {part: score} as a reward has them, with the metric `GATE` where a criterion is essential."""
+    parts = {name: each.counts for name, each in scored.items()}
+    if specification.has_gate:
+        essential = [scored[name].is_met for name, each in specification.criteria.items() if each.essential]
+        parts[GATE] = float(False not in essential)
+    return parts
+
+
+def applies(condition: Applies, attempt: Attempt) -> bool:
+    """Return whether a criterion applies to the task of an attempt."""
+    value = value_of(condition.when, attempt)
+    if condition.any_of is None:
+        return bool(value) and not (isinstance(value, str) and value.strip().casefold() in _NO)
+    return plain(value) in map(plain, condition.any_of)
+
+
+def _missing(criteria: Mapping[str, Criterion], found: Mapping[str, Scored]) -> list[str]:
+    """Return the essential criteria that are known not to be met."""
+    return [name for name, each in criteria.items() if each.essential and name in found and found[name].is_met is False]
+
+
+def _not_asked(criterion: Criterion, attempt: Attempt, missing: list[str]) -> Scored:
+    if criterion.applies is not None and not applies(criterion.applies, attempt):
+        return _NO_MATTER
+    return Scored(None, criterion.minimum, f"the judge was not asked: {_unmet(missing)}", None)
+
+
+def _unmet(missing: list[str]) -> str:
+    return f"{' and '.join(missing)} is essential and not met"
+
+
+async def _score(criterion: Criterion, attempt: Attempt) -> Scored:
+    if criterion.applies is not None and not applies(criterion.applies, attempt):
+        return _NO_MATTER
+    is_penalty = criterion.weight < 0
+    try:
+        verdict = await criterion.grader.grade(replace(attempt, is_penalised=True) if is_penalty else attempt)
+    except Unmeasured as unknown:
+        verdict = Verdict(criterion.maximum if is_penalty else criterion.minimum, str(unknown))
+    except Unread as unread:
+        verdict = Verdict(criterion.minimum, str(unread))
+    return Scored(verdict.score, verdict.score, verdict.why, criterion.is_met(verdict.score))
+
+
+def _gated(criterion: Criterion, scored: Scored, missing: list[str]) -> Scored:
+    if criterion.weight <= 0 or scored.counts is None or scored.counts <= criterion.minimum:
+        return scored
+    why = f"{scored.why}, but {_unmet(missing)}"
+    return Scored(scored.found, criterion.minimum, why, scored.is_met)
+
+
+def check_columns(specification: Specification, tasks: Sequence[Task]) -> None:
+    """Raise TaskError for the first place of a template that some of the tasks' rows do not have.
+
+    A criterion asks the tasks that it applies to, and the template `gold` asks all.
+    """
+    seen = [Attempt((), item_of(task)) for task in tasks]
+    if specification.gold is not None:
+        _check("gold", [specification.gold], seen)
+    for name, criterion in specification.criteria.items():
+        where = f"criteria.{name}"
+        if criterion.applies is not None:
+            _check(f"{where}.applies", [criterion.applies.when], seen)
+        _check(where, list(templates_in(criterion.grader)), _asked(criterion, seen))
+
+
+def templates_in(value: Any) -> Iterator[str]:
+    """Yield the templates in a grader or a list of pieces, and in all that it is made of."""
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from templates_in(each)
+    elif isinstance(value, dict):
+        yield from templates_in(list(value.values()))
+    elif isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            given = getattr(value, name)
+            is_unread = isinstance(value, Grader) and name in value.unread()
+            if not is_unread and (TEMPLATE in field.metadata or _holds(field.annotation)):
+                yield from _texts(given)
+            yield from templates_in(given)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    yield from (each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str))
+
+
+def _holds(annotation: Any) -> bool:
+    """Return whether templates stand somewhere in the type of a field, such as `list[Template] | None`."""
+    return TEMPLATE in getattr(annotation, "__metadata__", ()) or any(map(_holds, get_args(annotation)))
+
+
+def _asked(criterion: Criterion, seen: Sequence[Attempt]) -> Sequence[Attempt]:
+    asks = criterion.applies
+    return seen if asks is None else [each for each in seen if applies(asks, each)]
+
+
+def _check(where: str, templates: Sequence[str], seen: Sequence[Attempt]) -> None:
+    places = dict.fromkeys(match[0] for each in templates for match in PLACE.finditer(each))
+    for place in places:
+        lacking = [each for each in seen if not _has(place, each)]
+        if not lacking:
+            continue
+        columns = list(map(str, lacking[0].item))
+        near = get_close_matches(place.strip("{} ").removeprefix("item."), columns, n=1)
+        meant = f"; did you mean {{{{item.{near[0]}}}}}?" if near else ""
+        raise TaskError(
+            f"{place} is not in the rows of {len(lacking)} of {len(seen)} tasks{meant}",
+            where=f"reward.spec.{where}",
+            fix=f"name a column that every row has, or let `applies` say which have it; one has {', '.join(columns)}",
+        )
+
+
+def _has(place: str, attempt: Attempt) -> bool:
+    try:
+        value_of(place, attempt)
+    except TaskError:
+        return False
+    except Unread:  # a place of the attempt, which is to come
+        return True
+    return True

@@ -1,0 +1,83 @@
+"""Golds that are right at each other's tasks are no loophole; a reward that refuses no gold is."""
+
+from rlft.environments.contract.base import BaseEnv
+from rlft.rewards.audit.rewards import audit_reward
+from tests.rlft.attempts import make_task
+
+LANDS = {
+    "Europe": ("France", "Spain", "Norway", "Poland"),
+    "Asia": ("Japan", "Nepal", "Laos", "India"),
+    "Africa": ("Ghana", "Kenya", "Chad", "Egypt"),
+}
+TASKS = [
+    make_task(f"t{n}", f"Name a country in {list(LANDS)[n % 3]}.", LANDS[list(LANDS)[n % 3]][n // 3 % 4])
+    for n in range(24)
+]
+EVERY = {land for lands in LANDS.values() for land in lands}
+
+
+class Pays(BaseEnv):
+    """Pays what a function of (text, gold, prompt) says."""
+
+    def __init__(self, pay):
+        self.pay = pay
+
+    def compute_reward(self, completion, ground_truth):
+        return {"part": float(self.pay(completion.text.strip(), ground_truth, completion.task.text))}
+
+
+def audit(pay):
+    return audit_reward(TASKS, Pays(pay), weights={}, full=None, timeout_seconds=2.0)
+
+
+def member(text, gold, prompt):
+    return any(continent in prompt and text in lands for continent, lands in LANDS.items())
+
+
+def test_any_member_of_a_class_is_right():
+    report = audit(member)
+    assert report.passed, report.text()
+    notes = [each for each in report.findings if "both answers are taken for right at both tasks" in each]
+    assert notes
+    assert notes[0].startswith("other_gold earns as much as gold on ")
+    # What is left of them are golds of other continents.
+    assert report.attacks["other_gold"].maximum == report.attacks["most_common"].maximum == 0.0
+    # That golds were played at each other's tasks for this is no attempt of its own.
+    assert report.attempts == audit(lambda text, gold, prompt: text == gold).attempts
+
+
+def test_every_gold_is_paid_everywhere():
+    # Each is paid at each other's task, and a made-up name is not.
+    report = audit(lambda text, gold, prompt: text in EVERY)
+    assert {"other_gold", "most_common"} <= set(report.exploits)
+
+
+def test_whatever_has_the_form_is_paid():
+    # Words of five letters or not: half of the golds are paid at each other's tasks, and so are made-up words.
+    report = audit(lambda text, gold, prompt: text.isalpha() and (len(text) == 5) == (len(gold) == 5))
+    assert "other_gold" in report.exploits
+
+
+def test_what_is_paid_in_one_direction_alone_is_no_equality():
+    # At Asia's tasks all golds are paid, elsewhere only the right one.
+    report = audit(lambda text, gold, prompt: text == gold or ("Asia" in prompt and text in EVERY))
+    assert "other_gold" in report.exploits
+
+
+def test_what_holds_a_right_answer_is_left_out_with_it():
+    # The first of two lines is read, so that an answer to another task of the continent is right in longer texts, too.
+    report = audit(lambda text, gold, prompt: text.count("\n") < 2 and member(text.partition("\n")[0], gold, prompt))
+    assert report.passed, report.text()
+    assert report.attacks["denied_last"].maximum == 0.0
+
+
+def test_numbers_that_are_paid_for_each_other_are_no_equal_answers():
+    # 100 to 1,150, and half as much or more is paid: a quarter of the pairs and more are within that, both ways.
+    tasks = [make_task(f"n{n}", f"Number {n}?", str(100 + 50 * n)) for n in range(22)]
+
+    def wide(text, gold, prompt):
+        return text.isdecimal() and len(text) < 6 and abs(int(text) - int(gold)) <= 0.5 * int(gold)
+
+    report = audit_reward(tasks, Pays(wide), weights={}, full=None, timeout_seconds=2.0)
+    assert "other_gold" in report.exploits
+    assert not any("both answers are taken for right" in each for each in report.findings)
