@@ -78,7 +78,7 @@ def evaluate(workload: Workload, folder: Path) -> dict[str, float]:
     from rlft.config import PolicyConfig
     from rlft.engines.base import Sampling
     from rlft.engines.transformers_engine import TransformersEngine
-    from rlft.policy.origin import create_policy
+    from rlft.models.origin import create_policy
 
     policy = create_policy(PolicyConfig.model_validate({"model": str(folder), "lora": {"rank": LORA_RANK}}), seed=SEED)
     engine, prompts = TransformersEngine(), _ids(workload, folder)
@@ -118,7 +118,7 @@ def generate(workload: Workload, folder: Path) -> dict[str, float]:
 def imitate(workload: Workload, folder: Path) -> dict[str, float]:
     """Take supervised steps as a warm start of rlft does."""
     from rlft.config import PolicyConfig
-    from rlft.policy.origin import create_policy
+    from rlft.models.origin import create_policy
     from rlft.training.encoding import as_rollout
     from rlft.training.imitation import imitate as add_gradients
 

@@ -42,9 +42,9 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.loading import load_environment
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.iteration import RoundResult, run_round
-from rlft.policy import Policy, PolicyFolder, save_policy
-from rlft.policy.folder import load_policy
-from rlft.policy.origin import choose_device, create_policy
+from rlft.models import Policy, PolicyFolder, save_policy
+from rlft.models.folder import load_policy
+from rlft.models.origin import choose_device, create_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
 from rlft.tasks.curriculum.rates import PassRates, note_round

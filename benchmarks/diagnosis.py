@@ -31,7 +31,7 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.evaluation import evaluate_rollouts
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.iteration import run_round
-from rlft.policy.origin import create_policy
+from rlft.models.origin import create_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import EvaluationReport, Rewards, TaskSet
 from tests.factories import CHARACTERS, FirstCharacter, make_task

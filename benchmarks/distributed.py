@@ -37,7 +37,7 @@ from benchmarks.grpo_workload import SEED, Workload, write_model
 from benchmarks.machine import resident
 from rlft.config import TrainingConfig
 from rlft.config.rollout import Sharding
-from rlft.policy.live import Policy, PolicyMetadata
+from rlft.models.live import Policy, PolicyMetadata
 from rlft.training.batching import Pair, packed_tokens
 from rlft.training.trainer import Updater, prepare_optimizer
 from rlft.training.world import ALONE, World, partition

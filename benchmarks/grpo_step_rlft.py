@@ -15,8 +15,8 @@ from rlft.engines.base import Engine
 from rlft.engines.create import create_engine
 from rlft.environments.contract.base import BaseEnv
 from rlft.iteration import RoundResult, run_round
-from rlft.policy import Policy
-from rlft.policy.origin import create_policy
+from rlft.models import Policy
+from rlft.models.origin import create_policy
 from rlft.types import Task, TaskSet, Trajectory
 
 PRODUCTS, COPIES = 5, 5  # after each step

@@ -18,15 +18,15 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints.identity import code_fingerprint
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
-from rlft.policy import Policy, PolicyFolder
-from rlft.policy.folder import save_policy
-from rlft.policy.origin import create_policy
+from rlft.models import Policy, PolicyFolder
+from rlft.models.folder import save_policy
+from rlft.models.origin import create_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
 from rlft.training.imitation import run_sft
 from rlft.types import TaskSet
 
-_WARM_CODE = ("rlft.policy.origin", "rlft.policy.folder", "rlft.tasks", "rlft.training.imitation")
+_WARM_CODE = ("rlft.models.origin", "rlft.models.folder", "rlft.tasks", "rlft.training.imitation")
 
 
 @dataclass

@@ -26,15 +26,15 @@ from rlft.config.file import load_config
 from rlft.environments.contract.base import BaseEnv, Context
 from rlft.environments.fingerprints.identity import code_fingerprint
 from rlft.iteration import SampledRound, sample_round, train_sampled
-from rlft.policy import Policy, PolicyFolder
-from rlft.policy.folder import load_policy
-from rlft.policy.origin import choose_device
+from rlft.models import Policy, PolicyFolder
+from rlft.models.folder import load_policy
+from rlft.models.origin import choose_device
 from rlft.types import Task, Trajectory, derive_seed
 
 WARM_START = "warm_start"
 ARMS = ("dapo", "dr_grpo", "grpo", "trl", "random", "group_2", "group_16", "lag_1")
 _HERE = Path(__file__).parent
-_CODE = ("rlft.iteration", "rlft.policy.origin", "rlft.tasks", "rlft.training.imitation")
+_CODE = ("rlft.iteration", "rlft.models.origin", "rlft.tasks", "rlft.training.imitation")
 _OWN_CODE = ("learning_bench.py", "learning_run.py", "learning_trl.py")
 _LIBRARIES = ("torch", "transformers", "trl", "reasoning-gym")
 

@@ -29,8 +29,8 @@ from benchmarks.grpo_step_trl import CPU_TOKENS
 from benchmarks.learning_bench import Bench
 from rlft.config import Config
 from rlft.environments.contract.base import BaseEnv, prompt_messages
-from rlft.policy import Policy
-from rlft.policy.tokens import render_prompt
+from rlft.models import Policy
+from rlft.models.tokens import render_prompt
 from rlft.rewards.rubric import combine
 from rlft.tasks.curriculum.epochs import tasks_of_round
 from rlft.training.trainer import learning_rate

@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlft.head.selected import selected_logprobs
-from rlft.head.split import Head
+from rlft.models.selected import selected_logprobs
+from rlft.models.split import Head
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 1 << 20

@@ -36,8 +36,8 @@ def run_plain(config: Config) -> dict[str, float]:
     from rlft.evaluation import evaluate_rollouts
     from rlft.harness.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
     from rlft.iteration import run_round
-    from rlft.policy.origin import create_policy
-    from rlft.policy.tokens import check_prompts
+    from rlft.models.origin import create_policy
+    from rlft.models.tokens import check_prompts
     from rlft.rewards.audit.rewards import audit_reward
     from rlft.rewards.scoring import score_rollouts
     from rlft.tasks import ingest_tasks

@@ -21,9 +21,9 @@ from rlft.engines.base import Engine, Sampling
 from rlft.engines.create import create_engine
 from rlft.engines.proof import PUSH_SECONDS
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
-from rlft.policy import Policy
-from rlft.policy.origin import create_policy
-from rlft.policy.tokens import render_prompt
+from rlft.models import Policy
+from rlft.models.origin import create_policy
+from rlft.models.tokens import render_prompt
 from rlft.types import Rollouts, Task
 
 CHANGE = 1e-3  # standard deviation of what is added to every weight before a round

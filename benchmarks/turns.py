@@ -29,7 +29,7 @@ from rlft.config import HarnessConfig
 from rlft.engines.base import Generation, Sampling
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
-from rlft.policy import Policy
+from rlft.models import Policy
 from rlft.progress import Progress, silent
 from rlft.types import Rollout, derive_seed
 from tests.factories import make_policy, make_task

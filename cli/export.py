@@ -45,7 +45,7 @@ def export(
             found = find_version(address, name, alias, number)
             source = download_version(address, name, found.version, Path(temporary) / "version")
         from rlft.export import export_policy
-        from rlft.policy import PolicyFolder
+        from rlft.models import PolicyFolder
 
         label = {"name": name, "version": found.version, "alias": alias}
         done = export_policy(PolicyFolder(source), to, merge=merge, label=label)

@@ -11,7 +11,7 @@ from zenml.io import fileio
 
 from materializers.sealed import SealedMaterializer, reading, writing
 from rlft.files import link_or_copy
-from rlft.policy import PolicyFolder
+from rlft.models import PolicyFolder
 
 _NAME = PolicyFolder.NAME
 

@@ -35,8 +35,8 @@ from rlft.config.training import BudgetConfig
 from rlft.contrasts.configs import differing
 from rlft.distributed.demand import Demand
 from rlft.errors import ConfigError
+from rlft.models.origin import choose_device
 from rlft.monitors import of_validation
-from rlft.policy.origin import choose_device
 from rlft.readiness.loss import check_loss
 from rlft.stopping import Account
 from rlft.training.off_policy import CORRECTION, corrected, is_on_policy

@@ -22,8 +22,8 @@ from pipelines.stages import Artifact, Scored, Stages
 from rlft.comparison import is_better
 from rlft.config import Config
 from rlft.evaluation import curve_points
-from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.metrics import sampled_tokens
+from rlft.models.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.monitors import Alarm
 from rlft.outcome import FATES
 from rlft.reporting.highest_paid import highest_paid, highest_paid_page

@@ -30,7 +30,7 @@ from pipelines.stages import STAGE_STEPS, Stages
 from pipelines.watching import Watch, check_honest
 from rlft.config import Config
 from rlft.distributed.demand import Demand, gpus_used
-from rlft.policy.origin import choose_device
+from rlft.models.origin import choose_device
 from rlft.reporting.bars import Display
 from rlft.rewards.audit.rewards import check_audit
 from rlft.stopping import Account

@@ -15,7 +15,7 @@ from rlft.config import Config
 from rlft.engines.base import Engine, Sampling
 from rlft.environments.contract.base import BaseEnv
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
-from rlft.policy import Policy
+from rlft.models import Policy
 from rlft.rewards.scoring import score_by
 from rlft.tasks.curriculum.draw import Draw, draw_round
 from rlft.tasks.curriculum.rates import PassRates

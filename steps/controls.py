@@ -17,7 +17,7 @@ from rlft.controls.rejection import run_rejection_control
 from rlft.controls.sft import run_sft_control
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.harness.rollout import SamplingSettings
-from rlft.policy import PolicyFolder, save_policy
+from rlft.models import PolicyFolder, save_policy
 from rlft.training.imitation import ENOUGH, Memory
 from rlft.types import Split, TaskSet
 

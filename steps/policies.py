@@ -19,9 +19,9 @@ from rlft.errors import RlftError
 from rlft.harness.asked import get_to_know
 from rlft.harness.preparing import open_prepared, prepare_policy
 from rlft.harness.rollout import SamplingSettings
-from rlft.policy import PolicyFolder, save_policy
-from rlft.policy.origin import create_policy
-from rlft.policy.tokens import PromptCheck, check_prompts
+from rlft.models import PolicyFolder, save_policy
+from rlft.models.origin import create_policy
+from rlft.models.tokens import PromptCheck, check_prompts
 from rlft.tasks.use.records import texts_from_use
 from rlft.training.imitation import ENOUGH, Memory, SftReport, run_sft
 from rlft.training.overlap import check_overlap

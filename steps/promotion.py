@@ -22,7 +22,7 @@ from mlops.tracking.address import HOME, PATIENT_HTTP, answering, tracking_addre
 from rlft.config import Config, EvaluationConfig, PromotionConfig
 from rlft.controls.constant import ConstantAnswer
 from rlft.gates import Look
-from rlft.policy import PolicyFolder
+from rlft.models import PolicyFolder
 from rlft.promotion.decide import Decision, Known, RegisteredVersion
 from rlft.promotion.decide import decide_promotion as decide
 from rlft.promotion.rules import Rules

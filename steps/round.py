@@ -17,11 +17,11 @@ from mlops.runs.runtime import Runtime, current_runtime, tag_round
 from rlft.config import DistributedConfig, EnvironmentConfig, RewardConfig, TrainingConfig
 from rlft.config.training import PassRatesConfig
 from rlft.engines.chat_endpoint import AskedModel
-from rlft.flops import ENCODED, OF_SEQUENCES
 from rlft.harness.rollout import SamplingSettings, Selection, collect_rollouts, select_tasks
 from rlft.metrics import round_metrics
-from rlft.policy import PolicyFolder, save_policy
-from rlft.policy.live import holds_reference
+from rlft.models import PolicyFolder, save_policy
+from rlft.models.flops import ENCODED, OF_SEQUENCES
+from rlft.models.live import holds_reference
 from rlft.rewards.scoring import score_by
 from rlft.tasks.curriculum.draw import Draw, draw_round
 from rlft.tasks.curriculum.rates import PassRates, note_round

@@ -10,7 +10,7 @@ from mlops.runs import cache_policies
 from mlops.runs.runtime import current_runtime
 from mlops.runs.use import fetch_use
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig, TasksConfig, WarmStartConfig
-from rlft.policy.tokens import PromptCheck
+from rlft.models.tokens import PromptCheck
 from rlft.rewards.audit.report import AuditReport
 from rlft.rewards.audit.rewards import audit_by
 from rlft.tasks import ingest_tasks as ingest

@@ -11,9 +11,9 @@ import torch
 
 from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig, TrainingConfig
 from rlft.environments.contract.base import BaseEnv
+from rlft.models import Policy, save_policy
+from rlft.models.origin import create_policy
 from rlft.outcome import Failure
-from rlft.policy import Policy, save_policy
-from rlft.policy.origin import create_policy
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Split, Task, TaskSet, Trajectory
 
 torch.set_num_threads(1)  # matrices this small only lose by being shared out: the tests take half the time

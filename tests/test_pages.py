@@ -19,7 +19,7 @@ from rlft.calls import make_call
 from rlft.config.file import check_config, load_config
 from rlft.config.policy import FromScratchConfig
 from rlft.harness.chat.formats import FORMATS
-from rlft.policy.tokens import character_tokenizer, unknown_characters
+from rlft.models.tokens import character_tokenizer, unknown_characters
 from rlft.tasks.use.records import REASONS
 from rlft.texts.privacy import PERSONAL
 from rlft.training.demonstration_file import read_demonstrations

@@ -23,8 +23,8 @@ from rlft.engines.create import create_engine
 from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries, Evidence, check_evidence
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import EngineError
-from rlft.policy import Policy
-from rlft.policy.origin import create_policy
+from rlft.models import Policy
+from rlft.models.origin import create_policy
 
 
 def measure(workload: Workload, folder: Path, engine_name: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu.kernels '{"model": "qwen3-0.6b", ...}' --tokens 16384
 
-`none` is the model as it is written, `rlft` the gradients by hand of `rlft.policy.fused` (which a run uses in float32
+`none` is the model as it is written, `rlft` the gradients by hand of `rlft.models.fused` (which a run uses in float32
 on a CPU alone), `torch` torch's own `rms_norm` with the rest as it is, `liger` the kernels of liger-kernel, which need
 a GPU. Every kind runs in this process on the same numbers; `difference` is how far the last hidden states are from
 those of the model in float64, as a part of their norm, and `difference_of_gradients` the same of all gradients.
@@ -30,8 +30,8 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP, Qwen3RMSNorm
 
 from benchmarks.grpo_workload import SEED, Workload
 from benchmarks.machine import MIB
-from rlft.policy import fused as hand
-from rlft.policy.fused import Replacement, fused
+from rlft.models import fused as hand
+from rlft.models.fused import Replacement, fused
 
 KINDS = ("none", "rlft", "torch", "liger")
 COMPARED_TOKENS = 256  # in float64

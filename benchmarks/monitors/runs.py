@@ -16,9 +16,9 @@ from rlft.evaluation import evaluate_rollouts
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.iteration import run_round
 from rlft.metrics import round_metrics
+from rlft.models import Policy
+from rlft.models.origin import create_policy
 from rlft.monitors import PAID_ATTACKS, Alarm, watch
-from rlft.policy import Policy
-from rlft.policy.origin import create_policy
 from rlft.rewards.audit.matching import Matcher, paid_attacks
 from rlft.rewards.scoring import score_by
 from rlft.training.imitation import run_sft

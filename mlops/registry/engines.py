@@ -108,7 +108,7 @@ def prepare(
     folder, policy = place / "served", json.loads((source / "policy.json").read_text(encoding="utf-8"))
     if not info:
         from rlft.export.folder import write_export
-        from rlft.policy import PolicyFolder
+        from rlft.models import PolicyFolder
 
         folder.mkdir()
         write_export(PolicyFolder(source), folder, merge=merge)

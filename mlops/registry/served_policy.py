@@ -318,7 +318,7 @@ def check_base(name: str, revision: str | None, expected: str) -> None:
 def hash_weights(folder: Path) -> str:
     """Return the sha256 over the name and bytes of every *.safetensors file, in the order of their names.
 
-    It is the same as that of `rlft.policy.origin.hash_weights`.
+    It is the same as that of `rlft.models.origin.hash_weights`.
     """
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):

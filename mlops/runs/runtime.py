@@ -35,9 +35,9 @@ from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import Several
 from rlft.environments.fingerprints.identity import environment_fingerprints
 from rlft.harness.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
-from rlft.policy import Policy, PolicyFolder, load_policy
-from rlft.policy.live import holds_reference, twin_of
-from rlft.policy.origin import choose_device
+from rlft.models import Policy, PolicyFolder, load_policy
+from rlft.models.live import holds_reference, twin_of
+from rlft.models.origin import choose_device
 from rlft.progress import Progress, silent
 from rlft.rewards.judges.servers import JudgeServers
 from rlft.rewards.specification.judge import JudgeSettings

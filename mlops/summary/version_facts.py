@@ -17,9 +17,9 @@ from rlft.blocks import Block
 from rlft.config import Config
 from rlft.environments.contract.base import BaseEnv
 from rlft.harness.shown import shown_context
-from rlft.policy import PolicyFolder
-from rlft.policy.folder import load_tokenizer
-from rlft.policy.origin import base_folder
+from rlft.models import PolicyFolder
+from rlft.models.folder import load_tokenizer
+from rlft.models.origin import base_folder
 from rlft.reporting.version_facts import Facts, licence_of, reward_by
 from rlft.tasks.sources import describe_tasks
 from rlft.types import SPLITS, Evaluation, EvaluationReport, TaskSet

@@ -18,9 +18,9 @@ from rlft.config import EnvironmentConfig, RewardConfig, Section
 from rlft.engines.base import Engine
 from rlft.environments.contract.base import BaseEnv
 from rlft.evaluation import evaluate_rollouts
-from rlft.flops import ROLLOUT_FLOPS
 from rlft.harness.rollout import Player, PolicyPlayer, SamplingSettings, collect_rollouts
-from rlft.policy import Policy
+from rlft.models import Policy
+from rlft.models.flops import ROLLOUT_FLOPS
 from rlft.progress import Progress, silent
 from rlft.rewards.scoring import score_by
 from rlft.types import EvaluationReport, Judging, Report, Rewards, Rollouts, Task, TaskSet

@@ -18,13 +18,13 @@ from rlft.config.workers import Isolation
 from rlft.controls.best import Judge
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.errors import PolicyError
-from rlft.flops import ROLLOUT_FLOPS, encoded, shape_of
 from rlft.harness.asked import COMPLETION_TOKENS, PROMPT_TOKENS
 from rlft.harness.chat import open_chat
 from rlft.harness.examples import Example, Examples, Form
 from rlft.harness.opening import open_playground
 from rlft.harness.rollout import Player, PolicyPlayer
-from rlft.policy import Policy
+from rlft.models import Policy
+from rlft.models.flops import ROLLOUT_FLOPS, encoded, shape_of
 from rlft.progress import Progress, silent
 from rlft.rewards.specification.judge import billed
 from rlft.training.demonstrations import Answers, all_demonstrations

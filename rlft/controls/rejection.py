@@ -17,9 +17,9 @@ import numpy as np
 from rlft.config import TrainingConfig, WarmStartConfig
 from rlft.controls.best import FACTORS, Best, Candidate, ControlReport, Judge, rate_after_trials, usual_rate
 from rlft.errors import PolicyError
-from rlft.flops import ROLLOUT_FLOPS, encoded, sampling_costs, shape_of
 from rlft.harness.rollout import SamplingSettings
-from rlft.policy import Policy
+from rlft.models import Policy
+from rlft.models.flops import ROLLOUT_FLOPS, encoded, sampling_costs, shape_of
 from rlft.rewards.specification.judge import billed
 from rlft.tasks.curriculum.epochs import tasks_of_round
 from rlft.training.algorithms.rejection_sampling import Form, choose_attempts

@@ -17,8 +17,8 @@ from rlft.config import WarmStartConfig
 from rlft.config.workers import Isolation
 from rlft.controls.best import FACTORS, Best, Candidate, ControlReport, Judge, rate_after_trials, usual_rate
 from rlft.errors import PolicyError
-from rlft.flops import shape_of
-from rlft.policy import Policy
+from rlft.models import Policy
+from rlft.models.flops import shape_of
 from rlft.progress import Progress, silent
 from rlft.rewards.specification.judge import billed
 from rlft.training.checkpoint import SftState

@@ -26,7 +26,7 @@ from rlft.engines.child import end_session
 from rlft.engines.ordered import Served
 from rlft.engines.serving import order_for
 from rlft.errors import DistributedError
-from rlft.policy import Policy
+from rlft.models import Policy
 from rlft.progress import Progress, silent
 from rlft.temporary import folder_prefix, remove_left_behind
 from rlft.texts.secrets.hiding import remember

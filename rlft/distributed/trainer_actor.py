@@ -24,9 +24,9 @@ from rlft.config.rollout import Sharding
 from rlft.distributed.local_cluster import LOOPBACK, address_here
 from rlft.environments.contract.faults import note_place
 from rlft.errors import DistributedError
-from rlft.policy import Policy, PolicyFolder, load_policy
-from rlft.policy.folder import save_sharded_policy
-from rlft.policy.origin import choose_device
+from rlft.models import Policy, PolicyFolder, load_policy
+from rlft.models.folder import save_sharded_policy
+from rlft.models.origin import choose_device
 from rlft.training.job import Job, train_job
 from rlft.training.world import World
 from rlft.types import TrainReport

@@ -9,8 +9,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlft.models import Policy
 from rlft.outcome import Failure
-from rlft.policy import Policy
 from rlft.progress import Progress, silent
 
 

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from rlft.attention.cache import TreeCache
-from rlft.attention.interface import attending
-from rlft.attention.tree import Tree
 from rlft.errors import PolicyError
-from rlft.policy import Policy
+from rlft.models import Policy
+from rlft.models.attention.cache import TreeCache
+from rlft.models.attention.interface import attending
+from rlft.models.attention.tree import Tree
 
 _log = logging.getLogger(__name__)
 Prompts = Sequence[Sequence[int]]
@@ -52,7 +52,7 @@ def make_decoder(policy: Policy, prompts: Prompts, capacity: int) -> Decoder:
 
 
 class SharedDecoder:
-    """Decodes with the keys and values of every common beginning kept once (`rlft.attention.cache`)."""
+    """Decodes with the keys and values of every common beginning kept once (`rlft.models.attention.cache`)."""
 
     fixed = False  # whether every step does the same operations on the same memory; see `TreeCache`
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from rlft.engines.base import Generation, Sampling
 from rlft.errors import EngineError
-from rlft.policy import Policy
+from rlft.models import Policy
 
 # How much rounding may make two implementations differ in one token's log-probability, in nats, by the weights' type.
 MAX_LOGPROB_DIFFERENCE = {"float32": 1e-4, "bfloat16": 0.5}

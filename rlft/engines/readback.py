@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from rlft.errors import EngineError
-from rlft.policy import Policy
-from rlft.policy.weights import checkpoint_weights
+from rlft.models import Policy
+from rlft.models.weights import checkpoint_weights
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from rlft.engines.server_weights import write_checkpoint
 from rlft.engines.vllm_process import CPU_BATCH_TOKENS, model_config, rank_for, rank_that_holds
 from rlft.environments.workers.machine import cores_here
 from rlft.errors import EngineError, PolicyError
-from rlft.policy import Policy
-from rlft.policy.origin import LOAD_ERRORS, choose_device, create_policy, first_line
+from rlft.models import Policy
+from rlft.models.origin import LOAD_ERRORS, choose_device, create_policy, first_line
 from rlft.rewards.specification.judge import JudgeSettings
 from rlft.temporary import writing
 
@@ -171,7 +171,7 @@ def serve_export_command(
     `dtype` is the type of a policy that was trained with an adapter; weights that are all in the export have their own.
     vLLM would compute float32 weights in half precision, so both are named to it. `extra` options come last, so that
     they count. Without a chat template in the export one is written into it that joins messages as training did
-    (`rlft.policy.tokens.render_prompt`). Raises PolicyError if the model's config does not load.
+    (`rlft.models.tokens.render_prompt`). Raises PolicyError if the model's config does not load.
     """
     adapter = folder / "adapter_config.json"
     settings: dict[str, Any] = json.loads(adapter.read_text(encoding="utf-8")) if adapter.is_file() else {}

@@ -15,8 +15,8 @@ from transformers.generation.logits_process import MinPLogitsWarper, TopKLogitsW
 
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.decoding import make_decoder
-from rlft.policy import Policy
-from rlft.policy.fused import Replacement, fused
+from rlft.models import Policy
+from rlft.models.fused import Replacement, fused
 from rlft.progress import Meter, Progress, silent
 
 

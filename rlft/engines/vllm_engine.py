@@ -28,8 +28,8 @@ from rlft.engines.vllm_process import (
     vllm_threads,
 )
 from rlft.errors import EngineError, RlftError
-from rlft.policy import Policy
-from rlft.policy.weights import checkpoint_weights
+from rlft.models import Policy
+from rlft.models.weights import checkpoint_weights
 from rlft.progress import Meter, Progress, silent
 
 

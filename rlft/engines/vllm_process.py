@@ -27,8 +27,8 @@ from rlft.config.rollout import VLLM_TEMPERATURES, suits_vllm
 from rlft.engines.base import Sampling
 from rlft.engines.ordered import is_installed
 from rlft.errors import EngineError
-from rlft.policy import Policy
-from rlft.policy.weights import checkpoint_weights
+from rlft.models import Policy
+from rlft.models.weights import checkpoint_weights
 from rlft.temporary import folder_prefix, remove_left_behind, writing
 
 logger = logging.getLogger(__name__)

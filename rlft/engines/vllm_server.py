@@ -27,7 +27,7 @@ from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import check_temperature
 from rlft.errors import EngineError
-from rlft.policy import Policy
+from rlft.models import Policy
 from rlft.progress import Meter, Progress, silent
 
 logger = logging.getLogger(__name__)

@@ -30,11 +30,11 @@ from rlft.engines.create import create_engine
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import RlftError
 from rlft.estimation.memory import peak_memory
-from rlft.flops import ENCODED, sampling_costs, shape_of
 from rlft.harness.preparing import prepare_policy
 from rlft.harness.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
-from rlft.policy import Policy
-from rlft.policy.origin import create_policy
+from rlft.models import Policy
+from rlft.models.flops import ENCODED, sampling_costs, shape_of
+from rlft.models.origin import create_policy
 from rlft.rewards.audit.rewards import audit_by
 from rlft.rewards.judges.servers import judging
 from rlft.rewards.scoring import score_by

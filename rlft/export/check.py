@@ -12,8 +12,8 @@ from rlft.engines.base import Sampling
 from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries, score_rows
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import PolicyError
-from rlft.policy import Policy
-from rlft.policy.tokens import completion_text, render_prompt
+from rlft.models import Policy
+from rlft.models.tokens import completion_text, render_prompt
 
 _TEXTS = (
     "What is 17 + 25? Answer with the number.",

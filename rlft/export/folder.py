@@ -29,9 +29,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from rlft.errors import PolicyError
 from rlft.export.check import ExportCheck, answer_canaries, canary_prompts, compare
 from rlft.export.place import check_target, written_aside
-from rlft.policy import Policy, PolicyFolder, PolicyMetadata, load_policy
-from rlft.policy.folder import check_base
-from rlft.policy.origin import DTYPES, LOAD_ERRORS, choose_device, first_line, load_base
+from rlft.models import Policy, PolicyFolder, PolicyMetadata, load_policy
+from rlft.models.folder import check_base
+from rlft.models.origin import DTYPES, LOAD_ERRORS, choose_device, first_line, load_base
 from rlft.texts.characters import visible_json
 
 RECORD = "rlft_export.json"

@@ -19,9 +19,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from rlft.head.selected import selected_logprobs
-from rlft.policy import Policy
-from rlft.policy.tokens import unknown_characters
+from rlft.models import Policy
+from rlft.models.selected import selected_logprobs
+from rlft.models.tokens import unknown_characters
 from rlft.progress import Meter, Progress, silent
 from rlft.statistics import Range, bounds
 from rlft.types import Interval, Report

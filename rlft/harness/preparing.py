@@ -10,8 +10,8 @@ from rlft.environments.contract.several import Several
 from rlft.harness.chat import Chat, apply_chat_template_setting, open_chat, use_training_template
 from rlft.harness.dialogue import Playground
 from rlft.harness.opening import open_playground
-from rlft.policy import Policy
-from rlft.policy.origin import create_policy
+from rlft.models import Policy
+from rlft.models.origin import create_policy
 from rlft.types import Task
 
 

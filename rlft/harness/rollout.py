@@ -15,12 +15,12 @@ from rlft.config import EngineSettings, HarnessConfig, Section
 from rlft.engines.base import Engine, Sampling
 from rlft.engines.chat_endpoint import AskedModel, ChatEndpoint
 from rlft.environments.contract.base import BaseEnv
-from rlft.flops import sampling_costs, shape_of
 from rlft.harness.asked import ask_attempts
 from rlft.harness.dialogue import Attempt
 from rlft.harness.examples import Examples
 from rlft.harness.sampled import run_attempts
-from rlft.policy import Policy
+from rlft.models import Policy
+from rlft.models.flops import sampling_costs, shape_of
 from rlft.progress import Progress, silent
 from rlft.tasks.curriculum.epochs import tasks_by_shares, tasks_of_round
 from rlft.tasks.splits import sample_tasks

@@ -26,8 +26,8 @@ from rlft.harness.dialogue import Attempt, Dialogue, Playground
 from rlft.harness.examples import Examples
 from rlft.harness.live import Live
 from rlft.harness.opening import Ground, RemoteDialogue
+from rlft.models import Policy
 from rlft.outcome import Failure
-from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.types import Message, Rollout
 

@@ -31,7 +31,7 @@ def check_device(device: str) -> None:
 def check_device_with_torch(device: str) -> None:
     """Raise PolicyError for `cuda` where torch sees no GPU. Torch is imported only for `cuda`."""
     if device == "cuda":
-        from rlft.policy.origin import choose_device
+        from rlft.models.origin import choose_device
 
         choose_device(device)
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from rlft.attention.packed import PackedTree
-from rlft.attention.tree import Tree
+from rlft.models.attention.packed import PackedTree
+from rlft.models.attention.tree import Tree
 from rlft.types import Rollout
 
 Advantage = float | np.ndarray

@@ -30,7 +30,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from rlft.files import file_hash
-from rlft.policy.optimizer import MOMENTS, Optimizer
+from rlft.models.optimizer import MOMENTS, Optimizer
 
 Unit = Literal["steps", "s"]
 

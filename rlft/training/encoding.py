@@ -16,8 +16,8 @@ from rlft.environments.contract.several import Several
 from rlft.errors import PolicyError
 from rlft.harness.chat import Chat, open_chat
 from rlft.harness.opening import open_playground
-from rlft.policy import Policy
-from rlft.policy.tokens import unknown_characters
+from rlft.models import Policy
+from rlft.models.tokens import unknown_characters
 from rlft.progress import Meter, Progress
 from rlft.training.demonstration_file import Demonstration
 from rlft.types import Message, Rollout

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rlft.config import Section
 from rlft.credit import cannot_be_told_apart
-from rlft.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS
+from rlft.models.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS
 from rlft.tasks.curriculum.draw import Draw
 from rlft.types import Reward, Rewards, Rollouts, Task
 

@@ -19,10 +19,10 @@ from rlft.config import Section, TrainingConfig, WarmStartConfig
 from rlft.config.workers import Isolation
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import PolicyError
-from rlft.flops import ModelShape, shape_of, training_flops
 from rlft.harness.chat import open_chat
-from rlft.policy import Policy
-from rlft.policy.optimizer import Optimizer
+from rlft.models import Policy
+from rlft.models.flops import ModelShape, shape_of, training_flops
+from rlft.models.optimizer import Optimizer
 from rlft.progress import Progress, silent
 from rlft.training.algorithms.sft import cross_entropy
 from rlft.training.batching import Pair

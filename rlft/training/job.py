@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlft.config import Section, TrainingConfig
-from rlft.policy import Policy, PolicyFolder
+from rlft.models import Policy, PolicyFolder
 from rlft.progress import Progress, silent
 from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.training.world import ALONE, World
@@ -47,7 +47,7 @@ class Job:
 
 
 class Save(Protocol):
-    """Writes a policy to a new folder (`rlft.policy.folder`)."""
+    """Writes a policy to a new folder (`rlft.models.folder`)."""
 
     def __call__(self, policy: Policy, folder: Path, /, **changes: Any) -> object:
         """Write it; `changes` are entries of its metadata."""

@@ -19,11 +19,11 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from rlft.attention.interface import attending
-from rlft.head.selected import SelectedLogprobs, selected_logprobs
-from rlft.policy import Policy
-from rlft.policy.fused import fused
-from rlft.policy.sharding import read_through
+from rlft.models import Policy
+from rlft.models.attention.interface import attending
+from rlft.models.fused import fused
+from rlft.models.selected import SelectedLogprobs, selected_logprobs
+from rlft.models.sharding import read_through
 from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Batch, Pair, pack_tree, packed_tokens, pad_rows, split_by_tokens, split_tree
 from rlft.training.world import World
@@ -81,7 +81,7 @@ def token_logprobs(policy: Policy, batch: Batch, temperature: float, *, with_ent
     """Return the log-probability of every sampled token given those before it, under softmax(logits / temperature).
 
     A packed batch that is to be differentiated under gradient checkpointing must be inside
-    `rlft.attention.interface.attending` until its backward pass is over: layers are then computed again.
+    `rlft.models.attention.interface.attending` until its backward pass is over: layers are then computed again.
 
     Args:
         policy: The model that reads; a packed batch needs one whose `shares_prompts` is true.

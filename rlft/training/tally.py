@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from rlft.config.training import Correction
-from rlft.flops import ENCODED, OF_SEQUENCES
+from rlft.models.flops import ENCODED, OF_SEQUENCES
 from rlft.training.batching import Batch
 from rlft.training.loss import LossReport, effective_share, mean_weight
 from rlft.training.world import World

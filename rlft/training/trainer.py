@@ -13,13 +13,13 @@ from torch import Tensor
 
 from rlft.config import TrainingConfig
 from rlft.engines.proof import LOGP_LIMIT
-from rlft.flops import TRAIN_FLOPS, shape_of, training_flops
+from rlft.models import Policy, PolicyFolder
+from rlft.models.flops import TRAIN_FLOPS, shape_of, training_flops
+from rlft.models.folder import load_optimizer
+from rlft.models.fused import fused
+from rlft.models.optimizer import Optimizer
+from rlft.models.sharding import of_one_update
 from rlft.outcome import Fate
-from rlft.policy import Policy, PolicyFolder
-from rlft.policy.folder import load_optimizer
-from rlft.policy.fused import fused
-from rlft.policy.optimizer import Optimizer
-from rlft.policy.sharding import of_one_update
 from rlft.progress import Meter, Progress, silent
 from rlft.training.algorithms import chosen_algorithm
 from rlft.training.batching import Batch, Pair

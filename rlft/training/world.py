@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from rlft.errors import DistributedError
-from rlft.policy import Policy
+from rlft.models import Policy
 from rlft.training.batching import Pair, packed_tokens
 
 _Part = TypeVar("_Part")

@@ -106,8 +106,8 @@ class Evaluation(Report):
     """The reports of one policy by split, the wall seconds of sampling and scoring, and the FLOPs of sampling.
 
     The FLOPs of a model behind an address are `None`, as nobody knows them. `read` are the tokens that were encoded and
-    those of the sequences (`rlft.flops`), by name. `judging` is what judges were asked for the scores, `None` if none
-    was; results from the cache have that of the run that did the work.
+    those of the sequences (`rlft.models.flops`), by name. `judging` is what judges were asked for the scores, `None` if
+    none was; results from the cache have that of the run that did the work.
     """
 
     passing: ClassVar[frozenset[str]] = Report.passing | {"judging"}

@@ -19,9 +19,9 @@ from rlft.environments.calculator import Calculator
 from rlft.export import export_policy
 from rlft.harness.preparing import prepare_policy
 from rlft.iteration import run_round
-from rlft.policy import Policy
-from rlft.policy.folder import save_policy
-from rlft.policy.origin import create_policy
+from rlft.models import Policy
+from rlft.models.folder import save_policy
+from rlft.models.origin import create_policy
 from rlft.tasks import ingest_tasks
 from tests.check_configs import ROOT
 from tests.needs import need

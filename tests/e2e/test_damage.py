@@ -30,7 +30,7 @@ def versions(home: Home) -> list[list[str]]:
     return home.query("""
 from pathlib import Path
 from mlflow.artifacts import download_artifacts
-from rlft.policy.origin import hash_weights
+from rlft.models.origin import hash_weights
 found = []
 for version in sorted(mlflow_client.search_model_versions("name = 'tiny'"), key=lambda v: int(v.version)):
     files = mlflow_client.get_model_version_download_uri("tiny", version.version)

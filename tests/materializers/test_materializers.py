@@ -27,8 +27,8 @@ from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import DamagedError, StorageError
 from rlft.files import write_file
 from rlft.forgetting import TextBits
-from rlft.policy import PolicyFolder, load_policy, save_policy
-from rlft.policy.tokens import PromptCheck
+from rlft.models import PolicyFolder, load_policy, save_policy
+from rlft.models.tokens import PromptCheck
 from rlft.promotion.decide import Decision, RegisteredVersion
 from rlft.rewards.audit.report import AttackScores, AuditReport
 from rlft.rewards.rescored import Reordered, RescoreReport

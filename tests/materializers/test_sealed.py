@@ -17,8 +17,8 @@ from materializers.report import ReportMaterializer
 from materializers.tables import WARM, RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
 from rlft import storage
 from rlft.errors import DamagedError, StorageError, WeightsRemovedError
-from rlft.policy import PolicyFolder, load_policy, save_policy
-from rlft.policy.origin import hash_weights
+from rlft.models import PolicyFolder, load_policy, save_policy
+from rlft.models.origin import hash_weights
 from rlft.seals import REMOVED
 from rlft.training.trainer import prepare_optimizer
 from rlft.types import Rewards, Rollouts, TaskSet, TrainReport

@@ -19,8 +19,8 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rlft.config import PolicyConfig
-from rlft.policy import Policy
-from rlft.policy.origin import create_policy
+from rlft.models import Policy
+from rlft.models.origin import create_policy
 from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, Rollout, Rollouts, TrainReport
 from tests.factories import make_policy, make_reward, make_rollout, make_training

@@ -12,8 +12,8 @@ from rlft import formats, storage
 from rlft.config import Config
 from rlft.errors import FormatVersionError
 from rlft.formats import Format
-from rlft.policy import PolicyFolder, load_policy, save_policy
-from rlft.policy.live import PolicyMetadata
+from rlft.models import PolicyFolder, load_policy, save_policy
+from rlft.models.live import PolicyMetadata
 from tests.factories import make_policy, make_scored, make_task, make_task_set
 
 ROLLOUTS, REWARDS = make_scored({"a": [1.0, None]})
@@ -68,7 +68,7 @@ def test_a_policy(tmp_path):
 
 def test_the_form_of_a_policy_is_no_part_of_its_content(tmp_path, monkeypatch):
     first = save_policy(make_policy(), tmp_path / "first").metadata.content_hash
-    monkeypatch.setattr("rlft.policy.folder.POLICY", dataclasses.replace(formats.POLICY, version=7))
+    monkeypatch.setattr("rlft.models.folder.POLICY", dataclasses.replace(formats.POLICY, version=7))
     save_policy(policy := make_policy(), tmp_path / "second")
     assert policy.metadata.content_hash == first
 

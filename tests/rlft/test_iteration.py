@@ -6,7 +6,7 @@ import torch
 from rlft.config import Config
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.iteration import run_round, sample_round, train_sampled
-from rlft.policy.origin import create_policy
+from rlft.models.origin import create_policy
 from rlft.tasks.curriculum.rates import PassRates
 from tests.factories import CHARACTERS, FirstCharacter, make_task, make_task_set
 

@@ -6,7 +6,7 @@ import json
 
 from mlops.runs.runtime import Runtime
 from rlft.config import WarmStartConfig
-from rlft.policy import save_policy
+from rlft.models import save_policy
 from rlft.types import TaskSet
 from steps import evaluation as module
 from steps.tasks import find_contamination

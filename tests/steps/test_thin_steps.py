@@ -9,7 +9,7 @@ import pytest
 
 from mlops.runs.runtime import Runtime
 from rlft.config import TrainingConfig
-from rlft.policy import PolicyFolder
+from rlft.models import PolicyFolder
 from rlft.training.job import Round
 from rlft.types import Rewards, Rollouts, TrainReport
 from steps import round as module

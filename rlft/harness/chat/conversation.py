@@ -23,7 +23,7 @@ from rlft.harness.chat.formats import (
 )
 from rlft.harness.chat.marks import Marks
 from rlft.harness.chat.templates import QUESTION, TOOL, choose_template, how_to_fix, render
-from rlft.policy.tokens import render_prompt
+from rlft.models.tokens import render_prompt
 from rlft.types import Message
 
 __all__ = ["AssistantTurn", "Chat", "open_chat"]

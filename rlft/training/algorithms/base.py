@@ -10,7 +10,7 @@ from rlft.losses import Declared
 
 if TYPE_CHECKING:
     from rlft.config import TrainingConfig
-    from rlft.policy import Policy
+    from rlft.models import Policy
     from rlft.training.ledger import TrainingPlan
     from rlft.training.loss import LossReport, Part, Whole
     from rlft.types import Rewards, Rollouts

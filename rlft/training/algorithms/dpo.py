@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlft.config import TrainingConfig
-    from rlft.policy import Policy
+    from rlft.models import Policy
     from rlft.training.batching import Pair
     from rlft.training.ledger import TrainingPlan
     from rlft.training.loss import LossReport, Part, Whole

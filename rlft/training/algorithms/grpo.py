@@ -8,7 +8,7 @@ from rlft.training.algorithms.base import Algorithm, PartLoss
 
 if TYPE_CHECKING:
     from rlft.config import TrainingConfig
-    from rlft.policy import Policy
+    from rlft.models import Policy
     from rlft.training.ledger import TrainingPlan
     from rlft.training.loss import LossReport, Part, Whole
     from rlft.types import Rewards, Rollouts

@@ -15,7 +15,7 @@ from rlft.environments.contract.marks import tool
 from rlft.harness.chat import open_chat
 from rlft.harness.opening import open_playground
 from rlft.harness.shown import shown_context
-from rlft.policy.tokens import character_tokenizer, render_prompt
+from rlft.models.tokens import character_tokenizer, render_prompt
 from rlft.types import Task
 from tests.rlft.harness.chat import strategies
 from tests.rlft.harness.chat.tokenizers import FAMILIES, make_tokenizer

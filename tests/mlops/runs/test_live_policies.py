@@ -12,7 +12,7 @@ import torch
 
 from mlops.runs.runtime import Runtime
 from rlft.harness.rollout import SamplingSettings
-from rlft.policy import save_policy
+from rlft.models import save_policy
 from rlft.progress import silent
 from tests.factories import make_lora_policy, make_policy, save_base
 

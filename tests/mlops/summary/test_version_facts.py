@@ -9,8 +9,8 @@ from mlops.summary.summary import Difference, Summary
 from mlops.summary.version_facts import Registration, version_facts
 from rlft.blocks import Headline
 from rlft.environments.contract.base import BaseEnv
-from rlft.policy import PolicyFolder
-from rlft.policy.tokens import character_tokenizer
+from rlft.models import PolicyFolder
+from rlft.models.tokens import character_tokenizer
 from rlft.reporting.model_card import version_files
 from rlft.types import Evaluation, Task, TaskSet
 from tests.mlops.registry.test_versions import qwen, write_policy

@@ -25,10 +25,10 @@ from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EngineError
-from rlft.flops import ROLLOUT_FLOPS, shape_of
 from rlft.harness.chat import apply_chat_template_setting, open_chat
 from rlft.harness.examples import Examples
 from rlft.harness.rollout import AskedPlayer, SamplingSettings
+from rlft.models.flops import ROLLOUT_FLOPS, shape_of
 from tests.factories import make_policy, make_task, make_task_set, user
 from tests.rlft.engines.chat_servers import ChatServer, completion, function_call
 

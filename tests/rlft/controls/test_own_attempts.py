@@ -8,7 +8,7 @@ import torch
 
 from rlft.controls.rejection import RoundCost
 from rlft.errors import PolicyError
-from rlft.flops import ROLLOUT_FLOPS, sampling_costs, shape_of, training_flops
+from rlft.models.flops import ROLLOUT_FLOPS, sampling_costs, shape_of, training_flops
 from rlft.training.imitation import Imitator, Memory
 from rlft.types import Rollouts
 from tests.factories import make_policy, make_rollout

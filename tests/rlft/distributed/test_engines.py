@@ -21,7 +21,7 @@ from rlft.engines.base import Sampling
 from rlft.engines.ordered import SERVER, Served
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
-from rlft.policy import save_policy
+from rlft.models import save_policy
 from rlft.types import derive_seed
 from tests.factories import make_lora_policy, save_base
 from tests.needs import need_ray, need_vllm
@@ -158,7 +158,7 @@ def test_engines_sample_with_an_adapter_that_moves(tmp_path):
 KILLED = """
 import json, os, sys, time
 from pathlib import Path
-from rlft.policy import PolicyFolder, load_policy
+from rlft.models import PolicyFolder, load_policy
 from tests.rlft.distributed.test_engines import below, make_engine
 import torch
 

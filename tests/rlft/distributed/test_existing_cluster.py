@@ -15,7 +15,7 @@ from rlft.distributed import existing_cluster
 from rlft.distributed.demand import Demand
 from rlft.distributed.director_process import find_problem as find_problem_of
 from rlft.errors import DistributedError
-from rlft.policy import PolicyFolder, save_policy
+from rlft.models import PolicyFolder, save_policy
 from tests.factories import make_policy
 from tests.needs import need_ray
 from tests.rlft.distributed.real_cluster import running

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from rlft.policy import PolicyFolder, load_policy, save_policy
-from rlft.policy.folder import OPTIMIZER_FILE, save_sharded_policy
-from rlft.policy.sharding import whole
+from rlft.models import PolicyFolder, load_policy, save_policy
+from rlft.models.folder import OPTIMIZER_FILE, save_sharded_policy
+from rlft.models.sharding import whole
 from rlft.training.trainer import Updater, prepare_optimizer
 from rlft.training.world import ALONE
 from tests.factories import make_lora_policy, make_policy, make_rollout, make_training, save_base

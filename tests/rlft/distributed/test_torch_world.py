@@ -14,14 +14,14 @@ from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlft.config.rollout import Sharding
-from rlft.flops import ENCODED
 from rlft.losses import LOSSES
-from rlft.policy.sharding import whole
+from rlft.models.flops import ENCODED
+from rlft.models.sharding import whole
 from rlft.training.trainer import Updater, prepare_optimizer
 from rlft.training.world import ALONE
 from tests.factories import make_rollout, make_training
-from tests.rlft.attention.models import VOCABULARY, add_lora, make_model, policy_of
 from tests.rlft.distributed.together import run_together
+from tests.rlft.models.small_models import VOCABULARY, add_lora, make_model, policy_of
 
 pytestmark = pytest.mark.slow
 

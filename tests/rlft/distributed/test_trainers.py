@@ -22,7 +22,7 @@ from rlft.distributed.demand import Demand
 from rlft.distributed.director_process import DirectorProcess, Trainers
 from rlft.environments.contract.faults import described
 from rlft.errors import DamagedError, DistributedError
-from rlft.policy import PolicyFolder, load_policy, save_policy
+from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.training.job import Job
 from rlft.training.trainer import prepare_optimizer, train_round
 from tests.factories import make_policy, make_scored, make_training

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from rlft.policy.sharding import whole
+from rlft.models.sharding import whole
 from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.training.world import ALONE
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_training
-from tests.rlft.attention.models import make_model, policy_of
 from tests.rlft.distributed.test_torch_world import make_groups
 from tests.rlft.distributed.together import run_together
+from tests.rlft.models.small_models import make_model, policy_of
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM
 
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.policy import Policy
-from tests.rlft.attention.models import make_model, policy_of
+from rlft.models import Policy
+from tests.rlft.models.small_models import make_model, policy_of
 
 GENERATE, MODELS = "/inference/v1/generate", "/v1/models"
 LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"

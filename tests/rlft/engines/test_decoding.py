@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from rlft.engines.decoding import PlainDecoder, RecordedDecoder, SharedDecoder, make_decoder
 from rlft.errors import PolicyError
-from tests.rlft.attention.models import FAMILIES, OTHERS, VOCABULARY, add_lora, make_model, make_small_policy, policy_of
+from tests.rlft.models.small_models import (
+    FAMILIES,
+    OTHERS,
+    VOCABULARY,
+    add_lora,
+    make_model,
+    make_small_policy,
+    policy_of,
+)
 
 PROMPTS = [[4], [5, 6, 7, 8, 9, 10], [5, 6], [11, 13, 4, 3], [5, 6, 7, 8, 9, 10], [4]]
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

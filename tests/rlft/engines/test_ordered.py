@@ -18,8 +18,8 @@ from rlft.engines import ordered
 from rlft.engines.ordered import KEY_VARIABLE, Guard, Order, Ordered
 from rlft.engines.serving import order_for
 from rlft.errors import EngineError
-from rlft.policy.weights import checkpoint_weights
-from tests.rlft.attention.models import add_lora, make_model, policy_of
+from rlft.models.weights import checkpoint_weights
+from tests.rlft.models.small_models import add_lora, make_model, policy_of
 
 # A server that has a process of its own beside it, as vLLM has, and answers at every path.
 SERVER = """

@@ -15,7 +15,7 @@ from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries, Evidence, check
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import EngineError
 from tests.factories import ARCHITECTURES
-from tests.rlft.attention.models import VOCABULARY, add_lora, make_model, make_small_policy, policy_of
+from tests.rlft.models.small_models import VOCABULARY, add_lora, make_model, make_small_policy, policy_of
 
 
 def evidence(trainer, engine=None, *, policy="new", tokens=(4, 5)):

@@ -8,11 +8,11 @@ from torch import nn
 
 from rlft.engines.readback import PolicyChecksums, Readback, ServerChecksums, of_all_workers
 from rlft.errors import EngineError
-from rlft.policy.weights import checkpoint_weights
+from rlft.models.weights import checkpoint_weights
 from tests.factories import ARCHITECTURES
-from tests.rlft.attention.models import make_small_policy
 from tests.rlft.engines.servers import checksums_of
 from tests.rlft.engines.vllm_policies import move
+from tests.rlft.models.small_models import make_small_policy
 
 PACKED = {"qkv_proj": ["q_proj", "k_proj", "v_proj"], "gate_up_proj": ["gate_proj", "up_proj"]}
 TURNED = ("c_attn", "c_proj", "c_fc")

@@ -13,12 +13,12 @@ from rlft.engines.server_weights import ServerWeights, WeightTransfer, own_addre
 from rlft.engines.vllm_process import vllm_module
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError, StorageError
-from rlft.policy.weights import checkpoint_weights
+from rlft.models.weights import checkpoint_weights
 from rlft.temporary import folder_prefix
 from tests.left_behind import left_behind
 from tests.needs import need_vllm
-from tests.rlft.attention.models import add_lora, make_model, policy_of
 from tests.rlft.engines.servers import LOAD, RELOAD, RESET, SmallServer
+from tests.rlft.models.small_models import add_lora, make_model, policy_of
 
 TRANSFER = ("/get_world_size", "/init_weight_transfer_engine")
 UPDATE = ("/start_weight_update", "/update_weights", "/finish_weight_update")

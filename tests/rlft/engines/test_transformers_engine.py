@@ -15,7 +15,7 @@ from rlft.training.batching import pack_tree, pad_rows
 from rlft.training.logprobs import token_logprobs
 from rlft.types import derive_seed
 from tests.factories import make_policy, make_rollout
-from tests.rlft.attention.models import EOS, FAMILIES, OTHERS, make_small_policy
+from tests.rlft.models.small_models import EOS, FAMILIES, OTHERS, make_small_policy
 
 PROMPTS = [[4], [5, 6, 7, 8, 9, 10], [5, 6], [11, 13, 4, 3], [5, 6, 7, 8, 9, 10], [4]]
 WAYS = ("shared", "plain")

@@ -11,9 +11,9 @@ from rlft.engines.vllm_engine import VllmEngine
 from rlft.errors import EngineError
 from tests.left_behind import left_behind
 from tests.needs import need_vllm
-from tests.rlft.attention.models import add_lora, make_model, policy_of
 from tests.rlft.engines.test_vllm_engine import PROMPTS, SEEDS, assert_right, train
 from tests.rlft.engines.vllm_policies import make_vllm_policy, move
+from tests.rlft.models.small_models import add_lora, make_model, policy_of
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 SAMPLING = Sampling(1.0, 16)

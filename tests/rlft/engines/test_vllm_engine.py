@@ -21,16 +21,16 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EngineError
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
-from rlft.policy import load_policy, save_policy
-from rlft.policy.weights import checkpoint_weights
+from rlft.models import load_policy, save_policy
+from rlft.models.weights import checkpoint_weights
 from rlft.training.batching import pad_rows
 from rlft.training.logprobs import token_logprobs
 from rlft.training.trainer import Updater, prepare_optimizer
 from rlft.types import derive_seed
 from tests.factories import ARCHITECTURES, make_rollout, make_task, make_training
 from tests.needs import need_vllm
-from tests.rlft.attention.models import policy_of
 from tests.rlft.engines.vllm_policies import CONTEXT, VOCABULARY, make_vllm_policy, move, scores
+from tests.rlft.models.small_models import policy_of
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 

@@ -19,16 +19,16 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
+from rlft.models import save_policy
 from rlft.outcome import Fate
-from rlft.policy import save_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.training.demonstration_file import Demonstration
 from rlft.training.imitation import train_sft
 from rlft.training.ledger import plan_training
 from rlft.types import derive_seed
 from tests.factories import FirstCharacter, make_task, user
-from tests.rlft.attention.models import add_lora, make_model, policy_of
 from tests.rlft.engines.servers import CHECKSUMS, DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
+from tests.rlft.models.small_models import add_lora, make_model, policy_of
 
 pytestmark = pytest.mark.slow  # much of it is waiting for servers that do not answer
 

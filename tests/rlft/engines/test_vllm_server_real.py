@@ -24,14 +24,14 @@ from rlft.engines.server_requests import ServerRefusedError
 from rlft.engines.serving import serve_command
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
-from rlft.policy import save_policy
-from rlft.policy.origin import create_policy
-from rlft.policy.weights import checkpoint_weights
+from rlft.models import save_policy
+from rlft.models.origin import create_policy
+from rlft.models.weights import checkpoint_weights
 from rlft.types import derive_seed
 from tests.factories import user
 from tests.needs import need_vllm
-from tests.rlft.attention.models import CHARACTERS
 from tests.rlft.engines.vllm_policies import make_vllm_policy, move, scores
+from tests.rlft.models.small_models import CHARACTERS
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 

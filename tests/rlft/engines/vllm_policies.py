@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlft.policy import Policy
-from tests.rlft.attention.models import EOS, add_lora, make_model, policy_of
+from rlft.models import Policy
+from tests.rlft.models.small_models import EOS, add_lora, make_model, policy_of
 
 # vLLM's kernels want heads of 32; the context holds the longest canary, and so two whole blocks of the prefix cache.
 VOCABULARY, CONTEXT = 98, 512

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from rlft.config import LoraSettings, PolicyConfig
-from rlft.policy import Policy, PolicyFolder, save_policy
-from rlft.policy.origin import create_policy
+from rlft.models import Policy, PolicyFolder, save_policy
+from rlft.models.origin import create_policy
 
 CARD, CONTEXT = "---\nbase_model: stories\n---\n# A card\n", '{"system_prompt": "Tell a story.", "tools": []}'
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from rlft.engines.proof import score_tokens
 from rlft.errors import DamagedError, PolicyError, RlftError
 from rlft.export import export_policy
-from rlft.policy import Policy, load_policy
+from rlft.models import Policy, load_policy
 from tests.rlft.export.policies import CARD, CONTEXT, TEMPLATE, copied_base, stored, stories_policy
 
 LABEL = {"name": "stories", "version": "3", "alias": "champion"}

@@ -9,7 +9,7 @@ import torch
 
 from rlft.config import EvaluationConfig, PolicyConfig
 from rlft.forgetting import TextBits, compare_bits, measure_bits, shipped_texts
-from rlft.policy.origin import create_policy
+from rlft.models.origin import create_policy
 from tests.factories import make_policy
 
 CHARACTERS = "ab\u00e4 "

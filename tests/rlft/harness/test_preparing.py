@@ -5,7 +5,7 @@ from rlft.config import HarnessConfig, PolicyConfig
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.several import Several
 from rlft.harness.preparing import prepare_policy
-from rlft.policy.tokens import check_prompts
+from rlft.models.tokens import check_prompts
 from tests.factories import make_policy, make_task
 from tests.rlft.harness.chat.tokenizers import make_tokenizer
 

@@ -8,7 +8,7 @@ from rlft.environments.contract.base import BaseEnv, Context
 from rlft.environments.contract.several import Several
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
-from rlft.policy.tokens import render_prompt
+from rlft.models.tokens import render_prompt
 from tests.factories import make_policy, make_task, user
 
 

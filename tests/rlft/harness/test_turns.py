@@ -17,7 +17,7 @@ from rlft.errors import RlftError
 from rlft.harness import sampled
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
-from rlft.policy.tokens import character_tokenizer
+from rlft.models.tokens import character_tokenizer
 from rlft.rewards.scoring import score_rollouts
 from rlft.training.batching import pack_tree, pad_rows
 from rlft.types import Rollouts, derive_seed

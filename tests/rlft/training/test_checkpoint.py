@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rlft.files import file_hash
-from rlft.policy import load_policy, save_policy
+from rlft.models import load_policy, save_policy
 from rlft.training import checkpoint as sft_checkpoint
 from rlft.training import imitation as warm_start
 from rlft.training.checkpoint import OLD_SECONDS, Checkpoints, remove_old

@@ -13,7 +13,7 @@ from rlft.errors import RlftError
 from rlft.losses import LOSSES
 from rlft.training.chosen_loss import chosen_loss, loss_fingerprint, try_loss
 from tests.factories import make_training
-from tests.rlft.attention.models import make_small_policy
+from tests.rlft.models.small_models import make_small_policy
 from tests.rlft.training.test_update import gradients, make_groups
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "training.md"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlft.flops import ROLLOUT_FLOPS
+from rlft.models.flops import ROLLOUT_FLOPS
 from rlft.tasks.curriculum.draw import Draw, DrawnTask
 from rlft.training.groups import reasons, sample_groups, without_variance
 from rlft.types import Rewards, Rollouts

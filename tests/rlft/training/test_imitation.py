@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from rlft.flops import ModelShape, shape_of
+from rlft.models.flops import ModelShape, shape_of
 from rlft.training.encoding import as_rollout
 from rlft.training.imitation import Memory, imitate, imitation_flops
 from tests.factories import ARCHITECTURES, make_policy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlft.policy import PolicyFolder, load_policy, save_policy
+from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.training.job import Job, train_job
 from rlft.training.trainer import prepare_optimizer, train_round
 from tests.factories import make_policy, make_scored, make_training

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from rlft.attention.interface import attending
+from rlft.models.attention.interface import attending
 from rlft.training.batching import pack_tree, pad_rows
 from rlft.training.logprobs import _taken, gradient_checkpointing, token_logprobs
 from tests.factories import make_rollout
-from tests.rlft.attention.models import FAMILIES, OTHERS, add_lora, alone, make_model, make_small_policy, tokens_read
+from tests.rlft.models.small_models import FAMILIES, OTHERS, add_lora, alone, make_model, make_small_policy, tokens_read
 
 CPU = torch.device("cpu")
 WAYS = {"packed": pack_tree, "padded": pad_rows}

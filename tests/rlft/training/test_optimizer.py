@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.config import LoraSettings, PolicyConfig
-from rlft.policy import PolicyFolder, load_policy, save_policy
-from rlft.policy.origin import create_policy
+from rlft.models import PolicyFolder, load_policy, save_policy
+from rlft.models.origin import create_policy
 from rlft.training.trainer import learning_rate, prepare_optimizer, train_round
 from tests.factories import make_lora_policy, make_policy, make_scored, make_training, save_base
 

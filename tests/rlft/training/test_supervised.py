@@ -17,7 +17,7 @@ from rlft.environments.contract.several import Several
 from rlft.errors import PolicyError, TaskError
 from rlft.harness.chat import open_chat
 from rlft.messages import as_openai
-from rlft.policy import save_policy
+from rlft.models import save_policy
 from rlft.training.demonstration_file import Demonstration, read_demonstrations
 from rlft.training.demonstrations import choose_demonstrations
 from rlft.training.encoding import encode, open_chats

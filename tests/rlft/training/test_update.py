@@ -16,7 +16,7 @@ from rlft.training.loss import Whole
 from rlft.training.trainer import Updater, _deal, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_training
-from tests.rlft.attention.models import (
+from tests.rlft.models.small_models import (
     FAMILIES,
     OTHERS,
     VOCABULARY,

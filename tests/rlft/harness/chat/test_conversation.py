@@ -13,7 +13,7 @@ from rlft.environments.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 from rlft.harness.chat import conversation, open_chat
 from rlft.harness.chat.templates import QUESTION, SYSTEM, render
-from rlft.policy.tokens import character_tokenizer, render_prompt
+from rlft.models.tokens import character_tokenizer, render_prompt
 from rlft.types.thinking import part
 from tests.rlft.harness.chat import strategies
 from tests.rlft.harness.chat.tokenizers import FAMILIES, SEARCH, TOKENS, make_tokenizer

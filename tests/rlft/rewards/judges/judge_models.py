@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from rlft.policy.tokens import character_tokenizer
+from rlft.models.tokens import character_tokenizer
 
 CHARACTERS = string.printable
 

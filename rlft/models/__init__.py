@@ -1,0 +1,14 @@
+"""The policy: the model that is trained, with its tokenizer and optimizer, and how it is read.
+
+`origin` makes the first one of a run, `live` is one in memory, `folder` saves and loads it, `tokens` turns messages
+into its prompts and finds those that it cannot read, `optimizer` changes its weights, `fused` speeds up its training,
+`sharding` divides it among several workers, `weights` lists its weights for vLLM, and `flops` counts what it costs.
+
+`attention` encodes what sequences have in common once. `split` takes the output layer apart from the layers below it,
+`selected` computes log-probabilities of chosen tokens alone, and `blockwise` does so block by block.
+"""
+
+from rlft.models.folder import PolicyFolder, load_policy, save_policy
+from rlft.models.live import Policy, PolicyMetadata
+
+__all__ = ["Policy", "PolicyFolder", "PolicyMetadata", "load_policy", "save_policy"]
