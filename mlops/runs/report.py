@@ -14,7 +14,7 @@ from mlops.summary.summary import Seconds, Summary
 from mlops.summary.verdict import blocks
 from rlft.config.yaml_text import write_yaml
 from rlft.errors import RlftError
-from rlft.reporting.page_facts import Attempt, ReportFacts
+from rlft.reporting.page import Attempt, ReportFacts
 from rlft.texts.secrets import hide, hide_secrets
 from rlft.training.algorithms import learnt_by
 from rlft.types import TaskSet, TrainReport

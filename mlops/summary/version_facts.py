@@ -20,7 +20,7 @@ from rlft.harness.shown import shown_context
 from rlft.models import PolicyFolder
 from rlft.models.folder import load_tokenizer
 from rlft.models.origin import base_folder
-from rlft.reporting.version_facts import Facts, licence_of, reward_by
+from rlft.reporting.model_card import Facts, licence_of, reward_by
 from rlft.tasks.sources import describe_tasks
 from rlft.types import SPLITS, Evaluation, EvaluationReport, TaskSet
 

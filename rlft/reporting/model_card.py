@@ -1,26 +1,180 @@
-"""The texts beside a policy, its model card among them, as the Hugging Face Hub reads it.
+"""What a version of a policy tells about itself: its model card, as the Hugging Face Hub reads it, and other files.
 
-Its format is that of huggingface.co/docs/hub/model-cards. What comes from models and users is escaped.
+The card's format is that of huggingface.co/docs/hub/model-cards. What comes from models and users is escaped in it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
+import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCardData
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from markupsafe import Markup
 
-from rlft.blocks import Table, bullets, fenced, paragraph, plain, table_text
+from rlft.blocks import Block, bullets, fenced, paragraph, plain
+from rlft.config import RewardConfig
 from rlft.config.yaml_text import write_yaml
-from rlft.reporting.version_facts import Facts
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.several import Several
+from rlft.reporting.template import open_template
 from rlft.texts.characters import visible, visible_json
-from rlft.texts.secrets import hide, hide_secrets
+from rlft.texts.secrets import hide, hide_secrets, redact
 from rlft.training.algorithms import learnt_by
 from rlft.types import EvaluationReport
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Licence:
+    """Names a licence as the Hub does: an id such as `apache-2.0`, or `other` with a name and an address."""
+
+    id: str
+    name: str = ""
+    link: str = ""
+
+
+def licence_of(base: str | None, folder: Path | None, revision: str | None = None) -> Licence | None:
+    """Return the licence of a base model: by the card in its folder, else by that of the Hub, asked for a few seconds.
+
+    `None` if neither names one.
+    """
+    if base is None:
+        return None
+    from huggingface_hub import hf_hub_download
+
+    try:
+        card = folder / "README.md" if folder is not None else Path(base, "README.md")
+        if not card.is_file():
+            if Path(base).exists():
+                return None
+            card = Path(hf_hub_download(base, "README.md", revision=revision, etag_timeout=5))
+        data: Any = ModelCard.load(card, ignore_metadata_errors=True).data
+    except Exception as cause:  # of a card that is no YAML, and whatever the Hub, a proxy or the network throws
+        logger.info("the licence of %s is not known: %s", base, cause)
+        return None
+    named = data.license[0] if isinstance(data.license, list) and data.license else data.license
+    if not isinstance(named, str) or not named:
+        return None
+    return Licence(named, *(each if isinstance(each, str) else "" for each in (data.license_name, data.license_link)))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Holds what is known of a version.
+
+    `name` is that of the registered model and `run_name` that of the run in ZenML, `run_id` its id in MLflow. `policy`
+    is the contents of `policy.json`, `shown` those of `context.json`, `config` the run's settings. `tags` are those of
+    the run, and `code` says exactly what ran: commits, fingerprints, versions of packages. `reports` are the
+    evaluations of the arms (`base`, `warm_start`, `trained`, `champion`, `constant`) by split, `audit` the report of
+    the reward audit, if there was one.
+
+    `source` says in one line where the tasks come from, `sizes` how many each split has, `fingerprint` which they are.
+    `reward` are paragraphs on what the reward pays, `results` what came of the run, `simpler`
+    those on whether something simpler would do, and `reasons` those of the decision on promotion. `caveats` say what
+    the results do not show. All are plain text.
+    """
+
+    name: str
+    run_name: str
+    run_id: str
+    policy: Mapping[str, Any]
+    shown: Mapping[str, Any]
+    config: Mapping[str, Any]
+    tags: Mapping[str, str]
+    reports: Mapping[str, Mapping[str, EvaluationReport]]
+    source: str
+    sizes: Mapping[str, int]
+    fingerprint: str
+    reward: Sequence[str]
+    results: Sequence[Block]
+    simpler: Sequence[str] = ()
+    reasons: Sequence[str] = ()
+    caveats: Sequence[str] = ()
+    audit: Mapping[str, Any] | None = None
+    licence: Licence | None = None
+    code: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> str:
+        """The name of the environment in the config, or the names of several."""
+        return ", ".join(self.config.get("environments", {})) or str(self.config["environment"]["name"])
+
+    @property
+    def base(self) -> str | None:
+        """The name or folder of the base model; `None` for a model that was made from nothing."""
+        return self.policy.get("base_model")
+
+
+_ALL = "*"  # the key of parts that have none of their own
+
+
+def reward_by(settings: RewardConfig, environment: BaseEnv, parts: Sequence[str]) -> list[str]:
+    """Return what `reward_in_words` says of a reward, of several environments after each one's name."""
+    if not isinstance(environment, Several):
+        return reward_in_words(environment, parts, settings.weights, settings.full)
+    said = list[str]()
+    for name, member in environment.members.items():
+        own = [part.removeprefix(f"{name}/") for part in parts if part.startswith(f"{name}/")]
+        said += [f"In {name}: {each}" for each in reward_by(settings.of_member(name), member, own)]
+    return said
+
+
+def reward_in_words(
+    environment: BaseEnv, parts: Sequence[str], weights: Mapping[str, float], full: float | None
+) -> list[str]:
+    """Return paragraphs that say what the environment pays: its own words, each part, and what counts as solved.
+
+    `parts` are those that were scored, `weights` those of the config, which override the environment's, and `full` the
+    total from which an attempt counts as solved, if the config says so. Secrets in docstrings are hidden.
+    """
+    weight = {**environment.reward_weights(), **weights}
+    maxima, minima = environment.reward_maxima(), environment.reward_minima()
+    said = [_first_paragraph(type(environment)), _first_paragraph(type(environment).compute_reward)]
+    told = [
+        text for text, own in zip(said, (BaseEnv, BaseEnv.compute_reward), strict=True) if text != _first_paragraph(own)
+    ]
+    for part in parts:
+        told.append(
+            _of_part(environment, part, _get(weight, part, 1.0), _get(maxima, part, 1.0), _get(minima, part, None))
+        )
+    return [*told, _of_the_whole(full)]
+
+
+def _get(values: Mapping[str, Any], part: str, default: Any) -> Any:
+    return values.get(part, values.get(_ALL, default))
+
+
+def _of_part(environment: BaseEnv, part: str, weight: float, maximum: float, minimum: float | None) -> str:
+    method = getattr(type(environment), part, None)
+    words = _first_paragraph(method) if callable(method) else ""
+    ends = f"at most {maximum:g}" if minimum is None else f"{minimum:g} to {maximum:g}"
+    if weight == 0:
+        kind = "a metric, which is not paid"
+    elif weight < 0:
+        kind = f"a penalty of weight {weight:g}"
+    else:
+        kind = f"paid with weight {weight:g}, {ends}"
+    return f"{part}: {kind}." + (f" {words}" if words else "")
+
+
+def _of_the_whole(full: float | None) -> str:
+    solved = "the total of an attempt that is full in every paid part" if full is None else f"{full:g}"
+    return f"The reward of an attempt is the sum of its parts times their weights; it counts as solved from {solved}."
+
+
+def _first_paragraph(documented: Any) -> str:
+    """Return the first paragraph of a docstring in one line, without secrets."""
+    text = inspect.getdoc(documented) or ""
+    return hide(redact(" ".join(text.split("\n\n")[0].split())))
+
 
 _ORIGIN = ("kind", "base_model", "base_revision", "base_hash", "round", "update", "stage", "parent")
 _HASHES = ("weights_hash", "content_hash")
@@ -66,17 +220,27 @@ def _json(value: Any) -> str:
 
 def model_card(facts: Facts) -> str:
     """Return the card: YAML between two lines of dashes, and sections in Markdown. Secrets are hidden."""
-    sections = [
-        opening(facts),
-        results(facts),
-        data(facts),
-        context(facts),
-        limits(facts),
-        licence(facts),
-        loading(facts),
-    ]
-    body = "\n\n".join(sections)
+    tools = [tool["function"] for tool in facts.shown.get("tools", ())]
+    address = json.dumps(f"models:/{facts.name}@champion")
+    body = open_template("model_card.md.j2", _as_markdown).render(
+        facts=facts,
+        adapter=facts.policy.get("kind") == "adapter",
+        learnt_by=learnt_by(facts.config),
+        labels=_LABELS,
+        tools=[f"{each['name']}: {each.get('description', '')}" for each in tools],
+        code=f"""import mlflow
+
+model = mlflow.pyfunc.load_model({address})  # or /VERSION
+model.predict({{"prompt": "A prompt"}})  # adds the system prompt and the tools""",
+        paragraph=lambda block: Markup(paragraph(block)),
+        bullets=lambda texts: Markup(bullets(map(str, texts))),
+        fenced=lambda *given: Markup(fenced(*given)),
+    )
     return hide(f"---\n{front_matter(facts).strip()}\n---\n\n{body}\n")
+
+
+def _as_markdown(value: Any) -> Any:
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 _HUB = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
@@ -159,133 +323,3 @@ _LABELS = {
     "champion": "champion before it",
     "constant": "best constant answer",
 }
-
-
-def opening(facts: Facts) -> str:
-    """Return the title, and what the model is."""
-    made = "A model made from nothing" if facts.base is None else f"{plain(facts.base)}"
-    how = "with an adapter (LoRA)" if facts.policy.get("kind") == "adapter" else "in all its weights"
-    rounds = facts.policy.get("round") or 0
-    kind = "environments" if facts.config.get("environments") else "environment"
-    return (
-        f"# {plain(facts.name)}\n\n"
-        f"{made}, trained {how} by {learnt_by(facts.config)} on the tasks of the {kind} "
-        f"{plain(facts.environment)} for {rounds} rounds, with rlft. The run is {plain(facts.run_name)}; its weights "
-        f"have the sha256 {plain(str(facts.policy.get('weights_hash', '')))}."
-    )
-
-
-def results(facts: Facts) -> str:
-    """Return what came of the run: sentences, tables, every arm on every split with its interval, and the decision."""
-    told = [paragraph(block) for block in facts.results]
-    arms = [table_text(intervals_table(facts.reports, facts.config["evaluation"]["metric"]))] if facts.reports else []
-    simpler = facts.simpler or ("No control was scored, so that this is not known.",)
-    decided = [f"## Decision on promotion\n\n{bullets(facts.reasons)}"] if facts.reasons else []
-    parts = ["## Results", *told, *arms, f"### Would something simpler do?\n\n{bullets(simpler)}", *decided]
-    return "\n\n".join(parts)
-
-
-def intervals_table(reports: Mapping[str, Mapping[str, EvaluationReport]], metric: str) -> Table:
-    """Return the metric of each arm on each split, with its 95 % interval over groups of tasks."""
-    rows = [
-        (
-            _LABELS.get(arm, arm),
-            split,
-            f"{found.mean:.3f}",
-            f"{found.low:.3f} to {found.high:.3f}",
-            str(found.count),
-            str(report.errored),
-        )
-        for arm, splits in reports.items()
-        for split, report in splits.items()
-        if (found := report.metrics.get(metric)) is not None
-    ]
-    return Table(
-        f"{metric} with 95 % intervals", ("model", "split", "mean", "interval", "tasks", "errors"), tuple(rows)
-    )
-
-
-def data(facts: Facts) -> str:
-    """Return where the tasks come from, and what the reward pays."""
-    sizes = ", ".join(f"{count} {name}" for name, count in facts.sizes.items())
-    if facts.audit is None:
-        audited = ["The reward was not attacked with wrong answers before training."]
-    else:
-        found = [str(each) for each in facts.audit.get("findings", ())]
-        passed = "passed" if facts.audit.get("passed") else "failed"
-        count = facts.audit.get("num_tasks", 0)
-        audited = [f"Wrong answers to {count} tasks attacked the reward, which {passed}.", *found]
-    return (
-        f"## Data\n\nThe tasks come from {plain(facts.source)}: {plain(sizes)}. Their fingerprint is "
-        f"{plain(facts.fingerprint)}.\n\n## Reward\n\n{bullets([*facts.reward, *audited])}"
-    )
-
-
-def context(facts: Facts) -> str:
-    """Return what stands before a task's own prompt."""
-    shown = facts.shown
-    parts = ["## What it is shown before a task"]
-    if prompt := shown.get("system_prompt"):
-        parts += ["The system prompt:", fenced(prompt)]
-    elif not shown.get("depends_on_task"):
-        parts.append("There is no system prompt.")
-    tools = [tool["function"] for tool in shown.get("tools", ())]
-    if tools:
-        where = "by the chat template" if shown.get("tools_in") == "chat_template" else "nowhere: there is no template"
-        parts += [f"Its tools, described {where}:", bullets(f"{t['name']}: {t.get('description', '')}" for t in tools)]
-    return "\n\n".join([*parts, *([plain(shown["note"])] if shown.get("note") else [])])
-
-
-def limits(facts: Facts) -> str:
-    """Return what the results do not show."""
-    said = [
-        "The results hold for tasks like those of the data above. Nothing else was measured, neither safety nor bias.",
-        "They are those of one training run: they judge this model, not the settings that made it.",
-        *facts.caveats,
-    ]
-    if facts.shown.get("tools"):
-        said.append("It writes calls of tools as text; whoever serves it runs them.")
-    return f"## Limits\n\n{bullets(said)}"
-
-
-def licence(facts: Facts) -> str:
-    """Return the licence of the base model, or that it is not known."""
-    if facts.base is None:
-        said = "It has no base model. Its licence is for whoever trained it to choose."
-    elif facts.licence is None:
-        said = f"The licence of its base model ({plain(facts.base)}) was not found beside the model: look it up there."
-    else:
-        named = (
-            f"{plain(facts.licence.name)} ({plain(facts.licence.id)})"
-            if facts.licence.name
-            else plain(facts.licence.id)
-        )
-        link = f" Its text: {plain(facts.licence.link)}." if facts.licence.link else ""
-        said = f"Its base model {plain(facts.base)} has the licence {named}, which binds this model, too.{link}"
-    return f"## Licence\n\n{said}"
-
-
-def loading(facts: Facts) -> str:
-    """Return how to load and ask it."""
-    name = facts.name.replace("\\", "\\\\").replace('"', '\\"')
-    code = "\n".join(
-        [
-            "import mlflow",
-            "",
-            f'model = mlflow.pyfunc.load_model("models:/{name}@champion")  # or /VERSION',
-            'model.predict({"prompt": "A prompt"})  # adds the system prompt and the tools',
-        ]
-    )
-    base = (
-        " The adapter needs its base model, from the Hub or from the folder in BASE_MODEL." if _adapter(facts) else ""
-    )
-    return (
-        f"## How to load it\n\n{fenced(code, 'python')}\n\n"
-        f"`model/` and `tokenizer/` beside this card are what transformers and peft load.{base} `context.json` has the "
-        "system prompt and the tools, `evaluation.json` all results, `config.yaml` the settings and `lineage.json` the "
-        "origin."
-    )
-
-
-def _adapter(facts: Facts) -> bool:
-    return facts.policy.get("kind") == "adapter"

@@ -1,19 +1,16 @@
-"""Writes the page of a run: its blocks, its curves, and why the validated policy that it gives was chosen."""
+"""Writes the page of a run: what came of it, its curves, attempts of the trained policy, and where it comes from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
-from statistics import fmean
+from dataclasses import dataclass, field
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from rlft.blocks import Table
-from rlft.comparison import compare, completed, ends_of
-from rlft.reporting.page_facts import ReportFacts
-from rlft.reporting.plots import Points, draw_bars, draw_curves, draw_validation
-from rlft.reporting.template import cut, open_template, visible_lines
+from rlft.blocks import Block, Table
+from rlft.reporting.plots import Points, draw_curves, draw_validation
+from rlft.reporting.template import cut, open_template
+from rlft.texts.characters import visible
 from rlft.types import EvaluationReport, TrainReport
 
 _WORDS = {
@@ -56,6 +53,52 @@ _CURVES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt of the trained policy: the last message of the prompt, its last answer, and what that earned.
+
+    `right` is the right answer of the task, if it has one.
+    """
+
+    task_id: str
+    prompt: str
+    answer: str
+    total: float
+    parts: Mapping[str, float | None]
+    stop_reason: str
+    right: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFacts:
+    """What is known of a run.
+
+    `about` says in sentences what it is of, for somebody who has not seen it: model, environment, tasks and date.
+    `verdict` is what came of it, `rounds` are its reports, and `validations` those by the number of rounds before.
+    `metric` chose the best round, which is `best_round`. `ledger` and `seconds` count rollouts by their fate, and wall
+    time by stage. `best` and `worst` are attempts at `test`. `audit` has the lines of the reward's audit, `caveats`
+    what is missing here, `lineage` names with their values, `config` is YAML, and `commands` do the run again.
+    `code` names the versions that made it, if they are noted.
+    """
+
+    name: str
+    verdict: Sequence[Block]
+    metric: str
+    rounds: Sequence[TrainReport] = ()
+    validations: Mapping[int, EvaluationReport] = field(default_factory=dict)
+    best_round: int | None = None
+    ledger: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    best: Sequence[Attempt] = ()
+    worst: Sequence[Attempt] = ()
+    audit: Sequence[str] = ()
+    lineage: Sequence[tuple[str, str]] = ()
+    config: str = ""
+    commands: Sequence[str] = ()
+    about: Sequence[str] = ()
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class _Figure:
     title: str
     svg: str
@@ -65,43 +108,26 @@ class _Figure:
 def make_page(facts: ReportFacts) -> str:
     """Return the page as HTML. Whatever models, tasks and users wrote is shown as text; no part of it can run."""
     examples = [("best", "The best attempts", facts.best), ("worst", "The worst attempts", facts.worst)]
-    figures, times = list(_figures(facts)), {name: each for name, each in facts.seconds.items() if each >= 0.05}
     return open_template("page.html.j2").render(
         facts=facts,
         metric=_METRICS.get(facts.metric, ""),
         verdict=[{"kind": type(block).__name__, "value": block} for block in facts.verdict],
-        figures=figures,
+        figures=list(_figures(facts)),
         ledger=Table("", ("fate", "attempts"), tuple((name, f"{count:,}") for name, count in facts.ledger.items())),
-        time=draw_bars(times, xlabel="seconds") if times else "",
+        time=Table("", ("stage", "seconds"), tuple((name, f"{each:,.1f}") for name, each in facts.seconds.items())),
         examples=[each for each in examples if each[2]],
-        sections=list(_sections(facts, figures=bool(figures), time=bool(times))),
-        audit_table=list(takewhile(lambda line: not line.startswith("- ") and not line.endswith("."), facts.audit)),
-        table=_table,
         prose=_prose,
         cut=cut,
     )
 
 
 def _prose(text: str) -> Markup:
-    """Return a text with what stands between backticks as code, and arrows that no line break divides."""
-    pieces = visible_lines(text).split("`")
+    """Return a text with what stands between backticks as code."""
+    pieces = visible(text).split("`")
     if len(pieces) % 2 == 0:  # one has no counterpart
-        pieces = [visible_lines(text)]
+        pieces = [visible(text)]
     marked = (Markup("<code>{}</code>") if number % 2 else Markup("{}") for number in range(len(pieces)))
-    found = Markup("").join(each.format(piece) for each, piece in zip(marked, pieces, strict=True))
-    return found.replace(escape("->"), Markup('<span class="arrow">-&gt;</span>'))
-
-
-def _sections(facts: ReportFacts, *, figures: bool, time: bool) -> Iterator[tuple[str, str]]:
-    yield "verdict", "What came of it"
-    for id, title, there in (
-        ("curves", "Training", figures), ("ledger", "Fates", facts.ledger), ("time", "Time", time),
-        ("best", "Best", facts.best), ("worst", "Worst", facts.worst), ("audit", "Audit", facts.audit),
-    ):  # fmt: skip
-        if there:
-            yield id, title
-    yield "lineage", "Lineage"
-    yield "again", "Again"
+    return Markup("").join(each.format(piece) for each, piece in zip(marked, pieces, strict=True))
 
 
 def _figures(facts: ReportFacts) -> Iterator[_Figure]:
@@ -110,8 +136,7 @@ def _figures(facts: ReportFacts) -> Iterator[_Figure]:
             "Validation",
             draw_validation(facts.validations, facts.metric, facts.best_round),
             "On tasks that are not trained on, with 95 % intervals over groups of tasks. The result above is of other "
-            "tasks, as the best of several is too good where it was chosen. "
-            + choice(facts.validations, facts.metric, facts.best_round),
+            "tasks, as the best of several is too good where it was chosen.",
         )
     for title, (ylabel, names, caption) in _CURVES.items():
         found = {_WORDS[name]: points for name in names if (points := _points(facts.rounds, name))}
@@ -130,63 +155,3 @@ def _names(rounds: Sequence[TrainReport]) -> list[str]:
 
 def _points(rounds: Sequence[TrainReport], name: str) -> Points:
     return [(report.round, report.metrics[name]) for report in rounds if name in report.metrics]
-
-
-def _table(table: Table) -> Markup:
-    head = Markup("").join(Markup("<th>{}</th>").format(visible_lines(each)) for each in table.columns)
-    rows = Markup("").join(
-        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(visible_lines(cell)) for cell in row))
-        for row in table.rows
-    )
-    title = Markup("<caption>{}</caption>").format(visible_lines(table.title)) if table.title else escape("")
-    return Markup('<div class="scroll"><table>{}<tr>{}</tr>{}</table></div>').format(title, head, rows)
-
-
-_NAMED = 3  # more validations than these are counted, not named
-
-
-def choice(validations: Mapping[int, EvaluationReport], metric: str, best: int | None) -> str:
-    """Say whether the validation after `best` rounds, which was chosen, is better than the others beyond chance.
-
-    `validations` are by the number of rounds before. Each is compared with the chosen one task by task at 95 %, which
-    all share (Bonferroni). Empty where there was nothing to choose from: the start, and one validation after it.
-    """
-    scored = {number: each for number, each in sorted(validations.items()) if each.per_task.get(metric)}
-    if best not in scored or len(scored) < 3:
-        return ""
-    confidence = 1 - 0.05 / (len(scored) - 1)
-    others = [number for number in scored if number != best]
-    found = {number: compare(scored[best], scored[number], metric, confidence=confidence) for number in others}
-    near = [number for number, each in found.items() if each is None or not each.exceeds(0)]
-    who = f"after {_rounds(best)}" if best else "that training started from"
-    errors = ", where attempts without a score count as the lowest" if any(e.errors for e in scored.values()) else ""
-    of = _of_which(scored, metric, best) + errors
-    chosen = f"The policy {who} was chosen: its mean is the highest{of}, and the first of those that are equal."
-    if of != errors:
-        chosen += " The start, which is not chosen from, has a higher one."
-    if not near:
-        return f"{chosen} It is better than each of the others beyond chance."
-    if len(near) == len(others):
-        return f"{chosen} It is better than none of the others beyond chance, so each of them may be as good."
-    named = f"Those after {_listed(near)}" if len(near) <= _NAMED else f"{len(near)} of the others"
-    return f"{chosen} {named} may be as good: the difference is within chance."
-
-
-def _of_which(scored: Mapping[int, EvaluationReport], metric: str, best: int) -> str:
-    """Return of which policies the mean after `best` rounds is the highest, where it is not of all: the start counts.
-
-    Errors count as in `rlft.comparison.is_better`.
-    """
-    if 0 not in scored:
-        return ""
-    low = ends_of(metric, *scored.values()).low
-    start, chosen = (fmean(completed(scored[number], metric, low).values()) for number in (0, best))
-    return " of the trained rounds" if start > chosen else ""
-
-
-def _rounds(count: int) -> str:
-    return "1 round" if count == 1 else f"{count} rounds"
-
-
-def _listed(counts: list[int]) -> str:
-    return f"{', '.join(map(str, counts[:-1]))}, {_rounds(counts[-1])}".removeprefix(", ")

@@ -47,17 +47,6 @@ def draw_validation(reports: Mapping[int, EvaluationReport], metric: str, best: 
     return _svg(body)
 
 
-def draw_bars(values: Mapping[str, float], *, xlabel: str) -> str:
-    """Return horizontal bars with their values, the first one on top."""
-    start, most, bottom = 190, max([*values.values(), 1e-9]), 30 * len(values)
-    body = [f'<path d="M{start} 0V{bottom}" stroke="currentColor"/>', _text(start, bottom + 22, xlabel)]
-    for number, (name, value) in enumerate(values.items()):
-        y, long = 30 * number + 4, 440 * max(value, 0) / most
-        body.append(f'<rect x="{start}" y="{y}" width="{long:.1f}" height="22" fill="{_COLOURS[0]}"/>')
-        body += [_text(start - 8, y + 16, name, "end"), _text(start + long + 6, y + 16, f"{value:.3g}")]
-    return _svg(body, bottom + 30)
-
-
 class _Axes:
     """Axes with room for some points: whole numbers below, and a little more than the values at the left."""
 
@@ -110,6 +99,6 @@ def _text(x: float, y: float, said: str, anchor: str = "start") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(visible(said))}</text>'
 
 
-def _svg(body: Iterable[str], height: int = _HEIGHT) -> str:
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img"'
+def _svg(body: Iterable[str]) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
     return f'{head} font-family="sans-serif" font-size="13" fill="currentColor">{"".join(body)}</svg>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -12,24 +13,20 @@ from rlft.texts.characters import visible
 LONGEST = 1500  # characters of a text of an attempt
 
 
-def open_template(name: str) -> Template:
-    """Return a template of this room, in which every text is escaped, its control characters too."""
+def shown(value: Any) -> Any:
+    """Return a text with its control characters escaped; what else a template shows stays as it is."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
+
+
+def open_template(name: str, finalize: Callable[[Any], Any] = shown) -> Template:
+    """Return a template of this room. `finalize` makes each text safe to show; in HTML it is escaped, too."""
     environment = Environment(
-        loader=PackageLoader("rlft.reporting", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, finalize=_shown,
+        loader=PackageLoader("rlft.reporting", "."), autoescape=name.endswith(".html.j2"), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, finalize=finalize,
     )  # fmt: skip
     return environment.get_template(name)
-
-
-def visible_lines(text: str) -> str:
-    """Return a text with its control characters escaped; line breaks stay."""
-    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def cut(text: str) -> str:
     """Return the beginning of a long text, and how much more there is."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text) - LONGEST:,} more characters)"
-
-
-def _shown(value: Any) -> Any:
-    return value if isinstance(value, Markup) or not isinstance(value, str) else visible_lines(value)

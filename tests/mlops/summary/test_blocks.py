@@ -13,8 +13,7 @@ from mlops.summary.verdict import DISAGREE, blocks, results
 from mlops.summary.version_facts import verdict_blocks
 from rlft.blocks import Bullets, Caution, Headline, paragraph
 from rlft.reporting.model_card import model_card
-from rlft.reporting.page import make_page
-from rlft.reporting.page_facts import ReportFacts
+from rlft.reporting.page import ReportFacts, make_page
 from rlft.reporting.terminal import Terminal
 from tests.rlft.reporting.version_facts import make_facts
 

@@ -4,7 +4,7 @@ from rlft.config import RewardConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.marks import metric, reward
 from rlft.environments.contract.several import Several
-from rlft.reporting.version_facts import reward_by, reward_in_words
+from rlft.reporting.model_card import reward_by, reward_in_words
 
 
 class Marked(BaseEnv):

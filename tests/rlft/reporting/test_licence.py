@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlft.reporting.version_facts import Licence, licence_of, read_licence
+from rlft.reporting.model_card import Licence, licence_of
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,6 @@ from rlft.reporting.version_facts import Licence, licence_of, read_licence
 )
 def test_what_the_front_matter_names(tmp_path, card, expected):
     (tmp_path / "README.md").write_text(card)
-    assert read_licence(tmp_path / "README.md") == expected
     assert licence_of(str(tmp_path), tmp_path) == expected
 
 

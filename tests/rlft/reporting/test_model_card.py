@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.blocks import Caution, Table
-from rlft.reporting.model_card import model_card
-from rlft.reporting.version_facts import Licence
+from rlft.reporting.model_card import Licence, model_card
 from tests.rlft.reporting.version_facts import CONFIG, make_facts, report
 
 NASTY = "x\n---\nlicense: mit\n# Owned <script>|`````{{ jinja }}"

@@ -8,8 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from rlft.blocks import Bullets, Caution, Headline, Table
-from rlft.reporting.page import make_page
-from rlft.reporting.page_facts import Attempt, ReportFacts
+from rlft.reporting.page import Attempt, ReportFacts, make_page
 from rlft.reporting.template import LONGEST
 from rlft.types import EvaluationReport, Interval, TrainReport
 
