@@ -23,7 +23,7 @@ from mlops.runs.finding import attempts_of, root_run
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
 from mlops.runs.listing import note_versions
-from mlops.runs.noting import close_model_version, seen_on_stack
+from mlops.runs.noting import seen_on_stack
 from mlops.runs.report import make_report
 from mlops.runs.runtime import current_run
 from mlops.runs.shared import SharedRun
@@ -42,7 +42,6 @@ from rlft.environments.fingerprints.identity import EnvironmentFingerprints
 from rlft.errors import (
     FixedSettingError,
     FormatVersionError,
-    ResumedElsewhereError,
     RlftError,
     StorageError,
     TrackerError,
@@ -171,13 +170,8 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
 def _close(
     seen: Observer, home: Home, run: PipelineRunResponse, status: str, note: str, *, zenml_answers: bool = True
 ) -> None:
-    """Write everything that must be written however the run has ended; `note` is what the user wrote about it.
-
-    Raises ResumedElsewhereError, and leaves all as it is, if somebody else has gone on with the run.
-    """
+    """Write everything that must be written however the run has ended; `note` is what the user wrote about it."""
     run_id, summary, tracker, attempt = str(run.id), seen.summary, seen.tracker, seen.attempt
-    if zenml_answers and seen.attempt.is_shared:
-        _leave_to_others(seen.attempt.name, run)
     seen.keep()
     seen.measure()
     summary.mlflow_run_id = tracker.run_id
@@ -198,12 +192,9 @@ def _close(
     if zenml_answers:
         _tried("there is no report.html in MLflow; `rlft report` writes it", _log_report, seen, home, run)
     tracker.finish(status)
-    if not zenml_answers:
-        return
-    if tracker.run_id is not None:
+    if zenml_answers and tracker.run_id is not None:
         link: dict[str, MetadataType] = {"mlflow_run_id": tracker.run_id}
         log_metadata(metadata=link, run_id_name_or_prefix=run_id)
-    close_model_version(run, summary)
 
 
 def _tried(unless: str, call: Callable[..., Any], *given: Any) -> Any:
@@ -213,22 +204,6 @@ def _tried(unless: str, call: Callable[..., Any], *given: Any) -> Any:
     except Exception as cause:  # whatever a store, a server that is away, a driver or a disk throws
         logger.warning("%s: %s", unless, hide(str(cause)))
         return None
-
-
-def _leave_to_others(name: str, run: PipelineRunResponse) -> None:
-    """Raise ResumedElsewhereError if somebody else goes on with the run, as it gave no sign of life for long.
-
-    The MLflow run and the model version are those of all attempts.
-    """
-    attempts = _tried("whether somebody else has resumed this run is not known", attempts_of, run)
-    if attempts and (later := attempts[0]).id != run.id and later.created > run.created:
-        by = f" ({later.user.name})" if later.user else ""
-        raise ResumedElsewhereError(
-            f"somebody else{by} has resumed {name} as {later.name}, since it had given no sign of life for long; what "
-            "this process has done since is left out",
-            where="RUN",
-            fix="`rlft runs --stack` with the stack's name shows how it goes on",
-        )
 
 
 def _log_report(seen: Observer, home: Home, run: PipelineRunResponse) -> None:

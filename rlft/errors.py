@@ -100,12 +100,6 @@ class StackError(RlftError):
     """A ZenML stack that cannot run the pipeline."""
 
 
-class ResumedElsewhereError(RlftError):
-    """A run with which somebody else has gone on, as it had given no sign of life for long."""
-
-    exit_code = 1
-
-
 class StackAwayError(StackError):
     """A server of a stack that does not answer while a run goes on, which can be resumed."""
 

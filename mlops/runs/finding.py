@@ -25,10 +25,9 @@ from mlops.ids import (
 from mlops.registry.names import REGISTRATION
 from mlops.runs.labels import labels_of
 from mlops.runs.listing import unknown_run
-from mlops.runs.noting import SILENT_SECONDS, close_model_version, note_artifacts, silent_seconds
+from mlops.runs.noting import SILENT_SECONDS, note_artifacts, silent_seconds
 from mlops.runs.store import RunStore, stored_config
 from mlops.summary.file import end_summary, read_result, read_summary
-from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME
 from rlft.errors import RlftError
 
@@ -109,7 +108,6 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> None:
     for step in Client().list_run_steps(pipeline_run_id=run.id, status=ExecutionStatus.RUNNING, size=100):
         Client().zen_store.update_run_step(step.id, failed_step)
     Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.FAILED))
-    close_model_version(run, Summary(status="failed"))
     began = run.start_time or run.created
     seconds = None if last is None else max(0.0, (last - began.replace(tzinfo=UTC)).total_seconds())
     end_summary(folder, KILLED, seconds)

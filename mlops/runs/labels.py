@@ -7,13 +7,11 @@ run of the day has: `demo-seed=1-2026-11-26-9c1e`. Commands take the beginning o
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from secrets import token_hex
 from shlex import quote
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from pydantic import Field
 
@@ -59,10 +57,8 @@ def run_called(name: str) -> PipelineRunResponse | None:
     return next(iter(Client().list_pipeline_runs(name=f"equals:{name}", size=1).items), None)
 
 
-# Tags that rlft gives itself, and ZenML's words for the stages of a model, which cannot be names of its versions.
-RESERVED = ("experiment", "run", "replay_of", "round", "outcome")
-STAGES = ("none", "staging", "production", "archived", "latest")
-LONGEST_NOTE, LONGEST_TAG = 5000, 250  # characters
+RESERVED = ("experiment", "run", "replay_of", "round")  # tags that rlft gives itself
+LONGEST_TAG = 250  # characters
 
 
 class Labels(Section):
@@ -94,13 +90,6 @@ def make_labels(
     `tags` are texts `key=value`. What looks like a secret is refused: it would be stored with the run.
     """
     given = dict(_pair(tag) for tag in tags)
-    repeated = [key for key, count in Counter(tag.partition("=")[0] for tag in tags).items() if count > 1]
-    if repeated:
-        raise _refused("--tag", f"{repeated[0]} is given twice", "give every key once")
-    if note is not None and not 0 < len(note.strip()) <= LONGEST_NOTE:
-        raise _refused("--note", f"a note has 1 to {LONGEST_NOTE} characters", "write the rest elsewhere")
-    if note is not None and visible(note) != note:
-        raise _refused("--note", "holds a character that cannot be seen, or is no UTF-8", "write it without")
     if found := find_secrets({"--name": name or "", "--note": note or "", "--tag": given}):
         raise _refused(found[0], "looks like a secret, and would be stored with the run", "leave it out")
     if name is None:
@@ -133,23 +122,9 @@ def _check_run_name(name: str) -> None:
         check_name(name)
     except ValueError as wrong:
         raise _refused("--name", str(wrong), "give another name") from None
-    problem = None
-    if braces := set(name) & set("{}"):
-        problem = f"{name!r} holds {' and '.join(sorted(braces))}, which ZenML fills in"
-    elif name.isnumeric() or name.lower() in STAGES or _is_uuid(name):
-        problem = f"{name!r} means something else to ZenML: a number, an id or the stage of a model"
-    elif is_name_of_attempt(name):
-        problem = f"{name!r} looks like the name that rlft gives to a later attempt at a run"
-    if problem:
+    if set(name) & set("{}") or is_name_of_attempt(name):
+        problem = f"{name!r} holds what ZenML fills in, or looks like the name of a later attempt at a run"
         raise _refused("--name", problem, "give another name")
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _pair(tag: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What a run notes through ZenML's client: the artifacts of its steps, that it goes on, what became of its model.
+"""What a run notes through ZenML's client: the artifacts of its steps, and that it goes on.
 
 The artifacts are noted in its folder while it goes on. Another home that shares a stack sees no process, and asks ZenML
 for the last sign of life. ZenML beats for steps in pods alone, and its server refuses a beat for a step that has ended,
@@ -17,16 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from zenml import log_metadata
 from zenml.client import Client
-from zenml.enums import ExecutionStatus, ModelStages
-from zenml.metadata.metadata_types import MetadataType
-from zenml.models import ArtifactVersionResponse, PipelineRunResponse, PipelineRunUpdate, StepRunResponse
+from zenml.enums import ExecutionStatus
+from zenml.models import ArtifactVersionResponse, PipelineRunUpdate, StepRunResponse
 
 from mlops.home.folder import Home
 from mlops.ids import ROLLOUTS
 from mlops.runs.store import LocalRun, RunStore
-from mlops.summary.summary import Summary
 from rlft.shortage import shortage_of
 
 logger = logging.getLogger(__name__)
@@ -144,57 +141,3 @@ def silent_seconds(run: Any) -> float:
 def utc(when: datetime) -> datetime:
     """Return a time of ZenML's with its zone: they are in UTC, some without one."""
     return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
-
-
-_STAGES = {
-    "promoted": ModelStages.PRODUCTION,
-    "pending": ModelStages.STAGING,
-    "rejected": ModelStages.STAGING,
-}
-
-
-def outcome_of(summary: Summary) -> str:
-    """Return what became of a run's model: `promoted`, `pending`, `rejected`, or, where none was registered, why.
-
-    `pending` is one that waits for a person's approval. Why none was registered is `failed`, `too_hard`,
-    `already_solved`, or `not_registered` if the registry could not be reached.
-    """
-    promotion, status = summary.promotion, summary.status
-    if promotion.version is not None:
-        if promotion.approval == "pending":
-            return "pending"
-        return "promoted" if promotion.promoted else "rejected"
-    return "not_registered" if status in ("improved", "not_improved") else status
-
-
-def close_model_version(run: PipelineRunResponse, summary: Summary) -> None:
-    """Record on the run's model version what became of it, and which version of MLflow's registry it is.
-
-    Its stage is `production` if promoted, `staging` if registered but not promoted, and `archived` if not registered.
-    Nothing is done for a run that was started without a model.
-    """
-    if run.model_version is None:
-        return
-    version = Client().get_model_version(run.model_version.model.id, run.model_version.id)
-    outcome = outcome_of(summary)
-    said = f"outcome={outcome}"
-    Client().update_model_version(
-        version.model.id,
-        version.id,
-        stage=_STAGES.get(outcome, ModelStages.ARCHIVED),
-        force=True,  # the version that had this stage becomes archived, instead of an error
-        add_tags=[said],
-        remove_tags=[tag.name for tag in version.tags if tag.name.startswith("outcome=") and tag.name != said],
-    )
-    log_metadata(metadata=_links(summary), model_version_id=version.id)
-
-
-def _links(summary: Summary) -> dict[str, MetadataType]:
-    promotion = summary.promotion
-    links: dict[str, MetadataType] = {"status": summary.status}
-    if summary.mlflow_run_id is not None:
-        links["mlflow_run_id"] = summary.mlflow_run_id
-    if promotion.version is not None:
-        links["mlflow_model"] = f"models:/{promotion.name}/{promotion.version}"
-        links["mlflow_alias"] = promotion.alias or ""
-    return links

@@ -200,12 +200,9 @@ def _remove_from_zenml(home: Home, plan: Plan, settle: float) -> None:
     client, steps = Client(), set[str]()
     for attempt in (attempt for run in plan.runs for attempt in run.attempts):
         with suppress(KeyError):  # an earlier removal has come so far
-            version = client.get_pipeline_run(attempt.id).model_version
             found = depaginate(client.list_run_steps, pipeline_run_id=attempt.id, size=_PAGE)
             steps |= {str(step.id) for step in found}
             client.delete_pipeline_run(attempt.id)
-            if version is not None and not client.list_pipeline_runs(model_version_id=version.id, size=1):
-                client.delete_model_version(version.id)
     time.sleep(settle)
     for artifact in depaginate(client.list_artifact_versions, only_unused=True, size=_PAGE):
         if Path(artifact.uri) in plan.artifacts or not steps.isdisjoint(Path(artifact.uri).parts):

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from shlex import quote
 from typing import Any
 
-from zenml import Model
 from zenml.client import Client
 from zenml.models import ArtifactVersionResponse, PipelineRunResponse, StepRunResponse
 from zenml.utils.tag_utils import Tag
@@ -237,16 +236,8 @@ class Resumed:
 
 
 def run_options(config: Config, labels: Labels) -> dict[str, Any]:
-    """Return what `train.with_options` takes: tags, the image, and the model version, which all attempts share."""
-    experiment = config.tracking.experiment or config.name
-    model = Model(
-        name=config.registry_name,
-        version=labels.name,
-        description=labels.note or None,
-        tags=_own_tags(labels),
-        save_models_to_registry=False,  # a stack's registry would get every round
-    )
-    return {"tags": _tags(experiment, labels), "model": model, **pod_options(config)}
+    """Return what `train.with_options` takes: tags, which all attempts share, and the image."""
+    return {"tags": _tags(config.tracking.experiment or config.name, labels), **pod_options(config)}
 
 
 def replay_options(source: str, experiment: str, labels: Labels, config: Config) -> dict[str, Any]:
@@ -258,11 +249,8 @@ def replay_options(source: str, experiment: str, labels: Labels, config: Config)
 def _tags(experiment: str, labels: Labels) -> list[Tag | str]:
     """Return the tags of a run in ZenML, which puts two on all that it makes or takes from the cache, too (cascade)."""
     shared = {EXPERIMENT_TAG: experiment, RUN_TAG: labels.name}
-    return [*(Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()), *_own_tags(labels)]
-
-
-def _own_tags(labels: Labels) -> list[str]:
-    return [f"{key}={value}" for key, value in labels.tags.items()]
+    cascading = (Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items())
+    return [*cascading, *(f"{key}={value}" for key, value in labels.tags.items())]
 
 
 def pipeline_inputs(config: Config, labels: Labels, tracking_uri: str | None, *, anew: bool = False) -> dict[str, Any]:
@@ -278,7 +266,7 @@ def pipeline_inputs(config: Config, labels: Labels, tracking_uri: str | None, *,
 def resumed(
     run: PipelineRunResponse, tracking_uri: str | None, overrides: Sequence[str] = (), *, anew: bool = False
 ) -> Resumed:
-    """Return how to resume a run: with the same model version and labels, and with MLflow where it is now.
+    """Return how to resume a run: with the same labels, and with MLflow where it is now.
 
     `overrides`, such as `promotion.looks=1`, change its config, and `anew` says that it is decided on once more. Raises
     what `stored_config` raises.

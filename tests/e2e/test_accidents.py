@@ -98,11 +98,6 @@ def test_an_audit_that_fails_stops_the_run_before_training(make_home):
     assert "Traceback" not in result.output
     assert result.summary["status"] == "failed"
     assert result.summary["rounds"] == 0
-    found = home.query("""
-version = client.get_model_version("tiny", "too kind")
-print(json.dumps([version.stage, [tag.name for tag in version.tags], dict(version.run_metadata)["status"]]))
-""")
-    assert found == ["archived", ["outcome=failed"], "failed"]
 
 
 @pytest.mark.slow

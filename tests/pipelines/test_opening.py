@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,13 +10,12 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
 
-from mlops.home.folder import Home
 from mlops.summary.file import read_summary
 from mlops.summary.summary import Summary
 from pipelines import opening
 from pipelines.observer import Attempt, Observer
-from pipelines.opening import _close, _note_failure, _open_registry
-from rlft.errors import ConfigError, FixedSettingError, ResumedElsewhereError, StorageError
+from pipelines.opening import _note_failure, _open_registry
+from rlft.errors import ConfigError, FixedSettingError, StorageError
 from tests.e2e.conftest import free_port
 from tests.mlflow_stores import new_store
 
@@ -83,17 +79,6 @@ def test_a_server_that_is_away_is_warned_of_and_one_that_refuses_ends_the_run(mo
     assert "promotion.name" in error.value.fix
 
 
-def test_a_champion_that_does_not_exist_any_more_ends_the_run(tmp_path):
-    uri = new_store(tmp_path)
-    _open_registry(uri, "sums", OPEN, own_store=True)
-    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database, database:
-        database.execute("INSERT INTO registered_model_aliases (alias, version, name) VALUES ('champion', 7, 'sums')")
-    for own_store in (True, False):
-        with pytest.raises(StorageError, match=r"'champion' names version 7, which.*nothing is") as error:
-            _open_registry(uri, "sums", OPEN, own_store=own_store)
-        assert "remove the alias" in error.value.fix
-
-
 @pytest.mark.parametrize("own_store", [True, False])
 def test_an_experiment_that_was_deleted_ends_the_run_with_the_command_that_restores_it(tmp_path, own_store):
     client = MlflowClient(uri := new_store(tmp_path))
@@ -109,19 +94,3 @@ def test_a_failure_says_whether_a_resume_could_mend_it():
         kept = observer_of("first")
         assert _note_failure(kept, cause)  # ZenML answers
         assert (kept.summary.error, kept.summary.needs_new_settings) == (str(cause), expected)
-
-
-def attempt(number: int) -> Any:
-    when = datetime(2026, 11, 27, 12, number)
-    return SimpleNamespace(id=number, name=f"first-{number}", created=when, user=SimpleNamespace(name="ben"))
-
-
-def test_what_all_attempts_share_is_left_alone_once_there_is_a_later_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "attempts_of", lambda run: [attempt(2), attempt(1)])
-    tracker: Any = SimpleNamespace()  # it can do nothing
-    kept = observer_of("first", Summary(status="improved", pipeline_run_id="1"), tracker, is_shared=True)
-    with pytest.raises(ResumedElsewhereError, match=r"somebody else \(ben\) has resumed first as first-2") as error:
-        _close(kept, Home(tmp_path), attempt(1), "FAILED", "")
-    assert error.value.exit_code == 1
-    with pytest.raises(AttributeError):  # it is closed as its own
-        _close(kept, Home(tmp_path), attempt(2), "FAILED", "")
