@@ -4,7 +4,7 @@
 
 A kill inside a step is what a machine that dies leaves behind: no clean-up code runs. With a text and a file after an
 `=`, as in `rlft.training.job:train_round:2=denied=FILE`, the text is written there in place of a kill; `=kill=PID`
-kills the group of another process, `=stop=` stops this one, as a laptop that sleeps, and `=fail=TEXT` raises.
+kills the group of another process, and `=fail=TEXT` raises.
 """
 
 import importlib
@@ -60,7 +60,6 @@ if __name__ == "__main__":
             text, _, file = written.partition("=")
             acts = {
                 "kill": lambda: os.killpg(int(file), signal.SIGKILL),
-                "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
                 "fail": lambda: fail(file),
             }
             act_at(place, acts.get(text, lambda: Path(file).write_text(text)))
