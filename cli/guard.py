@@ -20,7 +20,7 @@ import typer
 from rich.logging import RichHandler
 
 from cli.shortages import shortage_error
-from mlops.home.folder import Home, find_home, stay_in
+from mlops.home.folder import find_home, stay_in
 from mlops.home.processes import with_command
 from mlops.home.variables import quieten
 from mlops.runs.signals import ignore, signalled, when_late
@@ -64,7 +64,7 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Begun]:
     _show_logs(verbose)
     begun = Begun()
     try:
-        clear_target(summary, find_home())
+        clear_target(summary)
     except RlftError as error:
         _end(error, None, begun)
     with _told(summary, begun):
@@ -82,15 +82,14 @@ def _told(summary: Path | None, begun: Begun) -> Iterator[None]:
     except BaseException as error:  # an environment may raise SystemExit, whose text Python would print as it is
         if isinstance(error, typer.Exit) or (isinstance(error, KeyboardInterrupt) and not signalled()):
             raise
-        home = find_home()
         if signalled():
             _end_interrupted(summary, begun)
         resume = begun.resume if begun.resume and begun.left() else None
         if isinstance(error, RlftError):
             _end(error, summary, begun, resume)
-        if short := shortage_error(error, home, resume):
+        if short := shortage_error(error, find_home(), resume):
             _end(short, summary, begun)
-        _tell_unexpected(error, home, resume)
+        _tell_unexpected(error, resume)
         _fail(summary, begun, hide(f"{type(error).__name__}: {error}"))
         raise typer.Exit(1) from None
 
@@ -133,16 +132,12 @@ def _end(error: RlftError, summary: Path | None, begun: Begun, resume: str | Non
     raise typer.Exit(error.exit_code) from None
 
 
-def _tell_unexpected(error: BaseException, home: Home, resume: str | None) -> None:
-    """Print an error that nobody has foreseen, or what it says of the home's databases, and where its trace is."""
-    from mlops.home.databases import explained
+def _tell_unexpected(error: BaseException, resume: str | None) -> None:
+    """Print an error that nobody has foreseen, and where its trace is."""
     from rlft.environments.contract.faults import described
 
     trace = keep_trace(error)
-    if told := explained(home, error):
-        errors.print(styled("error", "red"), hide(str(told)))
-    else:
-        errors.print(styled("unexpected error", "red"), described(error))
+    errors.print(styled("unexpected error", "red"), described(error))
     goes_on = f"; `{resume}` goes on from there" if resume else ""
     errors.print(f"  the whole trace is in {trace}{goes_on}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 from mlops.home.folder import Home
 from mlops.home.processes import locked
@@ -11,12 +10,11 @@ from rlft.errors import StorageError
 from rlft.files import write_file
 
 FORMAT = 1
-_DAMAGED = re.compile("malformed|not a database|no such (?:table|column)")
 _SECONDS = 600.0  # that another process may take to make them
 
 
 def check_home(home: Home) -> None:
-    """Raise StorageError for a home that was moved here or is of a newer rlft, or whose database is gone or is none."""
+    """Raise StorageError for a home that was moved here or is of a newer rlft, or whose database is gone."""
     try:
         noted = json.loads(home.note.read_text(encoding="utf-8"))
         made_in, version = str(noted["path"]), int(noted["format"])
@@ -33,34 +31,11 @@ def check_home(home: Home) -> None:
             fix="move it back to where it was made, or set RLFT_HOME to a new folder",
         )
     for file in home.databases:
-        try:
-            with file.open("rb") as opened:
-                is_one = opened.read(16) == b"SQLite format 3\0"
-        except OSError as cause:
-            raise _error(home, f"{file} is gone, or cannot be read") from cause
-        if not is_one:
-            raise _error(home, f"{file} is damaged: it is no database")
-
-
-def explained(home: Home, error: BaseException) -> StorageError | None:
-    """Return what an unexpected error says of the home's databases; `None` if they have no part in it."""
-    said = str(error)
-    if "database is locked" in said:
-        fix = "wait for it or end it; what was begun goes on with `rlft resume`"
-        return StorageError("a process has kept a database of the runs locked for long", where=str(home.root), fix=fix)
-    if _DAMAGED.search(said):
-        files = " or ".join(map(str, home.databases))
-        return _error(home, f"{files} is damaged, or of another version: {said.splitlines()[0]}")
-    return None
-
-
-def _error(home: Home, what: str) -> StorageError:
-    return StorageError(
-        what,
-        where=str(home.root),
-        fix=f"put a copy of the whole folder back if you have one; else save what you need of it, delete {home.root}, "
-        "and run again",
-    )
+        if not file.is_file():
+            fix = (
+                f"put a copy of the whole folder back; else save what you need of it, delete {home.root}, and run again"
+            )
+            raise StorageError(f"{file} is gone", where=str(home.root), fix=fix)
 
 
 def make_stores(home: Home) -> None:

@@ -66,16 +66,6 @@ class Home:
         """Return the folder of the run of this name; those of runs that are `shared` on a stack lie apart."""
         return self.root / ("shared" if shared else "runs") / name
 
-    def keeps(self, path: Path) -> bool:
-        """Return whether a path is one that rlft, ZenML or MLflow may use, or one on the way to this folder.
-
-        A JSON file right in the folder is somebody else's, and so is the result of a schedule.
-        """
-        if not path.is_relative_to(self.root):
-            return self.root.is_relative_to(path)
-        inner = path.relative_to(self.root).parts
-        return inner[:-1] != RESULTS and (len(inner) != 1 or path.suffix != ".json" or path == self.note)
-
     def make(self) -> None:
         """Make the folder for its owner alone: it holds conversations, models and settings. Raises StorageError.
 

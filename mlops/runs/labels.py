@@ -20,7 +20,6 @@ from rlft.config.file import holds_secret
 from rlft.config.section import Section, check_name
 from rlft.errors import RlftError
 from rlft.sweep import short_name
-from rlft.texts.characters import visible
 from rlft.texts.secrets import find_secrets, redact
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlops.home.folder import Home
 from mlops.summary.summary import Status, Summary
 from rlft.errors import ConfigError, FormatVersionError
 from rlft.files import why_not_writable, write_file
@@ -109,21 +108,24 @@ def failed(summary: Summary, reason: str, seconds: float | None = None, *, statu
     return summary.model_copy(update={"status": status, "error": reason, "seconds": spent})
 
 
-_MOST_BYTES = 16 << 20  # of what may be a summary
-
-
-def clear_target(target: Path | None, home: Home) -> None:
+def clear_target(target: Path | None) -> None:
     """Remove an older summary from the file that `--summary` names, so that nobody takes it for that of this run.
 
-    Raises ConfigError if no summary can be written there.
+    Raises ConfigError for a file that holds something else, and if no summary can be written there.
     """
     if target is None:
         return
-    if home.keeps(target):
-        raise _refused(target, f"{home.root} holds the runs, and rlft may need this name there")
-    if problem := why_not_writable(target):
-        raise _refused(target, problem)
-    _remove_older(target)
+    problem = why_not_writable(target)
+    try:
+        if not problem and target.exists():
+            text = target.read_text(encoding="utf-8").strip()  # an empty file may be of `mktemp`
+            if text and "pipeline_run_id" not in json.loads(text):
+                raise ValueError("it holds something else")
+            target.unlink()
+    except (OSError, ValueError, TypeError) as cause:
+        problem = f"this file is no summary, or cannot be replaced: {cause}"
+    if problem:
+        raise ConfigError(problem, where=f"--summary {target}", fix="let --summary name another file")
 
 
 def write_summary(target: Path, content: Summary) -> bool:
@@ -142,30 +144,6 @@ def write_asked(target: Path, text: str) -> bool:
         errors.print(f"the summary could not be written to {target}: {cause}")
         return False
     return True
-
-
-def _remove_older(target: Path) -> None:
-    """Remove an older summary. Raises ConfigError for a file that holds something else, or that cannot be removed."""
-    try:
-        is_small = target.stat().st_size <= _MOST_BYTES
-        text = target.read_text(encoding="utf-8") if is_small else "not read"
-        if text.strip():  # an empty file is the user's own preparation, as `mktemp` makes it
-            content = json.loads(text)
-            if not isinstance(content, dict) or not {"status", "pipeline_run_id"} <= set(content):
-                raise ValueError("it has no status of a run")
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, RecursionError) as cause:
-        what = "this file is no summary of a run, so it is not overwritten"
-        raise _refused(target, what, "let --summary name another file, or remove this one") from cause
-    try:
-        target.unlink(missing_ok=True)
-    except OSError as cause:
-        raise _refused(target, f"an older summary is there, which cannot be replaced: {cause}") from cause
-
-
-def _refused(target: Path, what: str, fix: str = "let --summary name another file") -> ConfigError:
-    return ConfigError(what, where=f"--summary {target}", fix=fix)
 
 
 @dataclasses.dataclass

@@ -11,7 +11,6 @@ import time
 
 import pytest
 
-from mlops.home.folder import Home as Folder
 from mlops.summary.file import clear_target
 from tests.e2e.conftest import TINY
 
@@ -81,7 +80,7 @@ def test_the_next_command_may_write_the_same_file(swept, tmp_path):
     assert done.summary["status"] == "finished"
     file = tmp_path / "summary.json"
     file.write_text(json.dumps(done.summary))
-    clear_target(file, Folder(home.folder / ".rlft"))
+    clear_target(file)
     assert not file.exists()
 
 

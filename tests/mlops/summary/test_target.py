@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from cli import app, guard
 from cli.result import finish
-from mlops.home.folder import Home
 from mlops.summary.file import clear_target, keep_summary, summary_text, write_summary
 from mlops.summary.summary import Summary
 from rlft.errors import ConfigError
@@ -75,14 +74,6 @@ def test_a_place_where_nothing_can_be_written(rlft, tmp_path, name):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    "name", [".rlft/zenml/config.yaml", ".rlft/runs/s.json", ".rlft/mlflow.db-journal", ".rlft/removing.lock", ".rlft"]
-)
-def test_what_rlft_keeps_in_its_home_is_not_to_be_written_over(rlft, tmp_path, name):
-    assert "holds the runs, and rlft may need this name there" in rlft(name)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_beside_the_runs_there_is_room_for_a_summary(rlft, tmp_path):
     assert "error" in rlft(".rlft/demo.json")  # as `make demo` asks for
     assert json.loads((tmp_path / ".rlft" / "demo.json").read_text())["status"] == "failed"
@@ -112,7 +103,7 @@ def test_an_older_summary_that_cannot_be_removed_is_told_before_the_run(tmp_path
 
     monkeypatch.setattr("pathlib.Path.unlink", refused)  # as in /tmp, where it is another user's
     with pytest.raises(ConfigError, match="cannot be replaced"):
-        clear_target(target, Home(tmp_path))
+        clear_target(target)
 
 
 def test_a_result_is_shown_where_its_file_cannot_be_written_any_more(tmp_path, capsys):
