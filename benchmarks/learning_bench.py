@@ -16,7 +16,7 @@ from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
-from rlft.environments.fingerprints.identity import code_fingerprint
+from rlft.environments.fingerprints import code_fingerprint
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.models import Policy, PolicyFolder
 from rlft.models.folder import save_policy

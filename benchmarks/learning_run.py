@@ -24,7 +24,7 @@ from benchmarks.learning_bench import Bench, make_bench, make_warm_start
 from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.environments.contract.base import BaseEnv, Context
-from rlft.environments.fingerprints.identity import code_fingerprint
+from rlft.environments.fingerprints import code_fingerprint
 from rlft.iteration import SampledRound, sample_round, train_sampled
 from rlft.models import Policy, PolicyFolder
 from rlft.models.folder import load_policy

@@ -38,7 +38,7 @@ from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker, active_experim
 from mlops.tracking.values import redact, short
 from pipelines.observer import Attempt, Observer, disk_use
 from rlft.config import Config
-from rlft.environments.fingerprints.identity import EnvironmentFingerprints
+from rlft.environments.fingerprints import EnvironmentFingerprints
 from rlft.errors import (
     FixedSettingError,
     FormatVersionError,

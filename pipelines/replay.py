@@ -36,7 +36,7 @@ from rlft.blocks import paragraph, plain
 from rlft.comparison import compare
 from rlft.config import Config
 from rlft.distributed.demand import Demand
-from rlft.environments.fingerprints.identity import EnvironmentFingerprints
+from rlft.environments.fingerprints import EnvironmentFingerprints
 from rlft.files import write_file
 from rlft.reporting.bars import Display
 from rlft.texts.secrets import hide

@@ -20,7 +20,7 @@ from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact
 from rlft.config import Cell, EngineSettings, SuiteConfig
 from rlft.config.environment import unscored
-from rlft.environments.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
+from rlft.environments.fingerprints import EnvironmentFingerprints, environment_fingerprints
 from rlft.errors import ConfigError
 from rlft.forgetting import TextBits, compare_bits, comparison_sentences, fingerprint_texts, shipped_texts
 from rlft.harness.rollout import SamplingSettings, Selection

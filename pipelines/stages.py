@@ -14,7 +14,7 @@ from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
 from rlft.config.environment import unscored
 from rlft.controls.best import Validation
-from rlft.environments.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
+from rlft.environments.fingerprints import EnvironmentFingerprints, environment_fingerprints
 from rlft.environments.workers.threads import shared_evenly
 from rlft.errors import WeightsRemovedError
 from rlft.evaluation import compared_by

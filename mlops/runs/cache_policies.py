@@ -11,7 +11,7 @@ from functools import cache
 
 from zenml.config.cache_policy import CachePolicy
 
-from rlft.environments.fingerprints.identity import code_fingerprint
+from rlft.environments.fingerprints import code_fingerprint
 from rlft.files import RLFT_FOLDER
 
 

@@ -23,7 +23,7 @@ from rlft.config.file import holds_secret
 from rlft.texts.secrets import MASK, redact
 
 if TYPE_CHECKING:
-    from rlft.environments.fingerprints.identity import EnvironmentFingerprints
+    from rlft.environments.fingerprints import EnvironmentFingerprints
 
 PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")
 _COMMANDS = ("rlft", "__main__.py")  # what the first word of a command line ends in that a person has typed

@@ -33,7 +33,7 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import Several
-from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.environments.fingerprints import environment_fingerprints
 from rlft.harness.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.models import Policy, PolicyFolder, load_policy
 from rlft.models.live import holds_reference, twin_of

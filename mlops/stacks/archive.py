@@ -15,7 +15,7 @@ from pathlib import Path
 from mlops.home.folder import PROJECT
 from rlft.config import Config
 from rlft.config.code import code_of
-from rlft.environments.fingerprints.sources import Library, imports_of
+from rlft.environments.fingerprints import Library, imports_of
 from rlft.errors import StackError
 from rlft.files import OWN_PACKAGES, is_installed, named_files
 from rlft.training.algorithms import chosen_algorithm

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_function
 from rlft.environments.contract.several import HELD, WRITTEN
-from rlft.environments.fingerprints.analysis import module_code
-from rlft.environments.fingerprints.identity import code_fingerprint
+from rlft.environments.fingerprints import code_fingerprint, module_code
 from rlft.errors import EnvironmentSetupError
 from rlft.rewards.specification.grader import FIELDS, Attempt, Helpers, item_of
 from rlft.rewards.specification.graders.judged import no_judge

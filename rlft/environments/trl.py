@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import LoadedFunction, load_function
-from rlft.environments.fingerprints.analysis import module_code
+from rlft.environments.fingerprints import module_code
 from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.tasks.fields import format_template
 from rlft.types import Task, Trajectory

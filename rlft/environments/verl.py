@@ -15,7 +15,7 @@ import numpy as np
 
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_function
-from rlft.environments.fingerprints.analysis import module_code
+from rlft.environments.fingerprints import module_code
 from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.rewards.rubric import UNNAMED
 from rlft.tasks.fields import format_template

@@ -20,8 +20,7 @@ from rlft.config import TrainingConfig
 from rlft.config.training import LossConfig
 from rlft.environments.contract.faults import described
 from rlft.environments.contract.importing import Name, import_named
-from rlft.environments.fingerprints.analysis import module_code
-from rlft.environments.fingerprints.identity import code_fingerprint
+from rlft.environments.fingerprints import code_fingerprint, module_code
 from rlft.environments.workers.folders import staying
 from rlft.errors import ConfigError
 from rlft.files import file_hash

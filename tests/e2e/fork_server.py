@@ -115,10 +115,9 @@ def main(address: str) -> dict[str, Any]:
 
     leave_home_out()
     assert GlobalConfiguration.get_instance() is None, "a store is open, which every command would share"
-    from rlft.environments.fingerprints.sources import imports_of, plain_code
+    from rlft.environments.fingerprints import imports_of
 
     for path in (ROOT / "rlft").rglob("*.py"):  # a run parses most of them for its cache keys
-        plain_code(path.read_text(encoding="utf-8"), docstrings=False)
         imports_of(path.read_text(encoding="utf-8"))
     sys.modules["rlft.tasks.reasoning_gym"].import_reasoning_gym()
     # MLflow reads the metadata of all that is installed when a process registers its first model, and keeps that.

@@ -13,7 +13,7 @@ from pipelines.controls import prompted_controls
 from pipelines.showing import unshown
 from rlft.config import EvaluationConfig, ModelControl
 from rlft.controls.few_shot import PromptReport, PromptTrial
-from rlft.environments.fingerprints.identity import EnvironmentFingerprints
+from rlft.environments.fingerprints import EnvironmentFingerprints
 from rlft.harness.examples import Example, Examples
 
 EXAMPLES = Examples(form="text", shown=[Example(prompt=[{"role": "user", "content": "q"}], turns=[])])

@@ -14,7 +14,7 @@ from pipelines import stages as module
 from pipelines.stages import Scored, Stages
 from rlft.config import DistributedConfig
 from rlft.config.file import load_config
-from rlft.environments.fingerprints.identity import EnvironmentFingerprints
+from rlft.environments.fingerprints import EnvironmentFingerprints
 from rlft.environments.workers.threads import SECONDS
 from rlft.errors import WeightsRemovedError
 from rlft.harness.examples import Example, Examples

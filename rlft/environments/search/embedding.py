@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
-from rlft.environments.fingerprints.analysis import module_code
+from rlft.environments.fingerprints import module_code
 from rlft.errors import EnvironmentSetupError
 from rlft.files import expanded
 

@@ -17,7 +17,7 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.faults import described
 from rlft.environments.contract.loading import check_signatures, load_environment
 from rlft.environments.contract.tools import ToolSpec
-from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.environments.fingerprints import environment_fingerprints
 from rlft.environments.workers.bounded import Late, run_bounded
 from rlft.errors import RlftError, TaskError
 from rlft.files import files_read, named_files

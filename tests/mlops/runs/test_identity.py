@@ -10,7 +10,7 @@ import pytest
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels, default_name
 from rlft.config.file import load_config
-from rlft.environments.fingerprints.identity import EnvironmentFingerprints
+from rlft.environments.fingerprints import EnvironmentFingerprints
 from tests.e2e.conftest import TINY
 
 LABELS = Labels(name="first", tags={"team": "a"}, commits={"config": "beef"})

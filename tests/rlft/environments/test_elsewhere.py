@@ -11,7 +11,7 @@ import pytest
 from rlft.config import HarnessConfig
 from rlft.engines.base import Sampling
 from rlft.environments.contract.loading import load_environment
-from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.environments.fingerprints import environment_fingerprints
 from rlft.errors import EnvironmentSetupError
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts

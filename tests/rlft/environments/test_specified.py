@@ -11,7 +11,7 @@ from rlft.config.section import SPECIFICATION
 from rlft.config.workers import Workers
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import specification_of
-from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.environments.fingerprints import environment_fingerprints
 from rlft.errors import EnvironmentSetupError, RewardError
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Trajectory

@@ -5,7 +5,7 @@ import pytest
 
 from rlft.config import TasksConfig
 from rlft.environments.contract.loading import load_environment
-from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.environments.fingerprints import environment_fingerprints
 from rlft.environments.trl import TrlRewards
 from rlft.errors import EnvironmentSetupError
 from rlft.rewards.audit.rewards import audit_reward

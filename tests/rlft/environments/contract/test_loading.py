@@ -5,7 +5,7 @@ import traceback
 import pytest
 
 from rlft.environments.contract.loading import load_environment, load_function
-from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.environments.fingerprints import environment_fingerprints
 from rlft.environments.gsm8k import GSM8K
 from rlft.errors import ConfigError, EnvironmentSetupError
 

@@ -14,7 +14,7 @@ from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
 from rlft.config.workers import Workers
 from rlft.environments.contract.loading import load_environment
-from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.environments.fingerprints import environment_fingerprints
 from rlft.environments.specified import ask_anew
 from rlft.errors import ConfigError, EnvironmentSetupError, JudgeGoneError, RewardError
 from rlft.rewards.judges.answers import VARIABLE

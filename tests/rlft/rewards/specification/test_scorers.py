@@ -10,7 +10,7 @@ import pytest
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
 from rlft.environments.contract.loading import load_environment
-from rlft.environments.fingerprints.identity import environment_fingerprints
+from rlft.environments.fingerprints import environment_fingerprints
 from rlft.errors import EnvironmentSetupError
 from rlft.rewards.specification.model import Specification
 from tests.rlft.rewards.judges.judged import scored

@@ -4,10 +4,9 @@ from itertools import count
 import pytest
 
 from rlft.config.section import SEVERAL
+from rlft.environments import fingerprints
 from rlft.environments.contract.loading import load_environment
-from rlft.environments.fingerprints import sources
-from rlft.environments.fingerprints.analysis import environment_code
-from rlft.environments.fingerprints.identity import code_fingerprint, environment_fingerprints
+from rlft.environments.fingerprints import code_fingerprint, environment_code, environment_fingerprints
 from rlft.environments.gsm8k import GSM8K
 from rlft.errors import EnvironmentSetupError
 
@@ -68,7 +67,7 @@ def prints(tmp_path, monkeypatch):
     folders = count()
     monkeypatch.setattr(sys, "path", list(sys.path))
 
-    def fingerprints(edits=None, kwargs=None, name="facts.py"):
+    def prints_of(edits=None, kwargs=None, name="facts.py"):
         folder = tmp_path / str(next(folders))
         folder.mkdir()
         files = dict(FILES)
@@ -83,20 +82,13 @@ def prints(tmp_path, monkeypatch):
         environment = load_environment(f"{name}:Facts", kwargs or {})
         return environment_fingerprints(environment, f"{name}:Facts", kwargs or {})
 
-    yield fingerprints
+    yield prints_of
     for module in ("scores", "tools", "deeper"):
         sys.modules.pop(module, None)
 
 
 EDITS = [
     ("reward", [("facts.py", "shorten(completion.text)", "completion.text")]),
-    (
-        "reward",
-        [("facts.py", "+ self.inherited_by_reward()", "- self.inherited_by_reward()")],
-    ),  # a method that only the reward uses
-    ("reward", [("facts.py", "LIMIT = 5", "LIMIT = 6")]),  # a constant behind a function behind the reward
-    ("reward", [("facts.py", "return 2", "return 3")]),  # an inherited method
-    ("reward", [("scores.py", "len(text)", "len(text) + 1")]),  # a module beside it
     (
         "reward",
         [
@@ -107,45 +99,29 @@ EDITS = [
             )
         ],
     ),
-    ("harness", [("facts.py", "Be brief.", "Be very brief.")]),
-    ("harness", [("facts.py", "return 1", "return 0")]),
-    ("harness", [("facts.py", '"unused"', '"used"')]),  # nothing leads to it: who knows
-    ("harness", [("tools.py", "+ x", "- x")]),
-    ("harness", [("deeper.py", "VALUE = 1", "VALUE = 2")]),  # what the tools import
-    ("both", [("facts.py", "text.strip()", "text.lower()")]),  # a function that both use
-    ("both", [("facts.py", "max_turns = 3", "max_turns = 4")]),
-    ("both", [("facts.py", "self.width = width", "self.width = 2 * width")]),
-    ("both", [("facts.py", "class Facts(Base)", "class Facts(Base, json.JSONEncoder)")]),
+    ("both", [("facts.py", "LIMIT = 5", "LIMIT = 6")]),
+    ("both", [("facts.py", "return 2", "return 3")]),  # an inherited method: who calls it is not followed
+    ("both", [("scores.py", "len(text)", "len(text) + 1")]),  # a module beside it
+    ("both", [("deeper.py", "VALUE = 1", "VALUE = 2")]),  # what that imports
+    ("both", [("facts.py", "Be brief.", "Be very brief.")]),
+    ("both", [("deeper.py", "VALUE = 1", '"""Numbers."""\nVALUE = 1')]),  # a docstring may be what a model reads
     ("neither", [("facts.py", "  # a comment", "")]),
-    # A docstring may be what a model or a judge reads.
-    ("reward", [("facts.py", '"""Grade."""', '"""Grade by points."""')]),
-    ("neither", [("facts.py", '"""Facts."""', '"""More facts."""')]),  # of the module: nothing reads it
-    ("harness", [("deeper.py", "VALUE = 1", '"""Numbers."""\nVALUE = 1')]),
-    ("neither", [("facts.py", "LIMIT = 5", "LIMIT   =   5\n\n\nNOBODY_READS_THIS = 1")]),
-    # The object itself is handed on: anything may happen to it, so all of the module counts for both.
-    ("both", [("facts.py", "return points(", "return repr(self) + points(")]),
+    ("neither", [("facts.py", "LIMIT = 5", "LIMIT   =   5\n\n\n")]),
 ]
 
 
 @pytest.mark.parametrize(("side", "edits"), EDITS)
 def test_an_edit_changes_the_side_it_belongs_to(prints, side, edits):
     before, after = prints(), prints(edits)
-    assert (before.harness != after.harness) == (side in ("harness", "both"))
+    assert (before.harness != after.harness) == (side == "both")
     assert (before.reward != after.reward) == (side in ("reward", "both"))
 
 
-def test_an_escaping_self_ties_the_reward_to_all_of_the_module(prints):
-    handed_on = [("facts.py", "return points(", "return repr(self) + points(")]
-    before, after = prints(handed_on), prints([*handed_on, ("facts.py", "Be brief.", "Be very brief.")])
-    assert before.reward != after.reward
-
-
-def test_state_that_a_tool_leaves_belongs_to_the_reward_that_reads_it(prints):
-    leaves = [("facts.py", "return tools.look", "self.seen = 1; return tools.look")]
-    reads = [("facts.py", "+ self.inherited_by_reward()", "+ self.seen")]
-    edit = [("tools.py", "+ x", "- x")]
-    assert prints([*leaves, *edit]).reward == prints(leaves).reward
-    assert prints([*leaves, *reads, *edit]).reward != prints([*leaves, *reads]).reward
+@pytest.mark.parametrize("call", ["await self.compute_reward(x, y)", "await getattr(self, 'compute_reward')(x, y)"])
+def test_a_reward_that_a_tool_calls_belongs_to_the_harness_too(prints, call):
+    calls = [("facts.py", "return tools.look(self.inherited())", f"return {call}")]
+    edit = [("facts.py", "shorten(completion.text)", "completion.text")]
+    assert prints([*calls, *edit]).harness != prints(calls).harness
 
 
 def test_arguments_count_for_both_and_places_for_neither(prints):
@@ -183,20 +159,10 @@ def test_data_counts_for_both(monkeypatch):
     assert before.reward != both().reward
 
 
-def test_a_class_made_inside_a_function_counts_whole():
-    class Local(GSM8K):
-        pass
-
-    code = environment_code(Local)
-    for side in (code.harness, code.reward):
-        assert "class Local" in side
-        assert "def test_code_fingerprint_follows_imports" in side
-
-
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A folder that stands for rlft, and a function that writes a module into it."""
-    monkeypatch.setattr(sources, "RLFT_FOLDER", tmp_path)
+    monkeypatch.setattr(fingerprints, "RLFT_FOLDER", tmp_path)
 
     def write(module, text):
         path = tmp_path / (module.replace(".", "/") + ".py")
@@ -205,13 +171,12 @@ def package(tmp_path, monkeypatch):
 
     write("__init__", "from rlft.base import Env\n")
     write("base", "class Env: pass\n")
-    write("a", "from typing import TYPE_CHECKING\nfrom rlft.sub import b\nif TYPE_CHECKING:\n    import rlft.types\n")
+    write("a", "from rlft.sub import b\n")
     write("sub.__init__", "from . import heavy\n")
     write("sub.b", "from .c import x\ndef f():\n    import rlft.late\n")
     write("sub.c", "x = 1\n")
     write("sub.heavy", "y = 1\n")
     write("late", "z = 1\n")
-    write("types", "T = int\n")
     write("user", "import rlft\n")
     return write
 
@@ -223,7 +188,6 @@ def package(tmp_path, monkeypatch):
         ("rlft.a", "sub.b", True),
         ("rlft.a", "sub.c", True),  # relative import, two steps away
         ("rlft.a", "late", True),  # imported in a function
-        ("rlft.a", "types", False),  # for the type checker only
         ("rlft.a", "sub.heavy", False),  # the package's __init__ imports it, nobody imports from there
         ("rlft.a", "base", False),
         ("rlft.user", "base", True),  # through rlft's __init__
@@ -243,20 +207,18 @@ def test_code_fingerprint_refuses_what_is_no_module():
 
 def test_every_module_of_rlft_has_a_fingerprint():
     names = [
-        ".".join(("rlft", *path.relative_to(sources.RLFT_FOLDER).with_suffix("").parts))
-        for path in sources.RLFT_FOLDER.rglob("*.py")
+        ".".join(("rlft", *path.relative_to(fingerprints.RLFT_FOLDER).with_suffix("").parts))
+        for path in fingerprints.RLFT_FOLDER.rglob("*.py")
         if path.name != "__init__.py"
     ]
     assert "rlft.environments.contract.base" in names
     assert len(code_fingerprint(*names)) == 64
 
 
-def test_shipped_environments_keep_reward_and_harness_apart():
-    code = environment_code(GSM8K)
-    assert "Solve the problem" in code.harness
-    assert "Solve the problem" not in code.reward
-    assert "def declared_number" in code.reward
-    assert "def declared_number" not in code.harness
+def test_shipped_environments_keep_the_reward_out_of_the_harness():
+    harness, reward = environment_code(GSM8K)
+    assert harness.count("def compute_reward") == reward.count("def compute_reward") - 1  # of BaseEnv alone
+    assert "Solve the problem" in harness
 
 
 MARKED = '''
