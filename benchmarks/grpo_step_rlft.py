@@ -12,7 +12,6 @@ from benchmarks import machine
 from benchmarks.grpo_workload import LEARNING_RATE, LORA_ALPHA, LORA_RANK, SEED, Workload, make_prompts, score
 from rlft.config import Config
 from rlft.engines.base import Engine
-from rlft.engines.create import create_engine
 from rlft.environments.contract.base import BaseEnv
 from rlft.iteration import RoundResult, run_round
 from rlft.models import Policy
@@ -47,9 +46,8 @@ def run(
     config = _config(workload, folder, settings, engine_name, vllm or {})
     tasks = make_tasks(workload)
     policy = create_policy(config.policy, seed=config.seed)
-    engine = create_engine(
-        config.rollout.engine_settings(), batch_size=config.rollout.batch_size, device_type=workload.device
-    )
+    settings = config.rollout.engine_settings()
+    engine = settings.kind.on(workload.device).create(settings, config.rollout.batch_size)
     loading = _time_loading(engine)
     watch = machine.StepWatch(workload.device)
     rates: dict[str, list[float]] = {"product_rates": [], "copy_rates": []}

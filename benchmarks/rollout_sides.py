@@ -18,7 +18,6 @@ from benchmarks.grpo_workload import SEED, Workload
 from benchmarks.rollout_server import cpu_seconds, free_port, serve
 from rlft.config import Config
 from rlft.engines.base import Engine, Sampling
-from rlft.engines.create import create_engine
 from rlft.engines.proof import PUSH_SECONDS
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.models import Policy
@@ -38,9 +37,8 @@ def run_engine(
     config = make_config(side, folder, workloads[-1], cache_gib, [f"http://127.0.0.1:{port}"], weight_transfer)
     with serve(config, port) if side == "vllm_server" else nullcontext() as server:
         policy = create_policy(config.policy, seed=config.seed)
-        engine = create_engine(
-            config.rollout.engine_settings(), batch_size=config.rollout.batch_size, device_type=device
-        )
+        settings = config.rollout.engine_settings()
+        engine = settings.kind.on(device).create(settings, config.rollout.batch_size)
         numbers = itertools.count(1)
         try:
             return [

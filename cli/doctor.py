@@ -21,7 +21,7 @@ from mlops.home import databases as faults
 from mlops.home.folder import PINS, Home, find_home
 from rlft.environments.workers.machine import cores_here
 from rlft.errors import EnvironmentSetupError, FormatVersionError, RlftError, StorageError
-from rlft.readiness.device import why_no_gpu
+from rlft.estimation.machine import why_no_gpu
 from rlft.reporting.terminal import Terminal, console, errors, styled
 
 MIN_FREE_GIGABYTES = 2  # of 2**30 bytes; with less on the home's disk there is a warning

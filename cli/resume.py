@@ -19,8 +19,7 @@ from mlops.home.processes import claimed, resume_command
 from mlops.runs.listing import find_local
 from rlft.config import Config
 from rlft.errors import EnvironmentSetupError, NotReadyError, RlftError
-from rlft.readiness.distributed import check_cluster, check_machine
-from rlft.readiness.experiment import Check, raised_by
+from rlft.estimation.readiness import Check, check_cluster, check_machine, raised_by
 
 logger = logging.getLogger(__name__)
 Trainers = Annotated[

@@ -116,9 +116,9 @@ def _check(engine: EngineName, *, merge: bool, extra: list[str]) -> None:
             given = "--merge" if merge else extra[0]
             raise RlftError("this is an option of vLLM's", where=given, fix="leave it out, or serve with vLLM")
         return
-    from rlft.engines.ordered import is_installed
+    from rlft.engines.kinds.base import is_installed
 
-    if not is_installed():
+    if not is_installed("vllm"):
         raise RlftError("vLLM is not installed", fix="make setup-vllm, or serve with --engine mlflow")
     if given := [option for option in extra if option.split("=")[0] in _NOT_PASSED_ON]:
         raise RlftError("rlft gives this option to vLLM itself", where=given[0], fix="leave it out")

@@ -9,7 +9,7 @@ from mlops.home.folder import Home
 from rlft.config import Config
 from rlft.config.file import check_variables
 from rlft.errors import NotReadyError, RlftError, StorageError
-from rlft.readiness import find_problems
+from rlft.estimation.readiness import find_problems
 
 logger = logging.getLogger(__name__)
 

@@ -27,8 +27,8 @@ from pipelines.stages import Artifact
 from rlft.config import ModelControl, PolicyConfig, SuiteConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import ConfigError, EngineError, RlftError
+from rlft.estimation.inputs import check_origin
 from rlft.files import expanded
-from rlft.readiness.policy import check_origin
 from rlft.suites.models import ModelName, check_model_folder, is_policy_folder, labels_of
 from steps.policies import ask_model, fetch_version, open_model, take_policy
 

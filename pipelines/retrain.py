@@ -35,9 +35,9 @@ from rlft.config.training import BudgetConfig
 from rlft.contrasts.configs import differing
 from rlft.distributed.demand import Demand
 from rlft.errors import ConfigError
+from rlft.estimation.readiness import check_loss
 from rlft.models.origin import choose_device
 from rlft.monitors import of_validation
-from rlft.readiness.loss import check_loss
 from rlft.stopping import Account
 from rlft.training.off_policy import CORRECTION, corrected, is_on_policy
 from rlft.training.tally import CAPPED, EFFECTIVE, LOGP_DIFFERENCE, MEAN_WEIGHT

@@ -19,7 +19,6 @@ from typing import Any
 
 from benchmarks.grpo_workload import SEED, Workload, write_model
 from benchmarks.rollout_sides import change_weights, make_config
-from rlft.engines.create import create_engine
 from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries, Evidence, check_evidence
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import EngineError
@@ -32,9 +31,8 @@ def measure(workload: Workload, folder: Path, engine_name: str) -> dict[str, Any
     config = make_config(engine_name, folder, workload, 1.0, [])
     policy, stale = (create_policy(config.policy, seed=SEED) for _ in range(2))
     canaries = Canaries(policy.model.config.vocab_size, policy.context_length)
-    engine: Any = create_engine(
-        config.rollout.engine_settings(), batch_size=config.rollout.batch_size, device_type=workload.device
-    )
+    settings = config.rollout.engine_settings()
+    engine: Any = settings.kind.on(workload.device).create(settings, config.rollout.batch_size)
     found: list[Evidence] = []
     before = None
     for number in range(workload.steps + 1):

@@ -28,8 +28,6 @@ from rlft.distributed.demand import Demand
 from rlft.distributed.director_process import DirectorProcess, RayEngines, Trainers, shared_folder
 from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
-from rlft.engines.create import choose_engine, create_engine
-from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import Several
@@ -121,14 +119,13 @@ class Runtime:
 
     def engine(self, settings: EngineSettings, batch_size: int, device_type: str) -> Engine:
         """Return the engine of these settings; one that has to be started is started once."""
-        if choose_engine(settings.engine, device_type) == "transformers":
-            return TransformersEngine(batch_size)  # samples with the live policy itself; there is nothing to keep
+        kind = settings.kind.on(device_type)
+        if not kind.loads_weights:
+            return kind.create(settings, batch_size)  # samples with the live policy itself; there is nothing to keep
         key = f"{settings.model_dump_json()} {batch_size} {device_type}"
         if key not in self._engines:
             starter = self.on_ray.engines(settings, batch_size, device_type)
-            self._engines[key] = create_engine(
-                settings, batch_size=batch_size, device_type=device_type, starter=starter
-            )
+            self._engines[key] = kind.create(settings, batch_size, starter)
         return self._engines[key]
 
     def player(self, policy: PolicyFolder | AskedModel, sampling: SamplingSettings, device: str) -> Player:

@@ -18,7 +18,7 @@ from rlft.config.evaluation import (
     TrackingConfig,
 )
 from rlft.config.policy import PolicyConfig, WarmStartConfig
-from rlft.config.rollout import VLLM_TEMPERATURES, DistributedConfig, RolloutConfig, suits_vllm
+from rlft.config.rollout import DistributedConfig, RolloutConfig
 from rlft.config.section import (
     LARGEST_SEED,
     LONGEST_NAME,
@@ -181,15 +181,20 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _vllm_samples_at_the_temperatures(self) -> Self:
-        if self.rollout.engine in ("vllm", "vllm_server"):
-            for name, sampled in (("rollout", self.rollout), ("evaluation", self.evaluation)):
-                if not suits_vllm(sampled.temperature):
-                    low, high = VLLM_TEMPERATURES
-                    raise ValueError(
-                        f"{name}.temperature={sampled.temperature:g}: vLLM samples at {low:g} to {high:g}; set it so, "
-                        "or rollout.engine to transformers"
-                    )
+    def _suits_its_engine(self) -> Self:
+        engine, name = self.rollout.kind, self.rollout.engine
+        for section, temperature in (
+            ("rollout", self.rollout.temperature),
+            ("evaluation", self.evaluation.temperature),
+        ):
+            if not engine.samples_at(temperature):
+                low, high = engine.temperatures
+                raise ValueError(
+                    f"{section}.temperature={temperature:g}: {name} samples at {low:g} to {high:g}; set it so, or "
+                    "rollout.engine to transformers"
+                )
+        if self.policy.lora and not engine.adapters:
+            raise ValueError(f"policy.lora: the engine {name} samples from no adapter; set rollout.engine otherwise")
         return self
 
     @model_validator(mode="after")
@@ -199,7 +204,7 @@ class Config(Section):
         judges = [each.spec.judge for each in rewards if each.spec is not None and each.spec.judge is not None]
         servers = {judge.server_name: judge.started for judge in judges if judge.engine is not None}
         shares = [each.gpu_memory_utilization for each in servers.values()]
-        own = self.rollout.vllm.gpu_memory_utilization if self.rollout.engine in ("auto", "vllm") else 0.0
+        own = self.rollout.kind.gpu_share(self.rollout)
         if shares and self.policy.device != "cpu" and sum(shares) + own >= 1:
             raise ValueError(
                 f"reward.spec: the judges that rlft starts take {sum(shares):g} of a GPU's memory, and the engine of "
@@ -213,10 +218,10 @@ class Config(Section):
         if sum(isinstance(each, ModelControl) for each in self.controls or ()) > 1:
             raise ValueError("controls: a run is compared with one other model; leave one `model` in the list")
         other = self.other_model
-        if other is not None and other.endpoint is None and self.rollout.engine == "vllm_server":
+        if other is not None and other.endpoint is None and not self.rollout.kind.restarts:
             raise ValueError(
-                "controls: the servers of rollout.engine vllm_server sample the policy's own model alone; give `model` "
-                "an `endpoint`, take it out of the list, or set rollout.engine to vllm or transformers"
+                f"controls: the servers of rollout.engine {self.rollout.engine} sample the policy's own model alone; "
+                "give `model` an `endpoint`, take it out of the list, or set rollout.engine to vllm or transformers"
             )
         return self
 

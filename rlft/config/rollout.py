@@ -5,23 +5,19 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, Literal, Self, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from rlft.config.addresses import check_address, refuse_metadata
 from rlft.config.section import COLDEST, HOTTEST, LONGEST_SECONDS, MOST, Section
 from rlft.errors import ConfigError
 from rlft.texts.secrets import hide, named_variables, resolve
 
-# vLLM 0.32 replaces a temperature between 0 and 0.01 by 0.01, in its log-probabilities too, and refuses one above 2.
-# A temperature of 0 is greedy sampling.
-VLLM_TEMPERATURES = (0.01, 2.0)
-
-
-def suits_vllm(temperature: float) -> bool:
-    """Return whether vLLM samples at this temperature."""
-    return temperature == 0 or VLLM_TEMPERATURES[0] <= temperature <= VLLM_TEMPERATURES[1]
+# By name, as the files import what samples only where they make it: code that reads a config, such as a reward's, does
+# not depend on that.
+ENGINES: Mapping[str, Any] = import_module("rlft.engines.kinds").ENGINES
 
 
 class VllmSettings(Section):
@@ -102,10 +98,13 @@ class ServerSettings(Section):
 class EngineSettings(Section):
     """Which engine samples, and how its weights are checked."""
 
-    engine: Literal["auto", "transformers", "vllm", "vllm_server"] = Field(
+    engine: str = Field(
         default="auto",
-        description="Engine that samples: transformers, vllm (in this process), or vllm_server (see "
-        "`rollout.server`). `auto` means vllm if there is a GPU and vLLM is installed, else transformers.",
+        description=f"Engine that samples: {', '.join(f'`{name}`' for name in ENGINES)}; see [engines](engines.md). "
+        "`auto` means vllm if there is a GPU and vLLM is installed, else transformers.",
+    )
+    engine_kwargs: dict[str, Any] = Field(
+        default={}, description="Settings of an engine that you have added, by name ([how](engines.md#add-an-engine))."
     )
     max_logprob_difference: float | None = Field(
         default=None,
@@ -118,17 +117,37 @@ class EngineSettings(Section):
     server: ServerSettings = ServerSettings()
 
     @property
+    def kind(self) -> Any:
+        """The engine's `rlft.engines.kinds.EngineKind`: what it can do, with its settings."""
+        return ENGINES[self.engine](**self.engine_kwargs)
+
+    @property
     def starts_engines(self) -> bool:
         """Whether servers are started for the run."""
-        return self.engine == "vllm_server" and self.server.engines is not None
+        return not self.kind.restarts and self.server.engines is not None
 
     def context_length(self, of_model: int | None) -> int | None:
-        """Return how many tokens a conversation may have: what the model reads, or less where vLLM is given less room.
+        """Return how many tokens a conversation may have: what the model reads, or less where the engine has less room.
 
         `of_model` is `None` for a model without a limit, and so is the result if nothing limits it.
         """
-        limits = [of_model, None if self.engine == "transformers" else self.vllm.max_model_len]
+        limits = [of_model, self.kind.most_tokens(self)]
         return min((limit for limit in limits if limit is not None), default=None)
+
+    @field_validator("engine")
+    @classmethod
+    def _is_shipped(cls, name: str) -> str:
+        if name not in ENGINES:
+            raise ValueError(f"{name!r:.80} is no engine; use one of {', '.join(ENGINES)}")
+        return name
+
+    @model_validator(mode="after")
+    def _suits_its_engine(self) -> Self:
+        try:
+            self.kind.check(self)
+        except ValidationError as error:
+            raise ValueError(f"engine_kwargs: {error.errors()[0]['msg']}") from None
+        return self
 
     @model_validator(mode="after")
     def _servers_have_addresses(self) -> Self:
@@ -147,11 +166,6 @@ class EngineSettings(Section):
     def _a_server_is_named(self) -> Self:
         if self.server.addresses and self.server.engines:
             raise ValueError("server has addresses and engines; name servers that run, or have some started")
-        if self.engine == "vllm_server" and not self.server.addresses and not self.server.engines:
-            raise ValueError(
-                "engine vllm_server needs server.addresses, such as [http://127.0.0.1:8000]; `rlft serve-engine "
-                "CONFIG` starts a server there, and with `distributed` server.engines are started for the run"
-            )
         if self.server.tensor_parallel_size > 1 and not self.server.engines:
             raise ValueError("server.tensor_parallel_size is for server.engines; give it to the servers that run")
         return self

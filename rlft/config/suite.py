@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig, with_specification
 from rlft.config.evaluation import AttemptsConfig
 from rlft.config.policy import TemplateVariables
-from rlft.config.rollout import VLLM_TEMPERATURES, EngineSettings, suits_vllm
+from rlft.config.rollout import EngineSettings
 from rlft.config.section import (
     LARGEST_SEED,
     LONGEST_NAME,
@@ -255,20 +255,21 @@ class SuiteConfig(SuiteSection):
     @model_validator(mode="after")
     def _can_be_run(self) -> Self:
         refuse_unread_variables(self.model_dump(), _READS_VARIABLES)
-        if self.rollout.engine == "vllm_server":
+        engine = self.rollout.kind
+        if not engine.restarts:
             raise ValueError(
-                "rollout.engine: the servers of vllm_server sample one policy's own model alone; use vllm or "
-                "transformers, or name the model as openai:MODEL@URL"
+                f"rollout.engine: the servers of {self.rollout.engine} sample one policy's own model alone; use vllm "
+                "or transformers, or name the model as openai:MODEL@URL"
             )
         for name, scenario in self.scenarios.items():
             if missing := [part for part in ("tasks", "environment") if getattr(scenario, part) is None]:
                 raise ValueError(f"scenarios.{name}.{missing[0]}: it is missing, and a suite's own file has no other")
             for way in scenario.sampling:
-                if self.rollout.engine == "vllm" and not suits_vllm(way.temperature):
-                    low, high = VLLM_TEMPERATURES
+                if not engine.samples_at(way.temperature):
+                    low, high = engine.temperatures
                     raise ValueError(
-                        f"scenarios.{name}.sampling.temperature={way.temperature:g}: vLLM samples at {low:g} to "
-                        f"{high:g}; set it so, or rollout.engine to transformers"
+                        f"scenarios.{name}.sampling.temperature={way.temperature:g}: {self.rollout.engine} samples at "
+                        f"{low:g} to {high:g}; set it so, or rollout.engine to transformers"
                     )
         return self
 

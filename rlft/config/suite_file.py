@@ -55,7 +55,7 @@ def suite_of(config: Config, *, where: str = "") -> SuiteConfig:
         for name, scenario in section.scenarios.items()
     }
     engine = {name: getattr(config.rollout, name) for name in SuiteRollout.model_fields}
-    if engine["engine"] == "vllm_server":
+    if not config.rollout.kind.restarts:
         engine |= {"engine": "auto", "server": type(config.rollout.server)()}
     loaded = {name: getattr(config.policy, name) for name in SuitePolicy.model_fields}
     content = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import logging
 import os
 import secrets
@@ -60,12 +59,6 @@ COMMON = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
 }
 """Variables of a process that uses Ray."""
-
-
-def is_installed() -> bool:
-    """Return whether Ray can be imported, without importing it."""
-    spec = importlib.util.find_spec("ray")
-    return spec is not None and spec.origin is not None  # a folder called `ray` has no origin
 
 
 def import_ray() -> Any:

@@ -1,4 +1,4 @@
-"""Engines, which sample completions from a policy; `base` is their contract and `create` chooses one.
+"""Engines, which sample completions from a policy; `base` is their contract, and `kinds` says what each can do.
 
 - `transformers_engine`, with `decoding`, samples with the trainer's own model.
 - `vllm_engine`, with `vllm_process`, runs vLLM in this process.

@@ -7,7 +7,6 @@ given a `Guard` by `--middleware`, and imports this file.
 from __future__ import annotations
 
 import hmac
-import importlib.util
 import os
 import secrets
 import shutil
@@ -54,13 +53,6 @@ class Guard:
             await send({"type": "http.response.body", "body": b"the key is missing or wrong"})
         else:
             await send({"type": "websocket.close", "code": 1008})
-
-
-def is_installed() -> bool:
-    """Return whether vLLM can be imported, without importing it or torch."""
-    spec = importlib.util.find_spec("vllm")
-    # A folder that happens to be called `vllm` is found as a namespace package, which has no origin.
-    return spec is not None and spec.origin is not None
 
 
 @dataclass(frozen=True, slots=True)

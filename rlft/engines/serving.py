@@ -11,7 +11,8 @@ from typing import Any
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
 from rlft.config import Config, EngineSettings
-from rlft.engines.ordered import SERVER, Guard, Order, is_installed
+from rlft.engines.kinds.vllm import Vllm
+from rlft.engines.ordered import SERVER, Guard, Order
 from rlft.engines.server_weights import write_checkpoint
 from rlft.engines.vllm_process import CPU_BATCH_TOKENS, model_config, rank_for, rank_that_holds
 from rlft.environments.workers.machine import cores_here
@@ -40,8 +41,7 @@ def serve_command(
     the routes that reload them would let anyone who reaches them run code there. Raises PolicyError if the model's
     config does not load.
     """
-    if not is_installed():
-        raise EngineError("vLLM is not installed", fix="make setup-vllm")
+    Vllm().check_library()
     if given := [option for option in extra if option.split("=")[0] in ("--host", "--port", "--uds")]:
         fix = "give --host and --port before the other options"
         raise EngineError(f"{given[0]} is not passed on", where="serve-engine", fix=fix)

@@ -23,9 +23,8 @@ from safetensors.torch import save_file
 from torch import set_num_threads
 
 from rlft.config import EngineSettings
-from rlft.config.rollout import VLLM_TEMPERATURES, suits_vllm
 from rlft.engines.base import Sampling
-from rlft.engines.ordered import is_installed
+from rlft.engines.kinds.vllm import Vllm
 from rlft.errors import EngineError
 from rlft.models import Policy
 from rlft.models.weights import checkpoint_weights
@@ -58,8 +57,8 @@ def check_temperature(sampling: Sampling) -> None:
 
     The config refuses it already if `rollout.engine` names vLLM, but not if it is `auto`.
     """
-    if not suits_vllm(sampling.temperature):
-        low, high = VLLM_TEMPERATURES
+    if not Vllm().samples_at(sampling.temperature):
+        low, high = Vllm.temperatures
         raise EngineError(
             f"vLLM samples at temperatures of {low:g} to {high:g}, not at {sampling.temperature:g}",
             fix="set rollout.temperature and evaluation.temperature so, or rollout.engine: transformers",
@@ -80,12 +79,7 @@ def start_vllm(
 
     Raises EngineError if vLLM is not installed, if it does not start, and for `rollout.vllm.sleep` on a CPU.
     """
-    if not is_installed():
-        raise EngineError(
-            "vLLM is not installed",
-            where="rollout.engine",
-            fix="make setup-vllm, or set rollout.engine: transformers",
-        )
+    Vllm().check_library()
     own = settings.vllm
     on_gpu = policy.device.type == "cuda"
     if own.sleep and not on_gpu:

@@ -26,7 +26,6 @@ from typing import IO
 
 from rlft.config import Config
 from rlft.engines.base import Engine, Sampling
-from rlft.engines.create import create_engine
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import RlftError
 from rlft.estimation.memory import peak_memory
@@ -68,9 +67,8 @@ def probe(config: Config, note: Note, deadline: float) -> None:
     """Measure what a run of this config does, until about `deadline`, in seconds since the epoch."""
     work = _Work(config, note, deadline)
     with judging(work.environment):
-        engine = create_engine(
-            config.rollout.engine_settings(), batch_size=config.rollout.batch_size, device_type=work.policy.device.type
-        )
+        kind, settings = config.rollout.kind.on(work.policy.device.type), config.rollout.engine_settings()
+        engine = kind.create(settings, config.rollout.batch_size)
         try:
             note("round", work.round(engine, 0, 1))  # so that something is measured
             if config.warm_start is not None:

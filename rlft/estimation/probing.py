@@ -45,7 +45,7 @@ def run_probe(config: Config, seconds: float) -> Probed:
     Raises EngineError where others may use the engine, MemoryShortError if memory ran out, RlftError as the probe's own
     error says, or if the time was over before a round was measured.
     """
-    if config.rollout.engine == "vllm_server":
+    if not config.rollout.kind.restarts:
         raise EngineError(
             "a probe would put other weights into the servers, and a run may be sampling there",
             where="rollout.engine",

@@ -26,8 +26,8 @@ def ask(monkeypatch, tmp_path):
     def run(*words, there=10**10):
         monkeypatch.setattr("cli.estimate.check_start", lambda *_, **__: None)
         monkeypatch.setattr("rlft.estimation.probing.run_probe", lambda *_: PROBED)
-        monkeypatch.setattr("rlft.readiness.policy.memory_bytes", lambda: there)
-        monkeypatch.setattr("rlft.readiness.device.why_no_gpu", lambda: "there is none")
+        monkeypatch.setattr("rlft.estimation.machine.memory_bytes", lambda: there)
+        monkeypatch.setattr("rlft.estimation.machine.why_no_gpu", lambda: "there is none")
         return CliRunner().invoke(make_app(), ["estimate", str(file), *words])
 
     return run

@@ -76,7 +76,7 @@ def imported(folder, *arguments) -> tuple[int, list[str]]:
 )
 def test_these_need_none_of_them(tmp_path, code, arguments):
     if arguments == ["doctor"] and sys.platform == "linux":
-        from rlft.readiness.device import why_no_gpu
+        from rlft.estimation.machine import why_no_gpu
 
         if why_no_gpu() is None:
             pytest.skip("no sure answer without torch: there is a driver for a GPU")

@@ -16,7 +16,7 @@ from mlops.home.processes import LOCK, locked
 from mlops.runs.store import RunStore
 from rlft.config.file import load_config
 from rlft.errors import DamagedError, NotReadyError, RlftError
-from rlft.readiness import distributed
+from rlft.estimation import readiness
 from tests.e2e.conftest import TINY
 from tests.mlops.made import make_run
 
@@ -99,12 +99,12 @@ def test_of_two_who_resume_at_once_the_second_is_told():
 
 def test_a_run_that_goes_on_finds_too_few_gpus_before_it_begins(monkeypatch):
     config = load_config(TINY, ["distributed={engine: ray, trainers: 4}"])
-    monkeypatch.setattr(distributed, "is_installed", lambda: True)
-    monkeypatch.setattr(distributed, "gpus_here", lambda: [1] * 4)
+    monkeypatch.setattr(readiness, "is_installed", lambda _: True)
+    monkeypatch.setattr(readiness, "gpus_here", lambda: [1] * 4)
     check_place(config, None)
-    monkeypatch.setattr(distributed, "gpus_here", lambda: [1] * 3)
-    with pytest.raises(NotReadyError, match="4 trainers need a GPU each, and this machine has 3"):
+    monkeypatch.setattr(readiness, "gpus_here", lambda: [1] * 3)
+    with pytest.raises(NotReadyError, match="need 4 GPUs, and this machine has 3"):
         check_place(config, None)
-    monkeypatch.setattr(distributed, "is_installed", lambda: False)
+    monkeypatch.setattr(readiness, "is_installed", lambda _: False)
     with pytest.raises(NotReadyError, match="Ray is not installed"):
         check_place(config, None)

@@ -12,9 +12,8 @@ from cli import app as cli
 from cli.start import check_start
 from mlops.home.folder import Home
 from rlft.config.file import load_config
-from rlft.engines.ordered import is_installed
+from rlft.engines.kinds.base import is_installed
 from rlft.errors import NotReadyError, RlftError, StorageError
-from rlft.readiness import engine
 from rlft.reporting import terminal
 from tests.e2e.conftest import TINY
 
@@ -38,7 +37,7 @@ def test_everything_is_told_at_once_and_nothing_is_left_behind(rlft, tmp_path):
     result = rlft("run", TINY, "--set", tasks, *NOWHERE, "--summary", "s.json")
     assert result.exit_code == 2
     assert "3 things keep this run from starting" in result.output
-    assert "tasks.answer: every row that was looked at has no field 'anwser'" in result.output
+    assert "has no field 'anwser'" in result.output
     assert "did you mean answer?" in result.output
     assert "no module named 'nowhere'" in result.output
     assert "'none.jinja' is no template" in result.output
@@ -49,12 +48,12 @@ def test_everything_is_told_at_once_and_nothing_is_left_behind(rlft, tmp_path):
 
 
 def test_a_single_problem_reads_as_it_always_did(rlft, monkeypatch):
-    monkeypatch.setattr(engine, "is_installed", lambda: False)
+    monkeypatch.setattr("rlft.engines.kinds.base.is_installed", lambda _: False)
     result = rlft("run", TINY, "--set", "rollout.engine=vllm")
     assert result.exit_code == 2
     start, error, *_ = result.output.splitlines()
     assert start.startswith("tiny begins: its set-up is checked")  # before anything that takes long
-    assert error == "error rollout.engine: vLLM is not installed"
+    assert error == "error rollout.engine: vllm is not installed"
 
 
 def test_what_a_stack_s_machines_have_is_left_to_them(tmp_path):
@@ -62,7 +61,7 @@ def test_what_a_stack_s_machines_have_is_left_to_them(tmp_path):
     check_start(config, Home(tmp_path / ".rlft"), stack="remote")
     with pytest.raises(NotReadyError) as caught:
         check_start(config, Home(tmp_path / ".rlft"), stack=None)
-    assert len(caught.value.problems) == (2 if is_installed() else 3)
+    assert len(caught.value.problems) == (2 if is_installed("vllm") else 3)
 
 
 def test_a_variable_that_is_not_set_is_told_alone(tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rlft.engines.child import Child, free_port
-from rlft.engines.ordered import is_installed
+from rlft.engines.kinds.base import is_installed
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several, specification_of
 from rlft.errors import EngineError, EnvironmentSetupError
@@ -140,7 +140,7 @@ class JudgeServers:
         name = settings.server_name
         if settings.engine is None or running(settings) is not None:
             return
-        if not is_installed():
+        if not is_installed("vllm"):
             raise EngineError(
                 "vLLM is not installed", where=f"{_WHERE}.engine", fix="make setup-vllm, or name a judge.endpoint"
             )

@@ -1,9 +1,12 @@
-"""Checks whether there can be a GPU, without importing torch where that is possible."""
+"""What this machine has for a run, without importing torch where that is possible: a GPU, and memory."""
 
 from __future__ import annotations
 
 import ctypes
 from importlib.metadata import version
+from pathlib import Path
+
+import psutil
 
 from rlft.errors import PolicyError
 
@@ -22,18 +25,10 @@ def why_no_gpu() -> str | None:
     return None
 
 
-def check_device(device: str) -> None:
+def check_device(device: str, where: str = "policy.device") -> None:
     """Raise PolicyError for `cuda` on a machine that certainly has no GPU for torch."""
     if device == "cuda" and (reason := why_no_gpu()):
-        raise PolicyError(f"there is no GPU: {reason}", where="policy.device", fix="set policy.device to auto or cpu")
-
-
-def check_device_with_torch(device: str) -> None:
-    """Raise PolicyError for `cuda` where torch sees no GPU. Torch is imported only for `cuda`."""
-    if device == "cuda":
-        from rlft.models.origin import choose_device
-
-        choose_device(device)
+        raise PolicyError(f"there is no GPU: {reason}", where=where, fix="set policy.device to auto or cpu")
 
 
 def gpus_here() -> list[int]:
@@ -44,3 +39,12 @@ def gpus_here() -> list[int]:
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return [torch.cuda.get_device_properties(number).total_memory for number in range(count)]
+
+
+def memory_bytes() -> int:
+    """Return how many bytes of memory this process may use: the machine's with its swap space, or its cgroup's."""
+    here = psutil.virtual_memory().total + psutil.swap_memory().total
+    try:
+        return min(here, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no cgroup, or one without a limit ("max")
+        return here

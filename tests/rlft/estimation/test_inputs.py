@@ -1,4 +1,4 @@
-"""Sources whose first rows show that ingestion would refuse them, and sources that it would take."""
+"""Sources whose first rows show that ingestion would refuse them; models and templates that are not there."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import json
 import re
 from pathlib import Path
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from huggingface_hub import constants
 
-from rlft.config import SourceConfig
-from rlft.errors import TaskError
-from rlft.readiness.tasks import ROWS, check_demonstrations, check_drawn_rows, check_first_rows
+from rlft.config import PolicyConfig, SourceConfig
+from rlft.errors import PolicyError, TaskError
+from rlft.estimation import inputs
+from rlft.estimation.inputs import ROWS, check_chat_template, check_demonstrations, check_origin, check_rows
 
 ROW = {"question": "1 + 1 =", "answer": "2", "meta": {"topic": "sums"}}
 
@@ -24,7 +27,7 @@ def write_rows(path: Path, *rows: object) -> str:
 
 def check(path: str, allowed: int = 0, kind: str = "jsonl", **fields: str) -> None:
     source = SourceConfig(source=kind, path=path, **fields)  # type: ignore[arg-type]
-    check_first_rows(source, "tasks", environment="e:E", allowed=allowed)
+    check_rows(source, "tasks", allowed=allowed, seed=0)
 
 
 def refusal(path: str, **options) -> TaskError:
@@ -44,19 +47,7 @@ def test_a_field_that_no_row_has_is_named_with_the_nearest(tmp_path, setting):
     path = write_rows(tmp_path / "rows.jsonl", ROW, ROW)
     error = refusal(path, **{setting: "anser"})
     assert error.where == f"jsonl {path}"
-    assert error.what == (
-        f"tasks.{setting}: every row that was looked at has no field 'anser' (it has: question, answer, meta; did you "
-        "mean answer?)"
-    )
-
-
-def test_an_inner_field_and_one_of_a_template_are_found_by_a_near_name(tmp_path):
-    path = write_rows(tmp_path / "rows.jsonl", ROW)
-    what = refusal(path, group="meta.topik", prompt="{questoin} =").what
-    assert "tasks.prompt: every row that was looked at has no field {questoin} for the template" in what
-    assert "did you mean question?" in what
-    assert "tasks.group: every row that was looked at has no field 'meta.topik'" in what
-    assert "did you mean meta.topic?" in what
+    assert "rows.jsonl:1: has no field 'anser' (it has: question, answer, meta; did you mean answer?)" in error.what
 
 
 def test_columns_of_a_table_are_looked_at_too(tmp_path):
@@ -83,10 +74,6 @@ def test_a_large_file_is_not_read_to_its_end(tmp_path):
 
 def test_a_file_or_folder_that_is_not_there_is_named(tmp_path):
     assert refusal(str(tmp_path / "absent.jsonl")).what.startswith("no such file")
-    absent = str(tmp_path / "absent")
-    error = refusal(absent, kind="huggingface")
-    assert (error.where, error.what.startswith(f"there is no folder or file {absent!r}")) == ("tasks.path", True)
-    check("owner/name", kind="huggingface")  # what the Hub has is found out by whoever reads it
 
 
 def test_a_template_that_cannot_be_read_is_refused_before_the_file(tmp_path):
@@ -97,7 +84,7 @@ def test_a_data_set_on_disk_is_read_as_far_as_its_first_rows(tmp_path):
     write_rows(tmp_path / "rows.jsonl", ROW, ROW)
     source = SourceConfig(source="huggingface", path=str(tmp_path / "rows.jsonl"), answer="anser")
     with pytest.raises(TaskError, match=re.escape("did you mean answer?")):
-        check_drawn_rows(source, "tasks", environment="e:E", allowed=0, seed=0)
+        check_rows(source, "tasks", allowed=0, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +97,9 @@ def test_a_data_set_on_disk_is_read_as_far_as_its_first_rows(tmp_path):
 )
 def test_a_generator_is_tried(changes, said):
     source = {"source": "reasoning_gym", "generator": "chain_sum", "prompt": "{metadata[expression]} ="}
-    check_drawn_rows(SourceConfig(**source), "tasks", environment="e:E", allowed=0, seed=3)
+    check_rows(SourceConfig(**source), "tasks", allowed=0, seed=3)
     with pytest.raises(TaskError) as caught:
-        check_drawn_rows(SourceConfig(**source | changes), "tasks", environment="e:E", allowed=0, seed=3)
+        check_rows(SourceConfig(**source | changes), "tasks", allowed=0, seed=3)
     assert said in str(caught.value)
 
 
@@ -123,3 +110,73 @@ def test_demonstrations_are_looked_at_by_their_first_rows(tmp_path):
         check_demonstrations(Path(write_rows(tmp_path / "shown.jsonl", good, {"text": "a"})))
     with pytest.raises(TaskError, match="no such file"):
         check_demonstrations(tmp_path / "absent.jsonl")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A folder with what a model's folder has."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"")
+    return folder
+
+
+def refused(check, *arguments) -> str:
+    with pytest.raises(PolicyError) as caught:
+        check(*arguments)
+    return f"{caught.value.where}: {caught.value.what}"
+
+
+def test_a_folder_without_a_model_is_named(model, tmp_path):
+    check_origin(PolicyConfig(model=str(model)))
+    (model / "config.json").unlink()
+    assert "there is no config.json in the folder" in refused(check_origin, PolicyConfig(model=str(model)))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "no config.json and no *.safetensors" in refused(check_origin, PolicyConfig(model=str(empty)))
+
+
+@pytest.mark.parametrize("name", ["./absent", "/absent/model", "~/absent", "a/b/c"])
+def test_what_can_only_be_a_folder_is_not_looked_for_on_the_hub(name):
+    folder = str(Path(name).expanduser()) if name[0] == "~" else name
+    assert f"there is no folder {folder!r}" in refused(check_origin, PolicyConfig(model=name))
+
+
+def test_a_model_of_the_hub_must_be_in_the_cache_or_the_hub_must_give_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(inputs, "_in_cache", lambda settings: None)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    asked = []
+    # 307: where the file lies; 503: it may answer in a moment; an adapter has no config.json
+    good = [httpx.Response(200), httpx.Response(307), httpx.Response(503)]
+    good.append(httpx.Response(404, headers={"X-Error-Code": "EntryNotFound"}))
+    bad = [httpx.Response(401), httpx.Response(404), httpx.ConnectError("no network")]
+    answers = iter([*good, *bad])
+
+    def head(address, timeout, **_):
+        asked.append(timeout)
+        if isinstance(answer := next(answers), Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(inputs.httpx, "head", head)
+    for _ in good:
+        check_origin(PolicyConfig(model="owner/name"))
+    for _ in bad:
+        assert refused(check_origin, PolicyConfig(model="owner/name")).startswith("policy.model: ")
+    assert asked == [5.0] * 7  # one look each, where transformers tries for 32 s for each of its files
+    refused(check_origin, PolicyConfig(model="no name"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    said = refused(check_origin, PolicyConfig(model="owner/name", revision="v1"))
+    assert "'owner/name' at v1 is not in the hub's cache" in said
+    monkeypatch.setattr(inputs, "_in_cache", lambda settings: tmp_path)
+    check_origin(PolicyConfig(model="owner/name"))
+
+
+def test_a_template_is_a_shipped_one_or_a_file(tmp_path):
+    (tmp_path / "own.jinja").write_text("{{ messages }}")
+    for name in (None, "qwen3", str(tmp_path / "own.jinja")):
+        check_chat_template(PolicyConfig(model="m", chat_template=name))
+    said = refused(check_chat_template, PolicyConfig(model="m", chat_template="qwen4"))
+    assert said.startswith("policy.chat_template: 'qwen4' is no template")

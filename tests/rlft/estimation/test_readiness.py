@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import yaml
 
 from rlft.config.file import load_config
-from rlft.errors import RlftError
-from rlft.readiness import experiment, find_problems
+from rlft.errors import DistributedError, RlftError
+from rlft.estimation import readiness
+from rlft.estimation.readiness import find_problems
 from tests.e2e.conftest import TINY
 
 
@@ -18,7 +20,12 @@ from tests.e2e.conftest import TINY
 def costly(monkeypatch):
     """The names of the sections whose costly look was taken."""
     taken = []
-    monkeypatch.setattr(experiment, "check_drawn_rows", lambda source, section, **_: taken.append(section))
+    check = readiness.check_rows
+
+    def look(source, section, **options):
+        taken.append(section) if source.source == "reasoning_gym" else check(source, section, **options)
+
+    monkeypatch.setattr(readiness, "check_rows", look)
     return taken
 
 
@@ -106,7 +113,7 @@ def test_a_problem_that_two_looks_find_is_told_once():
     def look():
         raise RlftError("wrong", where="here")
 
-    assert [str(error) for error in experiment.raised_by([look, look])] == ["here: wrong"]
+    assert [str(error) for error in readiness.raised_by([look, look])] == ["here: wrong"]
 
 
 def test_another_model_of_a_control_that_is_not_there_is_told_before_anything_is_trained(tmp_path, costly):
@@ -138,3 +145,40 @@ def test_the_problems_of_several_environments_are_told_with_their_names(tmp_path
     assert "nonsense" in what
     [(where, _)] = found("environments.two.tasks.off_distribution={source: jsonl, path: absent.jsonl}")
     assert where == "absent.jsonl"
+
+
+@pytest.mark.parametrize(("there", "wrong"), [(False, True), (True, False)])
+def test_ray_is_needed_where_it_is_to_train(monkeypatch, there, wrong):
+    monkeypatch.setattr(readiness, "is_installed", lambda _: there)
+    readiness.check_ray(load_config(TINY))
+    with pytest.raises(DistributedError, match="Ray is not installed") if wrong else nullcontext():
+        readiness.check_ray(load_config(TINY, ["distributed={engine: ray, trainers: 4}"]))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cores", "trainers", "engines", "device", "needed"),
+    [
+        (3, 9, 4, 0, "cuda", "4 GPUs"),  # one for each trainer
+        (4, 1, 4, 0, "auto", None),
+        (3, 3, 4, 0, "cpu", "4 cores"),
+        (0, 4, 4, 0, "auto", None),
+        # two engines of two GPUs, and one for the run's own process or one for each trainer
+        (4, 1, 1, 2, "auto", "5 GPUs"),
+        (5, 1, 1, 2, "auto", None),
+        (7, 9, 4, 2, "cuda", "8 GPUs"),
+        (8, 1, 4, 2, "cuda", None),
+        (1, 1, 1, 2, "cpu", None),
+    ],
+)
+def test_gpus_and_cores_for_trainers_and_engines(monkeypatch, gpus, cores, trainers, engines, device, needed):
+    monkeypatch.setattr(readiness, "is_installed", lambda _: True)
+    monkeypatch.setattr(readiness, "gpus_here", lambda: [1] * gpus)
+    monkeypatch.setattr(readiness, "cores_here", lambda: cores)
+    server = ["rollout.engine=vllm_server", "rollout.server={engines: 2, tensor_parallel_size: 2}"] if engines else []
+    ray = f"distributed={{engine: ray, trainers: {trainers}}}"
+    readiness.check_machine(load_config(TINY, [f"policy.device={device}"]))
+    config = load_config(TINY, [*server, f"policy.device={device}", ray])
+    with pytest.raises(DistributedError, match=f"need {needed}, and this machine has") if needed else nullcontext():
+        readiness.check_machine(config)
+    config = load_config(TINY, [*server, f"policy.device={device}", f"{ray[:-1]}, address: auto}}"])
+    readiness.check_machine(config)  # the machines of a cluster are looked at there

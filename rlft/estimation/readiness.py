@@ -1,0 +1,181 @@
+"""Checks an experiment before anything of it is started: its engine, tasks, environment, loss, model and machine.
+
+Nothing here imports torch or transformers at its top, so that a broken set-up is reported within a second. A check
+raises only for what the run itself would refuse later; what cannot be known yet is left to the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from rlft.config import Config, EnvironmentConfig, PolicyConfig, RewardConfig, TrainingConfig
+from rlft.config.section import is_import_path
+from rlft.distributed.demand import Demand, gpus_used
+from rlft.engines.kinds.base import is_installed
+from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.importing import check_syntax
+from rlft.environments.contract.loading import load_environment
+from rlft.environments.contract.marks import marked_steps, marked_weights
+from rlft.environments.workers.machine import cores_here
+from rlft.errors import DistributedError, EnvironmentSetupError, RlftError
+from rlft.estimation.inputs import check_chat_template, check_demonstrations, check_origin, check_rows
+from rlft.estimation.machine import check_device, gpus_here
+from rlft.rewards.rubric import check_weighed
+from rlft.sandbox.bubblewrap import is_shown
+from rlft.training.algorithms import chosen_algorithm
+
+Check = Callable[[], None]
+
+
+def find_problems(config: Config, folder: Path) -> list[RlftError]:
+    """Return all that would keep the experiment from running on this machine; `folder` is where policies are stored.
+
+    The quick checks come first. Those that need libraries which the run imports anyway (torch, datasets, reasoning-gym)
+    are run only if the quick ones found nothing. Of files only the first rows are read.
+    """
+    engine = config.rollout.kind
+    quick_tasks, costly_tasks = _checks_of_tasks(config)
+    quick: list[Check] = [
+        lambda: engine.check_here(config.rollout),
+        *quick_tasks,
+        lambda: check_unseen(folder, "the home"),
+        lambda: check_unseen(Path.cwd(), "the working directory"),
+        lambda: check_unseen(Path(__file__), "the clone"),
+        lambda: check_environment(config.environment, config.reward),
+        lambda: check_files(config.training),
+        lambda: check_origin(config.policy),
+        lambda: check_chat_template(config.policy),
+        lambda: check_device("cuda" if engine.needs_gpu else config.policy.device),
+        lambda: check_ray(config),
+    ]
+    costly: list[Check] = [
+        *costly_tasks,
+        lambda: check_machine(config),
+        lambda: check_cluster(config, folder),
+        lambda: check_loss(config.training),
+    ]
+    if (rival := config.other_model) is not None and rival.endpoint is None:
+        quick.append(lambda: check_origin(PolicyConfig(model=rival.model, revision=rival.revision), "controls"))
+    if config.warm_start is not None and (path := config.warm_start.path) is not None:
+        quick.append(lambda: check_demonstrations(Path(path)))
+    return raised_by(quick) or raised_by(costly)
+
+
+def _checks_of_tasks(config: Config) -> tuple[list[Check], list[Check]]:
+    """Return the quick and the costly checks of all sources of tasks."""
+    quick, costly = list[Check](), list[Check]()
+    for section, tasks in config.tasks.sections().items():
+        for where, source in ((section, tasks), (f"{section}.off_distribution", tasks.off_distribution)):
+            if source is not None:
+                quick.append(partial(check_unseen, Path(source.path or "."), f"{where}.path"))
+                those = quick if source.source in ("jsonl", "csv", "parquet") else costly
+                those.append(partial(check_rows, source, where, allowed=tasks.max_bad_rows, seed=tasks.seed))
+    return quick, costly
+
+
+def raised_by(checks: list[Check]) -> list[RlftError]:
+    """Run the checks and return the errors that they raise, each text once."""
+    found: dict[str, RlftError] = {}
+    for check in checks:
+        try:
+            check()
+        except RlftError as error:
+            found.setdefault(str(error), error)
+    return list(found.values())
+
+
+def check_environment(settings: EnvironmentConfig, reward: RewardConfig) -> None:
+    """Import and build the environment. Raises EnvironmentSetupError and ConfigError as `load_environment` does.
+
+    Where the parts of its reward are all marked methods, a weight for another part is a ConfigError too: other rewards
+    name their parts only when they score. All members of several environments are checked.
+    """
+    if members := settings.members():
+        for name, member in members.items():
+            try:
+                check_environment(member, reward.of_member(name))
+            except RlftError as error:
+                error.where = f"environments.{name}: {error.where}"
+                raise
+        return
+    environment = load_environment(settings.name, settings.kwargs)
+    if type(environment).compute_reward is BaseEnv.compute_reward:
+        parts = [*marked_weights(environment), *marked_steps(environment)]
+        check_weighed(reward.weights, parts, "the environment's reward has no part")
+
+
+def check_unseen(path: Path, where: str) -> None:
+    """Raise EnvironmentSetupError for a path that a model's programs could read in the sandbox: it may hold tests."""
+    if is_shown(path):
+        raise EnvironmentSetupError(
+            f"{path.absolute()} lies in a folder of the system or Python that the sandbox shows to a model's programs",
+            where=where,
+            fix="move it elsewhere",
+        )
+
+
+def check_files(settings: TrainingConfig) -> None:
+    """Parse the file that `training.loss_type` names, and read the first rows of an algorithm's, if there are such.
+
+    Raises EnvironmentSetupError and TaskError.
+    """
+    chosen_algorithm(settings).check_files()
+    if is_import_path(settings.loss_type):
+        check_syntax(settings.loss_type, "training.loss_type", "Class")
+
+
+def check_loss(settings: TrainingConfig) -> None:
+    """Import a loss of the user's own and call it on a few tokens.
+
+    Raises ConfigError and EnvironmentSetupError as `chosen_loss` and `try_loss` do.
+    """
+    if is_import_path(settings.loss_type):
+        from rlft.training.chosen_loss import chosen_loss, try_loss  # imports torch
+
+        try_loss(chosen_loss(settings))
+
+
+def check_ray(config: Config) -> None:
+    """Raise DistributedError if Ray is needed and not installed."""
+    if config.distributed is not None and not is_installed("ray"):
+        raise DistributedError(
+            "Ray is not installed", where="distributed.engine", fix="make setup-ray, or remove `distributed`"
+        )
+
+
+def check_machine(config: Config) -> None:
+    """Raise DistributedError if trainers and engines are to have GPUs or cores of this machine, and there are too few.
+
+    The run's own process shares a GPU with its trainers, or has one of its own.
+    """
+    check_ray(config)
+    demand = Demand.of(config, on_gpu=True)
+    if demand is None or demand.settings.address is not None:
+        return
+    gpus = len(gpus_here()) if config.policy.device != "cpu" else 0
+    needed = gpus_used(demand, 0) if gpus else max(demand.trainers, 1)
+    there, what = (gpus, "GPUs") if gpus else (cores_here(), "cores")
+    if there < needed:
+        raise DistributedError(
+            f"training and sampling need {needed} {what}, and this machine has {there}",
+            where="distributed",
+            fix="lower distributed.trainers, rollout.server.engines or its tensor_parallel_size",
+        )
+
+
+def check_cluster(config: Config, folder: Path) -> None:
+    """Raise DistributedError if the run's work cannot be done on the cluster that it is to join.
+
+    `folder` is where policies are stored.
+    """
+    if config.distributed is None or config.distributed.address is None:
+        return
+    from rlft.distributed.director_process import find_problem
+
+    device = config.policy.device
+    demand = Demand.of(config, on_gpu=device == "cuda" or (device == "auto" and bool(gpus_here())))
+    assert demand is not None
+    if problem := find_problem(demand, folder):
+        raise problem
