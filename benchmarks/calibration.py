@@ -2,7 +2,7 @@
 
     python -m benchmarks.calibration --json [--simulations 20000]
 
-Each cell draws evaluations of so many groups from a population whose mean is known, and asks `rlft.statistics` for the
+Each cell draws evaluations of so many groups from a population whose mean is known, and asks `statistics` for the
 95 % interval. `coverage` is the share of intervals that hold the mean, `above` that of those that lie above it (a gate
 that asks whether the lower bound exceeds 0 promotes a policy that is no better as often), `width` the mean width, and
 `plain_width` that of the interval by the normal approximation without imagined groups, or of Wilson's interval for
@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 from scipy.stats import t as student
 
-from rlft.gates import confidence_at
-from rlft.statistics import IMAGINED, IMAGINED_OF_DIFFERENCE, SHARE, Range, bounds
+from rlft.evaluation.gates import confidence_at
+from rlft.evaluation.statistics import IMAGINED, IMAGINED_OF_DIFFERENCE, SHARE, Range, bounds
 
 Array = NDArray[np.float64]
 GROUPS = (30, 100, 500)

@@ -1,4 +1,4 @@
-"""Breaks runs on purpose, each in one way, and counts how often `rlft.diagnosis` names the cause first.
+"""Breaks runs on purpose, each in one way, and counts how often `rlft.evaluation.diagnosis` names the cause first.
 
     python -m benchmarks.diagnosis --json [--held-out]
 
@@ -23,12 +23,12 @@ from typing import Any
 
 from mlops.runs.results import make_history
 from rlft.config import Config
-from rlft.diagnosis.diagnose import diagnose
-from rlft.diagnosis.history import History
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
-from rlft.evaluation import evaluate_rollouts
+from rlft.evaluation.diagnosis.diagnose import diagnose
+from rlft.evaluation.diagnosis.history import History
+from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.iteration import run_round
 from rlft.models.origin import create_policy
@@ -249,7 +249,7 @@ def run(broken: Broken, seed: int = 0) -> History:
 
 
 def _round_metrics(rollouts: Any, rewards: Rewards) -> dict[str, float]:
-    from rlft.metrics import round_metrics
+    from rlft.evaluation.metrics import round_metrics
 
     return round_metrics(rollouts, rewards)
 

@@ -2,11 +2,11 @@
 
     python -m benchmarks.noninferiority --json [--simulations 4000]
 
-`suites`: on so many groups of tasks a policy loses exactly the margin (`false`: the share that `rlft.comparison`
+`suites`: on so many groups of tasks a policy loses exactly the margin (`false`: the share that `comparison`
 would pass; 0.025 may be at one look, 0.0025 at one of 20) or nothing (`power`). `slices`: 2 to 12 slices in which
 nothing is lost (`false_block`: the share of decisions in which any is called worse; 0.05 may be), and the verdicts of
 the one slice that loses exactly the margin (`worse`, `no_worse`, `cannot_tell`). Rates near 0 and 1 and groups of
-unequal size are among the populations. `rewards`: how often the gain that `rlft.power` names for a reward is found
+unequal size are among the populations. `rewards`: how often the gain that `power` names for a reward is found
 (0.8 is said), where the difference is normal, or has rare losses of more than four standard deviations; and the
 verdicts of a slice that loses exactly the margin in a reward of 0 to 1. Last line: one JSON object.
 """
@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlft.comparison import FAMILY
-from rlft.gates import confidence_at
-from rlft.power import MIN_GROUPS, smallest_difference
-from rlft.statistics import IMAGINED_OF_DIFFERENCE, Range, bounds, effective_groups
+from rlft.evaluation.comparison import FAMILY
+from rlft.evaluation.gates import confidence_at
+from rlft.evaluation.power import MIN_GROUPS, smallest_difference
+from rlft.evaluation.statistics import IMAGINED_OF_DIFFERENCE, Range, bounds, effective_groups
 
 Array = NDArray[np.float64]
 _DIFFERENCE = Range(-1.0, 1.0)
@@ -108,7 +108,7 @@ def _passed(
 def holm(sums: list[Array], sizes: list[Array], family: float = FAMILY) -> tuple[Array, Array]:
     """Return which slices are worse, [simulations, slices], and how many are tested last, [simulations].
 
-    It is what `rlft.comparison.compare_slices` does, for many simulations at once.
+    It is what `rlft.evaluation.comparison.compare_slices` does, for many simulations at once.
     """
     tested = np.stack([effective_groups(each) >= MIN_GROUPS for each in sizes], -1)
     total = len(sums)

@@ -33,7 +33,7 @@ def run_plain(config: Config) -> dict[str, float]:
     from rlft.engines.transformers_engine import TransformersEngine
     from rlft.environments.contract.base import prompt_messages
     from rlft.environments.contract.loading import load_environment
-    from rlft.evaluation import evaluate_rollouts
+    from rlft.evaluation.evaluate import evaluate_rollouts
     from rlft.harness.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
     from rlft.iteration import run_round
     from rlft.models.origin import create_policy

@@ -11,7 +11,7 @@ from cli.guard import guarded
 from cli.options import Verbose
 from mlops.home.folder import find_home
 from rlft.errors import RlftError
-from rlft.gates import CHOOSING
+from rlft.evaluation.gates import CHOOSING
 from rlft.reporting.terminal import console, errors
 
 _TOO_FEW, _MOST_RUNS = ("no run is given", "only one run is given"), 20

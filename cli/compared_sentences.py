@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rlft.contrasts import is_too_few
+from rlft.evaluation.contrasts import is_too_few
 
 Names = Mapping[str, str]  # what each run is called in the output
 _MOST_STARTS = 5  # sentences on better starts

@@ -10,9 +10,10 @@ from typing import Any
 
 from mlops.ids import EVALUATION, RESCORE, RETRAIN, REWARDS, ROLLOUTS, TRAINED
 from mlops.runs.results import Run, code_of_run, replay_of_run, settings_of_run, stored_tasks
-from rlft.comparison import Comparison, compare
 from rlft.config import Config
-from rlft.contrasts import (
+from rlft.errors import RlftError
+from rlft.evaluation.comparison import Comparison, compare
+from rlft.evaluation.contrasts import (
     Asked,
     better_starts,
     by_seed,
@@ -25,9 +26,8 @@ from rlft.contrasts import (
     solved_by_one,
     why_none,
 )
-from rlft.contrasts.configs import flat
-from rlft.errors import RlftError
-from rlft.gates import digest, task_hash
+from rlft.evaluation.contrasts.configs import flat
+from rlft.evaluation.gates import digest, task_hash
 from rlft.types import EvaluationReport, Split
 from rlft.types.thinking import answer_of
 
@@ -375,7 +375,7 @@ def of_training(
     """Return by run its status, the metric before and after its training, and the gain, and which had a better start.
 
     `better_starts` are pairs of runs that one reward has scored, and whose attempts were sampled in one way
-    (`rlft.contrasts.better_starts`).
+    (`rlft.evaluation.contrasts.better_starts`).
     """
     gains, starts = dict[str, Comparison](), dict[str, EvaluationReport]()
     for name, run in runs.items():

@@ -16,7 +16,7 @@ from rlft.reporting.terminal import console, styled
 
 if TYPE_CHECKING:
     from mlops.summary.summary import Difference
-    from rlft.diagnosis.history import Finding, History
+    from rlft.evaluation.diagnosis.history import Finding, History
 
 
 def diagnose(
@@ -33,7 +33,7 @@ def diagnose(
     with guarded(verbose, None):
         home = find_home()
         from mlops.runs.results import open_run, stored_change, stored_history
-        from rlft.diagnosis.diagnose import diagnose as find
+        from rlft.evaluation.diagnosis.diagnose import diagnose as find
 
         found = open_run(home, run, stack)
         history, change = stored_history(found), stored_change(found)
@@ -96,7 +96,7 @@ def _on_test(change: Difference) -> str:
 
 def _resolution(change: Difference) -> str:
     """Return which change so many tasks show; of a reward that depends on its spread, so that its interval must do."""
-    from rlft.power import POWER, smallest_gain
+    from rlft.evaluation.power import POWER, smallest_gain
 
     more = "take more test tasks (tasks.splits) to see a smaller one"
     if change.metric != "accuracy":
@@ -111,7 +111,7 @@ def _resolution(change: Difference) -> str:
 
 def _nothing_found(rounds: int, change: Difference | None) -> str:
     """Return what was looked for, and what to do; more rounds help only a run that has not become worse."""
-    from rlft.diagnosis.diagnose import CHECKS, able_checks
+    from rlft.evaluation.diagnosis.diagnose import CHECKS, able_checks
 
     able, trained = able_checks(rounds), "1 round" if rounds == 1 else f"{rounds} rounds"
     short = len(CHECKS) - able

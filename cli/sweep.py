@@ -29,8 +29,8 @@ from mlops.summary.summary import Summary
 from rlft.config import Config
 from rlft.config.file import holds_secret, load_config
 from rlft.errors import ConfigError
+from rlft.evaluation.sweep import Changes, short_names, variations
 from rlft.reporting.terminal import console, errors
-from rlft.sweep import Changes, short_names, variations
 
 if TYPE_CHECKING:
     from pipelines.sweep import SweptRun

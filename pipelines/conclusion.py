@@ -26,8 +26,8 @@ from pipelines.observer import Observer
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
-from rlft.forgetting import compare_bits, forgetting_sentences
-from rlft.promotion.decide import Decision, Known, RegisteredVersion
+from rlft.evaluation.forgetting import compare_bits, forgetting_sentences
+from rlft.evaluation.promotion.decide import Decision, Known, RegisteredVersion
 from steps.policies import fetch_champion
 from steps.promotion import decide_promotion, register_policy
 

@@ -40,10 +40,10 @@ from pipelines.scenarios import (
 from pipelines.showing import watched
 from rlft.config import SuiteConfig
 from rlft.errors import EngineError
+from rlft.evaluation.suites.differences import compare_models
+from rlft.evaluation.suites.models import parse_model
 from rlft.files import write_file
 from rlft.reporting.bars import Display
-from rlft.suites.differences import compare_models
-from rlft.suites.models import parse_model
 from rlft.texts.secrets import hide
 from rlft.types import add_judging
 
@@ -54,7 +54,7 @@ STEPS = [*scenarios.STEPS, *opening.STEPS]
 def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_key: str | None = None) -> None:
     """Evaluate models on a suite.
 
-    `suite` is a `rlft.config.SuiteConfig` as a mapping, `models` are named as in `rlft.suites.models`, `tracking_uri`
+    `suite` is a `rlft.config.SuiteConfig` as a mapping, `models` are named as in `suites.models`, `tracking_uri`
     is an address of MLflow or `home`, and `api_key` is `env:NAME` for the key of endpoints.
     """
     settings = SuiteConfig.model_validate(suite)

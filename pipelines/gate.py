@@ -20,12 +20,12 @@ from mlops.registry.gates import (
 )
 from mlops.tracking.address import PATIENT_HTTP, answering
 from mlops.tracking.run import Tracker
-from rlft.comparison import ends_of
 from rlft.config import Config
 from rlft.errors import FixedSettingError, TrackerError
-from rlft.gates import Look, next_look, task_hash, why_refused
-from rlft.power import Apart, few_groups, gate_sentence, squared_difference
-from rlft.statistics import effective_groups
+from rlft.evaluation.comparison import ends_of
+from rlft.evaluation.gates import Look, next_look, task_hash, why_refused
+from rlft.evaluation.power import Apart, few_groups, gate_sentence, squared_difference
+from rlft.evaluation.statistics import effective_groups
 from rlft.tasks.ingest import fingerprint_tasks
 from rlft.types import EvaluationReport, Task
 

@@ -29,14 +29,14 @@ from pipelines.gate import say_what_it_sees
 from pipelines.rounds import Rounds
 from rlft.config import Config
 from rlft.controls.constant import ConstantAnswer
-from rlft.diagnosis.diagnose import diagnose
 from rlft.estimation.memory import peak_memory
-from rlft.evaluation import advice, baseline_verdict, report_numbers
+from rlft.evaluation.diagnosis.diagnose import diagnose
+from rlft.evaluation.evaluate import advice, baseline_verdict, report_numbers
+from rlft.evaluation.statistics import compare_pass_at_k
+from rlft.evaluation.variety import collapse
 from rlft.rewards.audit.report import AuditReport
-from rlft.statistics import compare_pass_at_k
 from rlft.training.imitation import SftReport
 from rlft.types import Evaluation, Interval, Judging, TaskSet, add_judging
-from rlft.variety import collapse
 
 logger = logging.getLogger(__name__)
 _UNSCORED = "none of its attempts on `test` has a score; `rlft run --no-cache` makes them again"

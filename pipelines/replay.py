@@ -33,10 +33,10 @@ from mlops.tracking.evaluation import KIND_TAG
 from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
 from pipelines.judges import Note
 from rlft.blocks import paragraph, plain
-from rlft.comparison import compare
 from rlft.config import Config
 from rlft.distributed.demand import Demand
 from rlft.environments.fingerprints import EnvironmentFingerprints
+from rlft.evaluation.comparison import compare
 from rlft.files import write_file
 from rlft.reporting.bars import Display
 from rlft.texts.secrets import hide

@@ -24,7 +24,7 @@ from pipelines.stages import Artifact, Scored, Stages
 from rlft.config import Config
 from rlft.config.file import check_config
 from rlft.errors import ConfigError, RlftError
-from rlft.evaluation import compared_by
+from rlft.evaluation.evaluate import compared_by
 from rlft.rewards.audit.rewards import AuditReport
 from rlft.rewards.rescored import RescoreReport, add_up, of_tasks, other_prompts
 from rlft.types import Evaluation, TaskSet, add_judging

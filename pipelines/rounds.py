@@ -19,15 +19,16 @@ from mlops.tracking.run import Tracker
 from mlops.tracking.traces import ROUND_TAG, choose_rollouts, log_rollouts
 from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
-from rlft.comparison import is_better
 from rlft.config import Config
-from rlft.evaluation import curve_points
-from rlft.metrics import sampled_tokens
+from rlft.evaluation.comparison import is_better
+from rlft.evaluation.evaluate import curve_points
+from rlft.evaluation.metrics import sampled_tokens
+from rlft.evaluation.monitors import Alarm
+from rlft.evaluation.stopping import TOKENS, Account, plateau
+from rlft.evaluation.variety import collapse, named
 from rlft.models.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
-from rlft.monitors import Alarm
 from rlft.outcome import FATES
 from rlft.reporting.highest_paid import highest_paid, highest_paid_page
-from rlft.stopping import TOKENS, Account, plateau
 from rlft.training.groups import RESAMPLING
 from rlft.types import (
     Evaluation,
@@ -40,7 +41,6 @@ from rlft.types import (
     add_judging,
     judging_in,
 )
-from rlft.variety import collapse, named
 
 
 @dataclass

@@ -22,10 +22,10 @@ from rlft.config import Cell, EngineSettings, SuiteConfig
 from rlft.config.environment import unscored
 from rlft.environments.fingerprints import EnvironmentFingerprints, environment_fingerprints
 from rlft.errors import ConfigError
-from rlft.forgetting import TextBits, compare_bits, comparison_sentences, fingerprint_texts, shipped_texts
+from rlft.evaluation.forgetting import TextBits, compare_bits, comparison_sentences, fingerprint_texts, shipped_texts
+from rlft.evaluation.slices import slices_of
+from rlft.evaluation.suites.measures import CellMeasures
 from rlft.harness.rollout import SamplingSettings, Selection
-from rlft.slices import slices_of
-from rlft.suites.measures import CellMeasures
 from rlft.tasks.contamination import ContaminationReport, clean_scores, found_sentence
 from rlft.types import Evaluation
 from steps.evaluation import evaluate_scenario, measure_forgetting, take_as_one_split

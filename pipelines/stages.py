@@ -17,9 +17,9 @@ from rlft.controls.best import Validation
 from rlft.environments.fingerprints import EnvironmentFingerprints, environment_fingerprints
 from rlft.environments.workers.threads import shared_evenly
 from rlft.errors import WeightsRemovedError
-from rlft.evaluation import compared_by
+from rlft.evaluation.evaluate import compared_by
+from rlft.evaluation.forgetting import fingerprint_texts, shipped_texts
 from rlft.files import file_hash
-from rlft.forgetting import fingerprint_texts, shipped_texts
 from rlft.harness.examples import Examples
 from rlft.harness.rollout import SamplingSettings, Selection
 from rlft.progress import Progress

@@ -20,7 +20,7 @@ from mlops.summary.summary import Summary
 from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
 from rlft.blocks import Headline, Table, paragraph
 from rlft.config import Config
-from rlft.sweep import SEED, Changes, Mean, Score, SettingResult, mean_over_runs, of_settings, short_names
+from rlft.evaluation.sweep import SEED, Changes, Mean, Score, SettingResult, mean_over_runs, of_settings, short_names
 
 logger = logging.getLogger(__name__)
 

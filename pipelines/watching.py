@@ -16,10 +16,10 @@ from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.config import Config
 from rlft.config.training import Action
-from rlft.diagnosis.history import History
 from rlft.errors import FixedSettingError
+from rlft.evaluation.diagnosis.history import History
+from rlft.evaluation.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.harness.opening import open_playground
-from rlft.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.rewards.audit.matching import Matcher, paid_attacks
 from rlft.types import EvaluationReport, TaskSet, TrainReport
 

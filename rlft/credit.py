@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rlft.statistics import varies
+from rlft.evaluation.statistics import varies
 from rlft.types import Reward, Rewards
 
 

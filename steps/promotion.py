@@ -21,13 +21,13 @@ from mlops.summary.version_facts import Registration, verdict_blocks, version_fa
 from mlops.tracking.address import HOME, PATIENT_HTTP, answering, tracking_address
 from rlft.config import Config, EvaluationConfig, PromotionConfig
 from rlft.controls.constant import ConstantAnswer
-from rlft.gates import Look
+from rlft.evaluation.gates import Look
+from rlft.evaluation.promotion.decide import Decision, Known, RegisteredVersion
+from rlft.evaluation.promotion.decide import decide_promotion as decide
+from rlft.evaluation.promotion.rules import Rules
+from rlft.evaluation.slices import slices_of
 from rlft.models import PolicyFolder
-from rlft.promotion.decide import Decision, Known, RegisteredVersion
-from rlft.promotion.decide import decide_promotion as decide
-from rlft.promotion.rules import Rules
 from rlft.reporting.model_card import version_files
-from rlft.slices import slices_of
 from rlft.texts.secrets import hide
 from rlft.types import Evaluation, TaskSet
 

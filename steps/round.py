@@ -17,8 +17,8 @@ from mlops.runs.runtime import Runtime, current_runtime, tag_round
 from rlft.config import DistributedConfig, EnvironmentConfig, RewardConfig, TrainingConfig
 from rlft.config.training import PassRatesConfig
 from rlft.engines.chat_endpoint import AskedModel
+from rlft.evaluation.metrics import round_metrics
 from rlft.harness.rollout import SamplingSettings, Selection, collect_rollouts, select_tasks
-from rlft.metrics import round_metrics
 from rlft.models import PolicyFolder, save_policy
 from rlft.models.flops import ENCODED, OF_SEQUENCES
 from rlft.models.live import holds_reference

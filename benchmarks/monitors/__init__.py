@@ -1,4 +1,4 @@
-"""Whether the monitors of `rlft.monitors` stay silent in healthy runs, and speak in runs whose reward is broken.
+"""Whether the monitors of `evaluation.monitors` stay silent in healthy runs, and speak in runs whose reward is broken.
 
 - `rewards`: environments with an honest reward, and with six broken ones, three of them held out
 - `runs`: trains a run in one process, and asks the monitors after each round

@@ -12,13 +12,13 @@ from rlft.config import Config, WarmStartConfig
 from rlft.engines.base import Engine, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
-from rlft.evaluation import evaluate_rollouts
+from rlft.evaluation.evaluate import evaluate_rollouts
+from rlft.evaluation.metrics import round_metrics
+from rlft.evaluation.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.iteration import run_round
-from rlft.metrics import round_metrics
 from rlft.models import Policy
 from rlft.models.origin import create_policy
-from rlft.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.rewards.audit.matching import Matcher, paid_attacks
 from rlft.rewards.scoring import score_by
 from rlft.training.imitation import run_sft

@@ -20,9 +20,9 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from mlops.registry.client import RegistryClient, unless_absent
 from mlops.registry.names import DIFFERS_TAG, GATE_TAG, LOOK_TAG
-from rlft.gates import Look, gate_id, is_same_gate, next_look, shared, sketch, task_hash
-from rlft.power import Apart
-from rlft.statistics import Range
+from rlft.evaluation.gates import Look, gate_id, is_same_gate, next_look, shared, sketch, task_hash
+from rlft.evaluation.power import Apart
+from rlft.evaluation.statistics import Range
 from rlft.types import SPLITS, Split, Task, TaskSet
 
 _NUMBERED = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)/([0-9.e+-]+)")  # a look that was numbered: number, looks, spent

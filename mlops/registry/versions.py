@@ -38,8 +38,8 @@ from mlops.registry.names import (
     failing,
 )
 from rlft.blocks import Block, bullets, paragraph, plain
+from rlft.evaluation.promotion.decide import Decision, RegisteredVersion
 from rlft.formats import VERSION
-from rlft.promotion.decide import Decision, RegisteredVersion
 
 logger = logging.getLogger(__name__)
 _LONGEST_DESCRIPTION, _LONGEST_REASONS = 5000, 3500  # a tag of a registered model takes 5,000 characters

@@ -19,7 +19,7 @@ from mlops.ids import OTHERS, is_name_of_attempt
 from rlft.config.file import holds_secret
 from rlft.config.section import Section, check_name
 from rlft.errors import RlftError
-from rlft.sweep import short_name
+from rlft.evaluation.sweep import short_name
 from rlft.texts.secrets import find_secrets, redact
 
 if TYPE_CHECKING:

@@ -37,12 +37,12 @@ from rlft.types import EvaluationReport, Reward, Rewards, Rollout, Rollouts, Tas
 
 if TYPE_CHECKING:
     from mlops.runs.shared import SharedRun
-    from rlft.diagnosis.history import History
+    from rlft.evaluation.diagnosis.history import History
 
 
 Run: TypeAlias = "LocalRun | SharedRun"
-# `rlft.diagnosis` and `rlft.evaluation` load scipy, for which a command that lists attempts must not wait. So they are
-# imported where they are needed.
+# The room `rlft.evaluation` loads scipy, for which a command that lists attempts must not wait. So it is
+# imported where it is needed.
 
 _ARRAYS = ("token_ids", "loss_mask", "logprobs")
 
@@ -206,7 +206,7 @@ def make_history(
     config: Config, rounds: Sequence[TrainReport], validations: Mapping[int, EvaluationReport], train_tasks: int
 ) -> History:
     """Return the curves of a run with the settings of its config that a diagnosis names."""
-    from rlft.diagnosis.history import History
+    from rlft.evaluation.diagnosis.history import History
 
     training = config.training
     return History(
@@ -232,7 +232,7 @@ def stored_change(run: Run) -> Difference | None:
 
 def stored_history(run: Run) -> History:
     """Return the history of a past run. Raises RlftError for a run that has trained no round."""
-    from rlft.evaluation import compared_by
+    from rlft.evaluation.evaluate import compared_by
 
     refuse_others(run, "diagnose the run whose attempts it has used; `rlft ui` shows its own curves")
     rounds, validations = stored_curves(run)
@@ -283,7 +283,7 @@ def settings_of_run(run: Run) -> dict[str, Any]:
 
     Raises FormatVersionError.
     """
-    from rlft.evaluation import compared_by
+    from rlft.evaluation.evaluate import compared_by
 
     settings = stored_settings(run.config, run.name)
     evaluation, baseline = settings.get("evaluation") or {}, run.output(EVALUATION, "baseline")

@@ -12,11 +12,11 @@ from mlops.tracking.address import HOME, VARIABLE
 from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import ConfigError, RlftError
+from rlft.evaluation.gates import digest
+from rlft.evaluation.suites.models import parse_model
 from rlft.files import file_hash
-from rlft.gates import digest
 from rlft.schedule.reasons import Facts, Score
 from rlft.schedule.settings import ScoreBelow, overrides_of
-from rlft.suites.models import parse_model
 
 ABSENT = "absent"
 

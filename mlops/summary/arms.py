@@ -17,13 +17,13 @@ from mlops.summary.summary import (
     Status,
     TextChange,
 )
-from rlft.comparison import compare
 from rlft.controls.best import ControlReport
 from rlft.controls.few_shot import PromptReport
-from rlft.forgetting import Change as BitsChange
-from rlft.forgetting import TextBits
-from rlft.promotion.decide import Decision, RegisteredVersion
-from rlft.statistics import PassAtK
+from rlft.evaluation.comparison import compare
+from rlft.evaluation.forgetting import Change as BitsChange
+from rlft.evaluation.forgetting import TextBits
+from rlft.evaluation.promotion.decide import Decision, RegisteredVersion
+from rlft.evaluation.statistics import PassAtK
 from rlft.tasks.contamination import ContaminationReport, clean_scores, contamination_sentence
 from rlft.types import Evaluation, Interval
 

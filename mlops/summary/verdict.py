@@ -352,7 +352,7 @@ def _against(label: str, change: Difference, note: str) -> str:
 
 def _several_attempts(curves: SeveralAttempts) -> str:
     """Return in one sentence what both models solve in one and in n attempts, and what training did."""
-    from rlft.statistics import FURTHER  # imports scipy, which commands that list runs do without
+    from rlft.evaluation.statistics import FURTHER  # imports scipy, which commands that list runs do without
 
     n, change = len(curves.start), curves.difference_at_n
     gain = f"{signed(change.mean, 'pass_at_k')}, 95 % interval {ends(change.ci_low, change.ci_high, 'pass_at_k')}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollouts
-from rlft.suites.measures import CellMeasures
+from rlft.evaluation.suites.measures import CellMeasures
 from rlft.types import Rewards, Rollouts, TaskSet
 
 TYPE_TAG, TYPE = "mlflow.runType", "genai_evaluate"

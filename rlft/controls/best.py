@@ -13,11 +13,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rlft.comparison import guarded_mean, is_better
 from rlft.config import EnvironmentConfig, RewardConfig, Section
 from rlft.engines.base import Engine
 from rlft.environments.contract.base import BaseEnv
-from rlft.evaluation import evaluate_rollouts
+from rlft.evaluation.comparison import guarded_mean, is_better
+from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.harness.rollout import Player, PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.models import Policy
 from rlft.models.flops import ROLLOUT_FLOPS

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rlft.comparison import is_better
 from rlft.config import HarnessConfig, RewardConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several
 from rlft.errors import JudgeGoneError, RlftError
-from rlft.evaluation import evaluate_rollouts
+from rlft.evaluation.comparison import is_better
+from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.progress import Progress, silent
 from rlft.rewards.scores import CONSTANT
@@ -63,7 +63,7 @@ def best_constant(
 
     The candidates are no answer at all, "I do not know.", the most common right answers of train tasks, and `said`,
     completions that policies gave often. Of several environments each has a constant answer of its own. Errors count
-    against an answer, as in `rlft.comparison.is_better`; of equally good ones the first is taken. What stops the
+    against an answer, as in `is_better`; of equally good ones the first is taken. What stops the
     scoring of an answer leaves it out, with a warning, as a policy has been trained by now; a judge that is gone raises
     JudgeGoneError.
     """

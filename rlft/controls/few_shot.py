@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from typing import Any, ClassVar, Protocol
 
-from rlft.comparison import guarded_mean, is_better
 from rlft.config import WarmStartConfig
 from rlft.config.workers import Isolation
 from rlft.controls.best import Judge
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.errors import PolicyError
+from rlft.evaluation.comparison import guarded_mean, is_better
 from rlft.harness.asked import COMPLETION_TOKENS, PROMPT_TOKENS
 from rlft.harness.chat import open_chat
 from rlft.harness.examples import Example, Examples, Form

@@ -9,13 +9,13 @@ from statistics import fmean
 
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import RlftError
+from rlft.evaluation.statistics import SHARE, mean_interval
 from rlft.rewards.attempt import bounded_total
 from rlft.rewards.judges.pairs import Pair, better_of, questions_of
 from rlft.rewards.rubric import TOLERANCE, check_parts
 from rlft.rewards.specification.grader import item_of
 from rlft.rewards.specification.judge import Judge
 from rlft.rewards.specification.model import Specification
-from rlft.statistics import SHARE, mean_interval
 from rlft.types import Interval, Message, Trajectory
 
 _AT_ONCE = 32  # pairs, each with a few threads that wait for the judge

@@ -13,8 +13,8 @@ from statistics import fmean
 
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.errors import RlftError
+from rlft.evaluation.statistics import varies
 from rlft.rewards.rubric import TOLERANCE
-from rlft.statistics import varies
 from rlft.types import Report, Reward, Rewards, Rollout, Rollouts, Task
 
 Means = dict[str, tuple[float, int]]

@@ -15,7 +15,7 @@ from fractions import Fraction
 from rlft.config import SourceConfig
 from rlft.config.section import LARGEST_SEED
 from rlft.errors import TaskError
-from rlft.gates import identities
+from rlft.evaluation.gates import identities
 from rlft.progress import Meter, Progress, silent
 from rlft.tasks.fields import FieldError
 from rlft.tasks.reasoning_gym import draw_rows

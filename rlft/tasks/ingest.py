@@ -15,7 +15,7 @@ from typing import Any
 
 from rlft.config import SourceConfig, TasksConfig
 from rlft.errors import TaskError
-from rlft.gates import canonical_json
+from rlft.evaluation.gates import canonical_json
 from rlft.progress import Meter, Progress, silent
 from rlft.tasks.draw import Drawn, draw_tasks, second_seed
 from rlft.tasks.fields import FieldError, check_template

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rlft.config import SourceConfig
-from rlft.gates import digest, prompt_key, question_key
+from rlft.evaluation.gates import digest, prompt_key, question_key
 from rlft.messages import MessageError, as_messages
 from rlft.tasks.fields import FieldError, find_field, format_template, is_template, template_values, to_json
 from rlft.tasks.sources import RawRow

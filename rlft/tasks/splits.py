@@ -17,7 +17,7 @@ from typing import Any
 
 from rlft.config import SplitsConfig
 from rlft.errors import TaskError
-from rlft.gates import identities, prompt_key, question_of
+from rlft.evaluation.gates import identities, prompt_key, question_of
 from rlft.tasks.fields import FieldError
 from rlft.types import SPLITS, Split, Task, TaskSet
 

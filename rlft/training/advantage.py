@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlft.config.training import Baseline, Scale
-from rlft.statistics import varies
+from rlft.evaluation.statistics import varies
 from rlft.types import Rollout
 
 EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does

@@ -75,7 +75,7 @@ class EvaluationReport:
     where the environment declares them. `lengths` maps a task to the mean length of the completions of its scored
     attempts in tokens, with the results of tools; a model behind an address has none. `longest` is the longest
     completion of one of these attempts, 0 in reports of versions that did not note it. `answers` is how many different
-    answers make up 95 % of the attempts (`rlft.variety`), `right_answers` the same of the tasks' answers, where each
+    answers make up 95 % of the attempts (`variety`), `right_answers` the same of the tasks' answers, where each
     task has one, and `solved_answers` the same of the attempts that are solved. `frequent` maps some completions to how
     often their answer was given, the most frequent ones first. `environments` names the environment of every task where
     a run has several; `metrics` then also has `environments/<name>/accuracy` and `environments/<name>/reward`.

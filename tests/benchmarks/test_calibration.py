@@ -13,7 +13,7 @@ from benchmarks.calibration import (
     weekly,
     weekly_losses,
 )
-from rlft.statistics import IMAGINED_OF_DIFFERENCE, Range, bounds
+from rlft.evaluation.statistics import IMAGINED_OF_DIFFERENCE, Range, bounds
 
 
 @pytest.mark.parametrize("population", POPULATIONS, ids=lambda population: population.name)

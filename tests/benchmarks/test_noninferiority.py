@@ -11,7 +11,7 @@ from benchmarks.noninferiority import (
     reward_slice_cells,
     suite_cells,
 )
-from rlft.comparison import compare_slices
+from rlft.evaluation.comparison import compare_slices
 from rlft.types import EvaluationReport
 
 

@@ -10,8 +10,8 @@ import pytest
 from cli import contrasted
 from cli.compared import show_comparison
 from cli.contrasted import Attempt, StoredRun, is_sampled_alike, make_comparison
-from rlft.contrasts import Asked
 from rlft.errors import RlftError
+from rlft.evaluation.contrasts import Asked
 from rlft.reporting.terminal import Terminal
 from rlft.types import EvaluationReport
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from mlops.summary.summary import Difference
-from rlft.diagnosis.history import Finding
-from tests.rlft.diagnosis.test_diagnose import history, metrics
+from rlft.evaluation.diagnosis.history import Finding
+from tests.rlft.evaluation.diagnosis.test_diagnose import history, metrics
 
 GAIN = Difference(metric="accuracy", before=0.25, after=0.375, mean=0.125, ci_low=0.0625, ci_high=0.1875, tasks=400)
 SAID = (
@@ -23,7 +23,7 @@ OPEN = GAIN.model_copy(update={"mean": 0.03125, "ci_low": -0.0625, "ci_high": 0.
 LOSS = GAIN.model_copy(update={"mean": -0.125, "ci_low": -0.1875, "ci_high": -0.0625})
 # Trends need five rounds (five checks), a standstill 31.
 UNKNOWN = "None of 23 checks has found a cause in 3 rounds (6 of them need more rounds to say anything). Read attempts"
-# `rlft.power.smallest_gain(400)`, whose own tests derive it: 0.0803
+# `rlft.evaluation.power.smallest_gain(400)`, whose own tests derive it: 0.0803
 RESOLVES = (
     "With 400 tasks a true change of 8 points is shown in 80% of runs: take more test tasks (tasks.splits) to see"
 )
@@ -88,7 +88,7 @@ def test_a_gain_on_test_counts_as_risen(diagnosed, gain, risen, beyond):
 
 def test_a_finding_has_an_address_that_can_be_opened(diagnosed, monkeypatch):
     monkeypatch.setattr(
-        "rlft.diagnosis.diagnose.diagnose", lambda history: [Finding("truncation", "Cut off.", "Raise it.")]
+        "rlft.evaluation.diagnosis.diagnose.diagnose", lambda history: [Finding("truncation", "Cut off.", "Raise it.")]
     )
     [found] = json.loads(diagnosed((10, 12), None, "--json"))["findings"]
     page, _, anchor = found.pop("address").partition("#")

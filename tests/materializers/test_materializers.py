@@ -25,14 +25,14 @@ from rlft.controls.constant import ConstantAnswer
 from rlft.controls.few_shot import PromptReport, PromptTrial
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import DamagedError, StorageError
+from rlft.evaluation.forgetting import TextBits
+from rlft.evaluation.promotion.decide import Decision, RegisteredVersion
+from rlft.evaluation.suites.measures import CellMeasures, SplitMeasures
 from rlft.files import write_file
-from rlft.forgetting import TextBits
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.tokens import PromptCheck
-from rlft.promotion.decide import Decision, RegisteredVersion
 from rlft.rewards.audit.report import AttackScores, AuditReport
 from rlft.rewards.rescored import Reordered, RescoreReport
-from rlft.suites.measures import CellMeasures, SplitMeasures
 from rlft.tasks.contamination import ContaminationReport, Overlap
 from rlft.tasks.curriculum.draw import Draw, DrawnTask
 from rlft.tasks.curriculum.rates import PassRates

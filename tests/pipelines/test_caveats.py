@@ -10,7 +10,7 @@ from mlops.summary.summary import Summary
 from pipelines.arms import Arms, Starts
 from pipelines.conclusion import FROM_SCRATCH, note_contamination, note_forgetting
 from rlft.config import Config
-from rlft.forgetting import TextBits
+from rlft.evaluation.forgetting import TextBits
 from rlft.tasks.contamination import ContaminationReport, Overlap
 from rlft.types import Evaluation, EvaluationReport
 

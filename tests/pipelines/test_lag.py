@@ -13,8 +13,8 @@ import pytest
 from pipelines import rounds as module
 from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
+from rlft.evaluation.stopping import TOKENS
 from rlft.models.flops import ROLLOUT_FLOPS
-from rlft.stopping import TOKENS
 from rlft.types import TrainReport
 from tests.pipelines.test_rounds import FakeRetention, FakeStages, FakeTracker, artifact, free
 

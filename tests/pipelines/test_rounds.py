@@ -15,8 +15,8 @@ from pipelines.observer import Attempt, Observer
 from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
 from rlft.config.training import BudgetConfig
+from rlft.evaluation.stopping import TOKENS, Account
 from rlft.reporting.bars import Stage
-from rlft.stopping import TOKENS, Account
 from rlft.types import Evaluation, EvaluationReport, Interval, TrainReport
 
 

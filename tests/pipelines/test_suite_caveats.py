@@ -9,7 +9,7 @@ import pytest
 from pipelines import scenarios as module
 from pipelines.scenarios import ASKED, caveat_metrics, forgetting_as_json, suite_contamination, suite_forgetting
 from rlft.config import SuiteConfig
-from rlft.forgetting import TextBits
+from rlft.evaluation.forgetting import TextBits
 from rlft.tasks.contamination import compare_splits
 from rlft.types import Evaluation, EvaluationReport
 from tests.factories import make_task, make_task_set

@@ -17,11 +17,11 @@ from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import FixedSettingError
-from rlft.monitors import PAID_ATTACKS, Alarm
+from rlft.evaluation.monitors import PAID_ATTACKS, Alarm
 from rlft.types import Reward, Rewards, Rollouts, TrainReport
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
 from tests.pipelines.test_rounds import artifact
-from tests.rlft.monitors.runs import validated
+from tests.rlft.evaluation.monitors.runs import validated
 from tests.shipped import ROOT
 
 CONFIG = load_config(ROOT / "configs" / "loophole.yaml")

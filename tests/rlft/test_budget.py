@@ -3,7 +3,7 @@
 import pytest
 
 from rlft.config.training import BudgetConfig
-from rlft.stopping import TOKENS, Account
+from rlft.evaluation.stopping import TOKENS, Account
 from rlft.types import TrainReport
 
 

@@ -31,7 +31,7 @@ from rlft.environments.search.client import Document
 from rlft.environments.search.lexical import Lexical
 from rlft.environments.snips_slots import SnipsSlots
 from rlft.environments.stories import Stories
-from rlft.gates import normalise_text
+from rlft.evaluation.gates import normalise_text
 from rlft.harness.chat.formats import FORMATS, LLAMA3_TAGGED
 from rlft.harness.chat.marks import Marks
 from rlft.harness.chat.served import read_served

@@ -19,7 +19,7 @@ from typing import Literal
 
 import regex
 
-from rlft.gates import digest, question_key, question_of
+from rlft.evaluation.gates import digest, question_key, question_of
 from rlft.texts.characters import apart, as_seen, as_written
 from rlft.types import Message, Report, Split, Task, TaskSet
 
@@ -41,7 +41,7 @@ class Text:
 
     `parts` are the words of each message but those of role `system`, which the harness writes, and `signs` counts what
     stands between them. `prompt` is the whole prompt as `normal` gives it, and `question` a hash of what is asked,
-    whatever template it stands in (`rlft.gates`): either makes a copy if the `answer` is the same, too, which
+    whatever template it stands in (`evaluation.gates`): either makes a copy if the `answer` is the same, too, which
     is empty where it does not tell: of demonstrations, and where options may have moved. `exact`, a hash of the prompt
     to the letter, makes one alone. Texts of one `group` count once where it is asked how many have something in common.
     """

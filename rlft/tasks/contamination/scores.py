@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from rlft.blocks import level
-from rlft.comparison import range_of
-from rlft.statistics import mean_interval
+from rlft.evaluation.comparison import range_of
+from rlft.evaluation.statistics import mean_interval
 from rlft.tasks.contamination.overlap import ContaminationReport
 from rlft.types import EvaluationReport, Interval
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlft.config import UseConfig
-from rlft.gates import canonical_json, normalise_text
+from rlft.evaluation.gates import canonical_json, normalise_text
 from rlft.tasks.fields import FieldError, find_field, to_json
 from rlft.tasks.rows import to_messages
 from rlft.tasks.use.records import Record, Said

@@ -71,7 +71,7 @@ class Record:
 class Use:
     """All that a run reads of use, beside the config.
 
-    `demonstrations` are conversations that it imitates, `trained_before` the hashes (`rlft.gates.task_hash`)
+    `demonstrations` are conversations that it imitates, `trained_before` the hashes (`rlft.evaluation.gates.task_hash`)
     of what the champion was trained on.
     """
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rlft.config import UseConfig
-from rlft.gates import prompt_key, question_of, task_hash
+from rlft.evaluation.gates import prompt_key, question_of, task_hash
 from rlft.tasks.contamination import Overlap, find_contamination
 from rlft.tasks.contamination.overlap import Text
 from rlft.tasks.fields import FieldError
@@ -162,7 +162,7 @@ def take_from_use(
 
 
 def split_of(question: str, validation_share: float) -> Split:
-    """Return the split of a question, given as `rlft.gates.prompt_key`, for good.
+    """Return the split of a question, given as `rlft.evaluation.gates.prompt_key`, for good.
 
     It depends on the question and the share alone: other records, seeds and sizes move none, and a larger share moves
     questions only into validation.

@@ -90,7 +90,7 @@ class Dpo(Algorithm):
 
     def choose(self, rollouts: Rollouts, rewards: Rewards, settings: TrainingConfig) -> Mapping[str, float]:
         """Return the best and the worst attempt at each task, the first of several, unless all are equal."""
-        from rlft.statistics import varies
+        from rlft.evaluation.statistics import varies
 
         if self.pairs is not None:
             return {}

@@ -52,7 +52,7 @@ def choose_attempts(
     each task with the highest reward (RAFT, arXiv:2304.06767), the first of several, unless all are equal and not
     solved. Attempts without a score are left out, and with `leaves_out_truncated` those that a limit cut off.
     """
-    from rlft.statistics import varies
+    from rlft.evaluation.statistics import varies
 
     groups: dict[str, list[tuple[Rollout, Reward, float]]] = {}
     for rollout, reward in zip(rollouts, rewards, strict=True):

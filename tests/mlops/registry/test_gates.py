@@ -21,12 +21,12 @@ from mlops.registry.gates import (
     trained_on,
 )
 from mlops.registry.versions import open_name
-from rlft.gates import Look, task_hash
-from rlft.power import Apart
-from rlft.statistics import Range
+from rlft.evaluation.gates import Look, task_hash
+from rlft.evaluation.power import Apart
+from rlft.evaluation.statistics import Range
 from rlft.types import TaskSet
 from tests.mlflow_stores import new_store
-from tests.rlft.test_gates import tasks
+from tests.rlft.evaluation.test_gates import tasks
 
 
 @pytest.fixture(scope="module")

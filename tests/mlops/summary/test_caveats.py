@@ -3,7 +3,7 @@
 import pytest
 
 from mlops.summary.arms import contamination_sections, text_changes
-from rlft.forgetting import TextBits, compare_bits
+from rlft.evaluation.forgetting import TextBits, compare_bits
 from rlft.tasks.contamination import ContaminationReport, Overlap
 from rlft.types import Evaluation, EvaluationReport
 

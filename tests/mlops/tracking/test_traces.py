@@ -12,7 +12,7 @@ from rlft.calls import make_call
 from rlft.outcome import Failure
 from rlft.types import Rewards, Rollouts, Task, TaskSet
 from tests.mlflow_stores import new_store
-from tests.rlft.test_evaluation import reward, rollout
+from tests.rlft.evaluation.test_evaluate import reward, rollout
 
 PROMPT = ({"role": "user", "content": "What is 2 + 3?"},)
 CALL = make_call("add", {"a": 2, "b": 3}, "c1")

@@ -17,9 +17,9 @@ from rlft.engines.base import Sampling
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import EngineError
+from rlft.evaluation.metrics import round_metrics
 from rlft.harness.examples import Example, Examples
 from rlft.harness.rollout import AskedPlayer, collect_rollouts
-from rlft.metrics import round_metrics
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts, derive_seed
 from tests.factories import make_task, user

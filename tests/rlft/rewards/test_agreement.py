@@ -14,9 +14,9 @@ from rlft.engines import server_requests
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import specification_of
 from rlft.environments.specified import helpers_of
+from rlft.evaluation.statistics import SHARE, mean_interval
 from rlft.rewards.agreement import Judged, _failed, agreement, agreements, judge_pairs
 from rlft.rewards.judges.pairs import Pair, read_pairs
-from rlft.statistics import SHARE, mean_interval
 from tests.rlft.engines.chat_servers import ChatServer
 
 QUESTION = "Does it follow the instruction {{item.input}}?"

@@ -10,7 +10,7 @@ import pytest
 
 from rlft.config import TasksConfig
 from rlft.errors import TaskError
-from rlft.gates import gate_id
+from rlft.evaluation.gates import gate_id
 from rlft.tasks import ingest_tasks
 from rlft.tasks.ingest import fingerprint_tasks
 from rlft.types import SPLITS, Task, TaskSet

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rlft.config import SplitsConfig
 from rlft.errors import TaskError
-from rlft.gates import prompt_key
+from rlft.evaluation.gates import prompt_key
 from rlft.tasks.splits import (
     DEALT_SPLITS,
     Claims,

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.statistics import varies
+from rlft.evaluation.statistics import varies
 from rlft.training.advantage import (
     Baseline,
     Scale,

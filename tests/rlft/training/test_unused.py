@@ -2,8 +2,8 @@
 
 import pytest
 
+from rlft.evaluation.stopping import TOKENS
 from rlft.outcome import Failure
-from rlft.stopping import TOKENS
 from rlft.training.ledger import unused_report
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout

@@ -5,11 +5,11 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 import rlft
+from rlft.evaluation.variety import answer_counts
 from rlft.harness.chat import open_chat
 from rlft.rewards.audit.matching import _said
 from rlft.rewards.scoring import score_rollouts
 from rlft.types.thinking import answer_of, is_open, part
-from rlft.variety import answer_counts
 from tests.rlft.attempts import answered, make_task
 from tests.rlft.harness.chat.tokenizers import SEARCH, make_tokenizer
 

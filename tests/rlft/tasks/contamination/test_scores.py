@@ -1,6 +1,6 @@
 import pytest
 
-from rlft.statistics import SHARE, mean_interval
+from rlft.evaluation.statistics import SHARE, mean_interval
 from rlft.tasks.contamination import (
     CleanScore,
     ContaminationReport,

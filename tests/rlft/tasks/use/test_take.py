@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.config import TasksConfig
-from rlft.gates import prompt_key, task_hash
+from rlft.evaluation.gates import prompt_key, task_hash
 from rlft.tasks import ingest_tasks
 from rlft.tasks.contamination.overlap import text_of_demonstration
 from rlft.tasks.use import Record, Said, Use

@@ -1,0 +1,409 @@
+"""Compares two policies by their reports on the same tasks, and says what their errors could hide.
+
+The same rule holds for the gate, for the status of a run, for the choice of the best round and for controls: tasks that
+have no score for either policy say nothing of their difference and are left out of both; beyond that a verdict has to
+hold with every error of the policy that is to be better counted as the lowest score, and every error of its rival as
+the highest. Rollouts that fail are no random sample: hard and long ones fail first.
+
+Two questions with different burdens of proof follow. That a policy loses no more than a margin (`loses_no_more`) has to
+be shown: tasks that are too few show nothing, and the answer is no. That it is worse in a slice (`compare_slices`) has
+to be shown, too: without that the slice blocks nothing, and where tasks are too few to see a loss of the margin nobody
+can tell. So a policy loses no more than a margin only if its errors count as the lowest score and those of its rival as
+the highest, and it is worse in a slice only if they count the other way round; a loss that they may hide makes a slice
+one of which nobody can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal
+
+from rlft.evaluation.power import few_groups, smallest_difference, squared_difference
+from rlft.evaluation.statistics import SHARE, Range, common_tasks, paired_difference
+from rlft.types import EvaluationReport, Interval
+
+SHARES = ("accuracy", "avg_at_k", "pass_at_k", "maj_at_k")
+_PARTS = "rewards/"  # how the metric of a part begins
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One policy minus another, task by task.
+
+    `difference` is over the tasks with a score for both, whose means are `before` (the other policy) and `after`.
+    `errors` counts the rollouts of both without a score, on tasks that at least one of them has a score for, and
+    `low_with_errors` is the lower bound that remains if they are counted against the policy, `high_with_errors` the
+    upper one if they are counted in its favour: neither lies within those of `difference`. `without_score` are the
+    tasks with no score for either. `declared` says whether the range of the scores is known.
+    """
+
+    difference: Interval
+    before: float
+    after: float
+    low_with_errors: float
+    high_with_errors: float
+    errors: int
+    without_score: tuple[str, ...]
+    declared: bool
+
+    def exceeds(self, minimum: float) -> bool:
+        """Return whether the lower bound lies above `minimum`, with errors counted against the policy and without."""
+        return self.low_with_errors > minimum
+
+
+def range_of(metric: str, *declared: Mapping[str, tuple[float, float]]) -> Range | None:
+    """Return the range of a metric's scores, which holds that of each report; `None` if one of them declares none.
+
+    `declared` are the `ranges` of the reports. Shares need no declaration.
+    """
+    if metric in SHARES:
+        return SHARE
+    if not declared or any(metric not in ranges for ranges in declared):
+        return None
+    lows, highs = zip(*(ranges[metric] for ranges in declared), strict=True)
+    return Range(min(lows), max(highs))
+
+
+def ends_of(metric: str, *reports: EvaluationReport) -> Range:
+    """Return the declared range of a score, else the lowest and the highest that occurred in these reports.
+
+    Errors count as these.
+    """
+    return range_of(metric, *(report.ranges for report in reports)) or _observed(metric, *reports)
+
+
+def compare(
+    ours: EvaluationReport,
+    theirs: EvaluationReport,
+    metric: str,
+    *,
+    confidence: float = 0.95,
+    without: Collection[str] = (),
+) -> Comparison | None:
+    """Return `ours` minus `theirs` in a metric of both; `None` if no task was scored for both.
+
+    `confidence` is that of the intervals; the tasks with the ids in `without` are left out. Raises ValueError if a
+    report lacks the metric.
+    """
+    if without:
+        ours, theirs = (within(each, _attempted(each) - set(without)) for each in (ours, theirs))
+    for report in (ours, theirs):
+        if metric not in report.per_task:
+            known = ", ".join(sorted(report.per_task)) or "none"
+            raise ValueError(f"no scores for {metric!r} in the report of policy {report.policy[:12]} (it has: {known})")
+    a, b = common_tasks(ours.per_task[metric], theirs.per_task[metric])
+    if not a:
+        return None
+    groups = {**theirs.groups, **ours.groups}
+    known = range_of(metric, ours.ranges, theirs.ranges)
+    ends = ends_of(metric, ours, theirs)
+    failed = _errors(ours, metric).keys() & _errors(theirs, metric).keys()
+    unscored = tuple(sorted(failed - _scored(ours, theirs, metric)))
+    kept = sorted((_known(ours, metric) & _known(theirs, metric)) - set(unscored))
+
+    def with_errors(our_score: float, their_score: float) -> Interval:
+        """Return the difference in which the errors of ours, and those of theirs, count as these scores."""
+        one, other = completed(ours, metric, our_score), completed(theirs, metric, their_score)
+        a, b = ({task: side[task] for task in kept} for side in (one, other))
+        return paired_difference(a, b, groups, ends, confidence=confidence)
+
+    difference = paired_difference(a, b, groups, ends, confidence=confidence)
+    return Comparison(
+        difference=difference,
+        before=fmean(b.values()),
+        after=fmean(a.values()),
+        low_with_errors=min(with_errors(ends.low, ends.high).low, difference.low),
+        high_with_errors=max(with_errors(ends.high, ends.low).high, difference.high),
+        errors=sum(report.errors.get(task, 0) for report in (ours, theirs) for task in kept),
+        without_score=unscored,
+        declared=known is not None,
+    )
+
+
+def counting_errors(
+    ours: EvaluationReport, theirs: EvaluationReport, metric: str
+) -> tuple[EvaluationReport, EvaluationReport]:
+    """Return both reports with the errors of `ours` as the lowest and those of `theirs` as the highest score.
+
+    They hold this metric alone, over the tasks that were attempted by both and have a score for at least one.
+    """
+    ends = ends_of(metric, ours, theirs)
+    kept = _known(ours, metric) & _known(theirs, metric) & _scored(ours, theirs, metric)
+
+    def filled(report: EvaluationReport, score: float) -> EvaluationReport:
+        found = completed(report, metric, score)
+        return replace(report, per_task={metric: {task: found[task] for task in sorted(kept)}}, errors={})
+
+    return filled(ours, ends.low), filled(theirs, ends.high)
+
+
+def within(report: EvaluationReport, tasks: Collection[str]) -> EvaluationReport:
+    """Return a report with the scores and the errors of these tasks alone; its `metrics` stay those of all."""
+    scores = {
+        metric: {task: score for task, score in found.items() if task in tasks}
+        for metric, found in report.per_task.items()
+    }
+    errors = {task: count for task, count in report.errors.items() if task in tasks}
+    return replace(report, per_task=scores, errors=errors)
+
+
+def completed(report: EvaluationReport, metric: str, score: float) -> dict[str, float]:
+    """Return {task id: mean over its samples}, in which each rollout without a score counts as `score`."""
+    means = dict(report.per_task[metric])
+    for task, errors in _errors(report, metric).items():
+        share = min(1.0, errors / report.num_samples)
+        means[task] = (1 - share) * means.get(task, score) + share * score
+    return means
+
+
+def guarded_mean(report: EvaluationReport, metric: str, bound: Literal["low", "high"] = "low") -> float | None:
+    """Return the mean over tasks in which errors count as the lowest (or the highest) score; `None` without scores."""
+    scores = report.per_task.get(metric)
+    if not scores:
+        return None
+    ends = ends_of(metric, report)
+    return fmean(completed(report, metric, getattr(ends, bound)).values())
+
+
+def is_better(ours: EvaluationReport, theirs: EvaluationReport | None, metric: str) -> bool:
+    """Return whether the mean of `ours` is higher, where errors of both count as the lowest score that either has.
+
+    Where the means are equal those of the reward decide: while no answer is right, accuracy tells nothing apart.
+    A report without scores is never better, and never as good as one with some; the first one, before which there is
+    none (`theirs` is `None`), is better if it has some.
+    """
+    if theirs is None or not ours.per_task.get(metric) or not theirs.per_task.get(metric):
+        return bool(ours.per_task.get(metric))
+    for name in (metric, "reward"):
+        if ours.per_task.get(name) and theirs.per_task.get(name):
+            low = ends_of(name, ours, theirs).low
+            our_mean, their_mean = (fmean(completed(side, name, low).values()) for side in (ours, theirs))
+            if our_mean != their_mean:
+                return our_mean > their_mean
+    return False
+
+
+def _attempted(report: EvaluationReport) -> set[str]:
+    """Return the tasks with any score or an error."""
+    return {task for found in report.per_task.values() for task in found} | set(report.errors)
+
+
+def _known(report: EvaluationReport, metric: str) -> set[str]:
+    """Return the tasks with a score or an error."""
+    return set(report.per_task[metric]) | set(_errors(report, metric))
+
+
+def _errors(report: EvaluationReport, metric: str) -> dict[str, int]:
+    """Return the errors that could hide scores in a metric: a part of one of several environments is of its tasks."""
+    if not report.environments or not metric.startswith(_PARTS):
+        return report.errors
+    member = metric.removeprefix(_PARTS).partition("/")[0]
+    return {task: errors for task, errors in report.errors.items() if report.environments.get(task) == member}
+
+
+def _scored(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> set[str]:
+    return set(ours.per_task[metric]) | set(theirs.per_task[metric])
+
+
+def _observed(metric: str, *reports: EvaluationReport) -> Range:
+    """Return the lowest and the highest score of a rollout; of a task where a report does not hold those."""
+    values = [value for report in reports for value in report.per_task[metric].values()]
+    values += [value for report in reports for value in report.extremes.get(metric, ())]
+    return Range(min(values), max(values))
+
+
+FAMILY = 0.05  # the chance that any of all slices is said to be worse if none is
+SliceVerdict = Literal["worse", "no worse", "cannot tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Whether a policy loses no more than `margin` (in the metric, above 0) to a rival on some tasks.
+
+    `obstacle` is why `found` is no evidence, `None` if it is. `visible` is the smallest true difference that these
+    tasks find four times out of five (`power`), which is about the smallest margin that they can show; `None` if
+    that is not known.
+    """
+
+    found: Comparison
+    margin: float
+    obstacle: str | None
+    visible: float | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether both lower bounds, with and without errors counted, lie above minus the margin."""
+        return self.obstacle is None and self.found.exceeds(-self.margin)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What is known of one slice of the tasks.
+
+    `difference` is at the level at which the slice was tested, with the errors left out where it is `worse`, and
+    counted against the policy elsewhere; `errors` is how many there are. It is `None` if no task was scored for either
+    policy. `visible` is the smallest true loss that is found there four times out of five, `None` if no loss is.
+    `obstacle` is why the slice was not tested. `hidden` says that it would be worse with the errors counted against the
+    policy.
+    """
+
+    name: str
+    verdict: SliceVerdict
+    difference: Interval | None
+    errors: int = 0
+    visible: float | None = None
+    obstacle: str | None = None
+    hidden: bool = False
+
+
+def obstacle_of(found: Comparison, where: str) -> str | None:
+    """Return why a comparison on `where`, a split or a slice, is no evidence, whatever it says; `None` if it is."""
+    if few := few_groups(where, found.difference.groups, found.difference.effective_groups):
+        return few
+    if not found.declared and found.difference.low == found.difference.high:
+        return "every task has the same difference, and scores without a declared range have no interval then"
+    return None
+
+
+def loses_no_more(
+    ours: EvaluationReport,
+    theirs: EvaluationReport,
+    metric: str,
+    margin: float,
+    *,
+    where: str,
+    confidence: float = 0.95,
+    without: Collection[str] = (),
+) -> Loss | None:
+    """Return whether `ours` is non-inferior to `theirs`: the paired difference has a lower bound above `-margin`.
+
+    The bound is that of the two-sided interval of this `confidence`, over groups of tasks, so a policy that loses
+    exactly the margin passes with a chance of (1 - confidence) / 2, half of one in twenty at 0.95. Where several suites
+    must all pass, each is asked at this level: the union of the hypotheses that one of them is lost is rejected only if
+    each is, so nothing has to be corrected (intersection-union test: Berger 1982, Technometrics 24). `where` names the
+    tasks in sentences; those with the ids in `without` are left out. `None` if no task was scored for both. Raises
+    ValueError if a report lacks the metric.
+    """
+    found = compare(ours, theirs, metric, confidence=confidence, without=without)
+    if found is None:
+        return None
+    squared = squared_difference(ours, theirs, metric)
+    effective, ends = found.difference.effective_groups, ends_of(metric, ours, theirs)
+    visible = (
+        None if squared is None else smallest_difference(squared, effective, metric, ends=ends, confidence=confidence)
+    )
+    return Loss(found, margin, obstacle_of(found, where), visible)
+
+
+def compare_slices(
+    ours: EvaluationReport,
+    theirs: EvaluationReport,
+    metric: str,
+    slices: Mapping[str, Collection[str]],
+    margin: float,
+    *,
+    family: float = FAMILY,
+    without: Collection[str] = (),
+) -> list[Slice]:
+    """Return for each slice, {name: ids of its tasks}, whether `ours` is worse there than `theirs`.
+
+    A slice is `worse` if the upper bound of the paired difference is below 0, both without errors and with all of them
+    counted for `ours`, by Holm's procedure (1979, Scandinavian Journal of Statistics 6): the surest of m slices at the
+    one-sided level `family` / m, the next at `family` / (m - 1), and so on, until one is not. So with a chance of at
+    most `family` any slice is said to be worse if in truth none is, however slices overlap. One that is not worse is
+    `no worse` if a true loss of `margin` would have been found at its level four times out of five, as far as the
+    variance tells, or if the interval excludes it, and if it is not below 0 with errors counted against `ours`; else
+    `cannot tell`. Slices with too few groups of tasks are not tested and do not count among the m. The tasks of
+    `without` are left out.
+    """
+    asked = {name: _Asked.of(ours, theirs, metric, set(ids) - set(without)) for name, ids in slices.items()}
+    untested = {name: why for name, each in asked.items() if (why := each.obstacle(name)) is not None}
+    left = [name for name in slices if name not in untested]
+    worse: dict[str, float] = {}
+    while left:
+        level = 1 - 2 * family / len(left)
+        shown = {name: level for name in left if asked[name].is_worse(level)}
+        if not shown:
+            break
+        worse |= shown
+        left = [name for name in left if name not in shown]
+    last = 1 - 2 * family / max(len(left), 1)
+
+    def judged(name: str) -> Slice:
+        each = asked[name]
+        if name in untested:
+            return Slice(name, "cannot tell", each.difference(0.95), each.errors, obstacle=untested[name])
+        if name in worse:
+            return Slice(name, "worse", each.without_errors(worse[name]), each.errors)
+        visible, difference = each.visible(last), each.difference(last)
+        assert difference is not None  # as the slice was tested
+        hidden = difference.high < 0
+        known = (visible is not None and visible <= margin) or difference.low > -margin
+        verdict: SliceVerdict = "no worse" if known and not hidden else "cannot tell"
+        return Slice(name, verdict, difference, each.errors, visible, hidden=hidden)
+
+    return [judged(name) for name in slices]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Two policies on the tasks of one slice: as they were scored, with errors counted against ours, and for ours."""
+
+    plain: tuple[EvaluationReport, EvaluationReport]
+    counted: tuple[EvaluationReport, EvaluationReport]
+    favoured: tuple[EvaluationReport, EvaluationReport]
+    metric: str
+
+    @classmethod
+    def of(cls, ours: EvaluationReport, theirs: EvaluationReport, metric: str, ids: set[str]) -> _Asked:
+        """Take the slice out of both reports. Raises ValueError if a report lacks the metric."""
+
+        def inside(one: EvaluationReport, other: EvaluationReport) -> tuple[EvaluationReport, EvaluationReport]:
+            return within(one, ids), within(other, ids)
+
+        counted, (rival, policy) = counting_errors(ours, theirs, metric), counting_errors(theirs, ours, metric)
+        return cls(inside(ours, theirs), inside(*counted), inside(policy, rival), metric)
+
+    @property
+    def errors(self) -> int:
+        """How many rollouts have no score, on tasks that have one for either."""
+        kept = self.counted[0].per_task[self.metric]
+        return sum(report.errors.get(task, 0) for report in self.plain for task in kept)
+
+    def difference(self, confidence: float) -> Interval | None:
+        """Return ours minus theirs, with errors counted against ours."""
+        found = compare(*self.counted, self.metric, confidence=confidence)
+        return found and found.difference
+
+    def obstacle(self, name: str) -> str | None:
+        """Return why the slice cannot be tested; `None` if it can."""
+        found = compare(*self.counted, self.metric)
+        return "no task of it was scored" if found is None else obstacle_of(found, name)
+
+    def without_errors(self, confidence: float) -> Interval | None:
+        """Return ours minus theirs over what was scored."""
+        found = compare(*self.plain, self.metric, confidence=confidence)
+        return found and found.difference
+
+    def is_worse(self, confidence: float) -> bool:
+        """Return whether the upper bound is below 0 without errors, and with all of them counted for ours.
+
+        Errors at random lower the one with errors counted against ours, which shows no loss: of models that lose
+        nothing it blocked 0.15 of decisions with 10 % of errors, and 0.89 with 4 attempts and 10 % on either side.
+        """
+        found = compare(*self.plain, self.metric, confidence=confidence)
+        if found is None or obstacle_of(found, "") is not None:
+            return False
+        return max(found.difference.high, found.high_with_errors) < 0
+
+    def visible(self, confidence: float) -> float | None:
+        """Return the smallest true loss that is found four times out of five, whatever the errors would have been."""
+        scored = self.without_errors(confidence)
+        found, squared = compare(*self.favoured, self.metric), squared_difference(*self.favoured, self.metric)
+        if scored is None or found is None or squared is None:
+            return None
+        ends, effective = ends_of(self.metric, *self.favoured), found.difference.effective_groups
+        least = smallest_difference(squared, effective, self.metric, ends=ends, confidence=confidence)
+        return None if least is None else least + max(0.0, found.difference.mean - scored.mean)

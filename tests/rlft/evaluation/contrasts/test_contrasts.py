@@ -1,0 +1,303 @@
+"""Runs side by side: settings that differ, models by task, settings by seed."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rlft.evaluation.comparison import compare
+from rlft.evaluation.contrasts import compare_pairs, differing, same_setting, seeds_needed, solved_by_one
+from rlft.evaluation.contrasts import compare_settings as settings_by_seed
+from rlft.evaluation.contrasts.seed_power import TaskSpread, spread_between, task_spread
+from rlft.evaluation.contrasts.seeds import _welch, average
+from rlft.evaluation.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds
+from rlft.types import EvaluationReport
+
+
+def report(scores, **more) -> EvaluationReport:
+    per_task = {"accuracy": {f"t{number:03d}": float(score) for number, score in enumerate(scores)}}
+    return EvaluationReport("test", "p", 1, {}, per_task, **more)
+
+
+def compare_settings(groups, reports, metric):
+    """Settings whose runs all have seeds of their own."""
+    return settings_by_seed(groups, reports, metric, {run: number for number, run in enumerate(reports)})
+
+
+def share(solved, tasks=100):
+    return report([1] * solved + [0] * (tasks - solved))
+
+
+def test_settings_that_differ_are_named_with_both_values():
+    one = {"seed": 0, "training": {"rounds": 5, "lr": 1e-3}, "policy": {"lora": {"rank": 8}}, "controls": []}
+    two = {"seed": 1, "training": {"rounds": 5, "lr": 1e-4}, "policy": {"lora": None}, "controls": []}
+    assert differing({"a": one, "b": two}) == {
+        "seed": {"a": 0, "b": 1},
+        "training.lr": {"a": 1e-3, "b": 1e-4},
+        "policy.lora.rank": {"a": 8, "b": "(not set)"},
+        "policy.lora": {"a": "(not set)", "b": None},
+    }
+    assert differing({"a": one, "b": one}) == {}
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_setting():
+    def config(seed, lr, **more):
+        return {"name": f"n{seed}", "seed": seed, "training": {"lr": lr}, "tracking": {"trace_every": seed}, **more}
+
+    found = same_setting(
+        {"a": config(0, 1), "b": config(0, 2), "c": config(1, 1), "d": config(1, 2, tasks={"seed": 1})}
+    )
+    assert found == [["a", "c"], ["b"], ["d"]]
+
+
+def test_holm_lets_the_surest_difference_stand_and_not_those_that_chance_would_show():
+    # 40 of 100 solved, 43 of which 40 are the same, and 80: only what has 80 in it stands.
+    pairs = {
+        (pair.first, pair.second): pair
+        for pair in compare_pairs({"a": share(40), "b": share(43), "c": share(80)}, "accuracy")
+    }
+    assert {names for names, pair in pairs.items() if pair.stands} == {("a", "c"), ("b", "c")}
+    assert pairs["a", "b"].confidence == 0.95  # the only one that is left
+    assert pairs["a", "c"].confidence == pytest.approx(1 - 0.05 / 3)
+    assert pairs["a", "c"].found.difference.mean == pytest.approx(0.4)
+    assert pairs["a", "b"].obstacle is None
+
+
+def test_few_tasks_are_no_evidence_and_no_shared_task_is_told():
+    (pair,) = compare_pairs({"a": share(0, 8), "b": share(8, 8)}, "accuracy")
+    assert not pair.stands
+    assert "8 groups of tasks" in pair.obstacle
+    other = EvaluationReport("test", "q", 1, {}, {"accuracy": {"x": 1.0}})
+    (pair,) = compare_pairs({"a": share(1), "b": other}, "accuracy")
+    assert (pair.found, pair.obstacle) == (None, "no task was scored for both")
+
+
+@pytest.mark.parametrize(
+    ("effect", "count"),
+    [(2.0, 6), (1.0, 17), (0.8, 26), (0.5, 64)],  # Cohen 1988, table 2.4.1: two-sided 5 %, power 0.8
+)
+def test_how_many_seeds_would_tell(effect, count):
+    assert seeds_needed(effect * 0.03, 0.03) == count
+
+
+def test_seeds_for_no_difference_or_no_spread():
+    assert seeds_needed(0.0, 0.1) is None
+    assert seeds_needed(0.001, 0.1) is None  # more than a thousand
+    assert seeds_needed(0.1, 0.0) == 2
+
+
+def test_the_number_of_seeds_has_the_power_that_it_promises():
+    count = seeds_needed(0.05, 0.04)
+    random = np.random.default_rng(0)
+    ours, theirs = random.normal(0.05, 0.04, (4000, count)), random.normal(0, 0.04, (4000, count))
+    # 4000 draws at 0.8: a standard error of 0.6 %; one seed less has less power than promised.
+    assert np.mean(stats.ttest_ind(ours, theirs, axis=1).pvalue < 0.05) > 0.78
+
+
+def drawn(random, shift, count, tasks):
+    """Reports of runs of one setting with one attempt at each task; another seed moves the model by 0.03."""
+    rates = np.random.default_rng(7).random(tasks) * 0.8 + 0.1 + shift  # the same tasks for all settings
+    return [report(random.random(tasks) < rates + random.normal(0, 0.03)) for _ in range(count)]
+
+
+def found_by(random, runs, count):
+    """How often of 1000 times a difference of 0.1 is found over seeds and `count` tasks, at 5 %."""
+    rates = np.random.default_rng(7).random(count) * 0.8 + 0.1
+    one, other = (
+        random.random((1000, runs, count)) < rates + shift + random.normal(0, 0.03, (1000, runs, 1))
+        for shift in (0.05, -0.05)
+    )
+    over_seeds = stats.ttest_ind(one.mean(-1), other.mean(-1), axis=1).confidence_interval(0.95)
+    differences = one.mean(1) - other.mean(1)
+    low, _ = bounds(differences, np.ones_like(differences), SHARE.minus(SHARE), imagined=IMAGINED_OF_DIFFERENCE)
+    mean = differences.mean(-1)
+    return float((mean > np.hypot(mean - over_seeds.low, mean - low)).mean())
+
+
+@pytest.mark.slow
+def test_seeds_are_counted_for_the_interval_over_tasks_too():
+    # A run's mean over 80 tasks, whose rates lie between 0.1 and 0.9, spreads by sqrt(0.03^2 + 0.197 / 80) = 0.058. The
+    # t-test alone finds 0.1 with 7 runs of each, in two of five cases with the interval over these tasks.
+    spread = (0.03**2 + 0.197 / 80) ** 0.5
+    tasks = TaskSpread(effective=80, ends=SHARE, apart=0.0, noise=2 * 0.194, errors=0.0)
+    alone, count = seeds_needed(0.1, spread), seeds_needed(0.1, spread, tasks=tasks)
+    assert (alone, count) == (7, 64)
+    random = np.random.default_rng(0)
+    assert found_by(random, 7, 80) < 0.45
+    assert found_by(random, 64, 80) == pytest.approx(0.8, abs=0.05)  # its standard error is 0.013
+
+
+def test_a_difference_that_so_many_tasks_cannot_show_is_found_by_no_number_of_seeds():
+    # On 100 tasks 12 groups are imagined at -1 and 1: 0.06 is less than the interval excludes.
+    tasks = TaskSpread(effective=100, ends=SHARE, apart=0.0, noise=0.0, errors=0.0)
+    assert tasks.needed(1000, 0.05) == pytest.approx(0.069, abs=0.001)
+    assert seeds_needed(0.06, 0.01, tasks=tasks) is None
+    assert seeds_needed(0.06, 0.01) == 2
+    # The bound rises by 100 / 112 where the difference does: 0.069 + 0.05 * 1.12 with errors that move it by 0.05.
+    assert TaskSpread(100, SHARE, 0.0, 0.0, errors=0.05).needed(1000, 0.05) == pytest.approx(0.1255, abs=0.0005)
+    runs = {"a0": share(40), "a1": share(42), "b0": share(43), "b1": share(45)}
+    (pair,) = compare_settings([["a0", "a1"], ["b0", "b1"]], runs, "accuracy")
+    assert pair.least is not None
+    assert pair.difference < pair.least
+    assert pair.seeds == {None: None}
+    few = {
+        name: report([place < count for place in range(10)]) for name, count in zip("abcd", (1, 2, 8, 9), strict=True)
+    }
+    (pair,) = compare_settings([["a", "b"], ["c", "d"]], few, "accuracy")
+    assert (pair.least, pair.seeds) == (None, {})
+
+
+@pytest.mark.slow
+def test_what_runs_of_one_setting_differ_by_at_a_task_is_noise_that_seeds_average_out():
+    random = np.random.default_rng(3)
+    ours, theirs = drawn(random, 0.05, 8, 2000), drawn(random, -0.05, 8, 2000)
+    found = compare(average(ours, "accuracy"), average(theirs, "accuracy"), "accuracy")
+    known = task_spread(ours, theirs, "accuracy", found)
+    assert known is not None
+    # Rates r between 0.1 and 0.9: the mean of r (1 - r) is 1/4 - 0.8^2 / 12 = 0.197, less 0.05^2; of both sides twice.
+    assert known.noise == pytest.approx(2 * 0.194, rel=0.03)
+    assert known.apart == pytest.approx(0.0, abs=0.003)  # all tasks gain alike
+    single = task_spread(ours[:1], theirs[:1], "accuracy", compare(ours[0], theirs[0], "accuracy"))
+    assert single is not None
+    assert (single.apart, single.noise) == (0.0, pytest.approx(2 * 0.194, rel=0.1))
+
+
+def test_settings_are_compared_over_seeds_and_over_tasks():
+    runs = {"a0": share(40), "a1": share(41), "a2": share(39), "b0": share(70), "b1": share(72), "b2": share(68)}
+    (pair,) = compare_settings([["a0", "a1", "a2"], ["b0", "b1", "b2"]], runs, "accuracy")
+    assert pair.stands
+    expected = stats.ttest_ind([0.70, 0.72, 0.68], [0.40, 0.41, 0.39], equal_var=False).confidence_interval(0.95)
+    assert pair.over_seeds == pytest.approx((expected.low, expected.high))
+    assert pair.over_tasks.difference.mean == pytest.approx(0.30)
+    # An end is as far from the difference as the root of the sum of the squares of both distances.
+    below = ((0.30 - expected.low) ** 2 + (0.30 - pair.over_tasks.low_with_errors) ** 2) ** 0.5
+    above = ((expected.high - 0.30) ** 2 + (pair.over_tasks.high_with_errors - 0.30) ** 2) ** 0.5
+    assert (pair.difference, pair.low, pair.high) == pytest.approx((0.30, 0.30 - below, 0.30 + above))
+    assert pair.seeds == {None: 2}
+
+
+def test_a_spread_between_seeds_hides_what_tasks_would_show():
+    runs = {"a0": share(30), "a1": share(50), "b0": share(45), "b1": share(75)}
+    (pair,) = compare_settings([["a0", "a1"], ["b0", "b1"]], runs, "accuracy")
+    assert not pair.stands
+    assert pair.over_tasks.difference.low > 0  # the four models alone would say so
+    # spreads 0.141 and 0.212, pooled sqrt((0.02 + 0.045) / 2) = 0.180; 0.2 / 0.18 = 1.11
+    ours, theirs = ([runs[f"{name}{seed}"] for seed in (0, 1)] for name in "ba")
+    tasks = task_spread(ours, theirs, "accuracy", pair.over_tasks)
+    assert pair.seeds == {None: seeds_needed(0.2, (0.0325) ** 0.5, tasks=tasks)}
+    assert seeds_needed(0.2, (0.0325) ** 0.5) < seeds_needed(0.2, (0.0325) ** 0.5, tasks=tasks)
+    # Two degrees of freedom: their chi-squared quantiles are -2 ln(1 - q), 0.0506 at 2.5 % and 7.378 at 97.5 %, so that
+    # the spread is from 0.180 * sqrt(2 / 7.378) = 0.094 to 0.180 * sqrt(2 / 0.0506) = 1.133.
+    assert spread_between(0.0325**0.5, 2) == pytest.approx((0.0939, 1.1330), abs=1e-4)
+    assert pair.seeds_between == tuple(seeds_needed(0.2, each, tasks=tasks) for each in (0.0939, 1.1330))
+    assert pair.seeds_between[0] < pair.seeds[None] < pair.seeds_between[1]
+
+
+def test_the_number_of_seeds_by_a_spread_of_few_has_a_range_that_holds():
+    # Two settings of 3 seeds each that spread by 0.08: the true spread lies between the ends in 95 of 100 draws.
+    # 2000 draws have a standard error of 0.005.
+    random, held = np.random.default_rng(0), 0
+    for _ in range(2000):
+        one, other = random.normal(0, 0.08, (2, 3))
+        least, most = spread_between(((one.var(ddof=1) + other.var(ddof=1)) / 2) ** 0.5, 4)
+        held += least <= 0.08 <= most
+    assert held / 2000 == pytest.approx(0.95, abs=0.015)
+
+
+def test_one_run_each_tells_nothing_of_a_setting_and_says_how_many_would():
+    (pair,) = compare_settings([["a"], ["b"]], {"a": share(10), "b": share(90)}, "accuracy")
+    assert not pair.stands
+    assert (pair.low, pair.high, pair.over_seeds) == (None, None, None)
+    tasks = task_spread([share(90)], [share(10)], "accuracy", pair.over_tasks)
+    assert pair.seeds == {spread: seeds_needed(0.8, spread, tasks=tasks) for spread in (0.02, 0.05, 0.1, 0.2)}
+
+
+@pytest.mark.slow
+def test_equal_settings_are_told_apart_at_most_as_often_as_the_level_says():
+    random = np.random.default_rng(1)
+
+    def run():
+        level = np.clip(random.normal(0.5, 0.08), 0, 1)
+        return report(random.random(60) < level)
+
+    found = [
+        compare_settings([["a", "b", "c"], ["d", "e", "f"]], {name: run() for name in "abcdef"}, "accuracy")[0].stands
+        for _ in range(300)
+    ]
+    assert np.mean(found) <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5
+
+
+def test_what_differs_by_chance_over_seeds_and_over_tasks_at_once_does_not_stand(monkeypatch):
+    # Each of two settings solves tasks in 0.8 of attempts or in 0.2, each by a coin of its own, and its seeds spread by
+    # 0.1: of 20 seeds and 200 tasks their difference spreads by 0.1 * sqrt(2 / 20) = 0.032 over seeds and by
+    # 0.6 * sqrt(0.5 / 200) = 0.030 over tasks.
+    monkeypatch.setattr(
+        "rlft.evaluation.contrasts.seeds.task_spread", lambda *_: None
+    )  # nothing stands by the number of seeds
+    random, stands, alone = np.random.default_rng(3), [], []
+    for _ in range(100):
+        runs = {}
+        for setting in "ab":
+            rates = np.where(random.random(200) < 0.5, 0.8, 0.2)
+            runs |= {f"{setting}{n}": report(np.clip(rates + random.normal(0, 0.1), 0, 1)) for n in range(20)}
+        (pair,) = compare_settings([list(runs)[:20], list(runs)[20:]], runs, "accuracy")
+        over_seeds, over_tasks = pair.over_seeds, pair.over_tasks
+        stands.append(pair.stands)
+        alone.append(over_seeds[0] > 0 < over_tasks.low_with_errors or over_seeds[1] < 0 > over_tasks.high_with_errors)
+    # 100 draws at 0.05 have a standard error of 0.022: at most 0.05 + 2 * 0.022. That each interval excludes 0 by
+    # itself, which was asked for once, is so more often.
+    assert np.mean(stands) <= 0.094 < np.mean(alone)
+
+
+def test_few_seeds_beside_many_are_no_evidence_or_have_the_quantile_of_few():
+    # Nothing differs, and all seeds spread alike. By Welch's own degrees of freedom 3 beside 10 differ in 0.066 of
+    # draws, and 2 beside 5 in 0.064. 8000 draws at 0.05 have a standard error of 0.0024.
+    random = np.random.default_rng(0)
+    found = [_welch(random.normal(0, 1, 3).tolist(), random.normal(0, 1, 10).tolist(), 0.05) for _ in range(8000)]
+    assert np.mean([low > 0 or high < 0 for low, high in found]) <= 0.05 + 3 * 0.0024
+    assert (_welch([1, 2], [5, 6, 7], 0.05), _welch([1], [5, 6, 7], 0.05)) == (None, None)
+    alike = stats.ttest_ind([5, 6, 7], [1, 2, 4], equal_var=False).confidence_interval(0.99)
+    assert _welch([5, 6, 7], [1, 2, 4], 0.01) == pytest.approx(
+        (alike.low, alike.high)
+    )  # of equal numbers it is Welch's
+    runs = {name: share(count) for name, count in zip("abcde", (10, 12, 80, 82, 84), strict=True)}
+    (pair,) = compare_settings([["a", "b"], ["c", "d", "e"]], runs, "accuracy")
+    assert (pair.low, pair.over_seeds, pair.stands) == (None, None, False)
+    assert pair.seeds[None] is not None  # how many of each would do
+
+
+def test_a_rerun_of_a_seed_is_no_other_seed():
+    # Two settings without a difference, whose seeds spread by 0.1. A rerun answers 5 % of the 200 tasks anew. Each
+    # setting with one seed, three times: of one seed nobody can say. Taken for three seeds, half would be "better".
+    random = np.random.default_rng(0)
+
+    def reruns(count):
+        rate, drawn = random.normal(0.5, 0.1), random.random(200)
+        for _ in range(count):
+            again = np.where(random.random(200) < 0.05, random.random(200), drawn)
+            yield report(again < rate)
+
+    for _ in range(10):
+        runs = dict(zip("abcdef", (*reruns(3), *reruns(3)), strict=True))
+        (pair,) = settings_by_seed(["abc", "def"], runs, "accuracy", dict.fromkeys("abc", 0) | dict.fromkeys("def", 1))
+        assert (pair.low, pair.stands) == (None, False)
+    # Seeds 0 and 1, of which the first was run twice: means 0.40 (of 0.39 and 0.41) and 0.50, so 0.45.
+    runs = {"a": share(39), "a2": share(41), "b": share(50), "c": share(70), "d": share(72)}
+    (pair,) = settings_by_seed(
+        [["a", "a2", "b"], ["c", "d"]], runs, "accuracy", {"a": 0, "a2": 0, "b": 1, "c": 0, "d": 1}
+    )
+    assert pair.difference == pytest.approx(0.71 - 0.45)
+    assert pair.over_tasks.difference.mean == pytest.approx(0.71 - 0.45)
+
+
+def test_errors_of_several_runs_add_up_and_tasks_keep_their_mean():
+    one = report([1, 0], errors={"t002": 1})
+    two = EvaluationReport("test", "q", 1, {}, {"accuracy": {"t000": 0.0, "t002": 1.0}}, errors={"t001": 1})
+    found = average([one, two], "accuracy")
+    assert found.per_task["accuracy"] == {"t000": 0.5, "t001": 0.0, "t002": 1.0}
+    assert (found.errors, found.num_samples) == ({"t002": 1, "t001": 1}, 2)
+
+
+def test_tasks_that_one_solves_come_by_how_much_more_often():
+    ours, theirs = report([1, 0.75, 0.5, 0]), report([0.5, 0, 0.5, 1])
+    assert solved_by_one(ours, theirs) == ["t001", "t000"]
+    assert solved_by_one(theirs, ours) == ["t003"]
