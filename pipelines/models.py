@@ -27,3 +27,187 @@ from pipelines.stages import Artifact
 from rlft.config import ModelControl, PolicyConfig, SuiteConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import ConfigError, EngineError, RlftError
+from rlft.estimation.inputs import check_origin
+from rlft.evaluation.suites.models import ModelName, check_model_folder, is_policy_folder, labels_of
+from rlft.files import expanded
+from steps.policies import ask_model, fetch_version, open_model, take_policy
+
+# What an error says that knows nothing of the command line: settings that nobody typed, and the argument of others.
+_UNTYPED = ("", "RUN", "policy.model", "policy.revision")
+
+
+def check_models(home: Home, models: Sequence[ModelName], tracking_uri: str) -> None:
+    """Raise RlftError, which names the model, for one that is not there, as far as can be known before it is loaded."""
+    for model in models:
+        with naming_model(model):
+            if model.kind == "run":
+                assert model.policy is not None
+                stored_policy(home, model.name, model.policy, model.round)
+            elif model.kind == "registry":
+                with answering(tracking_uri):
+                    find_version(tracking_uri, model.name, model.alias, model.version)
+            elif model.kind == "weights":
+                _check_weights(model, tracking_uri)
+
+
+@contextmanager
+def naming_model(model: ModelName) -> Iterator[None]:
+    """Make errors name the model that they are about, as it was typed."""
+    where = f"MODEL {model.text!r:.120}"
+    try:
+        yield
+    except EngineError as error:
+        raise EngineError(error.what, where=where, fix=error.fix.replace(" of `controls`", "")) from error
+    except RlftError as error:
+        if error.where not in (*_UNTYPED, model.text):
+            raise
+        raise type(error)(error.what, where=where, fix=error.fix) from error
+
+
+def _check_weights(model: ModelName, tracking_uri: str) -> None:
+    check_model_folder(model.name)
+    if expanded(model.name).is_dir():
+        return
+    with answering(tracking_uri):
+        meant = _of_this_home(model, tracking_uri)
+    if meant is not None:
+        kind, name, written = meant
+        hub = f"{model.name}@main" if model.revision is None else f"{model.name}@COMMIT"
+        raise ConfigError(
+            f"it is taken for a name on the Hub, but a {kind} is called {name}",
+            fix=f"write {written}, or {hub} for the model on the Hub",
+        )
+    check_origin(PolicyConfig(model=model.name, revision=model.revision))
+
+
+def _of_this_home(model: ModelName, tracking_uri: str) -> tuple[str, str, str] | None:
+    """Return what a name like one on the Hub means if this home has it: what it is, its name, and how it is written."""
+    if model.revision is None and _is_run(model.name):
+        return "run", model.name, f"{model.name}:best"
+    name, slash, number = model.name.partition("/")
+    found = None if slash and not number.isdecimal() else _registered(name, tracking_uri)
+    if found is None:
+        return None
+    if slash and model.revision is None:
+        return "registered model", name, f"models:/{name}/{number}"
+    if not slash and (model.revision is None or model.revision in found.aliases):
+        usual = CHAMPION if CHAMPION in found.aliases or not found.aliases else min(found.aliases)
+        return "registered model", name, f"models:/{name}@{model.revision or usual}"
+    return None
+
+
+def _is_run(name: str) -> bool:
+    """Return whether a run has this very name, as a beginning of it may be that of a model on the Hub."""
+    try:
+        found = find_run(name)
+    except RlftError:
+        return False
+    return found.pipeline is not None and found.pipeline.name == PIPELINE and name in (found.name, name_of(found))
+
+
+def _registered(name: str, tracking_uri: str) -> RegisteredModel | None:
+    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+    return unless_absent(lambda: client.get_registered_model(name))
+
+
+STEPS = [ask_model, fetch_version, open_model, take_policy]
+"""The steps that are called here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model that can be evaluated: its label, its policy artifact, and what MLflow knows of it, if anything."""
+
+    label: str
+    named: ModelName
+    policy: Artifact
+    version: NamedVersion | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it is behind an address."""
+        return self.named.kind == "endpoint"
+
+    def facts(self) -> dict[str, Any]:
+        """Return what identifies the model, as JSON."""
+        known: dict[str, Any] = {"model": self.named.text, "kind": self.named.kind}
+        loaded = self.policy.load()
+        if isinstance(loaded, AskedModel):
+            return known | {"endpoint": loaded.endpoint, "calls_itself": loaded.calls_itself}
+        metadata = loaded.metadata
+        known |= {"weights_hash": metadata.weights_hash, "stage": metadata.stage, "round": metadata.round}
+        known |= {"base_model": metadata.base_model, "base_revision": metadata.base_revision}
+        if self.version is not None:
+            known |= {"version": self.version.version, "logged_model": self.version.model_id}
+        return known
+
+
+def open_models(
+    models: Sequence[ModelName],
+    suite: SuiteConfig,
+    tasks: Mapping[str, Artifact],
+    tracking_uri: str,
+    *,
+    api_key: str | None = None,
+    show: Show = unshown,
+) -> dict[str, Opened]:
+    """Return the models by their labels, in their order, before any is evaluated: one may not load or answer.
+
+    `tasks` are those of the cells; an endpoint is asked about the first of them. `api_key` is `env:NAME` for the
+    variable that holds the endpoints' key. Raises RlftError, which names the model, for one that is not there.
+    """
+    labels = labels_of(models)
+    ids = step_names(labels)
+    found: dict[str, Opened] = {}
+    for label, model in zip(labels, models, strict=True):
+        with show(f"model {label}", "model"), naming_model(model):
+            found[label] = _open(model, label, ids[label], suite, tasks, tracking_uri, api_key)
+    return found
+
+
+def _open(
+    model: ModelName,
+    label: str,
+    place: str,
+    suite: SuiteConfig,
+    tasks: Mapping[str, Artifact],
+    tracking_uri: str,
+    api_key: str | None,
+) -> Opened:
+    if model.kind == "endpoint":
+        return Opened(label, model, _ask(model, suite, tasks, api_key, place))
+    if model.kind == "run":
+        assert model.policy is not None
+        return Opened(label, model, stored_policy(find_home(), model.name, model.policy, model.round))
+    if model.kind == "registry":
+        address = tracking_address(tracking_uri)
+        with answering(address):
+            version = find_version(address, model.name, model.alias, model.version)
+        policy = fetch_version(tracking_uri, version.name, version.version, id=step_id("fetch_version", place))
+        return Opened(label, model, policy, version)
+    folder = expanded(model.name)
+    if is_policy_folder(folder):
+        return Opened(label, model, take_policy(str(folder.resolve()), id=step_id("take_policy", place)))
+    return Opened(label, model, _load(model, folder, suite, place))
+
+
+def _load(model: ModelName, folder: Path, suite: SuiteConfig, place: str) -> Artifact:
+    check_model_folder(model.name)
+    named = PolicyConfig(
+        model=str(folder.resolve()) if folder.is_dir() else model.name,
+        revision=model.revision,
+        **{name: getattr(suite.policy, name) for name in type(suite.policy).model_fields},
+    )
+    pairs = {f"{cell.environment} {cell.harness}": (cell.environment, cell.harness) for cell in suite.cells()}
+    environments, harnesses = zip(*pairs.values(), strict=True)
+    return open_model(named, list(environments), list(harnesses), suite.seed, id=step_id("open_model", place))
+
+
+def _ask(
+    model: ModelName, suite: SuiteConfig, tasks: Mapping[str, Artifact], api_key: str | None, place: str
+) -> Artifact:
+    first = suite.cells()[0]
+    asked = ModelControl(model=model.name, endpoint=model.address, api_key=api_key)
+    return ask_model(
+        tasks[first.name], asked, first.environment, sampling_of(suite, first), id=step_id("ask_model", place)
+    )
