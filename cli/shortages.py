@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from mlops.home.folder import Home
-from mlops.stacks.away import server_error
+from mlops.stacks.stack import server_error
 from rlft.errors import MemoryShortError, RlftError, StackError, StorageError
 from rlft.shortage import SAID, shortage_of
 

@@ -29,7 +29,7 @@ from mlops.runs.runtime import current_run
 from mlops.runs.shared import SharedRun
 from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore
-from mlops.stacks.away import server_error
+from mlops.stacks.stack import server_error
 from mlops.summary.file import SUMMARY_FILE, keep_summary, read_summary
 from mlops.summary.result import GPU_HOURS, NOT_YET, cut_short, description, links_of, result_metrics
 from mlops.summary.summary import Summary

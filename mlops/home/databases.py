@@ -32,9 +32,7 @@ def check_home(home: Home) -> None:
         )
     for file in home.databases:
         if not file.is_file():
-            fix = (
-                f"put a copy of the whole folder back; else save what you need of it, delete {home.root}, and run again"
-            )
+            fix = f"put a copy of the whole folder back, or delete {home.root} and run again"
             raise StorageError(f"{file} is gone", where=str(home.root), fix=fix)
 
 

@@ -22,7 +22,6 @@ PINS = PROJECT / "requirements" / "base.txt"
 logger = logging.getLogger(__name__)
 NOTE = "home.json"
 SCHEDULES = "schedules"  # the folder of schedules
-RESULTS = (SCHEDULES, "results")  # where scheduled runs leave their summaries
 _NAME, _GITIGNORE, _VARIABLE = ".rlft", ".gitignore", "RLFT_HOME"
 
 

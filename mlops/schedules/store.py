@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from mlops.home.folder import RESULTS, SCHEDULES, Home
+from mlops.home.folder import SCHEDULES, Home
 from rlft.errors import RlftError
 from rlft.files import make_private, write_file
 from rlft.schedule.reasons import Facts
@@ -82,7 +82,7 @@ def file_of(home: Home, name: str, end: str) -> Path:
 
 def result_file(home: Home, name: str) -> Path:
     """Return where the run of a schedule leaves its summary."""
-    return home.root.joinpath(*RESULTS) / f"{name}.json"
+    return home.root / SCHEDULES / "results" / f"{name}.json"
 
 
 def keep(home: Home, stored: Stored) -> None:

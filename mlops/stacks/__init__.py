@@ -2,9 +2,7 @@
 
 - `stack`: finds one, and connects this process to it
 - `file`: reads one that a user describes, refuses secrets in it, checks it, and registers it
-- `team`: whether what a shared one needs is there
 - `kubernetes`: the pods that a file describes, and whether Kubernetes' API takes them
 - `archive`: which files of a run the pods get, and which they would lack
 - `image`: how the image of the pods is made, and which packages and variables a run would lack there
-- `away`: tells from an error that ZenML's server has failed
 """

@@ -10,8 +10,11 @@ import logging
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
+from uuid import uuid4
 
 from pydantic import AfterValidator, Field, ValidationError
 from zenml.client import Client
@@ -21,15 +24,14 @@ from zenml.stack.utils import validate_stack_component_config
 
 from mlops.stacks.kubernetes import SETTINGS, WAY_OUT_OF_PODS, check_pods
 from mlops.stacks.stack import check_tracking_address, describe_refusal
-from mlops.stacks.team import check_parts, check_secrets, check_server
-from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
+from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION, answering, use_credentials
 from rlft.config import Section
 from rlft.config.addresses import check_address
 from rlft.config.file import read_settings
 from rlft.config.section import check_name
-from rlft.errors import StackError
+from rlft.errors import StackError, TrackerError
 from rlft.files import texts_in
-from rlft.texts.secrets import find_secrets
+from rlft.texts.secrets import find_secrets, redact
 
 logger = logging.getLogger(__name__)
 
@@ -231,3 +233,105 @@ def _apply_component(client: Client, kind: StackComponentType, component: Compon
     return client.update_stack_component(
         existing[0].id, component_type=kind, configuration={**forgotten, **settings}
     ).id
+
+
+_REFERENCE = re.compile(r"\{\{\s*([^.{}]+?)\.([^.{}]+?)\s*\}\}")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_PRIVATE = "mlflow"  # the secret of which everybody has their own, as MLflow then knows who does what
+
+
+def check_server(address: str) -> None:
+    """Raise StackError unless the user's ZenML is logged in to the server at this address."""
+    from zenml.config.global_config import GlobalConfiguration
+
+    used, address = GlobalConfiguration().store_configuration.url.rstrip("/"), address.rstrip("/")
+    login = f"zenml login {redact(address)}"
+    if used != address:
+        other = "no server" if used.startswith("sqlite") else redact(used)
+        what = f"this stack is one of {redact(address)}, and your ZenML uses {other}"
+        raise StackError(what, where="server", fix=login)
+    try:
+        _ = Client().active_user  # asks the server
+    except Exception as cause:  # whatever its client raises
+        what = f"ZenML's server does not answer, or does not know you: {_line(cause)}"
+        raise StackError(what, where="server", fix=f"{login} --refresh") from None
+
+
+def check_secrets(configs: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise StackError for a secret that a component's settings refer to, and that ZenML does not have.
+
+    `configs` are the settings by the components' types.
+    """
+    wanted: dict[str, set[str]] = {}
+    for name, key in _REFERENCE.findall(str([*configs.values()])):
+        wanted.setdefault(name, set()).add(key)
+    for name, keys in wanted.items():
+        try:
+            there = Client().get_secret_by_name_and_private_status(name).secret_values
+            verb, lacks = "update", f"ZenML's secret {name!r} lacks {', '.join(sorted(keys - set(there)))}"
+        except KeyError:
+            there, verb, lacks = {}, "create", f"ZenML has no secret {name!r} that you may read"
+        if keys - set(there):
+            places = ", ".join(kind for kind, config in configs.items() if f"{{{{{name}." in str(config))
+            options = "--private " * (name == _PRIVATE and verb == "create")
+            fix = f"zenml secret {verb} {name} {options}--interactive, with the keys {' and '.join(sorted(keys))}"
+            raise StackError(lacks, where=places, fix=fix)
+
+
+def check_parts(name: str) -> None:
+    """Raise StackError unless one can write to the artifact store of a stack, and MLflow's server lets one in.
+
+    The packages of its components have to be installed.
+    """
+    from zenml.stack import Stack
+
+    try:
+        stack = Stack.from_model(Client().get_stack(name, allow_name_prefix_match=False))
+    except ImportError as cause:
+        what = f"a client that it needs is not installed: {cause}"
+        raise StackError(what, where=name, fix="make setup-team") from None
+    _check_store(stack.artifact_store)
+    if stack.experiment_tracker is not None:
+        check_tracker(stack.experiment_tracker)
+
+
+def _check_store(store: Any) -> None:
+    """Write a small file into the store, read it, and remove it."""
+    place = f"{store.path.rstrip('/')}/rlft-probe-{uuid4()}"
+    try:
+        with store.open(place, "wb") as file:
+            file.write(b"rlft")
+        with store.open(place, "rb") as file:
+            if file.read() != b"rlft":
+                raise OSError(f"{place} does not hold what was written")
+        store.remove(place)
+    except Exception as cause:  # whatever a store's library throws
+        with suppress(Exception):
+            store.cleanup()
+        fix = "see that the bucket or folder of artifact_store.config.path is there and answers, and that the key may "
+        fix += "write, read and remove files (zenml secret update s3 --interactive), then apply the file again"
+        raise StackError(f"the store does not take a file: {_line(cause)}", where=store.path, fix=fix) from cause
+
+
+def check_tracker(tracker: Any) -> None:
+    """Ask MLflow's server for an experiment, as the user whom ZenML's secret names. Raises StackError."""
+    from mlflow import MlflowClient
+
+    address = str(tracker.config.tracking_uri or "")
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https"):
+        return
+    check_tracking_address(address, where="experiment_tracker")
+    if tracker.config.tracking_password and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        logger.warning("%s is no https://, so your password at MLflow can be read on its way there", redact(address))
+    use_credentials(tracker)
+    try:
+        with answering(address):
+            MlflowClient(address).search_experiments(max_results=1)
+    except TrackerError as cause:
+        fix = "correct its address, start it, or `zenml secret update mlflow --interactive`, then apply the file again"
+        raise StackError(cause.what, where=cause.where, fix=fix) from None
+
+
+def _line(cause: Exception) -> str:
+    return " ".join(str(cause.args[0] if cause.args else cause).split())[:200]

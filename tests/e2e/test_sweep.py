@@ -76,7 +76,7 @@ def test_the_summary_names_the_runs(swept):
 
 
 def test_the_next_command_may_write_the_same_file(swept, tmp_path):
-    home, done = swept
+    _, done = swept
     assert done.summary["status"] == "finished"
     file = tmp_path / "summary.json"
     file.write_text(json.dumps(done.summary))
