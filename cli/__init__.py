@@ -9,7 +9,7 @@
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `registry`: what the commands about versions share
-- `contrasted`: what is known of runs side by side; `compared`, `compared_sentences`: how that is printed
+- `contrasted`: what is known of runs side by side; `compared`: how that is printed
 - `evaluated`, `evaluation_tables`: what an evaluation came to
 - `sweep`: `run --sweep`, and each run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -15,7 +15,6 @@ from rlft.errors import RlftError
 from rlft.evaluation.comparison import Comparison, compare
 from rlft.evaluation.contrasts import (
     Asked,
-    better_starts,
     by_seed,
     compare_pairs,
     compare_settings,
@@ -229,9 +228,12 @@ def start_report(run: Run, replay: Mapping[str, Any], split: Split) -> Evaluatio
 
 Reports = Mapping[str, EvaluationReport]
 _SAME_ATTEMPTS = "these are the same attempts of one model, scored by two rewards"
-_OTHER_REWARD = "different rewards scored them"
-_OTHER_SAMPLING = "their attempts were sampled in different ways"
 _SAME_WEIGHTS = "these are the same weights"
+_OTHER_REWARD = "different rewards scored them (`rlft rescore RUN --config NEW.yaml` scores both by one)"
+_OTHER_SAMPLING = (
+    "their attempts were sampled in different ways (`rlft evaluate RUN:best RUN:best --suite CONFIG.yaml` measures "
+    "both in one)"
+)
 
 
 def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> dict[str, Any]:
@@ -253,18 +255,14 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
     return {
         "split": split,
         "metric": metric,
-        "metrics": {name: _own_metric(run) for name, run in runs.items()},
         "tasks": kept,
         "left_out": {name: len(run.asked) - kept for name, run in runs.items()},
         "runs": {name: _means(report) for name, report in reports.items()},
-        **of_training(runs, reports, ids, metric),
+        "training": of_training(runs, reports, ids, metric),
         "settings": differing({name: run.settings for name, run in runs.items()}),
         "code": differing({name: run.code for name, run in runs.items()}),
         "data": differing({name: {"tasks": run.fingerprint} for name, run in runs.items()}),
-        "rewards": by_reward(runs),
-        "sampled": by_sampling(runs),
         "sampling": differing({name: run.sampling for name, run in runs.items()}),
-        "same_weights": of_same_weights(runs),
         "groups": groups,
         "seeds": [len(by_seed(group, seeds_of(runs))) for group in groups],
         "pairs": of_pairs(reports, metric, runs),
@@ -339,66 +337,27 @@ def _attempts(run: StoredRun, ids: Mapping[str, str], tasks: set[str]) -> dict[s
     return {task: found[ids[task]] for task in tasks}
 
 
-def by_reward(runs: Mapping[str, StoredRun]) -> list[list[str]]:
-    """Return the runs in groups that one reward has scored, in their order."""
-    return _grouped(runs, is_scored_alike)
-
-
-def by_sampling(runs: Mapping[str, StoredRun]) -> list[list[str]]:
-    """Return the runs in groups whose attempts were sampled in one way, in their order."""
-    return _grouped(runs, is_sampled_alike)
-
-
-def of_same_weights(runs: Mapping[str, StoredRun]) -> list[list[str]]:
-    """Return the runs in groups of at least two whose trained models are the same weights, in their order."""
-    return [group for group in _grouped(runs, _has_same_weights) if len(group) > 1]
-
-
 def _has_same_weights(one: StoredRun, other: StoredRun) -> bool:
     return bool(one.weights) and one.weights == other.weights
-
-
-def _grouped(runs: Mapping[str, StoredRun], are_alike: Callable[[StoredRun, StoredRun], bool]) -> list[list[str]]:
-    groups: list[list[str]] = []
-    for name, run in runs.items():
-        group = next((each for each in groups if are_alike(runs[each[0]], run)), None)
-        if group is None:
-            groups.append([name])
-        else:
-            group.append(name)
-    return groups
 
 
 def of_training(
     runs: Mapping[str, StoredRun], reports: Reports, ids: Mapping[str, Mapping[str, str]], metric: str
 ) -> dict[str, Any]:
-    """Return by run its status, the metric before and after its training, and the gain, and which had a better start.
-
-    `better_starts` are pairs of runs that one reward has scored, and whose attempts were sampled in one way
-    (`rlft.evaluation.contrasts.better_starts`).
-    """
-    gains, starts = dict[str, Comparison](), dict[str, EvaluationReport]()
+    """Return by run its status, the metric before and after its training, and the gain."""
+    gains = dict[str, Comparison | None]()
     for name, run in runs.items():
-        start = None if run.start is None else renamed(run.start, ids[name])
-        if start is not None and start.per_task.get(metric):
-            found = compare(reports[name], start, metric)
-            if found is not None:
-                gains[name], starts[name] = found, start
+        gains[name] = None
+        if run.start is not None and (start := renamed(run.start, ids[name])).per_task.get(metric):
+            gains[name] = compare(reports[name], start, metric)
     return {
-        "training": {
-            name: {
-                "status": run.status,
-                "before": gains[name].before if name in gains else None,
-                "after": gains[name].after if name in gains else fmean(reports[name].per_task[metric].values()),
-                "gain": _interval(gains.get(name)),
-            }
-            for name, run in runs.items()
-        },
-        "better_starts": [
-            {"higher": higher, "lower": lower}
-            for higher, lower in better_starts(gains, starts, metric)
-            if _how_measured(runs[higher], runs[lower]) is None
-        ],
+        name: {
+            "status": runs[name].status,
+            "before": gain.before if gain else None,
+            "after": gain.after if gain else fmean(reports[name].per_task[metric].values()),
+            "gain": _interval(gain),
+        }
+        for name, gain in gains.items()
     }
 
 
@@ -474,7 +433,6 @@ def of_settings(
                 "obstacle": obstacle,
                 "least_over_tasks": pair.least,
                 "seeds_needed": [{"spread": spread, "runs": count} for spread, count in seeds],
-                "seeds_between": pair.seeds_between if obstacle is None else None,
             }
         )
     return made

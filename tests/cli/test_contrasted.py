@@ -69,8 +69,7 @@ def test_two_runs_of_one_seed_each_tell_of_models_and_not_of_settings():
     assert "\x1b" not in said
     said = " ".join(said.split())
     assert "as setting 1 had one seed and setting 2 had one seed. A difference of this size is found" in said
-    assert "if they spread by 0.2" in said
-    assert "three runs of one setting with other seeds tell: begin with these." in said
+    assert "if seeds spread by 0.2" in said
     assert "b (1): b at t10 [red]\\x1b[2J" in said
 
 
@@ -85,18 +84,11 @@ def test_settings_with_several_seeds_are_compared_over_them():
     said = shown(found)
     assert "setting 2: b0, b1, b2" in said
     assert "over seeds and tasks (95 %): setting 2 is better" in said
-    assert "begin with these" not in said  # the spread is known
+    assert "if seeds spread" not in said  # the spread is known
     near = [run(f"c{seed}", 20 + 8 * seed, seed=seed, rate=1e-2) for seed in range(3)]
     found = compared(*(run(f"a{seed}", 10 + 8 * seed, seed=seed) for seed in range(3)), *near)
-    least, most = found["of_settings"][0]["seeds_between"]
     (needed,) = found["of_settings"][0]["seeds_needed"]
-    assert least < needed["runs"] < most
-    number = (
-        f"four times out of five with {needed['runs']} seeds of each, or {least} to {most}: so few seeds tell no more"
-    )
-    assert number in " ".join(shown(found).split())
-    mixed = shown(compared(run("a", 10), run("b", 12), run("c", 36, reward="other")))
-    assert "Tasks that b solves more often than a: 2" in mixed  # one reward scored these two
+    assert f"with so many seeds of each: {needed['runs']}." in " ".join(shown(found).split())
     same = compared(*low)
     assert "All runs have the same setting" in shown(same)
     assert same["of_settings"] == []
@@ -125,8 +117,8 @@ def test_runs_of_an_old_and_a_new_reward_on_the_same_rows_are_compared_and_no_mo
     assert (found["tasks"], found["left_out"]) == (40, {"old": 0, "new": 0})
     (pair,) = found["pairs"]
     assert pair["difference"]["mean"] == pytest.approx(26 / 40)  # it would stand, if one reward had scored both
-    assert (pair["stands"], pair["obstacle"]) == (False, "different rewards scored them")
-    assert found["rewards"] == found["groups"] == [["old"], ["new"]]  # another reward is another setting
+    assert (pair["stands"], "different rewards scored them" in pair["obstacle"]) == (False, True)
+    assert found["groups"] == [["old"], ["new"]]  # another reward is another setting
     (pair,) = found["of_settings"]
     assert (pair["stands"], pair["seeds_needed"]) == (False, [])
     (task, _) = found["solved_by_one"][0]["tasks"]
@@ -136,11 +128,9 @@ def test_runs_of_an_old_and_a_new_reward_on_the_same_rows_are_compared_and_no_mo
         ["old", "at", "t10"],
     ]
     said = shown(found)
-    assert "Different rewards scored these runs: one old; another one new." in said
     assert said.count("no evidence, as different rewards scored them") == 2
-    assert "better by it" in said
-    assert "Tasks that new solves more often than old, each by its own reward: 26" in said
-    assert "Different rewards" not in shown(compared(run("a", 1), run("b", 2)))
+    assert "rlft rescore RUN --config NEW.yaml" in said
+    assert "different rewards" not in shown(compared(run("a", 1), run("b", 2)))
 
 
 COLD, WARM = {"evaluation.temperature": 0.0}, {"evaluation.temperature": 1.0}
@@ -154,30 +144,21 @@ def test_the_same_weights_measured_in_two_ways_are_not_better_than_themselves():
     assert not any(pair["stands"] for pair in (*found["pairs"], *found["of_settings"]))
     obstacles = {(pair["first"], pair["second"]): pair["obstacle"] for pair in found["pairs"]}
     assert obstacles["w0", "c0"] == obstacles["w1", "c1"] == "these are the same weights"
-    assert obstacles["w0", "c1"] == "their attempts were sampled in different ways"
+    assert "sampled in different ways" in obstacles["w0", "c1"]
     assert obstacles["w0", "w1"] is None
     (pair,) = found["of_settings"]
     assert (pair["obstacle"], pair["seeds_needed"]) == ("they have trained the same weights", [])
-    assert found["same_weights"] == [["w0", "c0"], ["w1", "c1"]]
-    assert found["sampled"] == [["w0", "w1"], ["c0", "c1"]]
+    assert found["sampling"] == {"evaluation.temperature": {"w0": 1.0, "w1": 1.0, "c0": 0.0, "c1": 0.0}}
     said = shown(found)
-    ways = "(w0, w1; c0, c1): evaluation.temperature is 1.0 in w0, w1 and 0.0 in c0, c1."
-    assert f"sampled in different ways {ways}" in " ".join(said.split())
+    assert "evaluation.temperature" in said
     assert "rlft evaluate RUN:best RUN:best --suite CONFIG.yaml" in said
-    assert "w0, c0 have trained the same weights: none of these models is better than another." in said
     assert "the model of" not in said
-    assert "Tasks that c0 solves more often than w0, each sampled in its own way: 26" in said
     other = shown(compared(warm[0], cold[1]))
-    assert "have trained the same weights" not in other
+    assert "the same weights" not in other
     assert "setting 2 minus setting 1: +0.675: no evidence, as their attempts were sampled in different ways" in other
     alike = shown(compared(warm[0], replace(cold[1], sampling=WARM)))
     assert "the model of c1 is better" in alike
-    assert "sampled" not in alike
-
-
-def test_a_better_start_is_told_of_attempts_that_were_sampled_alike():
-    found = compared(started(run("a", 30), 24), replace(started(run("b", 28), 8), sampling=WARM))
-    assert found["better_starts"] == []
+    assert "in different ways" not in alike
 
 
 def test_other_code_of_prompts_and_tools_is_another_way_of_sampling():
@@ -197,7 +178,7 @@ def test_other_code_of_prompts_and_tools_is_another_way_of_sampling():
     assert is_sampled_alike(one, run("b", 10))  # an older run, whose code is not known
     found = compared(one, coded("b", "2"))
     assert found["groups"] == [["a"], ["b"]]
-    assert "the code of their environment's prompts and tools is not the same." in shown(found)
+    assert "no evidence, as their attempts were sampled in different ways" in shown(found)
 
 
 def started(run, solved, status="improved"):
@@ -206,7 +187,7 @@ def started(run, solved, status="improved"):
     return replace(run, status=status, start=replace(run.report, per_task={"accuracy": scores}))
 
 
-def test_where_each_run_started_is_told_and_that_a_better_start_is_no_better_training():
+def test_where_each_run_started_is_told():
     # a: 24 to 30 of 40 tasks, gain 6/40; b: 8 to 28, gain 20/40 under other ids.
     found = compared(started(run("a", 30), 24, "not_improved"), started(run("b", 28, ids="u"), 8), run("c", 3))
     assert found["training"]["a"]["status"] == "not_improved"
@@ -215,13 +196,8 @@ def test_where_each_run_started_is_told_and_that_a_better_start_is_no_better_tra
     assert (gain["mean"], gain["tasks"]) == (pytest.approx(0.5), 40)
     assert 0 < gain["low"] < 0.5 < gain["high"]
     assert found["training"]["c"] == {"status": "unknown", "before": None, "after": 0.075, "gain": None}
-    assert found["better_starts"] == [{"higher": "a", "lower": "b"}]
     said = shown(found)
-    assert "a scores higher than b after training (0.750, 0.700) and gained less (+0.150, +0.500)" in said
-    assert "it had the better start (0.600, 0.200)." in said
     assert f"b    improved      0.200   0.700  +0.500 [{gain['low']:+.3f}, {gain['high']:+.3f}]" in said
-    other = compared(started(run("a", 30), 24), started(run("b", 28, reward="other"), 8))
-    assert other["better_starts"] == []  # which of them scores higher, two rewards do not say
 
 
 def test_reruns_of_a_seed_are_told_and_count_as_one():

@@ -5,7 +5,6 @@
 - `pairs`: two models of two runs, task by task
 - `seed_power`: how many seeds would find a difference, over seeds and over tasks
 - `seeds`: two settings by several runs each
-- `starts`: runs that score higher because they started higher
 - `tasks`: tasks that one model solves and another does not
 """
 
@@ -14,14 +13,12 @@ from rlft.evaluation.contrasts.matching import Asked, match, renamed, why_none
 from rlft.evaluation.contrasts.pairs import Pair, compare_pairs
 from rlft.evaluation.contrasts.seed_power import seeds_needed
 from rlft.evaluation.contrasts.seeds import SettingPair, compare_settings, is_too_few
-from rlft.evaluation.contrasts.starts import better_starts
 from rlft.evaluation.contrasts.tasks import solved_by_one
 
 __all__ = [
     "Asked",
     "Pair",
     "SettingPair",
-    "better_starts",
     "by_seed",
     "compare_pairs",
     "compare_settings",

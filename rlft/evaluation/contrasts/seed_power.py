@@ -81,15 +81,6 @@ def task_spread(
     return TaskSpread(found.difference.effective_groups, ends, apart, sum(noises), errors)
 
 
-def spread_between(spread: float, freedom: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the ends of the interval of a standard deviation that was measured with these degrees of freedom.
-
-    The squares of such deviations, of normal draws, follow the chi-squared distribution.
-    """
-    most, least = 2 * gammaincinv(freedom / 2, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return spread * sqrt(freedom / least), spread * sqrt(freedom / most)
-
-
 def seeds_needed(
     difference: float, spread: float, *, power: float = POWER, level: float = 0.05, tasks: TaskSpread | None = None
 ) -> int | None:

@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from rlft.evaluation.comparison import Comparison, compare, obstacle_of
 from rlft.evaluation.contrasts.configs import by_seed
 from rlft.evaluation.contrasts.pairs import FAMILY, holm
-from rlft.evaluation.contrasts.seed_power import TaskSpread, seeds_needed, spread_between, task_spread
+from rlft.evaluation.contrasts.seed_power import TaskSpread, seeds_needed, task_spread
 from rlft.evaluation.sweep import over_both
 from rlft.types import EvaluationReport
 
@@ -31,8 +31,7 @@ class SettingPair:
     `stands` says that the interval excludes 0 by Holm's procedure over all pairs.
     `seeds` is how many runs of each setting would find this difference four times out of five, at the level of the
     family divided by the number of pairs: by the spread that the runs have, under the key `None`, or for each of
-    `SPREADS`; `None` where a thousand would not. `seeds_between` are the numbers by the ends of the 95 % interval of a
-    spread that was measured, of which few seeds tell little. `least` is the smallest difference that runs without end
+    `SPREADS`; `None` where a thousand would not. `least` is the smallest difference that runs without end
     find on these tasks. Where the tasks are too few to be evidence it is `None`, and `seeds` is empty.
     """
 
@@ -46,7 +45,6 @@ class SettingPair:
     confidence: float
     stands: bool
     seeds: dict[float | None, int | None]
-    seeds_between: tuple[int | None, int | None] | None
     least: float | None
 
 
@@ -86,9 +84,9 @@ def compare_settings(
         ours, theirs = settings[pair[1]], settings[pair[0]]
         tasks = task_spread(ours.draws, theirs.draws, metric, found.over_tasks)
         least = inf if tasks is None else float(tasks.needed(inf, strictest))
-        count, between = _seeds(found.difference, (ours, theirs), strictest, tasks)
+        count = _seeds(found.difference, (ours, theirs), strictest, tasks)
         known = least if isfinite(least) else None
-        made.append(SettingPair(*pair, *found, 1 - level, pair in levels, count, between, known))
+        made.append(SettingPair(*pair, *found, 1 - level, pair in levels, count, known))
     return made
 
 
@@ -173,8 +171,8 @@ def is_too_few(one: int, other: int) -> bool:
 
 def _seeds(
     difference: float, settings: Sequence[_Setting], level: float, tasks: TaskSpread | None
-) -> tuple[dict[float | None, int | None], tuple[int | None, int | None] | None]:
-    """Return `seeds` and `seeds_between` of a pair."""
+) -> dict[float | None, int | None]:
+    """Return `seeds` of a pair."""
     known = [setting.means for setting in settings if len(setting.means) > 1]
     freedom = sum(len(each) - 1 for each in known)
     spread = (sum((len(each) - 1) * stdev(each) ** 2 for each in known) / freedom) ** 0.5 if freedom else 0.0
@@ -183,8 +181,5 @@ def _seeds(
         return seeds_needed(difference, spread, level=level, tasks=tasks)
 
     if tasks is None:
-        return {}, None
-    if spread == 0:
-        return {each: needed(each) for each in SPREADS}, None
-    least, most = spread_between(spread, freedom)
-    return {None: needed(spread)}, (needed(least), needed(most))
+        return {}
+    return {None: needed(spread)} if spread else {each: needed(each) for each in SPREADS}
