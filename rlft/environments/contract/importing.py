@@ -162,8 +162,8 @@ def _load_file(named: Name) -> ModuleType:
         sys.path.append(str(path.parent))
     importlib.invalidate_caches()
     spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:  # pragma: no cover - only for suffixes other than .py
-        raise EnvironmentSetupError(f"{path} is no Python file", where=named.where)
+    assert spec is not None  # of a file that ends in .py
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # before it runs: dataclasses and pickle look their module up there
     try:

@@ -9,18 +9,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args
+from typing import Any
 
 from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.config.section import SEVERAL, SPECIFICATION
-from rlft.config.workers import Isolation
 from rlft.environments.contract.base import BaseEnv
-from rlft.environments.contract.faults import calling, defined_at, described
+from rlft.environments.contract.faults import defined_at, described
 from rlft.environments.contract.importing import Name, check_own, import_named, users_files
-from rlft.environments.contract.marks import REWARD_ARGUMENTS, STEP_ARGUMENTS, marked_steps, marked_weights
+from rlft.environments.contract.marks import REWARD_ARGUMENTS, STEP_ARGUMENTS, marked_steps, marked_weights, taken
 from rlft.environments.contract.several import MAKER, Several, without_specification
 from rlft.environments.contract.tools import ToolSpec
 from rlft.environments.workers.folders import enter, leave, staying
@@ -83,45 +81,9 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
         found = _with_reward(_find_class(module, named), named, kwargs.get(SPECIFICATION))
         environment = _build(found, construct(read))
         leave(environment, str(folder))
-    _check_attributes(environment)
     environment.__dict__[SOURCE] = Source(name, kwargs, folder, type(environment).__module__, users_files())
-    _check_hidden_methods(environment)
     check_signatures(environment)
     return environment
-
-
-def _check_attributes(environment: BaseEnv) -> None:
-    """Raise EnvironmentSetupError if an attribute of `BaseEnv` is of another kind: a method of its name, say."""
-    places = " or ".join(map(repr, get_args(Isolation)))
-    for name, is_right, kind in (
-        ("isolation", lambda value: value in get_args(Isolation), f"a place for its code, {places}"),
-        ("system_prompt", lambda value: isinstance(value, str), "a text"),
-        ("max_turns", lambda value: value is None or (type(value) is int and value >= 1), "a number from 1, or None"),
-    ):
-        with calling(name):
-            value = getattr(environment, name)
-            if not is_right(value):
-                found = "a method" if inspect.isroutine(value) else f"{value!r:.40}"
-                raise EnvironmentSetupError(
-                    f"{name} is {found}, not {kind}",
-                    where=f"environment.name, {type(environment).__name__}",
-                    fix=f"write `{name} = ...` in the class" + "; for one that depends on the task, write a method "
-                    "`context(self, task)`" * (name == "system_prompt"),
-                )
-
-
-def _check_hidden_methods(environment: BaseEnv) -> None:
-    """Raise EnvironmentSetupError if an attribute that is not callable has the name of a method of `BaseEnv`.
-
-    Classes that were written for something else may set `self.state`, say.
-    """
-    for name, method in vars(BaseEnv).items():
-        if inspect.isfunction(method) and not callable(getattr(environment, name)):
-            raise EnvironmentSetupError(
-                f"the attribute {name!r} of {type(environment).__name__} hides the method of this name",
-                where="environment.name",
-                fix="give the attribute another name",
-            )
 
 
 def _refuse_metadata_servers(read: dict[str, Any]) -> None:
@@ -159,15 +121,8 @@ def construct(value: Any, where: str = "environment.kwargs") -> Any:
         raise EnvironmentSetupError(
             f"{value[_TARGET]} cannot be made: {described(error)}",
             where=where,
-            fix=f"check the keys beside {_TARGET}: they are its arguments{_arguments_of(found.call)}",
+            fix=f"check the keys beside {_TARGET}: they are its arguments",
         ) from error
-
-
-def _arguments_of(function: Callable[..., Any]) -> str:
-    try:
-        return f", {getattr(function, '__name__', 'it')}{inspect.signature(function)}"
-    except (ValueError, TypeError):  # some callables written in C have no signature to read
-        return ""
 
 
 def constructed_modules(value: Any) -> Iterator[ModuleType]:
@@ -194,10 +149,10 @@ def load_function(name: str, setting: str, *, own: bool = False) -> LoadedFuncti
     module = import_named(named)
     found = getattr(module, named.attribute, None)
     if found is None:
-        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
-        close = get_close_matches(named.attribute, functions, cutoff=0.5) or functions
-        hint = f"did you mean {' or '.join(close)}?" if close else "define it there"
-        raise EnvironmentSetupError(f"there is no function {named.attribute!r}", where=named.where, fix=hint)
+        there = ", ".join(key for key, value in vars(module).items() if inspect.isfunction(value)) or "none"
+        raise EnvironmentSetupError(
+            f"there is no function {named.attribute!r}", where=named.where, fix=f"name one that is there: {there}"
+        )
     if not callable(found):
         raise EnvironmentSetupError(
             f"{named.attribute} is {type(found).__name__}, not a function", where=named.where, fix="name a function"
@@ -209,10 +164,10 @@ def _find_class(module: ModuleType, named: Name) -> type[BaseEnv]:
     where, class_name = named.where, named.attribute
     found = getattr(module, class_name, None)
     if found is None:
-        environments = [key for key, value in vars(module).items() if _is_environment(value)]
-        close = get_close_matches(class_name, environments, cutoff=0.5) or environments
-        hint = f"did you mean {' or '.join(close)}?" if close else "define a class there that derives from rlft.BaseEnv"
-        raise EnvironmentSetupError(f"there is no class {class_name!r}", where=where, fix=hint)
+        there = ", ".join(key for key, value in vars(module).items() if _is_environment(value)) or "none"
+        raise EnvironmentSetupError(
+            f"there is no class {class_name!r}", where=where, fix=f"name an environment that is there: {there}"
+        )
     if not _is_environment(found):
         raise EnvironmentSetupError(
             f"{class_name} is no environment",
@@ -244,19 +199,6 @@ def _is_environment(value: Any) -> bool:
 
 
 def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
-    where, signature = "environment.kwargs", inspect.signature(environment_class)
-    called = f"{environment_class.__name__}{signature}"
-    try:
-        signature.bind(**kwargs)
-    except TypeError as error:
-        unknown = next((name for name in kwargs if name not in signature.parameters), "")
-        close = get_close_matches(unknown, signature.parameters, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise EnvironmentSetupError(
-            f"{environment_class.__name__} cannot be built: {error}",
-            where=where,
-            fix=f"{hint}its arguments are {called}{defined_at(environment_class.__init__)}",
-        ) from error
     try:
         return environment_class(**kwargs)
     except RlftError as error:
@@ -265,10 +207,11 @@ def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
     except Exception as error:
         hide_in(error)
         shows_no_secret = hide(str(error)) == str(error)
+        signature = inspect.signature(environment_class)
         raise EnvironmentSetupError(
             f"{environment_class.__name__} cannot be built: {described(error)}",
-            where=where,
-            fix=f"check the values; its arguments are {called}",
+            where="environment.kwargs",
+            fix=f"its arguments are {environment_class.__name__}{signature}{defined_at(environment_class.__init__)}",
         ) from (error if shows_no_secret else None)  # a cause's text is printed with the trace
 
 
@@ -279,7 +222,6 @@ _GIVEN: dict[str, tuple[str, ...]] = {  # {method: the arguments it is called wi
     "attacks": ("task",),
     "demonstration": ("task",),
     "list_tools": (),
-    "run_tool": ("rollout_id", "tool_name"),
     "respond": ("rollout_id", "completion"),
     "teardown": ("rollout_id",),
     "compute_reward": ("completion", "ground_truth"),
@@ -297,96 +239,36 @@ _ON_COMPLETION = "; the task is completion.task, the answer's text completion.te
 def check_signatures(environment: BaseEnv) -> None:
     """Raise EnvironmentSetupError for a method that does not take its arguments; the error shows what to write.
 
-    The methods of `BaseEnv` are called by position, so their arguments may have any name except that of an argument in
-    another place. Methods marked as rewards and metrics are called by name.
+    The methods of `BaseEnv` are called by position, so their arguments may have any name. Methods marked as rewards and
+    metrics are called by name.
     """
-    for name in _GIVEN:
-        if getattr(getattr(environment, name), "__func__", None) is not getattr(BaseEnv, name):
-            _check(environment, name)
-    for name in marked_weights(environment):
-        _check_marked(environment, name, REWARD_ARGUMENTS)
-    for name in marked_steps(environment):
-        _check_marked(environment, name, STEP_ARGUMENTS)
+    for name, given in _GIVEN.items():
+        _bind(environment, name, given, {}, f"write {name}({', '.join(['self', *given])})")
+    for names, known in (
+        (marked_weights(environment), REWARD_ARGUMENTS),
+        (marked_steps(environment), STEP_ARGUMENTS),
+    ):
+        for name in names:
+            by_name = taken(getattr(environment, name), dict.fromkeys(known))
+            _bind(environment, name, (), by_name, f"a reward takes, by name, what it needs of: {', '.join(known)}")
 
 
 def check_run_tool(environment: BaseEnv, tools: Sequence[ToolSpec]) -> None:
     """Raise EnvironmentSetupError if `run_tool` cannot take the arguments of a tool: every call of it would fail."""
-    if tools:
-        _check(environment, "run_tool")
-    _check_twice(environment, tools)
-    if (signature := _signature(environment.run_tool)) is None:
-        return
     for tool in tools:
-        arguments = list(tool.parameters["properties"])
-        try:
-            signature.bind(*_GIVEN["run_tool"], **dict.fromkeys(arguments))
-        except TypeError as error:
-            given = f"the arguments of {tool.name} ({', '.join(arguments) or 'none'})"
-            raise _refusal(environment, "run_tool", given, str(error)) from error
+        arguments = dict.fromkeys(tool.parameters["properties"])
+        fix = "write run_tool(self, rollout_id, tool_name, /, **args)"
+        _bind(environment, "run_tool", ("rollout_id", "tool_name"), arguments, fix)
 
 
-def _check(environment: BaseEnv, name: str) -> None:
-    given, signature = _GIVEN[name], _signature(getattr(environment, name))
-    if signature is None:
-        return
-    what = " and ".join(given) or "nothing"
+def _bind(environment: BaseEnv, name: str, given: Sequence[str], by_name: Mapping[str, Any], fix: str) -> None:
+    method = getattr(environment, name)
     try:
-        (signature.bind_partial if name == "run_tool" else signature.bind)(*given)
+        inspect.signature(method).bind(*given, **by_name)
     except TypeError as error:
-        raise _refusal(environment, name, what, str(error)) from error
-    for place, parameter in zip(given, signature.parameters, strict=False):
-        if parameter in given and parameter != place:
-            raise _refusal(environment, name, f"{what}, in this order", f"{place} would be its {parameter}")
-
-
-def _refusal(environment: BaseEnv, name: str, given: str, why: str) -> EnvironmentSetupError:
-    method = getattr(environment, name)
-    arguments = ", ".join(["self", *_GIVEN[name], *(["**args"] if name == "run_tool" else [])])
-    return EnvironmentSetupError(
-        f"it takes {_signature(method)}{defined_at(method)}, but is given {given}: {why}",
-        where=f"{type(environment).__name__}.{name}",
-        fix=f"write {name}({arguments}){_ON_COMPLETION if 'completion' in arguments else ''}",
-    )
-
-
-def _check_twice(environment: BaseEnv, tools: Sequence[ToolSpec]) -> None:
-    """Raise EnvironmentSetupError if a tool's argument has the name of one of `run_tool`'s own parameters.
-
-    Every call that gives it would fail, as the parameter would get two values.
-    """
-    function = getattr(environment.run_tool, "__func__", None)  # unbound, so that `self` is among its parameters
-    first = list(inspect.signature(function).parameters.values())[:3] if function else []
-    taken = {parameter.name for parameter in first if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
-    for tool in tools:
-        if both := sorted(taken & set(tool.parameters["properties"])):
-            raise EnvironmentSetupError(
-                f"tool {tool.name} takes {both[0]}, which run_tool has already",
-                where="list_tools",
-                fix="name the argument otherwise, or write run_tool(self, rollout_id, tool_name, /, **args)",
-            )
-
-
-def _check_marked(environment: BaseEnv, name: str, known: Sequence[str]) -> None:
-    """Raise EnvironmentSetupError if a marked method needs an argument that is none of the known ones."""
-    method = getattr(environment, name)
-    signature = _signature(method)
-    for parameter in signature.parameters.values() if signature is not None else ():
-        many = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        by_name = parameter.name in known and parameter.kind is not parameter.POSITIONAL_ONLY
-        if many or by_name or parameter.default is not parameter.empty:
-            continue
-        close = get_close_matches(parameter.name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]}? " if close else ""
+        said = ", ".join([*given, *by_name]) or "nothing"
         raise EnvironmentSetupError(
-            f"it takes {signature}{defined_at(method)}, but no reward is given {parameter.name}",
+            f"it cannot be called with {said}: {error}{defined_at(method)}",
             where=f"{type(environment).__name__}.{name}",
-            fix=f"{hint}A reward takes, by name, what it needs of: {', '.join(known)}",
-        )
-
-
-def _signature(method: Callable[..., Any]) -> inspect.Signature | None:
-    """Return the signature, or `None` for a callable written in C that has none to read."""
-    try:
-        return inspect.signature(method)
-    except ValueError:
-        return None
+            fix=fix,
+        ) from error

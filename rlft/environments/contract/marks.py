@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
-import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 import docstring_parser
 from pydantic import ConfigDict, Field, PydanticUserError, create_model
@@ -81,14 +80,10 @@ def reward(weight: Any = 1.0, maximum: Any = 1.0, minimum: Any = None, per: Any 
     for name, value in (("weight", weight), ("maximum", maximum), ("minimum", 0 if minimum is None else minimum)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise EnvironmentSetupError(f"{name}={value!r} is not a finite number", where="@reward")
-    if maximum < 0:
-        raise EnvironmentSetupError(f"maximum={maximum!r} is below 0", where="@reward", fix="use 0 or more")
+    if maximum < 0 or (minimum is not None and minimum > maximum):
+        raise EnvironmentSetupError(f"maximum={maximum!r} is below 0 or below the minimum", where="@reward")
     if per not in get_args(Per):
         raise EnvironmentSetupError(f"per={per!r} is unknown", where="@reward", fix='use "attempt" or "turn"')
-    if per == "turn" and (maximum != 1.0 or minimum is not None):
-        raise EnvironmentSetupError("the score of a turn has no maximum and no minimum", where="@reward")
-    if minimum is not None and minimum > maximum:
-        raise EnvironmentSetupError(f"minimum={minimum!r} is above maximum={maximum!r}", where="@reward")
 
     def mark(method: Method) -> Method:
         if per == "turn":
@@ -183,9 +178,14 @@ def tool_from_function(function: Callable[..., Any], *, hidden: Sequence[str] = 
         raise EnvironmentSetupError("it has no docstring", where=where, fix="say in one what the tool does")
     texts = {parameter.arg_name: parameter.description for parameter in docstring.params}
     fields: dict[str, Any] = {}
-    for name, parameter in _signature(function, where).parameters.items():
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters
+    except NameError as error:
+        raise EnvironmentSetupError(
+            f"a type cannot be read: {error}", where=where, fix="import it outside of `if TYPE_CHECKING`"
+        ) from error
+    for name, parameter in parameters.items():
         if name in hidden:
-            _check_hidden(name, parameter.annotation, where)
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise EnvironmentSetupError(f"{parameter} cannot be described", where=where, fix="name every argument")
@@ -202,33 +202,6 @@ def tool_from_function(function: Callable[..., Any], *, hidden: Sequence[str] = 
         ) from error
     paragraphs = [docstring.short_description, docstring.long_description]
     return ToolSpec(function.__name__, "\n".join(filter(None, paragraphs)), {"properties": {}, **schema}, model)
-
-
-def _signature(function: Callable[..., Any], where: str) -> inspect.Signature:
-    try:
-        return inspect.signature(function, eval_str=True)
-    except NameError as error:
-        raise EnvironmentSetupError(
-            f"a type cannot be read: {error}", where=where, fix="import it outside of `if TYPE_CHECKING`"
-        ) from error
-
-
-def _check_hidden(name: str, annotation: Any, where: str) -> None:
-    """Raise EnvironmentSetupError if the type shows that the author means this hidden parameter for the model."""
-    wanted = str if name == "rollout_id" else Mapping
-    union = get_origin(annotation) in (Union, types.UnionType)
-    kinds = [get_origin(each) or each for each in (get_args(annotation) if union else (annotation,))]
-    if any(
-        kind in (inspect.Parameter.empty, Any) or (isinstance(kind, type) and issubclass(kind, wanted))
-        for kind in kinds
-    ):
-        return
-    meaning = "id" if name == "rollout_id" else "dict"
-    raise EnvironmentSetupError(
-        f"{name} is the rollout's own {meaning} and not the model's to give",
-        where=where,
-        fix="name the argument otherwise",
-    )
 
 
 def _without_titles(schema: Any) -> Any:

@@ -7,24 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import jsonschema
 from jsonschema.validators import extend
 from pydantic import BaseModel, ValidationError
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012
 
 from rlft.errors import EnvironmentSetupError
 from rlft.rewards.graders.schemas import unique_items
 
 _Validator: Any = extend(jsonschema.Draft202012Validator, {"uniqueItems": unique_items})
 _PARAMETERS = ("parameters", "input_schema", "inputSchema")  # OpenAI's name for the schema, Anthropic's and MCP's
-_MCPS_OWN = ("outputSchema", "execution")  # keys of MCP that look like misspelt ones and are not
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -105,29 +100,10 @@ def _read_tool(tool: Any, place: int) -> ToolSpec:
             where=where,
             fix='return dicts such as {"name": "search", "description": "...", "parameters": {"query": "..."}}',
         )
-    _check_keys(tool, f"{where} ({tool['name']})")
     description = tool.get("description") or ""
     parameters = next((tool[key] for key in _PARAMETERS if tool.get(key)), {})
     schema = _schema(parameters, f"{where} ({tool['name']})")
     return ToolSpec(tool["name"], str(description), schema)
-
-
-def _check_keys(tool: Mapping[str, Any], where: str) -> None:
-    """Raise EnvironmentSetupError for a key that looks like a misspelling of one that is missing.
-
-    Other keys (MCP's `title`, say) are ignored.
-    """
-    known = ("name", "description", *_PARAMETERS)
-    missing = ["description"] if not tool.get("description") else []
-    missing += [] if any(tool.get(key) for key in _PARAMETERS) else list(_PARAMETERS)
-    for key, value in tool.items():
-        close = get_close_matches(str(key), missing, n=1)
-        if close and value is not None and key not in (*known, *_MCPS_OWN):
-            raise EnvironmentSetupError(
-                f"it has no {close[0]!r}, but {key!r}, which is not read",
-                where=where,
-                fix=f"write {close[0]!r}; what is read: {', '.join(known)}",
-            )
 
 
 def _schema(parameters: Any, where: str) -> dict[str, Any]:
@@ -147,30 +123,4 @@ def _schema(parameters: Any, where: str) -> dict[str, Any]:
         raise EnvironmentSetupError(
             "its parameters are no schema of an object", where=where, fix='add "type": "object", or {name: description}'
         )
-    _check_references(parameters, where)
     return {"properties": {}, **parameters}
-
-
-def _check_references(schema: Mapping[str, Any], where: str) -> None:
-    """Raise EnvironmentSetupError for a `$ref` that leads nowhere: else it would fail only in a call with that
-    argument."""
-    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
-    for reference in _references(schema):
-        try:
-            resolver.lookup(reference)
-        except Unresolvable as error:
-            raise EnvironmentSetupError(
-                f"its parameters refer to {reference!r}, which is not there", where=where, fix="define it under $defs"
-            ) from error
-
-
-def _references(schema: Any) -> Iterator[str]:
-    """Yield the `$ref` at every depth of a schema."""
-    if isinstance(schema, Mapping):
-        if isinstance(reference := schema.get("$ref"), str):
-            yield reference
-        for value in schema.values():
-            yield from _references(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from _references(value)

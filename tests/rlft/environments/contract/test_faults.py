@@ -18,15 +18,12 @@ from rlft.rewards.audit.environment import check_environment
 from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.training.demonstrations import choose_demonstrations
-from rlft.types import Rollouts, Task, Trajectory
+from rlft.types import Rollouts, Task
 from tests.rlft.environments.contract import user_code
 from tests.rlft.environments.contract.user_code import Asks
 
 FILE = Path(user_code.__file__)
 HAS = "has: id, queue, when"
-PROMPT = "task.prompt is a tuple of messages; task.text is the prompt's text"
-COMPLETION = "a completion is a list of messages; completion.text is the answer"
-TASK = "a task has: id, environment, prompt, answer, info, split, group, question_key, text"
 ARTICLE = {"name": "look_up", "description": "Read an article.", "parameters": {"country": "Its name."}}
 
 
@@ -57,40 +54,17 @@ def raised(function, given):
 
 
 @pytest.mark.parametrize(
-    ("function", "said", "there_is"),
+    ("function", "said"),
     [
-        (user_code.of_info, "KeyError: 'text'", f"task.info {HAS}"),
-        (user_code.of_info_by_another_name, "KeyError: 'text'", f"row {HAS}"),
-        (user_code.of_info_in_a_text, "KeyError: 'text'", f"info {HAS}"),
-        (user_code.of_info_by_a_template, "KeyError: 'text'", f"info {HAS}"),
-        (user_code.of_the_prompt, "AttributeError: 'tuple' object has no attribute 'split'", PROMPT),
-        (user_code.of_the_prompt_by_key, "TypeError: tuple indices must be integers or slices, not str", PROMPT),
-        (user_code.of_the_prompt_and_a_text, 'TypeError: can only concatenate tuple (not "str") to tuple', PROMPT),
-        (user_code.of_a_message, "AttributeError: 'dict' object has no attribute 'content'",
-         "a message is a dict that has: role, content; write ['content']"),
-        (user_code.of_a_task, "AttributeError: 'Task' object has no attribute 'question'", TASK),
-        (user_code.of_a_task_by_key, "TypeError: 'Task' object is not subscriptable", TASK),
+        (user_code.of_info, f"KeyError: 'text', at {place(user_code.of_info)}; task.info {HAS}"),
+        (
+            user_code.of_the_prompt,
+            "AttributeError: 'tuple' object has no attribute 'split', at " + place(user_code.of_the_prompt),
+        ),
     ],
-)  # fmt: skip
-def test_it_says_the_line_and_what_there_is(function, said, there_is):
-    text = described(raised(function, make_task()), make_task())
-    assert text.startswith(f"{said}, at {place(function)}; ")
-    assert text.endswith(there_is)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [user_code.of_a_completion, user_code.of_a_completion_as_a_number, user_code.of_a_completion_by_key],
 )
-def test_it_says_what_a_completion_is(function):
-    completion = Trajectory([{"role": "assistant", "content": "7"}], task=make_task())
-    text = described(raised(function, completion))
-    assert f", at {place(function)}; {COMPLETION}" in text
-
-
-def test_an_answer_that_is_an_object_is_said_to_have_its_keys():
-    text = described(raised(user_code.of_an_answer, make_task(answer={"city": "Lima", "since": 1535})))
-    assert text == f"KeyError: 'value', at {place(user_code.of_an_answer)}; task.answer has: city, since"
+def test_it_says_the_line_and_what_a_tasks_info_has(function, said):
+    assert described(raised(function, make_task()), make_task()) == said
 
 
 def test_the_place_is_the_users_line_and_not_the_librarys():
@@ -106,8 +80,6 @@ def test_an_error_that_names_its_own_way_out_stays_as_it_is():
 def test_nothing_in_it_steers_a_terminal():
     text = described(raised(user_code.of_an_escape, make_task()))
     assert text.startswith(r"ValueError: \x1b[31mred, at ")
-    keys = described(raised(user_code.of_an_answer, make_task(answer={"\x1b[2J": 1})))
-    assert keys.endswith(r"task.answer has: \x1b[2J")
 
 
 def test_a_failure_has_the_type_of_its_error_and_the_users_line():
@@ -144,7 +116,7 @@ def test_in_the_rollouts_error_before_the_first_turn(method, where):
 def test_in_the_rollouts_error_after_an_answer():
     error = play(Asks(respond=user_code.of_a_completion), "x").error
     said = "respond: AttributeError: 'Trajectory' object has no attribute 'strip'"
-    assert str(error).startswith(f"{said}, at {place(user_code.of_a_completion)}; {COMPLETION}")
+    assert str(error) == f"{said}, at {place(user_code.of_a_completion)}"
 
 
 def test_in_the_rewards_error_and_once_in_the_log(caplog):
@@ -161,7 +133,6 @@ def test_in_the_rewards_error_and_once_in_the_log(caplog):
 def test_where_tools_are_listed():
     (problem,) = check_environment(Asks(list_tools=lambda _: user_code.ARTICLES["Chad"]), TASKS).problems
     assert problem.startswith("Asks.list_tools: KeyError: 'Chad', at ")
-    assert "user_code.ARTICLES has: France, Peru" in problem
 
 
 def test_what_a_tool_raises_is_told_to_the_author_and_not_to_the_model(caplog):
@@ -169,7 +140,7 @@ def test_what_a_tool_raises_is_told_to_the_author_and_not_to_the_model(caplog):
     asks = {"role": "assistant", "content": "", "tool_calls": [make_call("look_up", {"country": "Chad"}, "1")]}
     golds = {"list_tools": lambda _: [ARTICLE], "gold_completion": lambda task: [asks, *as_script(task.answer)]}
     environment = Asks(**golds)
-    line = f"KeyError: 'Chad', at {place(Asks.run_tool)}; ARTICLES has: France, Peru"
+    line = f"KeyError: 'Chad', at {place(Asks.run_tool)}"
     for _ in range(3):
         rollout = play(environment, asks, *as_script("x"))
         assert rollout.messages[2]["content"] == "error: KeyError: 'Chad'"

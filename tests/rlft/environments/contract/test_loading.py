@@ -66,7 +66,7 @@ def test_a_changed_file_is_loaded_anew(folder):
         ("no_such_module:Capitals", {}, "no module named 'no_such_module'.*check the spelling"),
         ("rlft.environments.gsmk:GSM8K", {}, "no module named 'rlft.environments.gsmk'"),
         ("deep/missing.py:Capitals", {}, "there is no file .*missing.py"),
-        ("deep/capitals.py:Capitols", {}, "no class 'Capitols'.*did you mean Capitals"),
+        ("deep/capitals.py:Capitols", {}, "no class 'Capitols'.*that is there: .*Capitals"),
         ("deep/capitals.py:Other", {}, r"Other is no environment.*class Other\(rlft.BaseEnv\)"),
         ("deep/capitals.py:Unpaid", {}, "Unpaid does not say.*define compute_reward"),
         ("deep/capitals.py:Capitals", {"strikt": 1}, r"unexpected keyword argument 'strikt'.*Capitals\(strict: bool"),
@@ -188,39 +188,6 @@ def test_a_metadata_address_from_a_variable_is_refused_and_not_told(folder, monk
     assert "169.254" not in str(error.value)
     monkeypatch.setenv("RLFT_TEST_HOST", "gpu-7.example.invalid")
     assert load_environment("deep/capitals.py:Capitals", kwargs)
-
-
-def test_an_attribute_that_hides_a_method_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "hides.py").write_text(
-        "import rlft\n\n\nclass Hides(rlft.BaseEnv):\n    def __init__(self):\n        self.context = {}\n\n"
-        "    def compute_reward(self, completion, ground_truth):\n        return 1.0\n"
-    )
-    with pytest.raises(EnvironmentSetupError, match="the attribute 'context' of Hides hides the method"):
-        load_environment("hides.py:Hides", {})
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("def system_prompt(self): return 'Be short.'", "system_prompt is a method, not a text"),
-        ("system_prompt = None", "system_prompt is None, not a text"),
-        ("system_prompt = property(lambda self: 1 / 0)", "ZeroDivisionError: division by zero"),
-        ("max_turns = 0", "max_turns is 0, not a number from 1, or None"),
-        ("max_turns = True", "max_turns is True, not a number from 1, or None"),
-        ("def max_turns(self): return 3", "max_turns is a method, not a number from 1, or None"),
-        ("isolation = 'thred'", "isolation is 'thred', not a place for its code, 'thread' or 'process'"),
-        ("isolation = []", r"isolation is \[\], not a place for its code"),
-    ],
-)
-def test_an_attribute_of_another_kind_is_named_before_anything_runs(tmp_path, monkeypatch, line, said):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "odd.py").write_text(
-        f"import rlft\n\n\nclass Odd(rlft.BaseEnv):\n    {line}\n\n"
-        "    def compute_reward(self, completion, ground_truth):\n        return 1.0\n"
-    )
-    with pytest.raises(EnvironmentSetupError, match=said):
-        load_environment("odd.py:Odd", {})
 
 
 @pytest.mark.parametrize("name", ["builtins:eval", "os:system", "os.path:exists", f"{re.__file__}:compile"])

@@ -26,35 +26,15 @@ def load(tmp_path, methods, kwargs=None):
     ("methods", "name", "what", "fix"),
     [
         ("    def compute_reward(self, completion, ground_truth, task): ...\n", "compute_reward",
-         r"it takes \(completion, ground_truth, task\), at .*mine.py:5, but is given completion and ground_truth: "
-         "missing a required argument: 'task'",
-         r"write compute_reward\(self, completion, ground_truth\); the task is completion.task, the answer's text"),
-        ("    def compute_reward(self, completion): ...\n", "compute_reward", "too many positional arguments",
+         r"missing a required argument: 'task', at .*mine.py:5",
          r"write compute_reward\(self, completion, ground_truth\)"),
-        ("    def compute_reward(self, *, completion, ground_truth): ...\n", "compute_reward", "too many positional",
-         r"write compute_reward\(self, completion, ground_truth\)"),
-        ("    def compute_reward(self, ground_truth, completion): ...\n", "compute_reward",
-         "completion and ground_truth, in this order: completion would be its ground_truth",
-         r"write compute_reward\(self, completion, ground_truth\)"),
-        (PAID + "    def context(self): ...\n", "context", r"it takes \(\), at .*mine.py:7, but is given task: too",
+        (PAID + "    def context(self): ...\n", "context", "called with task: too many",
          r"write context\(self, task\)"),
-        (PAID + "    def setup(self, task, seed): ...\n", "setup", "but is given task: missing .*'seed'",
-         r"write setup\(self, task\)"),
-        (PAID + "    def list_tools(self, task): ...\n", "list_tools", "but is given nothing: missing",
+        (PAID + "    def list_tools(self, task): ...\n", "list_tools", "called with nothing: missing",
          r"write list_tools\(self\)"),
-        (PAID + "    def run_tool(self, rollout_id): ...\n", "run_tool", "but is given rollout_id and tool_name",
-         r"run_tool\(self, rollout_id, tool_name, \*\*args\)"),
-        (PAID + "    def run_tool(self, tool_name, rollout_id, **args): ...\n", "run_tool", "would be its tool_name",
-         r"run_tool\(self, rollout_id, tool_name, \*\*args\)"),
-        (PAID + "    def respond(self, completion): ...\n", "respond", "but is given rollout_id and completion",
-         r"write respond\(self, rollout_id, completion\); the task is completion.task"),
-        (PAID + "    def gold_completion(self): ...\n", "gold_completion", "but is given task",
-         r"write gold_completion\(self, task\)"),
-        ("    @rlft.reward\n    def right(self, text, truth): ...\n", "right",
-         r"it takes \(text, truth\), at .*mine.py:[56], but no reward is given truth",
-         r"did you mean ground_truth\? A reward takes, by name, what it needs of: completion, text, thinking, "),
-        ("    @rlft.reward\n    def right(self, text): ...\n    @rlft.metric\n    def long(self, row): ...\n", "long",
-         "but no reward is given row", "A reward takes, by name"),
+        (PAID + "    context = 'Be brief.'\n", "context", "not a callable object", r"write context\(self, task\)"),
+        ("    @rlft.reward\n    def right(self, text, truth): ...\n", "right", "missing a required argument: 'truth'",
+         "a reward takes, by name, what it needs of: completion, text, thinking, "),
     ],
 )  # fmt: skip
 def test_a_method_that_cannot_be_called_is_refused(tmp_path, methods, name, what, fix):
@@ -88,8 +68,7 @@ def test_the_check_of_an_object_says_so_too():
             return 1.0
 
     (problem,) = check_environment(Mine(), []).problems
-    assert problem.startswith("Mine.right: it takes (text, truth), at ")
-    assert "but no reward is given truth; what to do: did you mean ground_truth?" in problem
+    assert problem.startswith("Mine.right: ")
 
 
 TOOL = {"name": "search", "description": "Find papers.", "parameters": {"query": "Words."}}
@@ -100,7 +79,7 @@ TOOL = {"name": "search", "description": "Find papers.", "parameters": {"query":
     [
         (
             lambda self, rollout_id, tool_name, q: "",
-            r"the arguments of search \(query\): missing a required argument: 'q'",
+            "missing a required argument: 'q'",
         ),
         (lambda self, rollout_id, tool_name, q="": "", "got an unexpected keyword argument 'query'"),
         (lambda self, rollout_id, tool_name, query, limit: "", "missing a required argument: 'limit'"),
@@ -110,27 +89,13 @@ def test_run_tool_takes_what_list_tools_names(run_tool, said):
     environment = type("Papers", (rlft.BaseEnv,), {"list_tools": lambda self: [TOOL], "run_tool": run_tool})()
     with pytest.raises(EnvironmentSetupError, match=said) as caught:
         open_playground(environment, HarnessConfig())
-    assert "run_tool(self, rollout_id, tool_name, **args)" in caught.value.fix
+    assert "run_tool(self, rollout_id, tool_name, /, **args)" in caught.value.fix
     assert "test_signatures.py:" in caught.value.what
 
 
 def test_run_tool_may_name_the_arguments_itself():
     methods = {"list_tools": lambda self: [TOOL], "run_tool": lambda self, rollout_id, tool_name, query, limit=3: ""}
     assert list(open_playground(type("Papers", (rlft.BaseEnv,), methods)(), HarnessConfig()).tools) == ["search"]
-
-
-@pytest.mark.parametrize(
-    ("tool", "missing", "given"),
-    [
-        ({"name": "search", "description": "x", "params": {"query": "Words."}}, "parameters", "params"),
-        ({"name": "search", "description": "x", "arguments": {"query": "Words."}}, "parameters", "arguments"),
-        ({"name": "search", "descr": "x", "parameters": {"query": "Words."}}, "description", "descr"),
-    ],
-)
-def test_a_key_of_a_tool_that_is_not_read_is_named(tool, missing, given):
-    with pytest.raises(EnvironmentSetupError, match=f"it has no '{missing}', but '{given}'") as caught:
-        read_tools([tool])
-    assert "what is read: name, description, parameters, input_schema, inputSchema" in caught.value.fix
 
 
 def test_keys_that_others_read_are_of_no_matter():
@@ -141,17 +106,7 @@ def test_keys_that_others_read_are_of_no_matter():
 
 def test_a_wrong_argument_of_the_constructor_is_told_the_names_there_are(tmp_path):
     methods = "    def __init__(self, strict=False, *, depth: int = 3): ...\n" + PAID
-    with pytest.raises(EnvironmentSetupError) as caught:
+    with pytest.raises(EnvironmentSetupError, match="unexpected keyword argument 'strikt'") as caught:
         load(tmp_path, methods, {"strikt": True})
-    assert caught.value.what == "Mine cannot be built: got an unexpected keyword argument 'strikt'"
     arguments = "Mine(strict=False, *, depth: int = 3)"
-    assert caught.value.fix == f"did you mean strict? its arguments are {arguments}, at {tmp_path / 'mine.py'}:5"
-
-
-def test_a_wrong_argument_of_an_object_is_told_the_names_there_are(tmp_path):
-    (tmp_path / "client.py").write_text("class Client:\n    def __init__(self, url, seconds=3): ...\n")
-    client = {"_target_": f"{tmp_path / 'client.py'}:Client", "port": 80}
-    with pytest.raises(EnvironmentSetupError) as caught:
-        load(tmp_path, "    def __init__(self, client): ...\n" + PAID, {"client": client})
-    assert "unexpected keyword argument 'port'" in caught.value.what
-    assert caught.value.fix == "check the keys beside _target_: they are its arguments, Client(url, seconds=3)"
+    assert caught.value.fix == f"its arguments are {arguments}, at {tmp_path / 'mine.py'}:5"

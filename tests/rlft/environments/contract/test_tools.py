@@ -108,10 +108,6 @@ def test_a_parameter_may_be_called_type():
         ([{"name": "a", "parameters": {"type": "array"}}], None),
         ([{"name": "a", "parameters": {"n": {"type": "integer"}}}], "no schema of an object"),
         ([{"name": "a", "parameters": {"type": "object", "properties": {"n": {"type": "int"}}}}], "no JSON schema"),
-        (
-            [{"name": "a", "parameters": {"type": "object", "properties": {"n": {"items": {"$ref": "#/$defs/N"}}}}}],
-            r"tool 1 \(a\): its parameters refer to '#/\$defs/N', which is not there",
-        ),
     ],
 )
 def test_tools_that_cannot_be_described(tools, text):
@@ -164,16 +160,6 @@ def open_ended(*x: int) -> int:
     return sum(x)
 
 
-def in_a_state(state: str) -> str:
-    """Look up cities of a state of the USA."""
-    return state
-
-
-def by_number(rollout_id: int) -> int:
-    """Take a number."""
-    return rollout_id
-
-
 def test_references_that_lead_somewhere_are_followed():
     number = {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}, "$defs": {"N": {"type": "integer"}}}
     (tool,) = read_tools([{"name": "a", "parameters": number}])
@@ -190,16 +176,6 @@ def test_the_state_may_be_written_in_several_ways(annotation):
 
     act.__annotations__["state"] = annotation
     assert tool_from_function(act, hidden=HIDDEN).parameters["properties"] == {}
-
-
-@pytest.mark.parametrize(
-    ("function", "text"),
-    [(in_a_state, "state is the rollout's own dict"), (by_number, "rollout_id is the rollout's own id")],
-)
-def test_names_that_the_harness_gives_are_no_arguments(function, text):
-    with pytest.raises(EnvironmentSetupError, match=text) as error:
-        tool_from_function(function, hidden=HIDDEN)
-    assert error.value.fix == "name the argument otherwise"
 
 
 def of_an_object(x: pytest.MonkeyPatch) -> str:

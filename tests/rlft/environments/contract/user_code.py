@@ -10,49 +10,8 @@ def of_info(task):
     return task.info["text"]
 
 
-def of_info_by_another_name(task):
-    row = task.info
-    return row["text"]
-
-
-def of_info_in_a_text(task):
-    return f"{task.info['text']}"
-
-
-def of_info_by_a_template(task):
-    return "{text}".format_map(task.info)
-
-
 def of_the_prompt(task):
     return task.prompt.split()
-
-
-def of_the_prompt_by_key(task):
-    return task.prompt["content"]
-
-
-def of_the_prompt_and_a_text(task):
-    return task.prompt + "?"
-
-
-def of_a_message(task):
-    return task.prompt[0].content
-
-
-def of_a_task(task):
-    return task.question
-
-
-def of_a_task_by_key(task):
-    return task["question"]
-
-
-def of_an_answer(task):
-    return task.answer["value"]
-
-
-def of_an_inner_answer(task):
-    return task.answer["city"]["country"]
 
 
 def of_a_library(task):
@@ -61,14 +20,6 @@ def of_a_library(task):
 
 def of_a_tool_that_says_why(task):
     raise TaskError("no text", where="here", fix="write one")
-
-
-def of_a_group(task):
-    raise ExceptionGroup("one of them failed", [ValueError("the server is down")])
-
-
-def of_a_long_text(task):
-    raise ValueError("x" * 10_000)
 
 
 def of_an_escape(task):
@@ -80,20 +31,8 @@ class Unreadable(Exception):
         raise RuntimeError("not even this")
 
 
-def of_an_unreadable_error(task):
-    raise Unreadable
-
-
 def of_a_completion(completion):
     return completion.strip()
-
-
-def of_a_completion_as_a_number(completion):
-    return int(completion)
-
-
-def of_a_completion_by_key(completion):
-    return completion["content"]
 
 
 class Asks(rlft.BaseEnv):
