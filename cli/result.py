@@ -18,9 +18,9 @@ from mlops.ids import name_of_first, resumed_name
 from mlops.summary.file import SUMMARY_FILE, read_summary, summary_text, write_summary
 from mlops.summary.summary import Status, Summary
 from mlops.summary.verdict import blocks
-from rlft.blocks import Block, Bullets, Caution, Headline, Table
 from rlft.errors import StorageError, TrackerError, WeightsRemovedError
 from rlft.reporting.terminal import Terminal, console, errors, styled
+from rlft.texts.blocks import Block, Bullets, Caution, Headline, Table
 
 COLOURS: Mapping[Status, str] = {"improved": "green", "failed": "red"}  # of headlines; the others are yellow
 

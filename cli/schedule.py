@@ -36,9 +36,9 @@ def apply(
     with guarded(verbose, None):
         from mlops.schedules import store
         from mlops.schedules.notify import check_notify
+        from mlops.schedules.settings import load_schedule, overrides_of
         from rlft.config.file import load_config
         from rlft.config.suite_file import load_suite
-        from rlft.schedule.settings import load_schedule, overrides_of
 
         home = find_home()
         schedule, content = load_schedule(file)

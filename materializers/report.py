@@ -12,9 +12,9 @@ from zenml.enums import ArtifactType, VisualizationType
 from zenml.types import HTMLString
 
 from materializers.sealed import SealedMaterializer, writing
-from rlft.formats import KEY, REPORT
-from rlft.storage import report_of
 from rlft.types import Report
+from rlft.types.formats import KEY, REPORT
+from rlft.types.storage import report_of
 
 _NAME = "report.json"
 

@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 from zenml.enums import ArtifactType, VisualizationType
 
 from materializers.sealed import SealedMaterializer, writing
-from rlft import storage
 from rlft.messages import written
 from rlft.outcome import as_text
 from rlft.texts.characters import visible
-from rlft.types import Rewards, Rollouts, TaskSet
+from rlft.types import Rewards, Rollouts, TaskSet, storage
 
 MAX_TABLES = 4
 

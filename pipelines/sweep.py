@@ -18,9 +18,9 @@ from mlops.runs.store import RunStore
 from mlops.summary.result import PREFIX
 from mlops.summary.summary import Summary
 from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
-from rlft.blocks import Headline, Table, paragraph
 from rlft.config import Config
 from rlft.evaluation.sweep import SEED, Changes, Mean, Score, SettingResult, mean_over_runs, of_settings, short_names
+from rlft.texts.blocks import Headline, Table, paragraph
 
 logger = logging.getLogger(__name__)
 

@@ -157,7 +157,7 @@ class DamagedError(StorageError):
 
 
 class FormatVersionError(RlftError):
-    """Something that another version of rlft has stored, in a format that this one does not read (`rlft.formats`)."""
+    """Something that another rlft has stored, in a format that this one does not read (`rlft.types.formats`)."""
 
     def at(self, where: str) -> FormatVersionError:
         """Return the same error with its place, for what was read without knowing that."""

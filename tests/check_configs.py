@@ -4,10 +4,10 @@ import re
 import sys
 from pathlib import Path
 
+from mlops.schedules.settings import load_schedule, overrides_of
 from rlft.config.file import load_config
 from rlft.config.suite_file import load_suite
 from rlft.errors import ConfigError
-from rlft.schedule.settings import load_schedule, overrides_of
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from rlft.config import Config, ModelControl, Section
-from rlft.losses import LOSSES
+from rlft.training.losses import LOSSES
 
 HEAD = """# Settings
 

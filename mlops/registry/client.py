@@ -36,7 +36,7 @@ from mlops.registry.names import (
     SCORE_TAG,
 )
 from rlft.errors import DamagedError, FormatVersionError, RlftError
-from rlft.formats import VERSION
+from rlft.types.formats import VERSION
 
 _SCHEME = "models:/"
 T = TypeVar("T")

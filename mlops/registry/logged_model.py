@@ -27,8 +27,8 @@ import rlft
 from mlops.registry.names import FILES_TAG, FORMAT_TAG, HASH_TAG, REGISTRATION, RUN_NAME_TAG
 from rlft.errors import DamagedError, PolicyError, WeightsRemovedError
 from rlft.files import file_hash, link_or_copy
-from rlft.formats import KEY, VERSION
-from rlft.formats import POLICY as POLICY_FORMAT
+from rlft.types.formats import KEY, VERSION
+from rlft.types.formats import POLICY as POLICY_FORMAT
 
 PROGRAM = Path(__file__).with_name("served_policy.py")  # of a version
 # What a version holds of a policy. The optimizer's state is as large as two copies of the weights and stays behind.

@@ -12,7 +12,7 @@ REGISTRATION = "register_policy"  # the id of a run's last step
 ZENML_TAG = "zenml.run_id"  # of a version and an MLflow run: ZenML's id of the run that made it
 RUN_NAME_TAG = "zenml.run_name"  # of a version and an MLflow run: ZenML's name of the run that made it
 CHAMPION, CHALLENGER = "champion", "challenger"
-FORMAT_TAG = "rlft.format"  # of a version: that of its tags and files (`rlft.formats.VERSION`)
+FORMAT_TAG = "rlft.format"  # of a version: that of its tags and files (`rlft.types.formats.VERSION`)
 RUN_TAG, MODEL_TAG = "rlft.run_id", "rlft.model_id"
 PROMOTE_TAG = "rlft.promote"  # of a version: whether its gate was passed
 # Of a version: whether a person has approved it; which champion its gate compared it with (no text: none), that one's

@@ -37,9 +37,9 @@ from mlops.registry.names import (
     failed_of_all,
     failing,
 )
-from rlft.blocks import Block, bullets, paragraph, plain
 from rlft.evaluation.promotion.decide import Decision, RegisteredVersion
-from rlft.formats import VERSION
+from rlft.texts.blocks import Block, bullets, paragraph, plain
+from rlft.types.formats import VERSION
 
 logger = logging.getLogger(__name__)
 _LONGEST_DESCRIPTION, _LONGEST_REASONS = 5000, 3500  # a tag of a registered model takes 5,000 characters

@@ -28,8 +28,8 @@ from rlft.config.file import apply_override, check_config
 from rlft.config.yaml_text import read_yaml, write_yaml
 from rlft.errors import ConfigError, DamagedError, FormatVersionError, RlftError
 from rlft.files import write_file
-from rlft.formats import CONFIG, KEY, RUN
 from rlft.seals import Seal
+from rlft.types.formats import CONFIG, KEY, RUN
 
 RUN_FILE, CONFIG_FILE, ARTIFACTS_FILE, SWEEP_FILE = "run.json", "config.yaml", "artifacts.json", "sweep.json"
 
@@ -281,8 +281,7 @@ def _read(file: Path) -> Any:
 
 def parse_output(stored: Stored, content: bytes) -> Any:
     """Return what the bytes of a stored file mean. Raises FormatVersionError, and what parsers make of other bytes."""
-    from rlft import storage
-    from rlft.types import Evaluation, TrainReport
+    from rlft.types import Evaluation, TrainReport, storage
 
     match stored.output:
         case ROLLOUTS.output:

@@ -14,13 +14,13 @@ from typing import Any
 from mlops.home.folder import Home
 from mlops.ids import EXPERIMENT_TAG
 from mlops.runs.store import as_parameter
+from mlops.schedules.settings import ScheduleConfig, overrides_of
 from mlops.schedules.store import Stored
 from mlops.stacks.image import check_image, pod_options
 from mlops.stacks.stack import connect
 from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import ConfigError
-from rlft.schedule.settings import ScheduleConfig, overrides_of
 
 Submit = Callable[[dict[str, Any], dict[str, Any]], None]
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mlops.home.folder import Home
+from mlops.schedules.reasons import Facts, Score
+from mlops.schedules.settings import ScoreBelow, overrides_of
 from mlops.schedules.store import Stored
 from mlops.tracking.address import HOME, VARIABLE
 from rlft.config import Config
@@ -15,8 +17,6 @@ from rlft.errors import ConfigError, RlftError
 from rlft.evaluation.gates import digest
 from rlft.evaluation.suites.models import parse_model
 from rlft.files import file_hash
-from rlft.schedule.reasons import Facts, Score
-from rlft.schedule.settings import ScoreBelow, overrides_of
 
 ABSENT = "absent"
 

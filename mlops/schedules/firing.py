@@ -27,6 +27,8 @@ from mlops.home.folder import PROJECT, SCHEDULES, Home
 from mlops.runs.signals import signalled
 from mlops.schedules import facts
 from mlops.schedules.notify import events_of, message, tell
+from mlops.schedules.reasons import Facts, Reason, score_reason, should_run
+from mlops.schedules.settings import ScoreBelow, overrides_of
 from mlops.schedules.store import (
     Firing,
     State,
@@ -42,8 +44,6 @@ from mlops.schedules.store import (
 )
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
-from rlft.schedule.reasons import Facts, Reason, score_reason, should_run
-from rlft.schedule.settings import ScoreBelow, overrides_of
 from rlft.texts.secrets import hide
 
 UNUSABLE, INTERRUPTED = 2, 130

@@ -12,11 +12,11 @@ from typing import Any
 import httpx
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
+from mlops.schedules.settings import Event, NotifyConfig
 from mlops.schedules.store import Firing
 from mlops.summary.summary import Summary
 from rlft.config.addresses import WebhookError, check_webhook
 from rlft.errors import ConfigError
-from rlft.schedule.settings import Event, NotifyConfig
 from rlft.texts.secrets import hide, resolve
 
 TRIES, SECONDS = 4, 10.0

@@ -18,11 +18,11 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from mlops.home.folder import SCHEDULES, Home
+from mlops.schedules.reasons import Facts
+from mlops.schedules.settings import ScheduleConfig, check_schedule
+from mlops.schedules.times import newest_due
 from rlft.errors import RlftError
 from rlft.files import make_private, write_file
-from rlft.schedule.reasons import Facts
-from rlft.schedule.settings import ScheduleConfig, check_schedule
-from rlft.schedule.times import newest_due
 
 
 class Stored(BaseModel):

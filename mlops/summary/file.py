@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from mlops.summary.summary import Status, Summary
 from rlft.errors import ConfigError, FormatVersionError
 from rlft.files import why_not_writable, write_file
-from rlft.formats import EVALUATION, KEY, REPLAY, SUMMARY, Format
 from rlft.reporting.terminal import errors
+from rlft.types.formats import EVALUATION, KEY, REPLAY, SUMMARY, Format
 
 if TYPE_CHECKING:
     from rlft.types import Judging

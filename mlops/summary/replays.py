@@ -9,9 +9,9 @@ from typing import Any
 
 from mlops.summary.summary import AlarmSection
 from mlops.summary.verdict import alarms_said
-from rlft.blocks import Block, Bullets, Caution, Headline, Table
-from rlft.formats import KEY, REPLAY
+from rlft.texts.blocks import Block, Bullets, Caution, Headline, Table
 from rlft.types import Judging
+from rlft.types.formats import KEY, REPLAY
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ from urllib.parse import quote as in_address
 
 from mlops.summary.summary import Difference, Summary
 from mlops.summary.verdict import blocks
-from rlft.blocks import Headline, paragraph, plain
+from rlft.texts.blocks import Headline, paragraph, plain
 from rlft.types import Interval
 
 PREFIX = "0_result"  # a digit sorts before all letters, so that these metrics head every list and table of MLflow

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
-from rlft.formats import SUMMARY
 from rlft.types import Effect
+from rlft.types.formats import SUMMARY
 
 Metrics = dict[str, float]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mlops.registry.names import failed_of_all, failing
 from mlops.summary.summary import NOT_REGISTERED, AlarmSection, Difference, Metrics, SeveralAttempts, Status, Summary
-from rlft.blocks import Block, Bullets, Caution, Headline, Table, ends, level
-from rlft.blocks import change as signed
+from rlft.texts.blocks import Block, Bullets, Caution, Headline, Table, ends, level
+from rlft.texts.blocks import change as signed
 
 LABELS = {
     "sft": "SFT on your gold answers",

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.summary.summary import Summary
 from mlops.summary.verdict import lead, results, unbeaten_controls, weak_controls
-from rlft.blocks import Block
 from rlft.config import Config
 from rlft.environments.contract.base import BaseEnv
 from rlft.harness.shown import shown_context
@@ -22,6 +21,7 @@ from rlft.models.folder import load_tokenizer
 from rlft.models.origin import base_folder
 from rlft.reporting.model_card import Facts, licence_of, reward_by
 from rlft.tasks.sources import describe_tasks
+from rlft.texts.blocks import Block
 from rlft.types import SPLITS, Evaluation, EvaluationReport, TaskSet
 
 

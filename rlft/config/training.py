@@ -13,13 +13,13 @@ from pydantic import Field, ValidationError, create_model, field_validator, mode
 from pydantic.fields import FieldInfo
 
 from rlft.config.section import MOST, Section, Text, changed, is_import_path
-from rlft.losses import LOSSES, Declared, Loss
 
 Level = Literal["token", "sequence"]
 Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
 _Any = TypeVar("_Any", bound=Section)
 # By name, as the files declare settings and import what trains only where they use it: code that reads a config, such
 # as a reward's, does not depend on that.
+LOSSES: Mapping[str, Any] = import_module("rlft.training.losses").LOSSES
 ALGORITHMS: Mapping[str, Any] = {
     name: kind
     for name, kind in import_module("rlft.training.algorithms").ALGORITHMS.items()
@@ -90,7 +90,7 @@ _Fields = Mapping[str, Mapping[str, FieldInfo]]
 """The settings that shipped classes declare: {setting: {class: the field that declares it}}."""
 
 
-def _declared(classes: Mapping[str, type[Declared]]) -> dict[str, dict[str, FieldInfo]]:
+def _declared(classes: Mapping[str, Any]) -> dict[str, dict[str, FieldInfo]]:
     found: dict[str, dict[str, FieldInfo]] = {}
     for name, kind in classes.items():
         for setting, field in kind.model_fields.items():
@@ -125,7 +125,7 @@ def _with_settings(section: type[_Any], declared: _Fields) -> type[_Any]:
 class LossConfig(LossTerms, _with_settings(_Choice, _DECLARED)):
     """The chosen loss and all settings that losses may have; a setting that the chosen one does not use is refused."""
 
-    def shipped_loss(self) -> Loss | None:
+    def shipped_loss(self) -> Any:
         """Return the chosen loss with its settings; `None` if `loss_type` is an import path, or of an algorithm."""
         kind = LOSSES.get(self.loss_type)
         return kind and kind(**{name: getattr(self, name) for name in kind.model_fields})

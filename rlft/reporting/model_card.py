@@ -18,12 +18,12 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from markupsafe import Markup
 
-from rlft.blocks import Block, bullets, fenced, paragraph, plain
 from rlft.config import RewardConfig
 from rlft.config.yaml_text import write_yaml
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several
 from rlft.reporting.template import open_template
+from rlft.texts.blocks import Block, bullets, fenced, paragraph, plain
 from rlft.texts.characters import visible, visible_json
 from rlft.texts.secrets import hide, hide_secrets, redact
 from rlft.training.algorithms import learnt_by

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from rlft.blocks import Block, Table
 from rlft.reporting.plots import Points, draw_curves, draw_validation
 from rlft.reporting.template import cut, open_template
+from rlft.texts.blocks import Block, Table
 from rlft.texts.characters import visible
 from rlft.types import EvaluationReport, TrainReport
 

@@ -24,8 +24,8 @@ from rlft.environments.fingerprints import code_fingerprint, module_code
 from rlft.environments.workers.folders import staying
 from rlft.errors import ConfigError
 from rlft.files import file_hash
-from rlft.losses import Divisor, Loss
 from rlft.training.algorithms import chosen_algorithm
+from rlft.training.losses import Divisor, Loss
 
 _TYPE, _KWARGS = "training.loss_type", "training.loss_kwargs"
 
@@ -84,7 +84,7 @@ def _find_class(named: Name) -> type[Loss]:
         close = get_close_matches(named.attribute, losses, n=1, cutoff=0.5)
         what = f"there is no class {named.attribute!r}" if found is None else f"{named.attribute} is no loss"
         hint = f"did you mean {close[0]}? " if close else ""
-        fix = f"{hint}A loss derives from rlft.losses.Loss: class {named.attribute}(Loss)"
+        fix = f"{hint}A loss derives from rlft.training.losses.Loss: class {named.attribute}(Loss)"
         raise ConfigError(what, where=named.where, fix=fix)
     if inspect.isabstract(found):
         fix = "define objective(self, ratio, advantages, logprobs)"
@@ -128,5 +128,5 @@ def try_loss(loss: Loss) -> None:
 
 
 def _unusable(loss: Loss, what: str) -> ConfigError:
-    fix = "objective(ratio, advantages, logprobs) returns one number for each token; see rlft/losses/base.py"
+    fix = "objective(ratio, advantages, logprobs) returns one number for each token; see rlft/training/losses/base.py"
     return ConfigError(f"{type(loss).__name__}: {what}", where="training.loss_type", fix=fix)

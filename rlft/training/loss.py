@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rlft.config.training import Correction, Level, LossTerms
-from rlft.losses import Loss
+from rlft.training.losses import Loss
 
 
 def importance_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, level: Level = "token") -> Tensor:

@@ -125,8 +125,8 @@ def earlier(folder, **changes):
 
 
 def test_a_look_that_finds_no_reason_ends_at_once_and_is_listed(folder):
+    from mlops.schedules.reasons import Facts
     from rlft.files import file_hash
-    from rlft.schedule.reasons import Facts
 
     rlft("apply", write(folder, when={"changed": {"files": ["tiny.yaml"]}}, cron="* * * * *"))
     home = earlier(folder)

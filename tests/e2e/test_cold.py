@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 def test_each_step_gives_the_same_bytes_started_cold(finished):
     home, result = finished
     cold = home.query(f"""
-from rlft import storage
+from rlft.types import storage
 from rlft.harness.rollout import SamplingSettings, Selection
 from steps.round import generate_rollouts
 from steps.policies import initialize_policy

@@ -15,6 +15,7 @@ import yaml
 
 from mlops.home.folder import Home
 from mlops.schedules.firing import Watch
+from mlops.schedules.reasons import Facts
 from mlops.schedules.store import (
     State,
     Stored,
@@ -25,7 +26,6 @@ from mlops.schedules.store import (
     result_file,
     state_of,
 )
-from rlft.schedule.reasons import Facts
 from tests.e2e.conftest import TINY
 
 SECONDS = 600  # less than a minute on a machine of its own; others take several times as long for a run

@@ -11,9 +11,8 @@ import pytest
 
 from materializers.report import ReportMaterializer
 from materializers.tables import WARM, RewardsMaterializer
-from rlft import storage
 from rlft.errors import FormatVersionError
-from rlft.types import Rewards, TrainReport
+from rlft.types import Rewards, TrainReport, storage
 from tests.factories import make_scored
 
 REPORT = TrainReport(3, {"kl": 0.5}, {"r": "trained"}, 2, 1.5, None)
@@ -52,7 +51,7 @@ def test_the_form_of_a_report_is_no_part_of_its_hash(made):
 
 
 def test_a_table_of_another_rlft(made, monkeypatch):
-    monkeypatch.setattr("rlft.storage.formats.REWARDS", storage.formats.Format("a table of rewards", 5))
+    monkeypatch.setattr("rlft.types.storage.formats.REWARDS", storage.formats.Format("a table of rewards", 5))
     rewards = made(RewardsMaterializer, "rewards")
     rewards.save(make_scored({"a": [1.0]})[1])
     monkeypatch.undo()

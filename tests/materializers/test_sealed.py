@@ -15,13 +15,12 @@ from safetensors.torch import load_file, save_file
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import WARM, RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
-from rlft import storage
 from rlft.errors import DamagedError, StorageError, WeightsRemovedError
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.origin import hash_weights
 from rlft.seals import REMOVED
 from rlft.training.trainer import prepare_optimizer
-from rlft.types import Rewards, Rollouts, TaskSet, TrainReport
+from rlft.types import Rewards, Rollouts, TaskSet, TrainReport, storage
 from tests.factories import (
     make_lora_policy,
     make_policy,

@@ -21,7 +21,7 @@ from tests.parity.oracle import (
     trl_leave_one_out,
     trl_loss,
 )
-from tests.rlft.training.losses import loss_with
+from tests.rlft.training.loss_with import loss_with
 
 CLIPPED = ["grpo", "bnpo", "dr_grpo", "dapo"]
 LOSS_TYPES = [*CLIPPED, "cispo", "sapo"]

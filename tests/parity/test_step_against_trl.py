@@ -11,7 +11,7 @@ import dataclasses
 import pytest
 import torch
 
-from rlft.losses import LOSSES
+from rlft.training.losses import LOSSES
 from tests.factories import save_base
 from tests.parity.one_step import GROUP, by_rlft, by_trl, load, random_round, weights
 

@@ -40,7 +40,7 @@ def test_a_round_is_trained_again_after_an_edit_of_the_loss(monkeypatch, tmp_pat
     stages = Stages(config, EnvironmentFingerprints("a", "b"))
     for low in (0.8, 0.8, 0.7):
         file.write_text(
-            "from rlft.losses.clipped import Dapo\n\n\nclass Mine(Dapo):\n"
+            "from rlft.training.losses.clipped import Dapo\n\n\nclass Mine(Dapo):\n"
             f"    def bounds(self):\n        return {low}, 1.2\n"
         )
         stages.train(None, None, Scored(None, None), 0)

@@ -330,7 +330,7 @@ def test_config_needs_no_torch():
         "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib",
         "importlib.machinery",
         "itertools", "pathlib", "types", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
-        "rlft.errors", "rlft.files", "rlft.losses", "rlft.texts.privacy", "rlft.rewards.specification.grader",
+        "rlft.errors", "rlft.files", "rlft.texts.privacy", "rlft.rewards.specification.grader",
         "rlft.rewards.specification.model",
         "rlft.texts.secrets", "rlft.types", "rlft.texts.characters", "rlft.config.workers",
     }  # fmt: skip

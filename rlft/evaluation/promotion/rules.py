@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from rlft.blocks import change, ends
 from rlft.evaluation.comparison import (
     FAMILY,
     Comparison,
@@ -24,6 +23,7 @@ from rlft.evaluation.comparison import (
 )
 from rlft.evaluation.power import few_groups
 from rlft.evaluation.statistics import IMAGINED_OF_DIFFERENCE, Range, mean_interval
+from rlft.texts.blocks import change, ends
 from rlft.types import EvaluationReport, Interval
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from rlft.blocks import level
 from rlft.evaluation.comparison import range_of
 from rlft.evaluation.statistics import mean_interval
 from rlft.tasks.contamination.overlap import ContaminationReport
+from rlft.texts.blocks import level
 from rlft.types import EvaluationReport, Interval
 
 ALL = "all"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rlft.losses import shipped
 from rlft.training.algorithms.base import Algorithm
+from rlft.training.losses import shipped
 
 if TYPE_CHECKING:
     from rlft.config import TrainingConfig

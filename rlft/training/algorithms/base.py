@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from rlft.losses import Declared
+from rlft.training.losses import Declared
 
 if TYPE_CHECKING:
     from rlft.config import TrainingConfig
@@ -35,7 +35,8 @@ class Algorithm(Declared, ABC):
             are shown without rounds (`rlft.training.imitation`).
         defaults: Settings of `training` that have another default with this algorithm.
         unused: Settings of `training` that do nothing with it, and are refused.
-        loss_types: The values that `training.loss_type` has with it; empty for those of `rlft.losses` and users' own.
+        loss_types: The values that `training.loss_type` has with it; empty for those of `rlft.training.losses`, and
+            users' own.
         paths: Its settings that name files.
         whole_groups: Whether the attempts of a group must be in one part, as a loss is not a sum over attempts.
         metrics: What its loss reports beside itself, as `LossReport.sums`.

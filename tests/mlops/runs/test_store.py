@@ -14,8 +14,8 @@ from mlops.home.folder import Home
 from mlops.ids import EVALUATION, REWARDS, ROLLOUTS, TASKS, TRAIN_REPORT
 from mlops.runs.results import load_round, open_run
 from mlops.runs.store import RunStore
-from rlft import storage
 from rlft.errors import DamagedError, FormatVersionError, RlftError
+from rlft.types import storage
 from tests.factories import make_scored, make_task, make_task_set
 from tests.mlops.made import make_run, put
 

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from mlops.schedules.cluster import check_for_cluster, cluster_options, keep_in_cluster
+from mlops.schedules.settings import ScheduleConfig
 from mlops.schedules.store import Stored
 from rlft.config.file import load_config
 from rlft.errors import ConfigError
-from rlft.formats import CONFIG, KEY
-from rlft.schedule.settings import ScheduleConfig
+from rlft.types.formats import CONFIG, KEY
 from tests.e2e.conftest import TINY
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)

@@ -12,8 +12,8 @@ from mlflow import MlflowClient
 
 from mlops.registry.conversations import Conversations
 from mlops.schedules.facts import ABSENT, Asked, asked_score, look, score_in
+from mlops.schedules.reasons import Score
 from rlft.errors import ConfigError, RlftError, TaskError
-from rlft.schedule.reasons import Score
 from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.runs.test_use_traces import exchange
 

@@ -8,10 +8,10 @@ import pytest
 
 from mlops.schedules import facts, firing
 from mlops.schedules.facts import Asked
+from mlops.schedules.reasons import Facts, Looks
 from mlops.schedules.store import Firing, is_running, keep, keep_state, locked
 from mlops.summary.summary import Summary
 from rlft.errors import ConfigError, RlftError
-from rlft.schedule.reasons import Facts, Looks
 from tests.mlops.schedules.conftest import IMPROVED, MONDAY
 
 WEEK, MINUTE = timedelta(days=7), timedelta(minutes=1)

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from mlops.schedules.notify import check_notify, tell
-from rlft.schedule.settings import NotifyConfig
+from mlops.schedules.settings import NotifyConfig
 from tests.e2e.conftest import free_port
 
 SECRET = "s3cr3t-token-1234567"

@@ -11,11 +11,11 @@ from mlops.home.folder import PINS, Home
 from mlops.runs.labels import Labels
 from mlops.runs.resuming import replay_options, run_options
 from mlops.schedules.cluster import cluster_options
+from mlops.schedules.settings import ScheduleConfig
 from mlops.stacks.image import check_image, pod_options
 from pipelines.train import train
 from rlft.config.file import load_config
 from rlft.errors import NotReadyError, StackError
-from rlft.schedule.settings import ScheduleConfig
 from tests.e2e.conftest import TINY
 from tests.mlops.stacks.conftest import git
 

@@ -11,10 +11,10 @@ from cli.result import show_summary
 from mlops.summary.summary import Contamination, Difference, Ledger, Promotion, Seconds, Summary
 from mlops.summary.verdict import DISAGREE, blocks, results
 from mlops.summary.version_facts import verdict_blocks
-from rlft.blocks import Bullets, Caution, Headline, paragraph
 from rlft.reporting.model_card import model_card
 from rlft.reporting.page import ReportFacts, make_page
 from rlft.reporting.terminal import Terminal
+from rlft.texts.blocks import Bullets, Caution, Headline, paragraph
 from tests.rlft.reporting.version_facts import make_facts
 
 

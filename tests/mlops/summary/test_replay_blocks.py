@@ -6,8 +6,8 @@ import dataclasses
 import json
 
 from mlops.summary.replays import RescoreSummary, RetrainSummary, replay_blocks
-from rlft.blocks import Caution, Headline
 from rlft.rewards.rescored import RescoreReport
+from rlft.texts.blocks import Caution, Headline
 
 SOURCE = {"name": "again", "source": "first", "source_run_id": "1", "pipeline_run_id": "2"}
 

@@ -7,11 +7,11 @@ import yaml
 
 from mlops.summary.summary import Difference, Summary
 from mlops.summary.version_facts import Registration, version_facts
-from rlft.blocks import Headline
 from rlft.environments.contract.base import BaseEnv
 from rlft.models import PolicyFolder
 from rlft.models.tokens import character_tokenizer
 from rlft.reporting.model_card import version_files
+from rlft.texts.blocks import Headline
 from rlft.types import Evaluation, Task, TaskSet
 from tests.mlops.registry.test_versions import qwen, write_policy
 from tests.rlft.reporting.version_facts import report

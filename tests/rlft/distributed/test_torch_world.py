@@ -14,9 +14,9 @@ from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlft.config.rollout import Sharding
-from rlft.losses import LOSSES
 from rlft.models.flops import ENCODED
 from rlft.models.sharding import whole
+from rlft.training.losses import LOSSES
 from rlft.training.trainer import Updater, prepare_optimizer
 from rlft.training.world import ALONE
 from tests.factories import make_rollout, make_training

@@ -164,7 +164,7 @@ LOSS = """
 import time
 from typing import ClassVar
 
-from rlft.losses import Divisor, Loss
+from rlft.training.losses import Divisor, Loss
 
 
 class Mine(Loss):

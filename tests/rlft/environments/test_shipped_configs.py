@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rlft import storage
 from rlft.environments.contract.loading import load_environment
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
-from rlft.types import Rollouts
+from rlft.types import Rollouts, storage
 from tests.needs import need_bubblewrap
 from tests.shipped import ALL, IN_A_SANDBOX, WITH_TOOLS, load_shipped
 

@@ -10,7 +10,6 @@ import pytest
 
 import rlft
 from mlops.tracking.traces import rollout_spans, token_usage
-from rlft import storage
 from rlft.config import HarnessConfig
 from rlft.engines import server_requests
 from rlft.engines.base import Sampling
@@ -21,7 +20,7 @@ from rlft.evaluation.metrics import round_metrics
 from rlft.harness.examples import Example, Examples
 from rlft.harness.rollout import AskedPlayer, collect_rollouts
 from rlft.rewards.scoring import score_rollouts
-from rlft.types import Rollouts, derive_seed
+from rlft.types import Rollouts, derive_seed, storage
 from tests.factories import make_task, user
 from tests.rlft.engines.chat_servers import DROP, HANG, ChatServer, completion, function_call
 

@@ -6,8 +6,8 @@ from huggingface_hub import ModelCard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.blocks import Caution, Table
 from rlft.reporting.model_card import Licence, model_card
+from rlft.texts.blocks import Caution, Table
 from tests.rlft.reporting.version_facts import CONFIG, make_facts, report
 
 NASTY = "x\n---\nlicense: mit\n# Owned <script>|`````{{ jinja }}"

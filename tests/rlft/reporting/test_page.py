@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rlft.blocks import Bullets, Caution, Headline, Table
 from rlft.reporting.page import Attempt, ReportFacts, make_page
 from rlft.reporting.template import LONGEST
+from rlft.texts.blocks import Bullets, Caution, Headline, Table
 from rlft.types import EvaluationReport, Interval, TrainReport
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>$\\frac{$\x1b[2J"

@@ -1,7 +1,7 @@
 """Facts of a version for the tests of its card."""
 
-from rlft.blocks import Table
 from rlft.reporting.model_card import Facts, Licence
+from rlft.texts.blocks import Table
 from rlft.types import EvaluationReport, Interval
 
 CONFIG = {

@@ -5,8 +5,8 @@ import pytest
 from rlft.config import RewardConfig
 from rlft.errors import TaskError
 from rlft.rewards.scoring import score_by
-from rlft.storage import rewards_from_table, rewards_to_table
 from rlft.types import Rewards, Rollouts
+from rlft.types.storage import rewards_from_table, rewards_to_table
 from tests.rlft.attempts import attempt
 from tests.rlft.several import Sums, make_several, of
 

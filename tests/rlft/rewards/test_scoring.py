@@ -21,8 +21,8 @@ from rlft.outcome import Failure
 from rlft.rewards.rubric import combine
 from rlft.rewards.scores import RewardHangs
 from rlft.rewards.scoring import score_rollouts
-from rlft.storage import rewards_to_table
 from rlft.types import Rewards, Rollouts
+from rlft.types.storage import rewards_to_table
 from tests.rlft.attempts import answered, make_rollout, make_task
 
 TASK, OTHER = make_task("t", "2+2=", "4"), make_task("other", "2+3=", "5")

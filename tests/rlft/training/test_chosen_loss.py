@@ -10,8 +10,8 @@ import yaml
 
 from rlft.config import TrainingConfig
 from rlft.errors import RlftError
-from rlft.losses import LOSSES
 from rlft.training.chosen_loss import chosen_loss, loss_fingerprint, try_loss
+from rlft.training.losses import LOSSES
 from tests.factories import make_training
 from tests.rlft.models.small_models import make_small_policy
 from tests.rlft.training.test_update import gradients, make_groups
@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from rlft.losses import Divisor, Loss
+from rlft.training.losses import Divisor, Loss
 
 
 class Scaled(Loss):
@@ -72,7 +72,7 @@ def test_a_step_is_trained_with_it(written):
 
 
 def test_one_that_derives_from_a_shipped_loss_has_its_settings(written):
-    edits = [("from rlft.losses import Divisor, Loss", "from rlft.losses.clipped import Dapo")]
+    edits = [("from rlft.training.losses import Divisor, Loss", "from rlft.training.losses.clipped import Dapo")]
     settings = written(*edits, ("class Scaled(Loss)", "class Scaled(Dapo)"), ("Divisor] =", "str] ="))
     loss = chosen_loss(TrainingConfig(**settings, loss_kwargs={"epsilon": 0.1, "factor": 3.0}))
     assert loss.bounds() == (0.9, 1.1)
@@ -114,8 +114,12 @@ def test_a_shipped_one_is_chosen_by_name_and_can_be_tried(name):
 @pytest.mark.parametrize(
     ("edits", "options", "said"),
     [
-        ([], {"of": "Scale"}, "there is no class 'Scale'; did you mean Scaled? A loss derives from rlft.losses.Loss"),
-        ([], {"of": "Field"}, "Field is no loss; A loss derives from rlft.losses.Loss: class Field(Loss)"),
+        (
+            [],
+            {"of": "Scale"},
+            "there is no class 'Scale'; did you mean Scaled? A loss derives from rlft.training.losses.Loss",
+        ),
+        ([], {"of": "Field"}, "Field is no loss; A loss derives from rlft.training.losses.Loss: class Field(Loss)"),
         ([("def objective", "def objektive")], {}, "Scaled has no objective; define objective(self, ratio, adv"),
         ([('"tokens"', '"token"')], {}, "Scaled has the divisor 'token'; write divisor: ClassVar[Divisor] = one of"),
         ([('= "tokens"', "")], {}, "Scaled has no divisor"),

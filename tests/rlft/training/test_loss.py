@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.config.training import Correction, Level
-from rlft.losses import LOSSES
 from rlft.training.loss import effective_share, engine_correction, importance_ratio, k3, mean_weight
-from tests.rlft.training.losses import loss_with
+from rlft.training.losses import LOSSES
+from tests.rlft.training.loss_with import loss_with
 
 LOSS_TYPES = list(LOSSES)
 LEVELS = list(get_args(Level))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from rlft.losses import LOSSES
 from rlft.progress import Meter
 from rlft.training import limits, loss
 from rlft.training.batching import pack_tree, packed_tokens, pad_rows, split_tree
 from rlft.training.limits import TrainingStopped
 from rlft.training.loss import Whole
+from rlft.training.losses import LOSSES
 from rlft.training.trainer import Updater, _deal, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_training

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from rlft.config.training import LossTerms
-from rlft.losses import LOSSES
 from rlft.training.loss import LossReport, Part, Whole, policy_loss
+from rlft.training.losses import LOSSES
 
 SETTINGS = {name for loss in LOSSES.values() for name in loss.model_fields}
 

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft import storage
 from rlft.calls import make_call
 from rlft.outcome import Failure
-from rlft.types import SPLITS, Judging, Reward, Rewards, Rollouts, Task, TaskSet
+from rlft.types import SPLITS, Judging, Reward, Rewards, Rollouts, Task, TaskSet, storage
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
 
 texts = st.one_of(st.text(), st.sampled_from(["", "\u2028", "\x00", "null", '"', "\U0001f600", "a\r\nb", "\ufeff"]))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rlft.blocks import Bullets, Caution, Headline, Table, bullets, fenced, paragraph, plain, table_text
+from rlft.texts.blocks import Bullets, Caution, Headline, Table, bullets, fenced, paragraph, plain, table_text
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -5,8 +5,8 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from rlft.losses.clipped import Dapo, Grpo
-from tests.rlft.losses.by_value import evaluate
+from rlft.training.losses.clipped import Dapo, Grpo
+from tests.rlft.training.losses.by_value import evaluate
 
 
 # epsilon 0.2: min(ratio * A, clip(ratio, 0.8, 1.2) * A); the gradient is ratio * A unless clipped.

@@ -10,7 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
 
-from rlft.losses.base import Declared, Divisor, Loss
+from rlft.training.losses.base import Declared, Divisor, Loss
 
 __all__ = ["LOSSES", "Declared", "Divisor", "Loss", "shipped"]
 _Kind = TypeVar("_Kind", bound=Declared)

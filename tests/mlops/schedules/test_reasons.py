@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlft.schedule.reasons import Facts, Looks, Score, score_reason, should_run
-from rlft.schedule.settings import WhenConfig
+from mlops.schedules.reasons import Facts, Looks, Score, score_reason, should_run
+from mlops.schedules.settings import WhenConfig
 
 LAST = Facts(frozenset("abc"), {"file rows.jsonl": "1", "alias models:/base@production": "4"})
 NEW = WhenConfig.model_validate({"new_tasks": {"at_least": 2}})

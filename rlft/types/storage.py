@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
-from rlft import formats
 from rlft.outcome import Failure, as_text
-from rlft.types import Judging, Report, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
+from rlft.types import Judging, Report, Reward, Rewards, Rollout, Rollouts, Task, TaskSet, formats
 
 _TEXT, _INT, _BOOL, _FLOAT = pa.string(), pa.int64(), pa.bool_(), pa.float64()
 _JSON = pa.string()

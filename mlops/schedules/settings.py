@@ -13,13 +13,13 @@ from zoneinfo import ZoneInfo
 from apscheduler.triggers.cron import CronTrigger
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from mlops.schedules.times import due_trigger
 from rlft.config.evaluation import PromotionConfig
 from rlft.config.file import check_settings, read_settings
 from rlft.config.section import MOST, PathText, Section, Text, check_plain_name, refuse_secrets
 from rlft.config.suite import Word
 from rlft.config.training import BudgetConfig
 from rlft.evaluation.suites.models import parse_model
-from rlft.schedule.times import due_trigger
 
 Event = Literal["improved", "promoted", "waiting_for_approval", "failed"]
 LONGEST_NAME = 60  # it is a part of the names of runs and of files

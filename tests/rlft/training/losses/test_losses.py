@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from rlft import losses
 from rlft.config import TrainingConfig
 from rlft.config import training as config
-from rlft.losses import LOSSES, Loss, sapo
-from rlft.losses.clipped import Dapo
+from rlft.training import losses
+from rlft.training.losses import LOSSES, Loss, sapo
+from rlft.training.losses.clipped import Dapo
 
 ROOT = Path(__file__).resolve().parents[3]
 by_name = pytest.mark.parametrize("name", LOSSES)
@@ -36,7 +36,7 @@ def test_the_guide_has_a_row_for_it(name):
 
 
 def test_nothing_of_it_needs_torch():
-    program = "import sys, rlft.losses; sys.exit('torch' in sys.modules)"
+    program = "import sys, rlft.training.losses; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
 
 
@@ -86,4 +86,4 @@ def test_two_losses_of_one_name_are_refused(monkeypatch):
     again = type("Again", (sapo.Sapo,), {"__module__": sapo.__name__})
     monkeypatch.setattr(sapo, "Again", again, raising=False)
     with pytest.raises(TypeError, match="two classes are called 'sapo'"):
-        losses.shipped("rlft.losses", Loss)
+        losses.shipped("rlft.training.losses", Loss)

@@ -51,7 +51,7 @@ def level(value: float, metric: str) -> str:
 def change(value: float, metric: str) -> str:
     """Return a difference in a metric: one of shares in percentage points, a reward's in its own unit.
 
-    >>> from rlft.blocks import change
+    >>> from rlft.texts.blocks import change
     >>> change(0.05, "accuracy"), change(0.05, "reward")
     ('+5.0 points', '+0.050')
     """

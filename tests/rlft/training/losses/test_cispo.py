@@ -5,8 +5,8 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from rlft.losses.cispo import Cispo
-from tests.rlft.losses.by_value import evaluate
+from rlft.training.losses.cispo import Cispo
+from tests.rlft.training.losses.by_value import evaluate
 
 
 # cap 2: value min(ratio, 2) * A * logprob; the ratio is held fixed, so the gradient is min(ratio, 2) * A.

@@ -2,9 +2,9 @@
 
 import pytest
 
+from mlops.schedules.settings import check_schedule, load_schedule, overrides_of
 from rlft.config.file import load_config
 from rlft.errors import ConfigError
-from rlft.schedule.settings import check_schedule, load_schedule, overrides_of
 from tests.e2e.conftest import ROOT, TINY
 
 LEAST = {"name": "weekly", "config": "configs/demo.yaml", "cron": "0 4 * * mon"}

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rlft.schedule.times import due_trigger, newest_due
+from mlops.schedules.times import due_trigger, newest_due
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlft.schedule.settings import WhenConfig
+from mlops.schedules.settings import WhenConfig
 
 LEVEL = 0.05  # chance of a run, before the next one or the next champion, although the score is not below its bound
 _MOST_ERRORS = 0.05  # of the attempts: what these could have scored would matter

@@ -5,8 +5,8 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from rlft.losses.sapo import Sapo
-from tests.rlft.losses.by_value import evaluate
+from rlft.training.losses.sapo import Sapo
+from tests.rlft.training.losses.by_value import evaluate
 
 
 # Value 4 / t * sigmoid(t * (ratio - 1)) * A, gradient 4 * s * (1 - s) * ratio * A for the sigmoid s;

@@ -8,12 +8,12 @@ import json
 import pytest
 import torch
 
-from rlft import formats, storage
 from rlft.config import Config
 from rlft.errors import FormatVersionError
-from rlft.formats import Format
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.live import PolicyMetadata
+from rlft.types import formats, storage
+from rlft.types.formats import Format
 from tests.factories import make_policy, make_scored, make_task, make_task_set
 
 ROLLOUTS, REWARDS = make_scored({"a": [1.0, None]})
@@ -74,7 +74,7 @@ def test_the_form_of_a_policy_is_no_part_of_its_content(tmp_path, monkeypatch):
 
 
 def test_a_change_of_a_format_is_noticed_here():
-    # If this fails, a format has changed: raise its `version` in rlft/formats.py if readers get it wrong (a name
+    # If this fails, a format has changed: raise its `version` in rlft/types/formats.py if readers get it wrong (a name
     # that is gone, new without a default, or means something else). Write it down here.
     assert (formats.TASKS.version, sorted(storage.TASK_SCHEMA.names)) == (
         1,
