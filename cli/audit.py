@@ -32,7 +32,6 @@ def audit(
         from rlft.environments.contract.loading import load_environment
         from rlft.reporting.bars import Display
         from rlft.rewards.audit.rewards import audit_by, way_out
-        from rlft.rewards.judges.servers import judging
         from rlft.tasks import ingest_tasks
 
         with Display().stage("reward audit") as progress:
@@ -40,15 +39,14 @@ def audit(
             tasks = ingest_tasks(
                 settings.tasks, environment=settings.environment.name, seed=settings.tasks.seed, progress=progress
             )
-            with judging(environment):
-                report = audit_by(
-                    settings.reward,
-                    tasks.split("train"),
-                    environment,
-                    harness=settings.harness,
-                    seed=settings.seed,
-                    progress=progress,
-                )
+            report = audit_by(
+                settings.reward,
+                tasks.split("train"),
+                environment,
+                harness=settings.harness,
+                seed=settings.seed,
+                progress=progress,
+            )
         if as_json:
             console.write_json(report.to_json())
         else:

@@ -101,7 +101,7 @@ def collect(
     """Write what people said in the review queues of a run into files that rlft reads.
 
     golds.jsonl has right answers by task, cases.yaml cases for a specification, and pairs.jsonl pairs of attempts with
-    the better one, for `rlft reward agreement`. Where a run has several environments each has a folder of its own, as
+    the better one, for `training.algorithm: dpo`. Where a run has several environments each has a folder of its own, as
     each has a reward of its own. Files of an earlier time are replaced.
     """
     with guarded(verbose, None):

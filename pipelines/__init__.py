@@ -11,7 +11,6 @@ What pipelines share:
   attempts, and what they have come to
 - `watching`: the monitors, which are asked after each round
 - `controls`: the controls that are trained, and those that have examples in their prompts
-- `judges`: whether judges still score as they did
 - `gate`: what is asked of MLflow about the tasks of the gate
 - `arms`, `conclusion`: evaluate all policies that are compared; with that, end a run: decide, register and write what
   came of it into its summary

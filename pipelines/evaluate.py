@@ -25,7 +25,6 @@ from mlops.tracking.evaluation import KIND_TAG, CellResult, log_cell
 from mlops.tracking.run import MISSED_FILE, Tracker
 from pipelines import models as opening
 from pipelines import scenarios
-from pipelines.judges import meet_judges_of_suite
 from pipelines.models import Opened, open_models
 from pipelines.scenarios import (
     Evaluated,
@@ -66,7 +65,6 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
     with keeping_evaluation(summary, address, current_run()), _explained():
         tasks = ingest_suite(settings, show)
         check_slices(settings, tasks)
-        meet_judges_of_suite(settings, show, summary.note_canaries)
         opened = open_models(list(map(parse_model, models)), settings, tasks, tracking_uri, api_key=api_key, show=show)
         policies = {label: each.policy for label, each in opened.items()}
         asked = {label for label, each in opened.items() if each.is_asked}

@@ -114,11 +114,6 @@ class Observer:
         if judging is not None:
             self.summary.judges = {**self.summary.judges, stage: JudgeCost(**asdict(judging))}
 
-    def canaries(self, judging: Judging | None, said: list[dict[str, Any]]) -> None:
-        """Note what judges said of the attempts by which one that has changed is noticed, and what that took."""
-        self.judging("canaries", judging)
-        self.tracker.log_json("judge_canaries.json", said)
-
     def tasks(self, task_set: TaskSet) -> None:
         """Note what was found while the data was read, and say what the gate can and cannot see."""
         self.tracker.log_json("task_notes.json", task_set.notes)

@@ -31,7 +31,6 @@ from mlops.summary.file import SUMMARY_FILE
 from mlops.summary.replays import ReplaySummary, replay_blocks
 from mlops.tracking.evaluation import KIND_TAG
 from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
-from pipelines.judges import Note
 from rlft.config import Config
 from rlft.distributed.demand import Demand
 from rlft.environments.fingerprints import EnvironmentFingerprints
@@ -40,7 +39,7 @@ from rlft.files import write_file
 from rlft.reporting.bars import Display
 from rlft.texts.blocks import paragraph, plain
 from rlft.texts.secrets import hide
-from rlft.types import Evaluation, Judging
+from rlft.types import Evaluation
 
 
 def begin_replay(demand: Demand | None = None) -> tuple[Display, PipelineRunResponse]:
@@ -48,17 +47,6 @@ def begin_replay(demand: Demand | None = None) -> tuple[Display, PipelineRunResp
     display = Display()
     shared_runtime().lent = Lent(progress=display.report, demand=demand)
     return display, current_run()
-
-
-def noting(summary: ReplaySummary, tracker: Tracker) -> Note:
-    """Return what notes in the summary and in MLflow what judges said of their canaries."""
-
-    def note(judging: Judging | None, said: list[dict[str, Any]]) -> None:
-        summary.judges.pop("canaries", None)  # a sum that has grown
-        summary.note_judging("canaries", judging)
-        tracker.log_json("judge_canaries.json", said)
-
-    return note
 
 
 def changed_sides(source: Source, now: EnvironmentFingerprints) -> list[str]:

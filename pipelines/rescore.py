@@ -18,8 +18,7 @@ from mlops.runs.runtime import open_environment, pipeline_environment, start_run
 from mlops.summary.replays import RescoreSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
-from pipelines.judges import meet_judges
-from pipelines.replay import begin_replay, changed_sides, difference, means, noting, open_replay
+from pipelines.replay import begin_replay, changed_sides, difference, means, open_replay
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.config import Config
 from rlft.config.file import check_config
@@ -103,7 +102,6 @@ def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri
     summary = RescoreSummary(kind="rescore", name=own_labels.name, source=found.name, source_run_id=str(found.run.id))
     address = tracking_address(tracking_uri)
     with open_replay(summary, found, settings, stages.fingerprints, address, own_labels, run) as tracker:
-        meet_judges(settings, stages.show, noting(summary, tracker))
         tasks = _tasks(stages, found, tracking_uri)
         _note_environment(summary, stages, found, tasks.load(), rounds[0])
         before = found.run.output(AUDIT, "")

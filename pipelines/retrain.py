@@ -24,8 +24,7 @@ from mlops.summary.arms import arm_metrics
 from mlops.summary.replays import RetrainSummary
 from mlops.tracking.address import tracking_address
 from pipelines.arms import FINAL_SPLITS
-from pipelines.judges import meet_judges
-from pipelines.replay import begin_replay, changed_sides, difference, noting, open_replay
+from pipelines.replay import begin_replay, changed_sides, difference, open_replay
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Scored, Stages
 from pipelines.watching import Watch
@@ -160,7 +159,6 @@ def retrain(
     )
     address = tracking_address(tracking_uri)
     with open_replay(summary, found, settings, stages.fingerprints, address, own_labels, run) as tracker:
-        meet_judges(settings, stages.show, noting(summary, tracker))
         tasks, start = take_tasks(found.tasks, id=TASKS.step), policy_before(home, found, from_round)
         rounds = run_rounds(
             stages,

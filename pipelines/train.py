@@ -22,7 +22,6 @@ from pipelines.arms import Starts
 from pipelines.conclusion import LAST_STEPS, conclude
 from pipelines.controls import CONTROL_STEPS
 from pipelines.gate import check_slices
-from pipelines.judges import meet_judges
 from pipelines.observer import Observer
 from pipelines.opening import open_run
 from pipelines.rounds import run_rounds
@@ -48,8 +47,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
     `home`, `labels` the `mlops.runs.labels.Labels` that the run was started with. `anew` says that a run which is over
     is decided on once more (`pipelines.promotion_plan`).
 
-    Raises RewardError if a judge has changed, and RewardAuditError if the audit finds that the reward would teach the
-    wrong thing.
+    Raises RewardAuditError if the audit finds that the reward would teach the wrong thing.
     """
     settings, began, display = stored_config(config, "config"), time.perf_counter(), Display()
     stages, address = Stages.of(settings, display.stage), tracking_address(tracking_uri)
@@ -58,7 +56,6 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         with seen.timed("setup"):
             tasks = stages.ingest(tracking_uri)
             check_slices(tasks.load().split("gate"), settings)
-            meet_judges(settings, stages.show, seen.canaries)
             seen.tasks(tasks.load())
             if settings.reward.audit:
                 audit = stages.audit(tasks).load()

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import PydanticUndefined
 
 from rlft.rewards.specification.graders import GRADERS
-from rlft.rewards.specification.judge import JudgeSettings, JudgeVllm
+from rlft.rewards.specification.judge import JudgeSettings
 from rlft.rewards.specification.model import Applies, Case, Criterion, Specification
 from rlft.rewards.specification.reading import Read
 from tests.settings_page import bounds, shown, type_name
@@ -15,7 +15,7 @@ from tests.settings_page import bounds, shown, type_name
 HEAD = """# Graders and their fields
 
 How a specification is written stands in [reward-specification.md](reward-specification.md). Scores lie in [0, 1], but
-those of `function`, `python`, `score_model` and `multi`, whose criterion says its `minimum` and `maximum`.
+those of `function`, whose criterion says its `minimum` and `maximum`.
 """
 PARTS = {
     "A specification": Specification,
@@ -24,7 +24,6 @@ PARTS = {
     "`read`": Read,
     "A case": Case,
     "`judge`": JudgeSettings,
-    "`judge.vllm`": JudgeVllm,
 }
 
 

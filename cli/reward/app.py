@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from cli.reward.agreement import agreement
 from cli.reward.explain import explain
 from cli.reward.run import run
-from cli.reward.taking_over import import_grader
 from cli.reward.validate import validate
 
 app = typer.Typer(no_args_is_help=True, help="Look at a written reward before anything is trained on it.")
-for command in (explain, run, validate, agreement):
+for command in (explain, run, validate):
     app.command()(command)
-app.command(name="import")(import_grader)

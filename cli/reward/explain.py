@@ -28,8 +28,8 @@ def explain(
     """
     with guarded(verbose, None):
         settings = load_config(config, overrides)
-        from rlft.rewards.specification.importing import in_words
         from rlft.rewards.specification.scoring import check_columns
+        from rlft.rewards.specification.words import in_words
 
         specification = specification_in(settings)
         words = in_words(specification, settings.reward.weights)
@@ -58,15 +58,12 @@ def _tasks(config: Config) -> tuple[Sequence[Task], str]:
 
 def _example(config: Config, tasks: Sequence[Task]) -> tuple[Tried | None, str]:
     """Return the gold attempt at the first train task, scored; or why there is none."""
-    from rlft.rewards.judges.servers import judging
-
     try:
         environment = open_reward(config)
         task = find_task(tasks, None)
         gold = environment.gold_completion(task)
         if gold is None:
             return None, f"task {task.id} has no gold completion"
-        with judging(environment):
-            return try_attempt(config, environment, gold, task), ""
+        return try_attempt(config, environment, gold, task), ""
     except RlftError as error:
         return None, str(error)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rlft.config.code import code_of
@@ -41,9 +40,7 @@ def reaches(config: Config) -> list[str]:
     if (spec := config.reward.spec) is None:
         return said
     if (judge := spec.judge) is not None and judge.api_key is not None:
-        said.append(f"This sends the key in ${judge.api_key.removeprefix('env:')} to {judge.place}.")
-    if spec.sandbox == "none" and any(each.needs_sandbox for each in spec.graders()):
-        said.append("This runs programs with your rights, as the specification says `sandbox: none`.")
+        said.append(f"This sends the key in ${judge.api_key.removeprefix('env:')} to {judge.endpoint}.")
     return said
 
 
@@ -58,19 +55,6 @@ def open_reward(config: Config) -> BaseEnv:
     for line in reaches(config):
         errors.print(line)
     return load_environment(config.environment.name, config.environment.kwargs)
-
-
-@contextmanager
-def judged_reward(config: Config) -> Iterator[BaseEnv]:
-    """Load the environment of a config, and let its judge answer within this context.
-
-    Raises as `open_reward` does, and EngineError for a judge that rlft starts and that does not start.
-    """
-    from rlft.rewards.judges.servers import judging
-
-    environment = open_reward(config)
-    with judging(environment):
-        yield environment
 
 
 def _check_single(config: Config) -> None:

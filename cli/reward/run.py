@@ -10,7 +10,7 @@ import typer
 
 from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
-from cli.reward.opened import find_task, judged_reward, specification_in, tasks_of
+from cli.reward.opened import find_task, open_reward, specification_in, tasks_of
 from cli.reward.tried import try_attempt
 from rlft.config.file import load_config
 from rlft.errors import RlftError
@@ -41,8 +41,8 @@ def run(
         settings = load_config(config, overrides)
         specification_in(settings)
         given = _attempt(attempt)
-        with judged_reward(settings) as environment:
-            tried = try_attempt(settings, environment, given, find_task(tasks_of(settings), task))
+        environment = open_reward(settings)
+        tried = try_attempt(settings, environment, given, find_task(tasks_of(settings), task))
         if as_json:
             console.write_json(tried.to_json())
             return

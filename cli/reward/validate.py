@@ -8,7 +8,7 @@ import typer
 
 from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
-from cli.reward.opened import judged_reward, specification_in, tasks_of
+from cli.reward.opened import open_reward, specification_in, tasks_of
 from rlft.config.file import load_config
 from rlft.reporting.terminal import console, styled
 
@@ -41,8 +41,7 @@ def validate(
 
         tasks, reward = tasks_of(settings) if with_tasks else (), settings.reward
         check_columns(specification, tasks)
-        with judged_reward(settings) as environment:
-            results = run_cases(environment, tasks, reward.weights, timeout_seconds=reward.timeout_seconds)
+        results = run_cases(open_reward(settings), tasks, reward.weights, timeout_seconds=reward.timeout_seconds)
         failed = [each for each in results if each.failed]
         if as_json:
             cases = [_to_json(each) for each in results]

@@ -37,8 +37,6 @@ from rlft.models import Policy, PolicyFolder, load_policy
 from rlft.models.live import holds_reference, twin_of
 from rlft.models.origin import choose_device
 from rlft.progress import Progress, silent
-from rlft.rewards.judges.servers import JudgeServers
-from rlft.rewards.specification.judge import JudgeSettings
 from rlft.temporary import folder_prefix, remove_left_behind
 from rlft.texts.secrets import hide_in_logs
 from rlft.training.checkpoint import Checkpoints, SftState
@@ -88,7 +86,6 @@ class Runtime:
         self.policies = LivePolicies()
         self._environments: dict[str, BaseEnv] = {}  # by settings, as JSON
         self._engines: dict[str, Engine] = {}
-        self.judges = JudgeServers()
         self._scratch = _make_scratch()
         self.on_ray = OnRay(lambda: self.lent.demand, self._scratch)
         self._checkpoints: list[Checkpoints] = []
@@ -100,16 +97,7 @@ class Runtime:
         return self.policies.training_progress or self.lent.progress
 
     def environment(self, settings: EnvironmentConfig) -> BaseEnv:
-        """Return the environment of these settings, made once, with its judges answering.
-
-        Raises EnvironmentSetupError, and what `JudgeServers.start` raises.
-        """
-        opened = self.unjudged(settings)
-        self.judges.start_for(opened)
-        return opened
-
-    def unjudged(self, settings: EnvironmentConfig) -> BaseEnv:
-        """Return the environment of these settings, made once, for what asks no judge. Raises EnvironmentSetupError."""
+        """Return the environment of these settings, made once. Raises EnvironmentSetupError."""
         key = settings.model_dump_json()
         if key not in self._environments:
             made = self._environments[key] = open_environment(settings)
@@ -164,8 +152,7 @@ class Runtime:
         self._checkpoints.clear()
 
     def close(self) -> None:
-        """End the engines, the judges' servers and the trainers, and give back memory and the scratch folder."""
-        self.judges.close()
+        """End the engines and the trainers, and give back memory and the scratch folder."""
         for engine in self._engines.values():
             engine.close()
         self._engines.clear()
@@ -222,22 +209,10 @@ def current_runtime() -> Runtime:
     return Runtime()
 
 
-def start_judge(settings: JudgeSettings) -> None:
-    """Start the vLLM of a judge for the run that goes on in this process, if rlft starts it and none runs yet.
-
-    Raises what `JudgeServers.start` raises.
-    """
-    if (state := _state()) is not None:
-        state.judges.start(settings)
-
-
 def pipeline_environment(settings: EnvironmentConfig) -> BaseEnv:
-    """Return the environment of these settings for a pipeline's body: the one that steps in this process use too.
-
-    No vLLM is started for its judges (`pipelines.judges` does so).
-    """
+    """Return the environment of these settings for a pipeline's body: the one that steps in this process use too."""
     state = _state()
-    return open_environment(settings) if state is None else state.unjudged(settings)
+    return open_environment(settings) if state is None else state.environment(settings)
 
 
 def _state() -> Runtime | None:

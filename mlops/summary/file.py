@@ -154,9 +154,8 @@ class EvaluationSummary:
     the pairs of models, each with its sentence. `contamination` says by cell and split how many tasks are among the
     train tasks of their source, with each model's score on the others, and `forgetting` how many bits per byte each
     model needs for texts that have nothing to do with the tasks. `mlflow_runs` are {cell: {label: id of its MLflow
-    run}} below `mlflow_run_id`. `judges` has by stage what judges were asked (`canaries`, and `scenarios` in all), and
-    `judge_canaries` what they said of the attempts by which one that has changed is noticed. `status` is `finished`,
-    `failed` with the reason in `error`, or `interrupted`, and then the same `command` goes on with it.
+    run}} below `mlflow_run_id`. `judges` has by stage what judges were asked. `status` is `finished`, `failed` with the
+    reason in `error`, or `interrupted`, and then the same `command` goes on with it.
     """
 
     suite: str
@@ -172,7 +171,6 @@ class EvaluationSummary:
     forgetting: dict[str, Any] = dataclasses.field(default_factory=dict)
     mlflow_runs: dict[str, dict[str, str | None]] = dataclasses.field(default_factory=dict)
     judges: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-    judge_canaries: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     error: str | None = None
     command: str = ""
@@ -182,11 +180,6 @@ class EvaluationSummary:
         """Note what judges were asked in a stage, if any was."""
         if judging is not None:
             self.judges[stage] = dataclasses.asdict(judging)
-
-    def note_canaries(self, judging: Judging | None, said: list[dict[str, Any]]) -> None:
-        """Note what judges said of their canaries, and what that took."""
-        self.note_judging("canaries", judging)
-        self.judge_canaries = said
 
     def as_text(self) -> str:
         """Return it as JSON, in ASCII."""

@@ -419,7 +419,7 @@ class Summary(Section):
     )
     judges: dict[str, JudgeCost] = Field(
         default={},
-        description="What judges were asked, by the stage that asked: `canaries`, `audit`, `baseline`, `rounds`, "
+        description="What judges were asked, by the stage that asked: `audit`, `baseline`, `rounds`, "
         "`validation`, `controls` (while they were trained or their prompts chosen), `constant_answer`, `evaluation` "
         "(of the other models that are compared) and `several_attempts` (pass@k). Results from the cache have what the "
         "run took that did the work. Empty of a reward without a judge.",

@@ -7,10 +7,9 @@ what the config allows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
@@ -33,64 +32,22 @@ from rlft.files import why_no_file
 from rlft.rewards.specification.model import Specification
 from rlft.types import Aggregation
 
-NO_SANDBOX = "no_sandbox"
-"""What `reward.spec_may` says where programs of the file may run without a sandbox."""
-PROVIDERS = {
-    "ANTHROPIC_API_KEY": "api.anthropic.com",
-    "DEEPSEEK_API_KEY": "api.deepseek.com",
-    "GEMINI_API_KEY": "generativelanguage.googleapis.com",
-    "GROQ_API_KEY": "api.groq.com",
-    "MISTRAL_API_KEY": "api.mistral.ai",
-    "OPENAI_API_KEY": "api.openai.com",
-    "OPENROUTER_API_KEY": "openrouter.ai",
-    "TOGETHER_API_KEY": "api.together.xyz",
-}
-"""Variables with the key of a provider, as its own client names them, and the only host that gets it unasked."""
 
+def check_key(content: Mapping[str, Any], where: str) -> None:
+    """Raise ConfigError if the file of a specification asks for a variable that is not there for judges.
 
-def check_trusted(content: Mapping[str, Any], allowed: Collection[str], *, where: str, setting: str) -> None:
-    """Raise ConfigError for what the unchecked content of a file asks for and `allowed` does not name.
-
-    Refused are programs without a sandbox (`no_sandbox`), and a judge's key in a variable that is not there for judges
-    (`env:NAME`): the file says where the key is sent. A variable is there for judges if a word of its name is `JUDGE`,
-    or if it is a provider's and the judge is that provider's host. `setting` is where the config allows something.
+    The file says where the key is sent. A variable is there for judges if a word of its name is `JUDGE`.
     """
-    if content.get("sandbox") == "none" and NO_SANDBOX not in allowed:
-        raise ConfigError(
-            "sandbox: none runs its programs with your rights, and a file may not ask for that by itself",
-            where=where,
-            fix=f"take it out, or allow it in the config, if you trust the file: {setting}: [{NO_SANDBOX}]",
-        )
     judge = content.get("judge")
-    key, endpoint = (judge.get("api_key"), judge.get("endpoint")) if isinstance(judge, Mapping) else (None, None)
-    if not isinstance(key, str) or not key.startswith("env:") or key in allowed:
-        return  # what is no name of a variable is refused when the specification is read
-    variable = key.removeprefix("env:")
-    if not _is_for_judges(variable, str(endpoint)):
+    if not isinstance(judge, Mapping):
+        return
+    key = judge.get("api_key")
+    if isinstance(key, str) and "JUDGE" not in key.removeprefix("env:").upper().split("_"):
         raise ConfigError(
-            f"judge.api_key would send the variable {variable} to {endpoint}, and a file may not choose any variable",
+            f"judge.api_key would send {key} to {judge.get('endpoint')}, and a file may not choose any variable",
             where=where,
-            fix="name one with JUDGE in it, such as env:JUDGE_KEY, or allow this one in the config, if it is meant for "
-            f"that address: {setting}: [{key}]",
+            fix="name one with JUDGE in it, such as env:JUDGE_KEY, or write the specification into the config",
         )
-
-
-def check_trusted_file(content: Mapping[str, Any], reward: Mapping[str, Any], file: Path, setting: str) -> None:
-    """Raise ConfigError for what a file's content asks for and the section `reward` that names it does not allow."""
-    allowed = reward.get("spec_may")
-    names = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
-    check_trusted(content, names, where=f"{setting}.spec: {file}", setting=f"{setting}.spec_may")
-
-
-def _is_for_judges(variable: str, endpoint: str) -> bool:
-    if "JUDGE" in variable.upper().split("_"):
-        return True
-    try:
-        parts = urlsplit(endpoint)
-        host = PROVIDERS.get(variable)
-        return host is not None and parts.scheme == "https" and parts.netloc.lower() in (host, f"{host}:443")
-    except ValueError:
-        return False
 
 
 def _refuse_without_workers(section: RewardConfig | HarnessConfig) -> None:
@@ -151,15 +108,6 @@ class RewardConfig(Section):
         description="A [specification](reward-specification.md), which is the reward in place of the environment's "
         "own: a YAML file, whose path is relative to the config, or its content. Without `environment` the attempt is "
         "one answer without tools.",
-    )
-    spec_may: list[Annotated[str, Field(pattern=rf"^({NO_SANDBOX}|env:[A-Za-z_][A-Za-z0-9_]*)$")]] = Field(
-        default=[],
-        max_length=20,
-        exclude_if=lambda allowed: not allowed,
-        description="What the file of `spec` may do that a file cannot ask for by itself: `no_sandbox` (its "
-        "`sandbox: none`), and `env:NAME` (its judge gets the key in this variable, at the address that the file "
-        "names). Variables with JUDGE in their name, and a provider's own, such as OPENAI_API_KEY for "
-        "https://api.openai.com, need no leave. What stands in the config itself needs none either.",
     )
     weights: dict[Text, Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT)]] = Field(
         default={},
@@ -384,15 +332,14 @@ def read_named_specifications(content: MutableMapping[str, Any], folder: Path) -
     """Replace the names of files in all settings `reward.spec` of a config or suite by what the files hold.
 
     Names are relative to `folder`, the config's own. Returns {setting: file}. Raises ConfigError as
-    `read_specification` does, and for what a file may not ask for unless `reward.spec_may` allows it.
+    `read_specification` does, and for a key that a file may not ask for.
     """
     files = dict[str, Path]()
     for path, reward in _rewards(content):
         if isinstance(reward.get("spec"), str):
             file = files[f"{path}.spec"] = folder / Path(reward["spec"]).expanduser()
-            content_read = read_specification(file, f"{path}.spec")
-            check_trusted_file(content_read, reward, file, path)
-            reward["spec"] = content_read
+            reward["spec"] = read_specification(file, f"{path}.spec")
+            check_key(reward["spec"], f"{path}.spec: {file}")
     return files
 
 

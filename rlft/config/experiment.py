@@ -198,22 +198,6 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _judges_leave_room_on_a_gpu(self) -> Self:
-        """Refuse judges that would take more of a GPU's memory than the engine of the policy leaves."""
-        rewards = [self.reward, *(member.reward for member in self.environments.values())]
-        judges = [each.spec.judge for each in rewards if each.spec is not None and each.spec.judge is not None]
-        servers = {judge.server_name: judge.started for judge in judges if judge.engine is not None}
-        shares = [each.gpu_memory_utilization for each in servers.values()]
-        own = self.rollout.kind.gpu_share(self.rollout)
-        if shares and self.policy.device != "cpu" and sum(shares) + own >= 1:
-            raise ValueError(
-                f"reward.spec: the judges that rlft starts take {sum(shares):g} of a GPU's memory, and the engine of "
-                f"the policy {own:g}, so that nothing is left for training; lower judge.vllm.gpu_memory_utilization or "
-                "rollout.vllm.gpu_memory_utilization"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _one_other_model_that_is_sampled_here(self) -> Self:
         if sum(isinstance(each, ModelControl) for each in self.controls or ()) > 1:
             raise ValueError("controls: a run is compared with one other model; leave one `model` in the list")

@@ -19,7 +19,6 @@ from rlft.environments.workers.machine import cores_here
 from rlft.errors import EngineError, PolicyError
 from rlft.models import Policy
 from rlft.models.origin import LOAD_ERRORS, choose_device, create_policy, first_line
-from rlft.rewards.specification.judge import JudgeSettings
 from rlft.temporary import writing
 
 # vLLM binds its threads to some cores and waits on others by spinning, so on few cores they wait for each other. On at
@@ -210,24 +209,3 @@ def _chat_template(tokenizer: PreTrainedTokenizerBase, folder: Path) -> list[str
     )
     template.write_text(("{{ bos_token }}" if begins else "") + joined, encoding="utf-8")
     return ["--chat-template", str(template)]
-
-
-def serve_judge_command(
-    settings: JudgeSettings, revision: str | None, folder: Path, *, port: int
-) -> tuple[list[str], dict[str, str]]:
-    """Return the command that serves the model of a judge on a port of loopback, and the variables that it needs.
-
-    `revision` is the commit of a model of the hub. A model without a chat template gets one in `folder` that joins
-    messages by newlines. Its memory is bounded by `judge.vllm`. Raises PolicyError if the model's config does not load.
-    """
-    own, model = settings.started, settings.model
-    context = own.max_model_len or context_of(model, revision, "reward.spec: judge.model")
-    command = [sys.executable, "-m", SERVER, "--model", model, "--served-model-name", model, "--dtype", own.dtype]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--max-model-len", str(context)]
-    command += ["--revision", revision] if revision else []
-    command += _chat_template(AutoTokenizer.from_pretrained(model, revision=revision), folder)
-    if choose_device("auto").type != "cuda":
-        options, variables = on_cpu(context, cache_bytes=int(own.cache_gib * 2**30), sequences=settings.concurrency)
-        return [*command, *options], variables
-    command += ["--gpu-memory-utilization", str(own.gpu_memory_utilization)]
-    return [*command, "--max-num-seqs", str(settings.concurrency)], {"VLLM_NO_USAGE_STATS": "1"}

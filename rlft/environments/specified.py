@@ -75,7 +75,7 @@ class SpecifiedReward(BaseEnv):
 
     def reward_fingerprint(self) -> str:
         """Return what scores depend on: the specification, the code of its graders, and the versions of libraries."""
-        specification, helpers = _held(self)
+        specification, _ = _held(self)
         graders = list(specification.graders())
         modules = [load_function(name, "reward.spec", own=True).module for name in specification.functions()]
         content = {
@@ -83,12 +83,7 @@ class SpecifiedReward(BaseEnv):
             "graders": code_fingerprint("rlft.environments.specified", *(type(each).__module__ for each in graders)),
             "libraries": {name: version(name) for each in graders for name in each.libraries},
             "functions": [module_code(module, "reward.spec") for module in modules],
-            "sandbox": helpers.sandbox and helpers.sandbox.description,
         }
-        if specification.judge is not None and specification.judge.engine is not None:
-            from rlft.rewards.judges.servers import weights_of
-
-            content["judge"] = weights_of(specification.judge)
         return json.dumps(content, sort_keys=True)
 
 
@@ -97,7 +92,7 @@ def specified(environment_class: type[BaseEnv], content: str) -> type[BaseEnv]:
 
     It has the name and the module of that class, whose tools, context and gold completions stay; a specification that
     says how a full answer is written has golds of its own. Raises EnvironmentSetupError for functions that cannot be
-    loaded and a sandbox that is not there, and RewardError where a judge is asked and there is none.
+    loaded, and RewardError where a judge is asked and there is none.
     """
     specification = _read(content)
     space: dict[str, Any] = {
@@ -118,14 +113,6 @@ def specified(environment_class: type[BaseEnv], content: str) -> type[BaseEnv]:
 def helpers_of(environment: BaseEnv) -> Helpers:
     """Return what the graders of an environment's specification need beside the attempt."""
     return getattr(type(environment), _HELPERS, Helpers())
-
-
-def ask_anew(environment: BaseEnv) -> None:
-    """Let the judge of an environment, if it has one, forget what it has answered, also in earlier runs."""
-    from rlft.rewards.judges.chat_judge import ChatJudge
-
-    if isinstance(judge := helpers_of(environment).judge, ChatJudge):
-        judge.ask_anew()
 
 
 def _gold_completion(self: BaseEnv, task: Task) -> str:
@@ -153,18 +140,13 @@ def _read(content: str) -> Specification:
 
 
 def _helpers(specification: Specification) -> Helpers:
-    graders = list(specification.graders())
-    judge, sandbox = None, None
-    if any(each.needs_judge() for each in graders):
+    judge = None
+    if any(each.needs_judge for each in specification.graders()):
         if specification.judge is None:
             raise no_judge()
         from rlft.rewards.judges.answers import Answers, judges_folder
         from rlft.rewards.judges.chat_judge import ChatJudge
 
         judge = ChatJudge(specification.judge, Answers(judges_folder()))
-    if any(each.needs_sandbox for each in graders):
-        from rlft.sandbox.create import create_sandbox
-
-        sandbox = create_sandbox(specification.sandbox)
     functions = {name: load_function(name, "reward.spec", own=True).call for name in specification.functions()}
-    return Helpers(sandbox=sandbox, judge=judge, functions=functions)
+    return Helpers(judge=judge, functions=functions)

@@ -35,7 +35,6 @@ from rlft.models import Policy
 from rlft.models.flops import ENCODED, sampling_costs, shape_of
 from rlft.models.origin import create_policy
 from rlft.rewards.audit.rewards import audit_by
-from rlft.rewards.judges.servers import judging
 from rlft.rewards.scoring import score_by
 from rlft.shortage import shortage_of
 from rlft.tasks import ingest_tasks
@@ -66,18 +65,17 @@ def main() -> None:
 def probe(config: Config, note: Note, deadline: float) -> None:
     """Measure what a run of this config does, until about `deadline`, in seconds since the epoch."""
     work = _Work(config, note, deadline)
-    with judging(work.environment):
-        kind, settings = config.rollout.kind.on(work.policy.device.type), config.rollout.engine_settings()
-        engine = kind.create(settings, config.rollout.batch_size)
-        try:
-            note("round", work.round(engine, 0, 1))  # so that something is measured
-            if config.warm_start is not None:
-                work.warm_start()
-            work.rounds(engine)
-        finally:
-            engine.close()
-        if config.reward.audit:  # last, as nothing else rests on it
-            work.audit()
+    kind, settings = config.rollout.kind.on(work.policy.device.type), config.rollout.engine_settings()
+    engine = kind.create(settings, config.rollout.batch_size)
+    try:
+        note("round", work.round(engine, 0, 1))  # so that something is measured
+        if config.warm_start is not None:
+            work.warm_start()
+        work.rounds(engine)
+    finally:
+        engine.close()
+    if config.reward.audit:  # last, as nothing else rests on it
+        work.audit()
 
 
 class _Work:

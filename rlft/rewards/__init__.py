@@ -6,8 +6,6 @@
 - `rubric`: what scores, weights, maxima and minima of parts may be, and how parts add up
 - `rescored`: what another reward says of the same attempts, group by group
 - `cases`: the tests that a specification brings with it
-- `canaries`: attempts by which a judge that has changed is noticed
-- `agreement`: whether a written reward prefers what people prefer, on pairs of attempts
 - `specification`, `graders`, `judges`: a reward that is written without Python, readers of text, and models that judge
 - `review`: which attempts people are asked about, and what they say
 - `audit`: what attacks a reward before anything is trained on it

@@ -9,10 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cli import app as cli
-from cli.reward import agreement
 from rlft.reporting import terminal
-from rlft.rewards.agreement import Judged
-from rlft.rewards.judges.pairs import Pair
 from tests.rlft.engines.chat_servers import ChatServer
 
 SPEC = {
@@ -148,50 +145,6 @@ def test_a_misspelt_column_is_told_where_the_tasks_are_read(reward):
     assert "did you mean {{item.answer}}?" in result.output
 
 
-def test_import_prints_a_specification_that_validates(reward):
-    grader = {
-        "type": "string_check",
-        "name": "city",
-        "input": "{{sample.output_text}}",
-        "reference": "{{item.answer}}",
-        "operation": "eq",
-    }
-    (reward.folder / "grader.json").write_text(json.dumps(grader))
-    (reward.folder / "spec.yaml").write_text(reward("import", "grader.json"))
-    assert "1 criterion can be used, and no case was run." in reward("validate", "try.yaml")
-    (reward.folder / "grader.json").write_text("{}")
-    reward("import", "grader.json", code=2)
-
-
-def test_import_prints_a_program_so_that_a_person_can_read_it(reward):
-    source = 'def grade(sample, item):\n    return float(sample["output_text"] == "Lima")\n'
-    (reward.folder / "grader.json").write_text(json.dumps({"type": "python", "source": source}))
-    printed = reward("import", "grader.json")
-    assert "source: |\n        def grade(sample, item):\n            return float(" in printed
-    assert yaml.safe_load(printed)["criteria"]["python"]["grader"]["source"] == source
-
-
-def test_import_says_that_a_judge_is_to_be_named(reward):
-    grader = {
-        "type": "score_model",
-        "name": "kind",
-        "model": "m",
-        "input": [{"role": "user", "content": "Is it kind?"}],
-    }
-    (reward.folder / "grader.json").write_text(json.dumps(grader))
-    said = reward("import", "grader.json")
-    assert "# Add judge: {endpoint: ADDRESS, model: NAME}" in said
-    (reward.folder / "spec.yaml").write_text(said)
-    result = CliRunner().invoke(cli.make_app(), ["reward", "validate", "try.yaml"])
-    assert result.exit_code == 2
-    judge = {"endpoint": "http://127.0.0.1:9/v1", "model": "m"}
-    (reward.folder / "spec.yaml").write_text(said + yaml.safe_dump({"judge": judge}))
-    assert "1 criterion can be used" in reward("validate", "try.yaml")
-    result = CliRunner().invoke(cli.make_app(), ["reward", "import", "grader.json", "--json"])
-    assert "It asks a judge, which you have to name" in result.stderr
-    assert list(json.loads(result.stdout)["criteria"]) == ["kind"]
-
-
 def test_a_penalty_says_what_costs(reward):
     sorry = {"says": "It does not apologise.", "weight": -0.5, "grader": {"type": "contains", "texts": ["sorry"]}}
     (reward.folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": {**SPEC["criteria"], "sorry": sorry}}))
@@ -207,12 +160,6 @@ def test_a_reward_that_is_code_has_nothing_to_explain(reward):
         reward(command, "try.yaml", *arguments, code=2)
 
 
-PAIRS = [
-    {"id": "a", "input": "Name a city.", "output_1": "Lima", "output_2": "A cat", "label": 1, "subset": "plain"},
-    {"id": "b", "input": "Name a city.", "output_1": "Lima, or rather Rome", "output_2": "Bern", "label": 2},
-]
-
-
 def judged_config(folder, url):
     """Let a judge decide one criterion, beside a number of words."""
     criteria = {
@@ -221,7 +168,6 @@ def judged_config(folder, url):
     }
     judge = {"endpoint": url, "model": "small", "attempts": 1}
     (folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": criteria, "judge": judge}))
-    (folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in PAIRS))
 
 
 def test_a_key_that_a_judge_tells_is_not_printed(reward, monkeypatch):
@@ -236,117 +182,3 @@ def test_a_key_that_a_judge_tells_is_not_printed(reward, monkeypatch):
     assert f"This sends the key in $JUDGE_KEY to {server.url}." in result.stderr
     assert "Your key is ***." in result.stdout
     assert json.loads(told)["criteria"][0]["why"] == "Your key is ***."
-
-
-def test_agreement_measures_a_judge_alone_and_in_both_orders(reward):
-    def answer(body, number):
-        shown = body["messages"][-1]["content"]
-        if " 2\n" in shown:  # both are shown: it names whatever stands first
-            return '{"why": "so", "label": "1"}'
-        return json.dumps({"why": "so", "score": 0.0 if "cat" in shown or "Rome" in shown else 1.0})
-
-    with ChatServer(answer) as server:
-        judged_config(reward.folder, server.url)
-        told = json.loads(reward("agreement", "try.yaml", "--pairs", "pairs.jsonl", "--json"))
-        assert len(server.bodies) == 2 * (2 + 2 + 2)  # alone, alone again, and in two orders, of two pairs
-        said = reward("agreement", "try.yaml", "--pairs", "pairs.jsonl", "--again", "0", "--limit", "1")
-        assert len(server.bodies) == 12 + 4
-    total = told["agreement"]["all"]
-    assert (total["pairs"], total["alone"]["mean"], total["failed"], told["problems"]) == (2, 1.0, 0, {})
-    assert (total["side_by_side"]["mean"], total["steady"]["mean"], total["first"]["mean"]) == (0.5, 0.0, 1.0)
-    assert total["repeats"]["mean"] == 1.0
-    assert total["longer"]["mean"] == 0.0  # "A cat" and the long Rome are longer, and worse
-    assert list(told["agreement"]) == ["all", "plain"]
-    assert "The reward pays the better attempt more in 100%" in said
-    assert "which chance would do" in said  # one pair tells nothing
-    assert "the first one in 100%" in said
-
-
-def test_agreement_asks_anew_whether_scores_repeat_where_votes_are_kept(reward, monkeypatch, tmp_path):
-    monkeypatch.setenv("RLFT_JUDGES", str(tmp_path / "judges"))
-    first = {"label": "1", "score": 1.0}
-
-    with ChatServer(lambda body, number: json.dumps({"why": "so", **first})) as server:
-        judged_config(reward.folder, server.url)
-        command = ("agreement", "try.yaml", "--pairs", "pairs.jsonl", "--json")
-        assert json.loads(reward(*command))["agreement"]["all"]["repeats"]["mean"] == 1.0
-        asked, first["score"] = len(server.bodies), 0.5
-        assert json.loads(reward(*command))["agreement"]["all"]["repeats"]["mean"] == 0.0
-        assert len(server.bodies) == asked + 4  # the attempts of two pairs, once more
-
-
-def test_agreement_of_a_reward_without_a_judge_is_that_of_its_totals(reward):
-    (reward.folder / "pairs.jsonl").write_text("".join(json.dumps({**each, "answer": "Lima"}) + "\n" for each in PAIRS))
-    total = json.loads(reward("agreement", "try.yaml", "--pairs", "pairs.jsonl", "--json"))["agreement"]["all"]
-    assert total["alone"]["mean"] == 0.75  # Lima is right; neither Rome nor Bern is, a tie
-    assert (total["ties"], total["side_by_side"]) == (1, None)
-
-
-def test_agreement_says_where_a_reward_prefers_the_worse_attempt(reward):
-    pairs = [{"id": str(n), "input": "?", "output_1": "Lima is it", "output_2": "Lima", "label": 1} for n in range(20)]
-    (reward.folder / "pairs.jsonl").write_text(
-        "".join(json.dumps({**each, "answer": "Lima", "subset": "talk"}) + "\n" for each in pairs)
-    )
-    said = reward("agreement", "try.yaml", "--pairs", "pairs.jsonl")
-    assert "The reward pays the better attempt more in 0%" in said
-    assert "of the pairs, less than chance would: it prefers the worse attempt." in said
-    assert "which chance would do" not in said
-    assert "looks at the length" not in said  # the longer one is always the better one
-    short = [{**each, "label": 2, "answer": "Lima is it"} for each in pairs]
-    (reward.folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in short))
-    said = reward("agreement", "try.yaml", "--pairs", "pairs.jsonl")
-    assert "So would one that pays the longer attempt more, with 0%" in said
-    more = [{**each, "id": f"more {each['id']}", "answer": "Lima"} for each in short]
-    more += [{**each, "id": f"most {each['id']}"} for each in more]
-    mixed = [{**each, "subset": "talk"} for each in short] + [{**each, "subset": "word"} for each in more]
-    (reward.folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in mixed))
-    assert "It prefers the worse attempt on talk." in reward("agreement", "try.yaml", "--pairs", "pairs.jsonl")
-
-
-def test_agreement_tells_once_what_to_do_where_pairs_lack_a_column(reward):
-    (reward.folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in PAIRS))
-    result = CliRunner().invoke(cli.make_app(), ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl"])
-    assert result.exit_code == 2
-    assert "TaskError: reward.spec: the task's row has no item.answer (2 times)" in result.output
-    assert result.output.count("what to do:") == 1
-    assert "name a column that every row has" in result.output
-
-
-def test_agreement_tells_several_causes_apart():
-    def judged(*problems):
-        pair = Pair.model_validate(PAIRS[0])
-        return [Judged(pair, problem=what, fix=f"mend {what}" if what in "bd" else "") for what in problems]
-
-    assert agreement._problems(judged("a", "b", "a", "c")) == "a (2 times); b (once); c (once)"
-    assert agreement._problems(judged(*"abcda")) == "a (2 times); b (once); c (once); 1 other problem"
-    assert agreement._problems(judged(*"abcde")).endswith("; 2 other problems")
-    assert agreement._fix(judged(*"aadbd")) == "mend d"  # the most frequent one of which it is known
-    assert agreement._fix(judged("a")) == ""
-
-
-def test_agreement_leaves_out_a_pair_that_fails(reward):
-    pairs = [{**PAIRS[0], "answer": "Lima"}, PAIRS[1]]
-    (reward.folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pairs))
-    said = reward("agreement", "try.yaml", "--pairs", "pairs.jsonl")
-    assert (
-        "1 pair is left out, as something failed: TaskError: reward.spec: the task's row has no item.answer (once)"
-        in said
-    )
-
-
-def test_agreement_that_nothing_comes_of_is_an_error(reward):
-    with ChatServer(lambda body, number: "a lovely answer") as server:
-        judged_config(reward.folder, server.url)
-        result = CliRunner().invoke(cli.make_app(), ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl"])
-        assert result.exit_code == 2
-        assert (
-            "none of 2 pairs could be judged: RewardError: the judge's answer is not one JSON object" in result.output
-        )
-        result = CliRunner().invoke(
-            cli.make_app(), ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl", "--limit", "1"]
-        )
-        assert "the pair could not be judged: RewardError: the judge's answer" in result.output
-        assert "'a lovely answer' (once)" in result.output
-    result = CliRunner().invoke(cli.make_app(), ["reward", "agreement", "try.yaml", "--pairs", "nowhere.jsonl"])
-    assert result.exit_code == 2
-    assert "nowhere.jsonl" in result.output

@@ -71,12 +71,8 @@ def test_what_judges_took_is_told_as_it_is_stored_and_nothing_is_paid_for_twice(
         found = home.query(LOOK.format(name="first", id=first["mlflow_run_id"]))
         again = run("again", "--no-cache")
         assert (again.code, again.summary is None) == (0, False), again.output
-        # All is done once more, and the judge has said it all; it is asked about its canary alone.
-        assert len(server.bodies) == asked + 1
+        assert len(server.bodies) == asked  # all is done once more, and the judge has said it all
         repeated = home.query(LOOK.format(name="again", id=(again.summary or {})["mlflow_run_id"]))
-        server._answer = lambda body, number: says(score=0.5)
-        changed = run("changed")
-        assert len(server.bodies) == asked + 1 + 3  # what differs is asked about thrice, and nothing is scored
 
     assert found["logged"] == found["stored"]
     assert found["stored"]["judge/calls"] + found["stored"]["judge/cached"] == 32  # a vote for each attempt
@@ -84,8 +80,7 @@ def test_what_judges_took_is_told_as_it_is_stored_and_nothing_is_paid_for_twice(
     # 100 tokens at 10 for a million and 10 at 100: 0.002 for each call.
     assert found["stored"]["judge/money"] == pytest.approx(0.002 * found["stored"]["judge/calls"])
     stages = first["judges"]
-    assert set(stages) == {"canaries", "baseline", "rounds", "validation", "constant_answer", "evaluation"}
-    assert (stages["canaries"]["calls"], stages["canaries"]["cached"]) == (5, 0)
+    assert set(stages) == {"baseline", "rounds", "validation", "constant_answer", "evaluation"}
     assert stages["rounds"]["calls"] == found["stored"]["judge/calls"]
     calls = sum(stage["calls"] for stage in stages.values())
     assert found["used"] == {
@@ -97,13 +92,6 @@ def test_what_judges_took_is_told_as_it_is_stored_and_nothing_is_paid_for_twice(
     assert repeated["totals"] == found["totals"]
     assert repeated["stored"]["judge/calls"] == repeated["stored"]["judge/money"] == 0
     assert repeated["stored"]["judge/cached"] == 32
-
-    assert changed.code != 0
-    said = " ".join(changed.output.split())
-    # The attempt and the line that ends it have 1 + 1 + 4 + 16 characters: 1 / 22 is 0.0455.
-    assert "does not score as it did: case 1 (The number alone is right.), criterion 'kind' was 0.0455, between" in said
-    assert "and is 0.5 what to do:" in said
-    assert "set judge.version" in said
 
 
 def test_a_run_whose_judge_is_gone_stops_and_goes_on_when_it_is_back(make_home):
@@ -125,17 +113,17 @@ def test_a_run_whose_judge_is_gone_stops_and_goes_on_when_it_is_back(make_home):
         server._answer = lambda body, number: says(score=length_of(body))
         ended = home.rlft("resume", "gone")
         assert ended.code == 0, ended.output
-    # What was answered is asked again of nobody; a canary is asked anew when a run is resumed.
+    # What was answered is not asked again.
     answered = [json.dumps(body, sort_keys=True) for body in server.bodies[:asked_before]]
     later = [json.dumps(body, sort_keys=True) for body in server.bodies[asked_before:]]
-    assert len(set(answered) & set(later)) <= 1
+    assert set(answered) & set(later) == set()
 
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10}
 
 
-def test_a_judge_that_changes_after_the_run_stops_resume_rescore_retrain_and_evaluate(make_home):
-    home, said = make_home("changed"), {"score": 0.75}
+def test_resume_rescore_retrain_and_evaluate_say_what_judges_took(make_home):
+    home = make_home("changed")
 
     def config(server: ChatServer, **more) -> None:
         content = yaml.safe_load(TINY.read_text()) | {"controls": ["sft"]}
@@ -145,21 +133,13 @@ def test_a_judge_that_changes_after_the_run_stops_resume_rescore_retrain_and_eva
         del content["environment"]
         (home.folder / "judged.yaml").write_text(yaml.safe_dump(content))
 
-    with ChatServer(lambda body, number: completion(says(**said), usage=USAGE)) as server:
+    with ChatServer(lambda body, number: completion(says(score=0.75), usage=USAGE)) as server:
         config(server)
         first = home.rlft("run", "judged.yaml", "--name", "first", kill_at="rlft.training.job:train_round:1")
         assert first.code == -signal.SIGKILL, first.output
-
-        said["score"] = 0.25
-        before = len(server.bodies)
-        stopped = home.rlft("resume", "first")
-        assert_stopped(stopped, server, before)
-
-        said["score"] = 0.75
         done = home.rlft("resume", "first")
         assert (done.code, done.summary is None) == (0, False), done.output
         judges = (done.summary or {})["judges"]
-        assert judges["canaries"]["calls"] == 1
         # What is new: the audit, what the control is validated by, and constant answers, each a stage of its own.
         for stage in ("audit", "controls", "constant_answer"):
             assert judges[stage]["calls"] + judges[stage]["cached"] > 0
@@ -170,20 +150,8 @@ def test_a_judge_that_changes_after_the_run_stops_resume_rescore_retrain_and_eva
             (("retrain", "first", "--name", "trained", *again), {"validation", "evaluation"}),
             (("evaluate", "first:start", "--suite", "judged.yaml"), {"scenarios"}),
         ):
-            said["score"] = 0.25
-            before = len(server.bodies)
-            assert_stopped(home.rlft(*command), server, before)
-            said["score"] = 0.75
             good = home.module("cli", *command, "--json")
             assert good.returncode in (0, 7), good.stdout + good.stderr
             found = json.loads(good.stdout)
-            assert found["judges"]["canaries"]["calls"] == 1
             stages = {name for name, stage in found["judges"].items() if stage["calls"] + stage["cached"] > 0}
-            assert stages == {"canaries", *expected}
-
-
-def assert_stopped(result: Result, server: ChatServer, before: int) -> None:
-    """It was asked about its canary thrice, and nothing else."""
-    assert result.code != 0
-    assert "does not score as it did" in " ".join(result.output.split()), result.output
-    assert len(server.bodies) == before + 3
+            assert stages == expected

@@ -75,11 +75,6 @@ class EngineKind(Declared, ABC):
         """Return how many tokens a conversation may have with these settings; `None` if the model alone limits it."""
         del settings
 
-    def gpu_share(self, settings: EngineSettings) -> float:
-        """Return the share of a GPU's memory (0 to 1) that it takes from training."""
-        del settings
-        return 0.0
-
 
 def is_installed(library: str) -> bool:
     """Return whether a package can be imported, without importing it."""

@@ -31,10 +31,6 @@ class Vllm(EngineKind):
         """Return `rollout.vllm.max_model_len`."""
         return settings.vllm.max_model_len
 
-    def gpu_share(self, settings: EngineSettings) -> float:
-        """Return what vLLM is given of a GPU."""
-        return settings.vllm.gpu_memory_utilization
-
 
 class Auto(Vllm):
     """vLLM on a GPU, if it is installed, and else transformers.

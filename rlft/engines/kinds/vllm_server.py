@@ -51,10 +51,6 @@ class VllmServer(Vllm):
                 fix="start it with `rlft serve-engine CONFIG` and wait until it listens, or correct the address",
             )
 
-    def gpu_share(self, settings: EngineSettings) -> float:
-        """Return 0: a server has GPUs of its own."""
-        return 0.0
-
 
 def _problem(address: str) -> str | None:
     """Return what is wrong with a server, or `None` if it says which models it has."""

@@ -38,7 +38,7 @@ from rlft.rewards.audit.golds import ask_attacks, ask_golds, set_aside_right_one
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
 from rlft.rewards.audit.warnings import (
     warn_of_changes,
-    warn_of_code,
+    warn_of_comparing,
     warn_of_half,
     warn_of_silence,
     warn_of_tolerance,
@@ -111,7 +111,7 @@ def audit_reward(
     scores = _judged(stage, golds, known, tasks, max_ratio, is_all=tried == len(tasks))
     for said in failed_cases(environment, tasks, weights, timeout_seconds=timeout_seconds):
         findings.fail(Problem("cases", said))
-    warn_of_code(environment, findings)
+    warn_of_comparing(environment, weights, full, findings)
     _say_what_was_slow(tried, len(picked), stage, seconds)
     return _report(scores, stage, tried, attacked)
 

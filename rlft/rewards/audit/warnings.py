@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -25,11 +24,7 @@ from rlft.rewards.audit.findings import (
 )
 from rlft.rewards.audit.report import GOLD_KIND, AttackScores, Problem
 from rlft.rewards.rubric import TOLERANCE
-from rlft.rewards.specification.graders.programs import Program
-from rlft.syntax import parse
 from rlft.types import Reward
-
-_RUN = ("exec", "eval", "compile", "execfile", "run_path", "run_module", "exec_module", "runcode", "runsource")
 
 _HALF = 0.5
 _MOST_PARTS = 5
@@ -37,29 +32,21 @@ _QUARTER = 0.25
 _CLEARLY = 0.1  # of gold's mean
 
 
-def runs_code(source: str) -> bool:
-    """Return whether Python code seems to run other code in its own process: whether it calls `exec` or the like."""
-    try:
-        calls = [node.func for node in ast.walk(parse(source)) if isinstance(node, ast.Call)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    names = {each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in calls}
-    of_patterns = {each.attr for each in calls if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "re"}
-    return bool((names - of_patterns) & set(_RUN))
+def warn_of_comparing(
+    environment: BaseEnv, weights: Mapping[str, float], full: float | None, findings: Findings
+) -> None:
+    """Add a note for a paid criterion that compares attempts, unless `full` says what the others earn.
 
-
-def warn_of_code(environment: BaseEnv, findings: Findings) -> None:
-    """Add a note for each criterion whose program seems to run the attempt beside the answer, in its own process."""
+    Its score says where an attempt stands in its group, and nothing about the policy.
+    """
     specification = specification_of(environment)
     for name, each in ({} if specification is None else specification.criteria).items():
-        programs = (one for one in (each.grader, *each.grader.inner()) if isinstance(one, Program))
-        if any(runs_code(program.source) for program in programs):
+        if each.grader.compares and weights.get(name, each.weight) > 0 and full is None:
             findings.note(
                 Problem(
                     f"reward.spec.criteria.{name}",
-                    "its program calls `exec` or the like: code of an attempt that it runs so can read the answer and "
-                    "write its own score",
-                    "run the attempt by `subprocess`, with the inputs alone (docs/guide/reward-specification.md)",
+                    "it compares attempts of one policy with each other, so its mean says nothing about the policy",
+                    "choose evaluation.metric: accuracy, and set reward.full to what the other criteria earn",
                 )
             )
 
@@ -123,8 +110,7 @@ def warn_of_silence(scores: Scores, findings: Findings) -> None:
 def warn_of_changes(stage: Stage) -> None:
     """Add a note if attempts that are scored a second time, in another order, have another score then.
 
-    It does not see a judge that disagrees with itself, whose votes are known the second time: canaries do
-    (`rlft.rewards.canaries`).
+    It does not see a judge that disagrees with itself, whose votes are known the second time.
     """
     pairs = stage.score_again()
     if other := [(one, two) for one, two in pairs if abs(total_of(one) - total_of(two)) > TOLERANCE]:

@@ -11,5 +11,4 @@
 - `answers`: short answers in words compared as SQuAD does
 - `lists`: a list, and cited sources
 - `limited`, `patterns`: regular expressions that are cut at a limit of seconds, if need be in a process of their own
-- `formulas`: arithmetic on names, and between which numbers its result lies
 """

@@ -1,6 +1,6 @@
 """What one person said of one attempt, and what that becomes, in the forms in which rlft reads it again.
 
-These are right answers as rows of tasks, cases of a specification, and pairs of which attempt is the better.
+These are right answers as rows of tasks, cases of a specification, and pairs to learn from.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from statistics import fmean
 from typing import Any
 
 from rlft.messages import as_openai
-from rlft.rewards.specification.grader import item_of
 from rlft.types import Reward, Rollout, Task
 from rlft.types.thinking import answer_of
 
@@ -130,25 +129,14 @@ APART = 0.2
 
 
 def preferences(opinions: Iterable[Opinion]) -> list[dict[str, Any]]:
-    """Return pairs in the form that `rlft reward agreement` reads: two attempts at one task, and the better one.
-
-    The task's row is their `item`, as a specification may name its answer and its columns.
-    """
+    """Return pairs of attempts at one task, the better one first, in the form that `training.algorithm: dpo` reads."""
     means = [(found[0], mean) for found, mean in deserving(opinions)]
     return [
-        _pair(one, other, 1 if more > less else 2)
+        _pair(one, other) if more > less else _pair(other, one)
         for (one, more), (other, less) in combinations(means, 2)
         if one.task.id == other.task.id and one.text != other.text and abs(more - less) >= APART
     ]
 
 
-def _pair(one: Opinion, other: Opinion, label: int) -> dict[str, Any]:
-    return {
-        "id": f"{one.rollout.rollout_id} {other.rollout.rollout_id}",
-        "input": one.prompt,
-        "output_1": one.text,
-        "output_2": other.text,
-        "label": label,
-        "group": one.task.group,
-        "item": item_of(one.task),
-    }
+def _pair(better: Opinion, worse: Opinion) -> dict[str, Any]:
+    return {"prompt": better.prompt, "chosen": better.text, "rejected": worse.text}

@@ -6,5 +6,5 @@
 - `judge`: the protocol of judges, and what they were asked for a score
 - `reading`: places to fill in, where a value stands, whether a text holds others, and how alike two are
 - `scoring`: one attempt scored, criterion by criterion; a full answer; the columns that tasks' rows must have
-- `importing`: OpenAI's graders as a specification, and a specification in words
+- `words`: a specification in words
 """

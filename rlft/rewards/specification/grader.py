@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, get_args
 
 from rlft.rewards.graders.json_values import holds_json_object, read_json_object
 from rlft.rewards.specification.judge import Judge, Piece
-from rlft.sandbox.base import Sandbox
 from rlft.types import Message, Task
 from rlft.types.thinking import answer_of
 
@@ -35,9 +34,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Helpers:
-    """What graders need beside the attempt: a sandbox for programs, a judge, and the user's functions by name."""
+    """What graders need beside the attempt: a judge, and the user's functions by name."""
 
-    sandbox: Sandbox | None = None
     judge: Judge | None = None
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
@@ -70,13 +68,6 @@ class Attempt:
         said = [call for m in self.messages if m["role"] == "assistant" for call in m.get("tool_calls") or ()]
         return [{"name": c["function"]["name"], "arguments": c["function"]["arguments"]} for c in said]
 
-    @cached_property
-    def sample(self) -> dict[str, Any]:
-        """The attempt as OpenAI's graders see it: `output_text`, `output_json` (if it is an object), `output_tools`."""
-        found = self.json_object
-        tools = [{"type": "function", "function": call} for call in self.calls]
-        return {"output_text": self.text, "output_tools": tools} | ({} if found is None else {"output_json": found})
-
 
 def no_object(attempt: Attempt, why: str) -> Unread:
     """Return that an attempt is not one JSON object; where it has several or a broken one, a penalty is not evaded."""
@@ -103,8 +94,8 @@ class Grader(Piece):
     """Whether scores lie in [0, 1] by themselves."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """The distributions whose versions may change its scores."""
-    needs_sandbox: ClassVar[bool] = False
-    """Whether it runs a program."""
+    needs_judge: ClassVar[bool] = False
+    """Whether it asks a judge."""
     compares: ClassVar[bool] = False
     """Whether it compares the attempts at a task with each other."""
 
@@ -115,10 +106,6 @@ class Grader(Piece):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Score an attempt. Raises `rlft.rewards.specification.grader.Unread` where it lacks what is looked at."""
         raise NotImplementedError
-
-    def inner(self) -> Iterator[Grader]:
-        """Yield the graders that this one is made of."""
-        yield from ()
 
     @classmethod
     def kind(cls) -> str:
@@ -132,10 +119,6 @@ class Grader(Piece):
     def unread(self) -> tuple[str, ...]:
         """Return the fields whose templates are not looked at, for what other fields say."""
         return ()
-
-    def needs_judge(self) -> bool:
-        """Return whether it asks a judge."""
-        return any(each.needs_judge() for each in self.inner())
 
 
 def met(holds: Any, right: str, wrong: str) -> Verdict:

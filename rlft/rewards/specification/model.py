@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
+from typing import TYPE_CHECKING, Annotated, Any, Self, Union
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -49,8 +49,8 @@ class Applies(Piece):
 
     @model_validator(mode="after")
     def _asks_the_task(self) -> Self:
-        if "sample." in self.when or "{{" not in self.when:
-            raise ValueError("`when` asks the task's row alone, so that no attempt can choose: write {{item.COLUMN}}")
+        if "{{" not in self.when:
+            raise ValueError("`when` asks the task's row: write {{item.COLUMN}}")
         return self
 
 
@@ -128,16 +128,13 @@ class Specification(Piece):
     judge: JudgeSettings | None = Field(
         default=None,
         exclude_if=lambda judge: judge is None,
-        description="The model that answers for graders of the types `judge`, `score_model` and `label_model`.",
-    )
-    sandbox: Literal["auto", "bubblewrap", "none"] = Field(
-        default="auto", description="Where graders of the type `python` run."
+        description="The model that answers for graders of the types `judge` and `ruler`.",
     )
     cases: list[Case] = Field(default=[], max_length=1000, description="Attempts, and what they deserve.")
 
     @model_validator(mode="after")
     def _has_a_judge_if_one_is_asked(self) -> Self:
-        is_asked = any(grader.needs_judge() for grader in self.graders())
+        is_asked = any(grader.needs_judge for grader in self.graders())
         if self.judge is not None and not is_asked:
             raise ValueError("judge: no criterion asks it; take it out, or add one with a grader of the type judge")
         return self
@@ -149,17 +146,11 @@ class Specification(Piece):
             raise ValueError("criteria: none has a positive weight, so that nothing can be earned; set one")
         if all(each.applies is not None for each in paid):
             raise ValueError("criteria: each that pays applies to some tasks only; let one apply to all")
-        if self.gold is not None and "sample." in self.gold:
-            raise ValueError("gold: it is written from the task's row, {{item.COLUMN}}, before there is an attempt")
         return self
 
     def graders(self) -> Iterator[Grader]:
-        """Yield all graders, those within others too."""
-        waiting: list[Grader] = [each.grader for each in self.criteria.values()]
-        while waiting:
-            grader = waiting.pop()
-            yield grader
-            waiting.extend(grader.inner())
+        """Yield all graders."""
+        yield from (each.grader for each in self.criteria.values())
 
     def functions(self) -> list[str]:
         """Return the names of the user's functions and scorers, each once, in the order of the alphabet."""

@@ -1,8 +1,7 @@
 """What graders read in an attempt: templates filled in, the value that a criterion looks at, texts found, likeness.
 
-Templates are texts with places such as `{{item.answer}}` and `{{sample.output_text}}`, in the form of OpenAI's graders.
-What is filled in is never read as a template again: an attempt that says `{{item.answer}}` says just that. A text is
-found as it stands there, or as a person reads it, for penalties.
+Templates are texts with places such as `{{item.answer}}`, in the form of OpenAI's graders. What is filled in is
+never read as a template again. A text is found as it stands there, or as a person reads it, for penalties.
 """
 
 from __future__ import annotations
@@ -24,19 +23,17 @@ from rlft.texts.characters import apart, nfkc
 
 PLACE = re.compile(r"\{\{([^{}]*)\}\}")
 """A place to fill in, of a checked template."""
-_NAME = re.compile(r"\s*(item|sample)((?:\.[^\s.\[\]{}]+|\[[0-9]+\])+)\s*")
+_NAME = re.compile(r"\s*item((?:\.[^\s.\[\]{}]+|\[[0-9]+\])+)\s*")
 _STEP = re.compile(r"\.([^\s.\[\]]+)|\[([0-9]+)\]")
-_OF_SAMPLE = ("output_text", "output_json", "output_tools")
 
 
 def check_template(template: str) -> str:
     """Return the template. Raises ValueError for a place that names nothing that could be filled in."""
     for match in PLACE.finditer(template):
-        name = _NAME.fullmatch(match[1])
-        if name is None or (name[1] == "sample" and _steps(name[2])[0] not in _OF_SAMPLE):
+        if _NAME.fullmatch(match[1]) is None:
             raise ValueError(
-                f"{match[0]!r:.60} names nothing; write {{{{item.COLUMN}}}} for a column of the task's row, "
-                f"{{{{item.answer}}}} for its answer, or {{{{sample.X}}}} with X of {', '.join(_OF_SAMPLE)}"
+                f"{match[0]!r:.60} names nothing; write {{{{item.COLUMN}}}} for a column of the task's row, or "
+                "{{item.answer}} for its answer"
             )
     if "{{" in PLACE.sub("", template):
         raise ValueError(f"{template!r:.60} has an open {{{{; write {{{{item.COLUMN}}}}")
@@ -50,31 +47,8 @@ Template = Annotated[str, TEMPLATE]
 
 
 def filled(template: str, attempt: Attempt) -> str:
-    """Return a checked template with its places filled in.
-
-    Raises `Unread` if the attempt lacks what is asked of it, and TaskError if the task's row does.
-    """
+    """Return a checked template with its places filled in. Raises TaskError where the task's row lacks one."""
     return PLACE.sub(lambda match: plain(_value(match[1], attempt)), template)
-
-
-def reference_of(template: str, attempt: Attempt) -> str:
-    """Return a filled template that an attempt is compared with.
-
-    Raises as `filled` does, and TaskError where the task's row has nothing for it (`is_missing`).
-    """
-    if is_missing(template, value_of(template, attempt)):
-        raise TaskError(
-            f"{template} is null or empty, so there is nothing to compare with",
-            where="reward.spec",
-            fix="name another column, or let `applies` say which tasks have one",
-        )
-    return filled(template, attempt)
-
-
-def is_missing(template: str, value: Any) -> bool:
-    """Return whether a template stands for null, or for a blank text of the row, as an empty cell of a CSV file is."""
-    of_row = PLACE.search(template) is not None and "sample." not in template
-    return value is None or (of_row and isinstance(value, str) and not value.strip())
 
 
 def value_of(template: str, attempt: Attempt) -> Any:
@@ -89,22 +63,16 @@ def value_of(template: str, attempt: Attempt) -> Any:
 def _value(place: str, attempt: Attempt) -> Any:
     name = _NAME.fullmatch(place)
     assert name is not None, place  # `check_template` lets nothing else through
-    of_item = name[1] == "item"
-    value: Any = attempt.item if of_item else attempt.sample
-    for step in _steps(name[2]):
-        if _has(value, step):
-            value = value[step]
-        elif of_item:
+    value: Any = attempt.item
+    for step in _steps(name[1]):
+        if not _has(value, step):
             known = ", ".join(map(str, attempt.item))
             raise TaskError(
                 f"the task's row has no {place.strip()}",
                 where="reward.spec",
                 fix=f"name a column that every row has; this one has {known}",
             )
-        else:
-            if "output_json" in place and attempt.json_object is None:
-                raise no_object(attempt, f"the attempt has no JSON object for {place.strip()}")
-            raise Unread(f"the attempt has nothing for {place.strip()}")
+        value = value[step]
     return value
 
 
@@ -194,7 +162,8 @@ def said(read: Read | None) -> str:
 def gold_of(template: str, read: Read | None, attempt: Attempt) -> Any:
     """Return what is right. Raises TaskError where the task has none: null or "" is an answer within JSON alone."""
     gold = value_of(template, attempt)
-    if is_missing(template, gold) and (read is None or (read.json_path is None and read.call is None)):
+    is_empty = gold is None or (PLACE.search(template) and isinstance(gold, str) and not gold.strip())
+    if is_empty and (read is None or (read.json_path is None and read.call is None)):
         raise TaskError(
             f"{template} is null or empty, so the task has no right answer",
             where="reward.spec",
@@ -343,7 +312,7 @@ def likeness(measure: Measure, text: str, gold: str, template: str) -> float:
 
     Raises `Unmeasured` for a text that is too long to be compared, and TaskError for such a gold.
     """
-    if len(gold) > LONGEST and "sample." not in template:
+    if len(gold) > LONGEST:
         raise TaskError(
             f"{template} has {len(gold):,} characters, and at most {LONGEST:,} are compared",
             where="reward.spec",

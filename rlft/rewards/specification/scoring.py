@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, get_args
 
-from pydantic import BaseModel
-
 from rlft.errors import TaskError
 from rlft.rewards.graders.plain import plain
 from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Unread, Verdict, item_of
@@ -112,8 +110,8 @@ async def score_attempt(specification: Specification, attempt: Attempt) -> dict[
     has decided already. Raises what a grader raises, which is an error of the rollout and never a 0.
     """
     criteria, found = specification.criteria, dict[str, Scored]()
-    for name, each in sorted(criteria.items(), key=lambda item: item[1].grader.needs_judge()):
-        decided = each.weight > 0 and each.grader.needs_judge() and _missing(criteria, found)
+    for name, each in sorted(criteria.items(), key=lambda item: item[1].grader.needs_judge):
+        decided = each.weight > 0 and each.grader.needs_judge and _missing(criteria, found)
         found[name] = _not_asked(each, attempt, decided) if decided else await _score(each, attempt)
     missing = _missing(criteria, found)
     return {name: _gated(each, found[name], missing) if missing else found[name] for name, each in criteria.items()}
@@ -186,24 +184,12 @@ def check_columns(specification: Specification, tasks: Sequence[Task]) -> None:
         _check(where, list(templates_in(criterion.grader)), _asked(criterion, seen))
 
 
-def templates_in(value: Any) -> Iterator[str]:
-    """Yield the templates in a grader or a list of pieces, and in all that it is made of."""
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from templates_in(each)
-    elif isinstance(value, dict):
-        yield from templates_in(list(value.values()))
-    elif isinstance(value, BaseModel):
-        for name, field in type(value).model_fields.items():
-            given = getattr(value, name)
-            is_unread = isinstance(value, Grader) and name in value.unread()
-            if not is_unread and (TEMPLATE in field.metadata or _holds(field.annotation)):
-                yield from _texts(given)
-            yield from templates_in(given)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    yield from (each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str))
+def templates_in(grader: Grader) -> Iterator[str]:
+    """Yield the templates of a grader."""
+    for name, field in type(grader).model_fields.items():
+        given = getattr(grader, name)
+        if name not in grader.unread() and (TEMPLATE in field.metadata or _holds(field.annotation)):
+            yield from (each for each in (given if isinstance(given, list) else [given]) if isinstance(each, str))
 
 
 def _holds(annotation: Any) -> bool:
@@ -237,6 +223,4 @@ def _has(place: str, attempt: Attempt) -> bool:
         value_of(place, attempt)
     except TaskError:
         return False
-    except Unread:  # a place of the attempt, which is to come
-        return True
     return True

@@ -32,5 +32,5 @@ def test_what_judges_were_asked_adds_up_within_a_stage():
     summary.note_judging("rounds", Judging(calls=2, money=0.5))
     summary.note_judging("rounds", Judging(calls=1, cached=4, money=0.25))
     assert (summary.judges["rounds"]["calls"], summary.judges["rounds"]["money"]) == (3, 0.75)
-    summary.note_judging("canaries", Judging(calls=5))
-    assert json.loads(summary.as_text())["judges"]["canaries"]["calls"] == 5
+    summary.note_judging("audit", Judging(calls=5))
+    assert json.loads(summary.as_text())["judges"]["audit"]["calls"] == 5

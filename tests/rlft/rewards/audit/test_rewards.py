@@ -24,7 +24,6 @@ from rlft.rewards.audit.attacks.base import Pool, other_gold
 from rlft.rewards.audit.findings import Findings
 from rlft.rewards.audit.golds import ask_golds
 from rlft.rewards.audit.rewards import AuditReport, audit_reward
-from rlft.rewards.audit.warnings import warn_of_code
 from tests.rlft.attempts import make_task
 
 TASKS = [make_task(f"t{n}", f"What is {n}+{n}?", str(2 * n)) for n in range(1, 7)]
@@ -458,20 +457,6 @@ def test_a_reward_that_changes_when_it_is_asked_again_is_noted():
     assert [finding for finding in report.findings if "scored again" in finding] == [
         "attempts that were scored again, in another order, have other scores on 1 task, for example t1: 1 and then 0.5"
     ]
-
-
-def test_a_program_that_runs_the_attempt_itself_is_warned_of(bubblewrap):
-    apart = "import subprocess\ndef grade(sample, item):\n    return 1.0\n"
-    beside = "def grade(sample, item):\n    exec(sample['output_text'])\n    return 1.0\n"
-    graders = {name: {"type": "python", "source": source} for name, source in (("apart", apart), ("beside", beside))}
-    formula = {"type": "multi", "graders": {"a": graders["beside"]}, "calculate_output": "a / 2"}
-    criteria = {name: {"says": "It runs.", "grader": each} for name, each in {**graders, "formula": formula}.items()}
-    findings = Findings()
-    warn_of_code(load_environment(PLAIN, {SPECIFICATION: json.dumps({"criteria": criteria})}), findings)
-    assert [each.where for each in findings.problems] == ["reward.spec.criteria.beside", "reward.spec.criteria.formula"]
-    assert not findings.failed
-    warn_of_code(Pays(exact), findings)  # no specification
-    assert len(findings.problems) == 2
 
 
 def test_a_case_that_does_not_hold_fails_the_audit():

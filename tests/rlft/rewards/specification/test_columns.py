@@ -6,7 +6,7 @@ import pytest
 
 from rlft.errors import TaskError
 from rlft.rewards.specification.model import Specification
-from rlft.rewards.specification.scoring import check_columns, templates_in
+from rlft.rewards.specification.scoring import check_columns
 from tests.rlft.attempts import make_task
 
 TASKS = [
@@ -21,9 +21,6 @@ def specification(grader, **more):
 
 
 SHORT = {"type": "length", "at_most": 9}
-SCORED = {"type": "score_model", "model": "m", "input": [{"role": "user", "content": [
-    {"type": "input_text", "text": "{{item.hinnt}} {{sample.output_text}}"}]}]}  # fmt: skip
-CHECKED = {"type": "string_check", "name": "c", "operation": "eq"}
 
 
 @pytest.mark.parametrize(
@@ -34,11 +31,8 @@ CHECKED = {"type": "string_check", "name": "c", "operation": "eq"}
         ({"type": "exact", "any_of": ["{{item.kind}}", "{{item.hint}}"]}, "{{item.hint}} is not in the rows of 1 of 2"),
         ({"type": "contains", "texts": ["so", "{{item.item.parts[1]}}"]}, "parts[1]}} is not in the rows of 1 of 2"),
         ({"type": "number", "gold": "{{ item.hint }}"}, "{{ item.hint }} is not in the rows of 1 of 2 tasks"),
-        (SCORED, "{{item.hinnt}} is not in the rows of 2 of 2 tasks"),
-        ({"type": "multi", "name": "m", "calculate_output": "one", "graders": {
-            "one": {**CHECKED, "input": "{{sample.output_text}}", "reference": "{{item.knd}}"}}}, "{{item.knd}} is"),
     ],
-    ids=["misspelt", "any of", "place in a list", "spaces", "message", "inner"],
+    ids=["misspelt", "any of", "place in a list", "spaces"],
 )  # fmt: skip
 def test_a_place_that_some_rows_lack_is_told_with_how_many_and_its_criterion(grader, said):
     with pytest.raises(TaskError) as wrong:
@@ -54,10 +48,9 @@ def test_a_place_that_some_rows_lack_is_told_with_how_many_and_its_criterion(gra
         ({"type": "exact", "gold": "{{item.item.name}} {{item.prompt}}"}, {}),
         ({"type": "exact", "gold": "{{item.nowhere}}", "any_of": ["{{item.answer}}"]}, {}),  # `gold` is not read
         ({"type": "exact", "gold": "{{item.hint}}"}, {"applies": {"when": "{{item.kind}}", "any_of": ["city"]}}),
-        ({**CHECKED, "input": "{{sample.output_json.x}}", "reference": "x"}, {}),
         ({"type": "number", "gold": "3"}, {}),
     ],
-    ids=["there", "in place of gold", "applies", "of the attempt", "no template"],
+    ids=["there", "in place of gold", "applies", "no template"],
 )
 def test_what_is_there_or_is_not_asked_for_is_no_error(grader, more):
     check_columns(specification(grader, **more), TASKS)
@@ -72,8 +65,3 @@ def test_the_condition_and_the_full_answer_are_looked_at_too():
         check_columns(golden, TASKS)
     assert wrong.value.where == "reward.spec.gold"
     check_columns(golden, [])
-
-
-def test_templates_are_those_of_inner_graders_and_messages():
-    spec = specification(SCORED)
-    assert list(templates_in(spec.criteria["it"].grader)) == ["{{item.hinnt}} {{sample.output_text}}"]

@@ -40,7 +40,8 @@ def by_length(body, number=0):
     """A judge that likes short attempts: 1 for the shortest."""
     lengths = [len(text) for text in shown(body)]
     scores = [min(lengths) / length for length in lengths]
-    return completion(json.dumps({"why": "so", "scores": scores}), usage={"prompt_tokens": 100, "completion_tokens": 5})
+    said = {"scores": scores} if len(scores) > 1 else {"score": scores[0]}
+    return completion(json.dumps({"why": "so", **said}), usage={"prompt_tokens": 100, "completion_tokens": 5})
 
 
 def test_a_group_is_one_question_and_each_attempt_gets_its_own_score():
@@ -100,9 +101,7 @@ def test_a_question_that_fails_is_an_error_of_all_attempts_and_is_asked_once(sai
         rows = scored(environment, "1234", "12", "1234")
         assert [row.total for row in rows] == [None] * 3
         assert len({str(row.error) for row in rows}) == 1
-        # It was asked once (with and without a schema, where it was refused); scored again, it is asked again.
-        assert len(server.bodies) == (2 if said == 400 else 1)
-        assert [row.total for row in scored(environment, "1234", "12", "1234")] == [0.5, 1.0, 0.5]
+        assert len(server.bodies) == (2 if said == 400 else 1)  # where it was refused, with and without a schema
 
 
 def test_votes_are_averaged_attempt_by_attempt():
@@ -209,7 +208,7 @@ def test_a_worker_process_compares_too():
 def test_an_attempt_alone_is_scored_alone():
     with ChatServer(by_length) as server:
         [row] = scored(judged(server, RULER), "1234")
-        assert '"scores": [N1]' in server.bodies[0]["messages"][0]["content"]
+        assert '"score": N}' in server.bodies[0]["messages"][0]["content"]
     assert row.total == 1.0
 
 
@@ -221,7 +220,7 @@ def test_the_audit_shows_each_attack_beside_the_gold_of_its_task():
     def answer(body, number):
         wanted = str(2 * int(re.findall(r"What is (\d+)", body["messages"][1]["content"])[0]))
         scores = [float(text == wanted) for text in shown(body)]
-        return json.dumps({"why": "so", "scores": scores})
+        return json.dumps({"why": "so", **({"scores": scores} if len(scores) > 1 else {"score": scores[0]})})
 
     with ChatServer(answer) as server:
         settings = {"weights": {}, "full": None, "timeout_seconds": 20}

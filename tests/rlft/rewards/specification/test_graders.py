@@ -159,16 +159,10 @@ def test_what_the_attempt_says_is_never_a_template():
     assert grade({"type": "contains", "texts": ["{{item.answer}}"]}, "{{item.answer}}") == 0
 
 
-CHECK = {"type": "string_check", "input": "{{sample.output_text}}", "reference": "{{item.empty}}", "operation": "eq"}
-
-
 def test_a_task_without_gold_is_an_error_of_the_task():
     for grader in ({"type": "exact", "gold": "{{item.empty}}"}, {"type": "exact", "gold": "{{item.city}}"},
                    {"type": "number"}, {"type": "date"}, {"type": "list", "gold": "{{item.empty}}"},
-                   {"type": "contains", "texts": ["{{item.empty}}"]},
-                   CHECK, CHECK | {"reference": "", "operation": "like"},
-                   {"type": "text_similarity", "input": "{{sample.output_text}}", "reference": "{{item.empty}}",
-                    "evaluation_metric": "fuzzy_match"}):  # fmt: skip
+                   {"type": "contains", "texts": ["{{item.empty}}"]}):  # fmt: skip
         with pytest.raises(TaskError):
             grade(grader, "null")
 
@@ -181,19 +175,12 @@ def test_a_task_without_gold_is_an_error_of_the_task():
         {"type": "similar", "gold": "{{item.blank}}"},
         {"type": "list", "gold": "{{item.blank}}"},
         {"type": "citation", "gold": "{{item.blank}}"},
-        {"type": "string_check", "input": "{{sample.output_text}}", "reference": "{{item.blank}}", "operation": "eq"},
     ],
 )
 def test_an_empty_cell_is_no_gold_that_silence_meets(grader):
     for text in ("", "Lima"):
         with pytest.raises(TaskError):
             grade(grader, text, item={"blank": " "})
-
-
-def test_an_empty_text_that_the_config_names_is_meant():
-    asked = {"type": "string_check", "input": "{{sample.output_text}}", "reference": "", "operation": "ne"}
-    assert [grade(asked, text) for text in ("", "Lima")] == [0, 1]
-    assert grade({"type": "exact", "any_of": ["", "none"]}, "") == 1
 
 
 def test_null_is_no_word_that_must_be_absent_or_is_wanted_beside_others():
@@ -232,15 +219,14 @@ class Yes:
 
 
 def test_a_judge_is_asked_with_the_attempt_as_data():
-    judge = Yes(Answer(score=0.25))
+    judge = Yes(Answer((0.25,)))
     assert (
         grade({"type": "judge", "question": "Polite about {{item.answer}}?"}, "Hi", helpers=Helpers(judge=judge))
         == 0.25
     )
     [question] = judge.asked
-    assert question.messages == (("user", "Polite about Lima?"),)
+    assert question.text == "Polite about Lima?"
     assert question.attempts == ("Hi",)
-    assert (question.least, question.most, question.labels) == (0.0, 1.0, ())
 
 
 @pytest.mark.parametrize(
@@ -347,19 +333,8 @@ def test_what_stands_there_twice_is_no_way_around_a_penalty():
     for text in ('{"note": "sorry"}{}', '{"note": "sorry", "note": "sorry"}', "{ " * 101):
         assert cost(path, text) == (1, 0)
         assert cost({"type": "json_schema", "json_schema": {}}, text) == (1, 0)
-        check = {"type": "string_check", "input": "{{sample.output_json.note}}", "reference": "sorry"}
-        assert cost({**check, "operation": "eq"}, text) == (1, 0)
     for text in ("sorry", "a {b} c", '{"other": 1}'):
         assert cost(path, text) == (0, 0)
-
-
-def test_a_formula_that_pays_counts_several_objects_as_none():
-    # `a` finds no object and is 0, `b` is 1, so that their mean is 1/2; as a penalty it would be unmeasured.
-    check = {"type": "string_check", "operation": "like", "reference": "x"}
-    graders = {"a": {**check, "input": "{{sample.output_json.n}}"}, "b": {**check, "input": "{{sample.output_text}}"}}
-    multi = {"type": "multi", "graders": graders, "calculate_output": "(a + b) / 2"}
-    assert counted({"grader": multi}, '{"n": "x"}{}') == 0.5
-    assert counted({"grader": multi, "weight": -1}, '{"n": "x"}{}') == 1
 
 
 def test_too_much_is_no_way_around_a_penalty():
@@ -374,18 +349,6 @@ def test_too_much_is_no_way_around_a_penalty():
     for text in ("43 " + "a" * 70, "A long story of 42 apples and of those who ate them all in one day", "x" * 100):
         assert counted({"grader": number, "weight": -1}, text) == 0, text
     assert counted({"grader": number}, "42 " + "a" * 70) == 0
-
-
-def test_openais_graders_see_what_a_person_reads_where_they_are_penalties():
-    check = {"type": "string_check", "input": "{{sample.output_text}}", "reference": "sorry"}
-    for operation, text in (("ilike", "I am SO\u200bRRY"), ("like", "I am s\u043erry"), ("eq", "s\u043erry")):
-        assert counted({"grader": {**check, "operation": operation}, "weight": -1}, text) == 1
-        assert counted({"grader": {**check, "operation": operation}}, text) == 0
-    assert counted({"grader": {**check, "operation": "ne"}, "weight": -1}, "s\u043erry") == 1
-    like = {"type": "text_similarity", "input": "{{sample.output_text}}", "reference": "sorry"}
-    like = {**like, "evaluation_metric": "fuzzy_match"}
-    assert counted({"grader": like, "weight": -1}, "s\u043err\u0443") == 1
-    assert counted({"grader": like}, "s\u043err\u0443") < 1
 
 
 @pytest.mark.parametrize(
@@ -418,12 +381,6 @@ def test_an_empty_text_is_contained_in_none():
         assert counted({"grader": {**contains, "need": need}, "weight": -1}, "x", {"a": []}) == 0
 
 
-def test_an_attempt_that_says_nothing_is_contained_in_no_answer():
-    check = {"type": "string_check", "input": "{{item.answer}}", "reference": "{{sample.output_text}}"}
-    assert counted({"grader": {**check, "operation": "like"}}, "", {"answer": "Lima"}) == 0
-    assert counted({"grader": {**check, "operation": "ilike"}}, "lim", {"answer": "Lima"}) == 1
-
-
 def test_whole_words_are_told_where_something_unseen_parts_them():
     lacks = {"type": "lacks", "texts": ["sorry", "\u200b"]}
     assert counted({"grader": lacks}, "very\u200bsorry") == 0  # as it stands, not as it is read
@@ -437,11 +394,6 @@ def test_a_text_that_is_too_long_to_be_compared_counts_as_the_worst():
     assert counted({"grader": copy, "weight": -1}, item["prompt"], item) == 1
     assert counted({"grader": copy, "weight": -1}, text, item) == 1
     assert counted({"grader": copy}, text, item) == 0
-    taken = {"type": "text_similarity", "input": "{{sample.output_text}}", "reference": "{{item.prompt}}",
-             "evaluation_metric": "rouge_l"}  # fmt: skip
-    multi = {"type": "multi", "graders": {"a": taken}, "calculate_output": "1 - a"}
-    assert counted({"grader": taken, "weight": -1}, text, item) == 1
-    assert counted({"grader": multi}, text, item) == 0
     with pytest.raises(TaskError, match="56,000 characters, and at most 20,000 are compared"):
         counted({"grader": copy, "weight": -1}, "x", {"prompt": text})
 

@@ -7,9 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from rlft.rewards.specification.grader import Attempt
-from rlft.rewards.specification.importing import in_words
 from rlft.rewards.specification.model import Specification
 from rlft.rewards.specification.scoring import parts_of, score_attempt, written_gold
+from rlft.rewards.specification.words import in_words
 
 EXACT = {"type": "exact"}
 RIGHT = {"says": "The city is right", "grader": EXACT}
@@ -66,7 +66,7 @@ def test_a_criterion_does_not_apply_where_a_file_without_types_says_no():
     ("criterion", "said"),
     [({"weight": -1.0, "minimum": -1.0}, "would pay"), ({"weight": -1.0, "essential": True}, "cannot be essential"),
      ({"maximum": 0.5}, "scores from 0 to 1"), ({"minimum": 1.0}, "not below"), ({"met_from": 0.0}, "no score above"),
-     ({"applies": {"when": "{{sample.output_text}}"}}, "no attempt can choose"),
+     ({"applies": {"when": "{{sample.output_text}}"}}, "names nothing"),
      ({"weight": 1e9}, "less than or equal"), ({"weigth": 1.0}, "Extra inputs"),
      ({"applies": {"when": "{{item.a}}"}}, "let one apply to all"),
      ({"weight": 0.0}, "nothing can be earned")],
@@ -113,14 +113,6 @@ def test_a_flag_with_white_space_around_it_is_read_as_one_without():
     criteria = {"right": RIGHT, "more": {**RIGHT, "applies": {"when": "{{item.kind}}"}}}
     assert parts(read(**criteria), "Lima", kind=" No ") == {"right": 1.0, "more": None}
     assert parts(read(**criteria), "Lima", kind=" yes ") == {"right": 1.0, "more": 1.0}
-
-
-def test_a_place_beyond_the_end_of_a_list_is_not_there():
-    beside = {"says": "b", "grader": {"type": "string_check", "operation": "eq", "reference": "x",
-                                      "input": "{{sample.output_json.a[1]}}"}}  # fmt: skip
-    specification = read(right=RIGHT, beside=beside)
-    assert parts(specification, '{"a": ["y"]}')["beside"] == 0.0
-    assert parts(specification, '{"a": ["y", "x"]}')["beside"] == 1.0
 
 
 def test_a_place_with_white_space_around_it_is_its_value_and_no_text():
