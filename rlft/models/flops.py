@@ -124,8 +124,8 @@ def encoded(
 ) -> tuple[int, int]:
     """Return how many tokens and pairs of attention it takes to encode sequences of token ids.
 
-    With `shares_prompts` each edge of their tree (`rlft.models.attention.tree`) is read at most `times` times, otherwise
-    each sequence by itself.
+    With `shares_prompts` each edge of their tree (`rlft.models.attention`) is read at most `times` times, otherwise each
+    sequence by itself.
     """
     if not shares_prompts:
         return sum(map(len, sequences)), sum(len(sequence) ** 2 for sequence in sequences)

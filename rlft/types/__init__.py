@@ -1,7 +1,7 @@
 """The data that the stages of a run hand on: tasks, rollouts, rewards and reports, all of them frozen.
 
-`Task` -> (harness, engine) -> `Rollout` -> (environment) -> `Reward` -> (advantage, loss) -> next policy. `storage` makes tables of them,
-and `formats` says in which version of a format each is stored.
+`Task` -> (harness, engine) -> `Rollout` -> (environment) -> `Reward` -> (advantage, loss) -> next policy.
+`storage` makes tables of them, and `formats` says in which version of a format each is stored.
 """
 
 from rlft.types.report import Effect, Evaluation, EvaluationReport, Interval, Report, TrainReport

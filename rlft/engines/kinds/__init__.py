@@ -5,7 +5,7 @@ checked without torch: so they import what samples where they make it.
 """
 
 from rlft.engines.kinds.base import EngineKind
-from rlft.training.losses import shipped
+from rlft.types.declared import shipped
 
 __all__ = ["ENGINES", "EngineKind"]
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from rlft.errors import EngineError
-from rlft.training.losses import Declared
+from rlft.types.declared import Declared
 
 if TYPE_CHECKING:
     from rlft.config import EngineSettings

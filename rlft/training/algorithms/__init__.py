@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlft.training.algorithms.base import Algorithm
-from rlft.training.losses import shipped
+from rlft.types.declared import shipped
 
 if TYPE_CHECKING:
     from rlft.config import TrainingConfig

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from rlft.training.losses import Declared
+from rlft.types.declared import Declared
 
 if TYPE_CHECKING:
     from rlft.config import TrainingConfig

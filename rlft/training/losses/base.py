@@ -4,39 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from rlft.types.declared import Declared
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Divisor = Literal["tokens", "rollouts", "length"]
-
-
-class Declared(BaseModel):
-    """What a file of its own declares and the config finds by its name; the fields of a class are its settings.
-
-    The first line of a class's docstring says what it is.
-
-    Attributes:
-        name: The value of the setting that chooses it; empty for a base class.
-        paper: Where it was published.
-        example: Values of the settings that must be given, with which the tests try it.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        allow_inf_nan=False,
-        protected_namespaces=(),
-        hide_input_in_errors=True,
-    )
-
-    name: ClassVar[str] = ""
-    paper: ClassVar[str] = ""
-    example: ClassVar[dict[str, Any]] = {}
 
 
 class Loss(Declared, ABC):

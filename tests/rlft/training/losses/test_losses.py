@@ -12,9 +12,9 @@ from pydantic import Field
 
 from rlft.config import TrainingConfig
 from rlft.config import training as config
-from rlft.training import losses
 from rlft.training.losses import LOSSES, Loss, sapo
 from rlft.training.losses.clipped import Dapo
+from rlft.types.declared import shipped
 
 ROOT = Path(__file__).resolve().parents[3]
 by_name = pytest.mark.parametrize("name", LOSSES)
@@ -86,4 +86,4 @@ def test_two_losses_of_one_name_are_refused(monkeypatch):
     again = type("Again", (sapo.Sapo,), {"__module__": sapo.__name__})
     monkeypatch.setattr(sapo, "Again", again, raising=False)
     with pytest.raises(TypeError, match="two classes are called 'sapo'"):
-        losses.shipped("rlft.training.losses", Loss)
+        shipped("rlft.training.losses", Loss)
