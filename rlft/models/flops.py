@@ -124,7 +124,7 @@ def encoded(
 ) -> tuple[int, int]:
     """Return how many tokens and pairs of attention it takes to encode sequences of token ids.
 
-    With `shares_prompts` each edge of their tree (`rlft.models.attention`) is read at most `times` times, otherwise each
+    With `shares_prompts` each edge of their tree (`rlft.models.attention`) is read at most `times` times, else each
     sequence by itself.
     """
     if not shares_prompts:

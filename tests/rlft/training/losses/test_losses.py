@@ -16,7 +16,7 @@ from rlft.training.losses import LOSSES, Loss, sapo
 from rlft.training.losses.clipped import Dapo
 from rlft.types.declared import shipped
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 by_name = pytest.mark.parametrize("name", LOSSES)
 
 
