@@ -149,23 +149,11 @@ def _said_of_setting(pair: dict[str, Any], seeds: list[int]) -> str:
         why = "all of their seeds have the same mean" if pair["over_tasks"] else "no task was scored for both"
         if is_too_few(*counts):
             why = f"{first} had {_counted(counts[0])} and {second} had {_counted(counts[1])}"
-        return f"{text}: nobody can say which is better, as {why}. {_seeds(pair)}".rstrip()
+        return f"{text}: nobody can say which is better, as {why}"
     text += f" [{pair['low']:+.3f}, {pair['high']:+.3f}] over seeds and tasks ({100 * pair['confidence']:.4g} %)"
     if pair["stands"]:
         return f"{text}: {second if pair['difference'] > 0 else first} is better"
-    return f"{text}: no difference is shown. {_seeds(pair)}".rstrip()
-
-
-def _seeds(pair: dict[str, Any]) -> str:
-    """Return how many seeds would find the difference, if it is what was seen here."""
-    least = pair["least_over_tasks"]
-    if least is None or abs(pair["difference"]) <= least:
-        return "No number of seeds shows it on so few tasks."
-    said = []
-    for each in pair["seeds_needed"]:
-        count = "more than 1000" if each["runs"] is None else each["runs"]
-        said.append(str(count) if each["spread"] is None else f"{count} if seeds spread by {each['spread']:g}")
-    return f"A difference of this size is found four times out of five with so many seeds of each: {', '.join(said)}."
+    return f"{text}: no difference is shown"
 
 
 def _counted(seeds: int) -> str:

@@ -19,13 +19,12 @@ from rlft.evaluation.contrasts import (
     compare_pairs,
     compare_settings,
     differing,
+    flat,
     match,
     renamed,
     same_setting,
     solved_by_one,
-    why_none,
 )
-from rlft.evaluation.contrasts.configs import flat
 from rlft.evaluation.gates import digest, task_hash
 from rlft.types import EvaluationReport, Split
 from rlft.types.thinking import answer_of
@@ -245,8 +244,11 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
     kept = len(next(iter(ids.values())))
     metric = _metric(runs)
     if not kept:
-        what, fix = why_none({name: run.asked for name, run in runs.items()}, split)
-        raise RlftError(what, where="RUN", fix=fix)
+        raise RlftError(
+            f"{' and '.join(runs)} share no question of {split} with the same answer",
+            where="RUN",
+            fix="compare runs whose `tasks` name the same data; `rlft rescore` scores attempts by other answers",
+        )
     reports = {name: renamed(run.report, ids[name]) for name, run in runs.items()}
     unscored = [name for name, report in reports.items() if not report.per_task.get(metric)]
     if unscored:
@@ -416,7 +418,6 @@ def of_settings(
     made = []
     for pair in compare_settings(groups, reports, metric, seeds_of(runs)):
         obstacle = _obstacle_of_settings(*([runs[name] for name in groups[each]] for each in (pair.first, pair.second)))
-        seeds = pair.seeds.items() if obstacle is None else ()
         made.append(
             {
                 "first": pair.first,
@@ -431,8 +432,6 @@ def of_settings(
                 "over_tasks": _interval(pair.over_tasks),
                 "stands": pair.stands and obstacle is None,
                 "obstacle": obstacle,
-                "least_over_tasks": pair.least,
-                "seeds_needed": [{"spread": spread, "runs": count} for spread, count in seeds],
             }
         )
     return made

@@ -34,7 +34,7 @@ from rlft.config.training import BudgetConfig
 from rlft.distributed.demand import Demand
 from rlft.errors import ConfigError
 from rlft.estimation.readiness import check_loss
-from rlft.evaluation.contrasts.configs import differing
+from rlft.evaluation.contrasts import differing
 from rlft.evaluation.monitors import of_validation
 from rlft.evaluation.stopping import Account
 from rlft.models.origin import choose_device

@@ -15,10 +15,10 @@ one of which nobody can tell.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Literal
+from typing import Literal, TypeVar
 
 from rlft.evaluation.power import few_groups, smallest_difference, squared_difference
 from rlft.evaluation.statistics import SHARE, Range, common_tasks, paired_difference
@@ -214,8 +214,29 @@ def _observed(metric: str, *reports: EvaluationReport) -> Range:
     return Range(min(values), max(values))
 
 
-FAMILY = 0.05  # the chance that any of all slices is said to be worse if none is
+FAMILY = 0.05  # the chance that any of all differences, or of all slices, is said to stand if there is none
 SliceVerdict = Literal["worse", "no worse", "cannot tell"]
+
+
+H = TypeVar("H", bound=Hashable)
+
+
+def holm(hypotheses: Collection[H], is_shown: Callable[[H, float], bool], family: float) -> dict[H, float]:
+    """Return those of the hypotheses that are rejected, with the level of each.
+
+    Holm's procedure (1979, Scandinavian Journal of Statistics 6): the surest of m at the level `family` / m, the next
+    at `family` / (m - 1), and so on, until one is not. `is_shown` says whether one is rejected at a level; at a higher
+    one it has to be, too.
+    """
+    left, shown = list(hypotheses), dict[H, float]()
+    while left:
+        level = family / len(left)
+        found = {each: level for each in left if is_shown(each, level)}
+        if not found:
+            break
+        shown |= found
+        left = [each for each in left if each not in found]
+    return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +331,8 @@ def compare_slices(
     """Return for each slice, {name: ids of its tasks}, whether `ours` is worse there than `theirs`.
 
     A slice is `worse` if the upper bound of the paired difference is below 0, both without errors and with all of them
-    counted for `ours`, by Holm's procedure (1979, Scandinavian Journal of Statistics 6): the surest of m slices at the
-    one-sided level `family` / m, the next at `family` / (m - 1), and so on, until one is not. So with a chance of at
-    most `family` any slice is said to be worse if in truth none is, however slices overlap. One that is not worse is
+    counted for `ours`, by Holm's procedure (`holm`) at one-sided levels. So with a chance of at most `family` any slice
+    is said to be worse if in truth none is, however slices overlap. One that is not worse is
     `no worse` if a true loss of `margin` would have been found at its level four times out of five, as far as the
     variance tells, or if the interval excludes it, and if it is not below 0 with errors counted against `ours`; else
     `cannot tell`. Slices with too few groups of tasks are not tested and do not count among the m. The tasks of
@@ -320,23 +340,17 @@ def compare_slices(
     """
     asked = {name: _Asked.of(ours, theirs, metric, set(ids) - set(without)) for name, ids in slices.items()}
     untested = {name: why for name, each in asked.items() if (why := each.obstacle(name)) is not None}
-    left = [name for name in slices if name not in untested]
-    worse: dict[str, float] = {}
-    while left:
-        level = 1 - 2 * family / len(left)
-        shown = {name: level for name in left if asked[name].is_worse(level)}
-        if not shown:
-            break
-        worse |= shown
-        left = [name for name in left if name not in shown]
-    last = 1 - 2 * family / max(len(left), 1)
+    tested = [name for name in slices if name not in untested]
+    # One-sided levels, of two-sided intervals.
+    worse = holm(tested, lambda name, level: asked[name].is_worse(1 - 2 * level), family)
+    last = 1 - 2 * family / max(len(tested) - len(worse), 1)
 
     def judged(name: str) -> Slice:
         each = asked[name]
         if name in untested:
             return Slice(name, "cannot tell", each.difference(0.95), each.errors, obstacle=untested[name])
         if name in worse:
-            return Slice(name, "worse", each.without_errors(worse[name]), each.errors)
+            return Slice(name, "worse", each.without_errors(1 - 2 * worse[name]), each.errors)
         visible, difference = each.visible(last), each.difference(last)
         assert difference is not None  # as the slice was tested
         hidden = difference.high < 0

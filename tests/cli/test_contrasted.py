@@ -68,8 +68,7 @@ def test_two_runs_of_one_seed_each_tell_of_models_and_not_of_settings():
     assert "the model of b is better" in said
     assert "\x1b" not in said
     said = " ".join(said.split())
-    assert "as setting 1 had one seed and setting 2 had one seed. A difference of this size is found" in said
-    assert "if seeds spread by 0.2" in said
+    assert "as setting 1 had one seed and setting 2 had one seed" in said
     assert "b (1): b at t10 [red]\\x1b[2J" in said
 
 
@@ -84,11 +83,6 @@ def test_settings_with_several_seeds_are_compared_over_them():
     said = shown(found)
     assert "setting 2: b0, b1, b2" in said
     assert "over seeds and tasks (95 %): setting 2 is better" in said
-    assert "if seeds spread" not in said  # the spread is known
-    near = [run(f"c{seed}", 20 + 8 * seed, seed=seed, rate=1e-2) for seed in range(3)]
-    found = compared(*(run(f"a{seed}", 10 + 8 * seed, seed=seed) for seed in range(3)), *near)
-    (needed,) = found["of_settings"][0]["seeds_needed"]
-    assert f"with so many seeds of each: {needed['runs']}." in " ".join(shown(found).split())
     same = compared(*low)
     assert "All runs have the same setting" in shown(same)
     assert same["of_settings"] == []
@@ -120,7 +114,7 @@ def test_runs_of_an_old_and_a_new_reward_on_the_same_rows_are_compared_and_no_mo
     assert (pair["stands"], "different rewards scored them" in pair["obstacle"]) == (False, True)
     assert found["groups"] == [["old"], ["new"]]  # another reward is another setting
     (pair,) = found["of_settings"]
-    assert (pair["stands"], pair["seeds_needed"]) == (False, [])
+    assert not pair["stands"]
     (task, _) = found["solved_by_one"][0]["tasks"]
     assert task["id"] == "t10"
     assert [each[0]["text"].split()[:3] for each in task["attempts"].values()] == [
@@ -147,7 +141,7 @@ def test_the_same_weights_measured_in_two_ways_are_not_better_than_themselves():
     assert "sampled in different ways" in obstacles["w0", "c1"]
     assert obstacles["w0", "w1"] is None
     (pair,) = found["of_settings"]
-    assert (pair["obstacle"], pair["seeds_needed"]) == ("they have trained the same weights", [])
+    assert pair["obstacle"] == "they have trained the same weights"
     assert found["sampling"] == {"evaluation.temperature": {"w0": 1.0, "w1": 1.0, "c0": 0.0, "c1": 0.0}}
     said = shown(found)
     assert "evaluation.temperature" in said
@@ -207,4 +201,4 @@ def test_reruns_of_a_seed_are_told_and_count_as_one():
     assert not found["of_settings"][0]["stands"]
     said = " ".join(shown(found).split())
     assert "setting 1: a, a-again (one seed; runs of one seed count as one)" in said
-    assert "nobody can say which is better, as setting 1 had one seed and setting 2 had one seed." in said
+    assert "nobody can say which is better, as setting 1 had one seed and setting 2 had one seed" in said

@@ -1,15 +1,21 @@
-"""Runs side by side: settings that differ, models by task, settings by seed."""
+"""Runs side by side: settings that differ, tasks that are shared, models by task, settings by seed."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from rlft.evaluation.comparison import compare
-from rlft.evaluation.contrasts import compare_pairs, differing, same_setting, seeds_needed, solved_by_one
+from rlft.evaluation.contrasts import (
+    Asked,
+    _welch,
+    average,
+    compare_pairs,
+    differing,
+    match,
+    renamed,
+    same_setting,
+    solved_by_one,
+)
 from rlft.evaluation.contrasts import compare_settings as settings_by_seed
-from rlft.evaluation.contrasts.seed_power import TaskSpread, task_spread
-from rlft.evaluation.contrasts.seeds import _welch, average
-from rlft.evaluation.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds
 from rlft.types import EvaluationReport
 
 
@@ -71,96 +77,6 @@ def test_few_tasks_are_no_evidence_and_no_shared_task_is_told():
     assert (pair.found, pair.obstacle) == (None, "no task was scored for both")
 
 
-@pytest.mark.parametrize(
-    ("effect", "count"),
-    [(2.0, 6), (1.0, 17), (0.8, 26), (0.5, 64)],  # Cohen 1988, table 2.4.1: two-sided 5 %, power 0.8
-)
-def test_how_many_seeds_would_tell(effect, count):
-    assert seeds_needed(effect * 0.03, 0.03) == count
-
-
-def test_seeds_for_no_difference_or_no_spread():
-    assert seeds_needed(0.0, 0.1) is None
-    assert seeds_needed(0.001, 0.1) is None  # more than a thousand
-    assert seeds_needed(0.1, 0.0) == 2
-
-
-def test_the_number_of_seeds_has_the_power_that_it_promises():
-    count = seeds_needed(0.05, 0.04)
-    random = np.random.default_rng(0)
-    ours, theirs = random.normal(0.05, 0.04, (4000, count)), random.normal(0, 0.04, (4000, count))
-    # 4000 draws at 0.8: a standard error of 0.6 %; one seed less has less power than promised.
-    assert np.mean(stats.ttest_ind(ours, theirs, axis=1).pvalue < 0.05) > 0.78
-
-
-def drawn(random, shift, count, tasks):
-    """Reports of runs of one setting with one attempt at each task; another seed moves the model by 0.03."""
-    rates = np.random.default_rng(7).random(tasks) * 0.8 + 0.1 + shift  # the same tasks for all settings
-    return [report(random.random(tasks) < rates + random.normal(0, 0.03)) for _ in range(count)]
-
-
-def found_by(random, runs, count):
-    """How often of 1000 times a difference of 0.1 is found over seeds and `count` tasks, at 5 %."""
-    rates = np.random.default_rng(7).random(count) * 0.8 + 0.1
-    one, other = (
-        random.random((1000, runs, count)) < rates + shift + random.normal(0, 0.03, (1000, runs, 1))
-        for shift in (0.05, -0.05)
-    )
-    over_seeds = stats.ttest_ind(one.mean(-1), other.mean(-1), axis=1).confidence_interval(0.95)
-    differences = one.mean(1) - other.mean(1)
-    low, _ = bounds(differences, np.ones_like(differences), SHARE.minus(SHARE), imagined=IMAGINED_OF_DIFFERENCE)
-    mean = differences.mean(-1)
-    return float((mean > np.hypot(mean - over_seeds.low, mean - low)).mean())
-
-
-@pytest.mark.slow
-def test_seeds_are_counted_for_the_interval_over_tasks_too():
-    # A run's mean over 80 tasks, whose rates lie between 0.1 and 0.9, spreads by sqrt(0.03^2 + 0.197 / 80) = 0.058. The
-    # t-test alone finds 0.1 with 7 runs of each, in two of five cases with the interval over these tasks.
-    spread = (0.03**2 + 0.197 / 80) ** 0.5
-    tasks = TaskSpread(effective=80, ends=SHARE, apart=0.0, noise=2 * 0.194, errors=0.0)
-    alone, count = seeds_needed(0.1, spread), seeds_needed(0.1, spread, tasks=tasks)
-    assert (alone, count) == (7, 64)
-    random = np.random.default_rng(0)
-    assert found_by(random, 7, 80) < 0.45
-    assert found_by(random, 64, 80) == pytest.approx(0.8, abs=0.05)  # its standard error is 0.013
-
-
-def test_a_difference_that_so_many_tasks_cannot_show_is_found_by_no_number_of_seeds():
-    # On 100 tasks 12 groups are imagined at -1 and 1: 0.06 is less than the interval excludes.
-    tasks = TaskSpread(effective=100, ends=SHARE, apart=0.0, noise=0.0, errors=0.0)
-    assert tasks.needed(1000, 0.05) == pytest.approx(0.069, abs=0.001)
-    assert seeds_needed(0.06, 0.01, tasks=tasks) is None
-    assert seeds_needed(0.06, 0.01) == 2
-    # The bound rises by 100 / 112 where the difference does: 0.069 + 0.05 * 1.12 with errors that move it by 0.05.
-    assert TaskSpread(100, SHARE, 0.0, 0.0, errors=0.05).needed(1000, 0.05) == pytest.approx(0.1255, abs=0.0005)
-    runs = {"a0": share(40), "a1": share(42), "b0": share(43), "b1": share(45)}
-    (pair,) = compare_settings([["a0", "a1"], ["b0", "b1"]], runs, "accuracy")
-    assert pair.least is not None
-    assert pair.difference < pair.least
-    assert pair.seeds == {None: None}
-    few = {
-        name: report([place < count for place in range(10)]) for name, count in zip("abcd", (1, 2, 8, 9), strict=True)
-    }
-    (pair,) = compare_settings([["a", "b"], ["c", "d"]], few, "accuracy")
-    assert (pair.least, pair.seeds) == (None, {})
-
-
-@pytest.mark.slow
-def test_what_runs_of_one_setting_differ_by_at_a_task_is_noise_that_seeds_average_out():
-    random = np.random.default_rng(3)
-    ours, theirs = drawn(random, 0.05, 8, 2000), drawn(random, -0.05, 8, 2000)
-    found = compare(average(ours, "accuracy"), average(theirs, "accuracy"), "accuracy")
-    known = task_spread(ours, theirs, "accuracy", found)
-    assert known is not None
-    # Rates r between 0.1 and 0.9: the mean of r (1 - r) is 1/4 - 0.8^2 / 12 = 0.197, less 0.05^2; of both sides twice.
-    assert known.noise == pytest.approx(2 * 0.194, rel=0.03)
-    assert known.apart == pytest.approx(0.0, abs=0.003)  # all tasks gain alike
-    single = task_spread(ours[:1], theirs[:1], "accuracy", compare(ours[0], theirs[0], "accuracy"))
-    assert single is not None
-    assert (single.apart, single.noise) == (0.0, pytest.approx(2 * 0.194, rel=0.1))
-
-
 def test_settings_are_compared_over_seeds_and_over_tasks():
     runs = {"a0": share(40), "a1": share(41), "a2": share(39), "b0": share(70), "b1": share(72), "b2": share(68)}
     (pair,) = compare_settings([["a0", "a1", "a2"], ["b0", "b1", "b2"]], runs, "accuracy")
@@ -172,7 +88,6 @@ def test_settings_are_compared_over_seeds_and_over_tasks():
     below = ((0.30 - expected.low) ** 2 + (0.30 - pair.over_tasks.low_with_errors) ** 2) ** 0.5
     above = ((expected.high - 0.30) ** 2 + (pair.over_tasks.high_with_errors - 0.30) ** 2) ** 0.5
     assert (pair.difference, pair.low, pair.high) == pytest.approx((0.30, 0.30 - below, 0.30 + above))
-    assert pair.seeds == {None: 2}
 
 
 def test_a_spread_between_seeds_hides_what_tasks_would_show():
@@ -180,19 +95,12 @@ def test_a_spread_between_seeds_hides_what_tasks_would_show():
     (pair,) = compare_settings([["a0", "a1"], ["b0", "b1"]], runs, "accuracy")
     assert not pair.stands
     assert pair.over_tasks.difference.low > 0  # the four models alone would say so
-    # spreads 0.141 and 0.212, pooled sqrt((0.02 + 0.045) / 2) = 0.180; 0.2 / 0.18 = 1.11
-    ours, theirs = ([runs[f"{name}{seed}"] for seed in (0, 1)] for name in "ba")
-    tasks = task_spread(ours, theirs, "accuracy", pair.over_tasks)
-    assert pair.seeds == {None: seeds_needed(0.2, (0.0325) ** 0.5, tasks=tasks)}
-    assert seeds_needed(0.2, (0.0325) ** 0.5) < seeds_needed(0.2, (0.0325) ** 0.5, tasks=tasks)
 
 
-def test_one_run_each_tells_nothing_of_a_setting_and_says_how_many_would():
+def test_one_run_each_tells_nothing_of_a_setting():
     (pair,) = compare_settings([["a"], ["b"]], {"a": share(10), "b": share(90)}, "accuracy")
     assert not pair.stands
     assert (pair.low, pair.high, pair.over_seeds) == (None, None, None)
-    tasks = task_spread([share(90)], [share(10)], "accuracy", pair.over_tasks)
-    assert pair.seeds == {spread: seeds_needed(0.8, spread, tasks=tasks) for spread in (0.02, 0.05, 0.1, 0.2)}
 
 
 @pytest.mark.slow
@@ -210,13 +118,10 @@ def test_equal_settings_are_told_apart_at_most_as_often_as_the_level_says():
     assert np.mean(found) <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5
 
 
-def test_what_differs_by_chance_over_seeds_and_over_tasks_at_once_does_not_stand(monkeypatch):
+def test_what_differs_by_chance_over_seeds_and_over_tasks_at_once_does_not_stand():
     # Each of two settings solves tasks in 0.8 of attempts or in 0.2, each by a coin of its own, and its seeds spread by
     # 0.1: of 20 seeds and 200 tasks their difference spreads by 0.1 * sqrt(2 / 20) = 0.032 over seeds and by
     # 0.6 * sqrt(0.5 / 200) = 0.030 over tasks.
-    monkeypatch.setattr(
-        "rlft.evaluation.contrasts.seeds.task_spread", lambda *_: None
-    )  # nothing stands by the number of seeds
     random, stands, alone = np.random.default_rng(3), [], []
     for _ in range(100):
         runs = {}
@@ -246,7 +151,6 @@ def test_few_seeds_beside_many_are_no_evidence_or_have_the_quantile_of_few():
     runs = {name: share(count) for name, count in zip("abcde", (10, 12, 80, 82, 84), strict=True)}
     (pair,) = compare_settings([["a", "b"], ["c", "d", "e"]], runs, "accuracy")
     assert (pair.low, pair.over_seeds, pair.stands) == (None, None, False)
-    assert pair.seeds[None] is not None  # how many of each would do
 
 
 def test_a_rerun_of_a_seed_is_no_other_seed():
@@ -285,3 +189,38 @@ def test_tasks_that_one_solves_come_by_how_much_more_often():
     ours, theirs = report([1, 0.75, 0.5, 0]), report([0.5, 0, 0.5, 1])
     assert solved_by_one(ours, theirs) == ["t001", "t000"]
     assert solved_by_one(theirs, ours) == ["t003"]
+
+
+OLD = {"a1": Asked("one", "1"), "a2": Asked("two", "2"), "a3": Asked("three", "3")}
+
+
+def test_tasks_are_found_by_id_and_question_else_by_question_and_answer():
+    new = {"b1": Asked("one", "1"), "a2": Asked("two", "22"), "b3": Asked("three", "33")}
+    # b1 asks what a1 asks; a2 asks the same under the same id, whatever its answer; b3 has another answer than a3.
+    found = match({"old": OLD, "new": new})
+    assert found == {"old": {"a1": "a1", "a2": "a2"}, "new": {"a1": "b1", "a2": "a2"}}
+    third = {"c2": Asked("two", "2")}
+    assert match({"old": OLD, "new": new, "third": third})["third"] == {"a2": "c2"}
+
+
+def test_an_id_that_asks_something_else_is_not_the_same_task():
+    swapped = {"a1": OLD["a2"], "a2": OLD["a1"], "a3": Asked("four", "4")}
+    assert match({"old": OLD, "new": swapped})["new"] == {"a1": "a2", "a2": "a1"}
+
+
+def test_a_question_that_stands_twice_is_matched_by_id_alone():
+    twice = {"b1": Asked("one", "1"), "c1": Asked("one", "1")}
+    assert match({"old": OLD, "new": twice})["new"] == {}
+    assert match({"new": twice, "old": OLD})["old"] == {}
+    assert match({"old": twice, "new": {"b1": Asked("one", "1"), "d1": Asked("one", "1")}})["new"] == {
+        "b1": "b1",
+        "c1": "d1",
+    }
+
+
+def test_a_report_takes_the_ids_of_another_run():
+    scores = {"b1": 1.0, "b2": 0.0, "b3": 0.5}
+    report = EvaluationReport("test", "p", 1, {}, {"accuracy": scores}, groups={"b1": "g"}, errors={"b2": 1, "b3": 1})
+    found = renamed(report, {"a1": "b1", "a2": "b2"})
+    assert found.per_task == {"accuracy": {"a1": 1.0, "a2": 0.0}}
+    assert (found.groups, found.errors) == ({"a1": "g"}, {"a2": 1})
