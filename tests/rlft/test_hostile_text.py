@@ -40,7 +40,7 @@ from rlft.rewards.graders.answers import token_f1
 from rlft.rewards.graders.expressions import exact_value
 from rlft.rewards.graders.json_values import read_json_object
 from rlft.rewards.graders.lists import declared_answer
-from rlft.rewards.graders.similarity import MEASURES
+from rlft.rewards.graders.similarity import Measure
 from rlft.tasks.contamination import find_contamination
 from rlft.texts.characters import visible, visible_json
 from rlft.types import Trajectory
@@ -146,7 +146,6 @@ WRITTEN = {
     "lacks": {"type": "lacks", "texts": ["sorry", "\u0441"]},
     "sentences": {"type": "length", "measured": "sentences", "at_most": 3},
     "paragraphs": {"type": "length", "measured": "paragraphs", "at_most": 3},
-    "language": {"type": "language", "language": "en"},
     "number": {"type": "number", "unit": "m"},
     "date": {"type": "date", "gold": "2014-03-03"},
     "list": {"type": "list", "ordered": True},
@@ -166,8 +165,7 @@ WRITTEN = {
             },
         },
     },
-    "citation": {"type": "citation", "gold": "d1"},
-    **{f"similar, {measure}": {"type": "similar", "measure": measure} for measure in MEASURES},
+    **{f"similar, {measure}": {"type": "similar", "measure": measure} for measure in get_args(Measure)},
 }
 READERS |= {
     f"specification, {name}": scored(

@@ -7,7 +7,7 @@
   sympy
 - `expressions`: which texts are safe to evaluate, and a numerical check of integrals
 - `json_values`, `schemas`: the one JSON object in a text, a value within it, and whether one fits a schema
-- `plain`, `similarity`: texts in one form; how alike two are, how long one is, and its language
+- `plain`, `similarity`: texts in one form; how alike two are, and how long one is
 - `answers`: short answers in words compared as SQuAD does
 - `lists`: a list, and cited sources
 - `limited`, `patterns`: regular expressions that are cut at a limit of seconds, if need be in a process of their own

@@ -1,14 +1,11 @@
-"""Reads what a text lists, and compares it with what is right: the items of a list, or the sources that it cites.
-
-Sources stand in the text, such as `[d12]`, or in the last line of an attempt, below its answer.
-"""
+"""Reads what a text lists, and compares it with what is right; and an answer with its sources in the last two lines."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -87,36 +84,6 @@ def compare_items(given: Sequence[str], gold: Sequence[str], compared: Compared,
         "jaccard": len(given) + len(gold) - common,
     }[compared]
     return common / whole if whole else 0.0
-
-
-MOST_CITED = 1000
-"""The most sources that are read."""
-
-_CITED = re.compile(r"\[([^\[\]\n]{1,200})\]")
-
-
-def cited_ids(text: str) -> tuple[str, ...] | None:
-    """Return the ids that a text cites in square brackets, each once, in order: `[d1]`, `[d1, d2]`, `[d1; d2]`.
-
-    `None` if there are more than `MOST_CITED`. What stands in brackets and is no id counts as a wrong one.
-    """
-    found: dict[str, None] = {}
-    for match in _CITED.finditer(text):
-        found |= dict.fromkeys(each.strip() for each in re.split(r"[,;]", match[1]) if each.strip())
-        if len(found) > MOST_CITED:
-            return None
-    return tuple(found)
-
-
-def citation_score(cited: Sequence[str], gold: Collection[str]) -> float:
-    """Return F1 of the cited ids against those that should be cited, from 0 to 1; 1 if neither has any.
-
-    Citing everything costs precision, citing one of several costs recall.
-    """
-    if not cited and not gold:
-        return 1.0
-    common = len(set(cited) & set(gold))
-    return 2 * common / (len(set(cited)) + len(set(gold)))
 
 
 _ANSWER = re.compile(r"\W*answer\W*:(.*)", re.IGNORECASE)

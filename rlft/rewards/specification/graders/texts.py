@@ -1,14 +1,14 @@
-"""Graders that look at a text: what it is, what it holds, how long it is, and in which language."""
+"""Graders that look at a text: what it is, what it holds, and how long it is."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from rlft.rewards.graders.limited import find
 from rlft.rewards.graders.plain import normal, plain
-from rlft.rewards.graders.similarity import Measure, Measured, check_language, language_of, size
+from rlft.rewards.graders.similarity import Measure, Measured, size
 from rlft.rewards.specification.grader import Attempt, Grader, Verdict, met, short
 from rlft.rewards.specification.reading import (
     Pattern,
@@ -74,9 +74,9 @@ class Exact(Grader):
 
 
 class Similar(Grader):
-    """The text is like the right one: by its letters, or by the runs of words that both have."""
+    """The text is like the right one: by its letters, or by the words that both have."""
 
-    libraries = ("rapidfuzz", "sacrebleu")
+    libraries = ("rapidfuzz",)
 
     type: Literal["similar"]
     read: Read | None = _READ
@@ -220,23 +220,3 @@ class Length(Grader):
 
     def _named(self, count: int | None) -> str:
         return self.measured.removesuffix("s") if count == 1 else self.measured
-
-
-class InLanguage(Grader):
-    """The text is written in a language. A text of fewer than 20 letters is in none that could be told."""
-
-    libraries = ("py3langid",)
-
-    type: Literal["language"]
-    read: Read | None = _READ
-    language: Annotated[str, AfterValidator(check_language)] = Field(description="ISO 639-1 code, such as `de`.")
-
-    def says(self) -> str:
-        """Return what is checked, in words."""
-        return f"{said(self.read)} is written in the language {self.language}"
-
-    async def grade(self, attempt: Attempt) -> Verdict:
-        """Return 1 if the text is most likely in the language, else 0."""
-        found = language_of(text_read(self.read, attempt))
-        why = "it is too short to tell its language" if found is None else f"its language is {found}"
-        return met(found == self.language, why, why)

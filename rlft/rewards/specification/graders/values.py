@@ -1,4 +1,4 @@
-"""Graders that look at a value: a number, a date, a list, a form, cited sources, or whether there is anything."""
+"""Graders that look at a value: a number, a date, a list, a form, or whether there is anything."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from pydantic import AfterValidator, Field, field_validator
 from rlft.errors import TaskError
 from rlft.rewards.graders.dates import Order, read_date
 from rlft.rewards.graders.lists import (
-    MOST_CITED,
     MOST_ITEMS,
     Compared,
-    citation_score,
-    cited_ids,
     compare_items,
     pair,
     read_items,
@@ -248,31 +245,6 @@ class Present(Grader):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if there is a value that is not empty, else 0."""
         return met(holds_something(value_read(self.read, attempt)), "it is there", "it is empty")
-
-
-class Citation(Grader):
-    """The text cites the right sources, each as its id in square brackets."""
-
-    type: Literal["citation"]
-    read: Read | None = _READ
-    gold: Template = Field(default="{{item.sources}}", description="The ids that should be cited; a template.")
-    exact: bool = Field(default=False, description="Whether only exactly the right ones score, instead of F1.")
-
-    def says(self) -> str:
-        """Return what is checked, in words."""
-        return f"{said(self.read)} cites the sources {self.gold}"
-
-    async def grade(self, attempt: Attempt) -> Verdict:
-        """Return F1 of the cited ids, 0 to 1. Raises TaskError if the right ones are no list."""
-        gold = read_items(gold_of(self.gold, self.read, attempt))
-        if gold is None:
-            raise _no_gold(self.gold, "list", attempt)
-        cited = cited_ids(text_read(self.read, attempt))
-        if cited is None:
-            raise Unmeasured(f"it cites more than {MOST_CITED:,} sources")
-        score = citation_score(cited, gold)
-        why = f"it cites {', '.join(map(short, cited[:5]))}" if cited else "it cites nothing"
-        return Verdict(float(score == 1.0) if self.exact else score, why)
 
 
 def _exact(number: Fraction | float) -> Fraction:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from rlft.rewards.graders.lists import citation_score, cited_ids
 from rlft.rewards.graders.plain import normal, plain
-from rlft.rewards.graders.similarity import check_language, language_of, size
+from rlft.rewards.graders.similarity import size
 
 
 def test_values_have_one_text():
@@ -53,23 +52,3 @@ def test_sentences_of_scripts_without_spaces_end_at_their_marks():
 
 def test_an_empty_text_has_nothing():
     assert {size("  \n", each) for each in ("characters", "words", "sentences", "lines", "paragraphs")} == {0}
-
-
-def test_languages():
-    assert language_of("Dies ist ein deutscher Satz über Katzen und Hunde.") == "de"
-    assert language_of("This is an English sentence about cats and dogs.") == "en"
-    assert language_of("short") is None
-    assert check_language("de") == "de"
-    with pytest.raises(ValueError, match="no known language"):
-        check_language("klingon")
-
-
-def test_cited_sources_are_compared_by_f1():
-    cited = cited_ids("As said [d1, d2] and again [d1].")
-    assert cited == ("d1", "d2")
-    assert citation_score(cited, ["d1"]) == pytest.approx(2 / 3)  # one right of two given and one right one
-    assert citation_score((), []) == 1.0
-    assert citation_score((), ["d1"]) == 0.0
-    assert cited_ids("".join(f"[{i}]" for i in range(1001))) is None
-    assert len(cited_ids("".join(f"[{i}]" for i in range(1000))) or ()) == 1000
-    assert citation_score(["d1", "d1"], ["d1"]) == 1.0  # each source counts once
