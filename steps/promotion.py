@@ -62,7 +62,6 @@ def decide_promotion(
             suites={name: rule.margin for name, rule in promotion.suites.items()},
             slices={f"{column}={value}": ids for column, values in gate.items() for value, ids in values.items()},
             slice_margin=promotion.slice_margin,
-            max_length_ratio=promotion.max_length_ratio,
             audit_required=promotion.audit == "required",
         ),
         suites={

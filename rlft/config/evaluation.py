@@ -309,13 +309,6 @@ class PromotionConfig(Section):
         description="A slice reads `no worse` where a loss of this much in `evaluation.metric` would have been found "
         "four times out of five, else `cannot tell`.",
     )
-    max_length_ratio: float | None = Field(
-        default=None,
-        ge=0.01,
-        le=100,
-        description="The completions on `gate` must be shown to have on average at most this many times the tokens of "
-        "those of the champion, or before the first one of the base model. null means that their length is no matter.",
-    )
     audit: Literal["optional", "required"] = Field(
         default="optional",
         description="`required`: nothing is promoted unless the reward has passed its audit (`reward.audit`).",

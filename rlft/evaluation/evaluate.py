@@ -59,26 +59,14 @@ def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> d
         report = _report(split, policy, max(counts.values()), scored[split], groups, failed, rewards.ranges, members)
         given, frequent = answers_given(attempts[split])
         right = right_answers(by_id[task] for task in groups)
-        solved, lengths = solved_answers(attempts[split]), _lengths(attempts[split])
         reports[split] = replace(
             report,
             answers=given,
             right_answers=right,
-            solved_answers=solved,
+            solved_answers=solved_answers(attempts[split]),
             frequent=frequent,
-            lengths={task: _mean(lengths) for task, lengths in sorted(lengths.items())},
-            longest=max((each for found in lengths.values() for each in found), default=0.0),
         )
     return reports
-
-
-def _lengths(attempts: list[tuple[Rollout, Reward]]) -> dict[str, list[float]]:
-    """Return the lengths of the completions of each task, where the tokens are known."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for rollout, _ in attempts:
-        if len(rollout.token_ids):
-            found[rollout.task_id].append(float(rollout.completion_length))
-    return found
 
 
 def pair(rollouts: Rollouts, rewards: Rewards) -> list[tuple]:

@@ -72,12 +72,10 @@ class EvaluationReport:
     for paired comparisons. `num_samples` is the number of attempts at a task, `errored` that of rollouts without score.
     `groups` names the group of every task; `errors` counts the rollouts without score of each task that has some.
     `extremes` are the lowest and the highest score of a single rollout, by metric, and `ranges` those that are possible
-    where the environment declares them. `lengths` maps a task to the mean length of the completions of its scored
-    attempts in tokens, with the results of tools; a model behind an address has none. `longest` is the longest
-    completion of one of these attempts, 0 in reports of versions that did not note it. `answers` is how many different
-    answers make up 95 % of the attempts (`variety`), `right_answers` the same of the tasks' answers, where each
-    task has one, and `solved_answers` the same of the attempts that are solved. `frequent` maps some completions to how
-    often their answer was given, the most frequent ones first. `environments` names the environment of every task where
+    where the environment declares them. `answers` is how many different answers make up 95 % of the attempts
+    (`variety`), `right_answers` the same of the tasks' answers, where each task has one, and `solved_answers` the same
+    of the attempts that are solved. `frequent` maps some completions to how often their answer was given, the most
+    frequent ones first. `environments` names the environment of every task where
     a run has several; `metrics` then also has `environments/<name>/accuracy` and `environments/<name>/reward`.
     """
 
@@ -96,8 +94,6 @@ class EvaluationReport:
     solved_answers: int = 0
     frequent: dict[str, int] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-    lengths: dict[str, float] = field(default_factory=dict)
-    longest: float = 0.0
     environments: dict[str, str] = field(default_factory=dict)
 
 

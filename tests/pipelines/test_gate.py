@@ -96,7 +96,6 @@ def test_a_column_of_slices_that_no_task_has_is_told():
         {"promotion": {"looks": 5}},
         {"promotion": {"suites": {"test": {"margin": 0.1}}}},
         {"promotion": {"slices": ["a"]}},
-        {"promotion": {"max_length_ratio": 2.0}},
         {"promotion": {"audit": "required"}},
     ],
     ids=str,

@@ -352,7 +352,6 @@ def test_the_page_of_settings_is_made_from_them():
         ({"suites": {"test": {}}}, {}, "margin"),
         ({"slices": ["a", "a"]}, {}, "slices names a column twice"),
         ({"slice_margin": 0}, {}, "greater than 0"),
-        ({"max_length_ratio": 0}, {}, "0.01"),
         ({"audit": "required"}, {"reward__audit": False}, "promotion.audit is required, and reward.audit is false"),
     ],
 )
@@ -365,12 +364,11 @@ def test_rules_of_promotion():
     rules = {
         "suites": {"test": {"margin": 0.1}, "off_distribution": {"margin": 0.02}},
         "slices": ["a", "b"],
-        "max_length_ratio": 1.5,
         "audit": "required",
     }
     found = Config.model_validate(content(promotion=rules, tasks__off_distribution=BASE["tasks"])).promotion
     assert {name: rule.margin for name, rule in found.suites.items()} == {"test": 0.1, "off_distribution": 0.02}
-    assert (found.slices, found.slice_margin, found.max_length_ratio) == (["a", "b"], 0.05, 1.5)
+    assert (found.slices, found.slice_margin) == (["a", "b"], 0.05)
 
 
 CITY = {"criteria": {"right": {"says": "The city is right.", "grader": {"type": "exact"}}}}

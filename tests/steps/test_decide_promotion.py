@@ -24,8 +24,7 @@ def evaluation(policy, gate, off):
 
     def report(split, first):
         scores = {name: float(number >= first) for number, name in enumerate(NAMES)}
-        lengths = dict.fromkeys(NAMES, 10.0)
-        return EvaluationReport(split, policy, 1, {}, {"accuracy": scores}, lengths=lengths)
+        return EvaluationReport(split, policy, 1, {}, {"accuracy": scores})
 
     return Evaluation({"gate": report("gate", gate), "off_distribution": report("off_distribution", off)})
 
@@ -40,14 +39,13 @@ BASE = evaluation("base", 80, 20)
 RULES = {
     "suites": {"off_distribution": {"margin": 0.1}},
     "slices": ["language"],
-    "max_length_ratio": 2,
     "audit": "required",
 }
 
 
 def test_all_rules_of_the_config_are_asked():
     found = decide(evaluation("trained", 5, 20), BASE, **RULES)
-    assert found.rules == dict.fromkeys(("improvement", "suites", "slices", "length", "audit"), "passes")
+    assert found.rules == dict.fromkeys(("improvement", "suites", "slices", "audit"), "passes")
     assert found.promote
     assert any("language=de" in reason for reason in found.reasons)
 

@@ -14,7 +14,6 @@ from rlft.evaluation.promotion.rules import (
     Rules,
     Verdict,
     judge_improvement,
-    judge_length,
     judge_slices,
     judge_suites,
 )
@@ -46,7 +45,7 @@ class Decision(Report):
     `reasons` has a sentence for each comparison. `comparisons` maps `warm_start`, `base`, `champion` and `constant`
     (the best constant answer) to the difference (trained minus that policy) with its interval, for those that could
     be compared, at the level of one of `looks` looks at the gate. `look` is the number of this one. `rules` says of
-    each kind of rule that was asked (`improvement`, `suites`, `slices`, `length`, `audit`, `answers`, `monitors`)
+    each kind of rule that was asked (`improvement`, `suites`, `slices`, `audit`, `answers`, `monitors`)
     whether it `passes` or `fails`.
     """
 
@@ -109,7 +108,7 @@ def decide_promotion(
     trained on, which are left out of the comparison with it; `None` if they are not known. What else must hold are
     `rules`: `suites` are the reports for those of them, {suite: {trained, base, ...: report}}, and `audit` says whether
     the reward has passed its audit, `None` if it was not audited. `monitor` names one that was to stop the run. Slices
-    and lengths are compared with the model in use: the champion, or before the first promotion the base model. Raises
+    are compared with the model in use: the champion, or before the first promotion the base model. Raises
     ValueError if the reports are of different splits or lack the metric.
     """
     look, is_counted = look or FIRST_LOOK, look is not None
@@ -124,8 +123,6 @@ def decide_promotion(
     in_use, name, known = (base, "base", ()) if champion is None else (champion, "champion", champion_knows or ())
     if rules.slices:
         verdicts += judge_slices(trained, in_use, name, metric, rules, known)
-    if rules.max_length_ratio is not None:
-        verdicts.append(judge_length(trained, in_use, name, rules.max_length_ratio, confidence))
     verdicts += [_of_audit(audit)] if rules.audit_required else []
     verdicts += _of_answers(trained, warm_start or base) + _of_monitor(monitor)
     promote = look.is_allowed and not any(verdict.blocks for verdict in verdicts)

@@ -2,14 +2,12 @@
 
 `judge_improvement`: trained minus each rival must exceed a minimum on the gate. `judge_suites`: it must be shown not to
 lose more than a margin on some suites. `judge_slices`: it must not be shown worse in a slice of the gate.
-`judge_length`: its attempts must be shown not to be longer than those of the model in use by more than a factor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from statistics import fmean
 
 from rlft.evaluation.comparison import (
     FAMILY,
@@ -21,8 +19,6 @@ from rlft.evaluation.comparison import (
     loses_no_more,
     obstacle_of,
 )
-from rlft.evaluation.power import few_groups
-from rlft.evaluation.statistics import IMAGINED_OF_DIFFERENCE, Range, mean_interval
 from rlft.texts.blocks import change, ends
 from rlft.types import EvaluationReport, Interval
 
@@ -33,15 +29,13 @@ class Rules:
 
     `suites` are the margins, in the metric, that the trained policy must be shown not to lose on each named suite.
     `slices` are {name: ids of its tasks} of the gate; in none of them may it be shown worse, and `slice_margin` is the
-    loss that one must be able to see to say `no worse`. The mean length of its attempts may be at most
-    `max_length_ratio` times that of the model in use. With `audit_required` the run's reward must have passed its
+    loss that one must be able to see to say `no worse`. With `audit_required` the run's reward must have passed its
     audit.
     """
 
     suites: Mapping[str, float] = field(default_factory=dict)
     slices: Mapping[str, frozenset[str]] = field(default_factory=dict)
     slice_margin: float = 0.05
-    max_length_ratio: float | None = None
     audit_required: bool = False
 
 
@@ -123,90 +117,6 @@ def sentence(
     if not found.declared:
         text += "; the range of this score is not known, so rare large losses that did not occur may be missing"
     return text if obstacle is None else f"{text}; but {obstacle}"
-
-
-_STEPS = 30  # of bisection: the bound is found to a millionth of the largest one
-_LARGEST = 1000.0  # a ratio beyond which no upper bound is looked for
-
-
-@dataclass(frozen=True, slots=True)
-class LengthRatio:
-    """The mean length of one policy's attempts (`ours`, in tokens) over that of another's (`theirs`).
-
-    `high` is the upper bound of the ratio, `None` if it has none below a thousand; `holds` says whether it is at most
-    the ratio that was asked for. `tasks` is how many are compared, `errors` how many rollouts have no length and count
-    against ours, and `obstacle` why this is no evidence, `None` if it is.
-    """
-
-    ours: float
-    theirs: float
-    high: float | None
-    holds: bool
-    tasks: int
-    errors: int
-    obstacle: str | None
-
-    @property
-    def ratio(self) -> float:
-        """Ours over theirs; infinite if theirs are empty."""
-        return self.ours / self.theirs if self.theirs else float("inf")
-
-
-def compare_lengths(
-    ours: EvaluationReport, theirs: EvaluationReport, most: float, *, where: str, confidence: float = 0.95
-) -> LengthRatio | None:
-    """Return whether the mean length of ours is at most `most` times that of theirs, task by task.
-
-    It is if the upper bound of the mean of `ours - most * theirs` is at most 0 (Fieller 1954, JRSS B 16), over groups
-    of tasks, at this two-sided `confidence`. A rollout of ours without a score counts as the longest that either has,
-    one of theirs as empty, so that errors never help. A length is that of the completion, with the results of tools.
-    `where` names the tasks in sentences. `None` if no task has a length for either.
-
-    The longest attempt of one of both stands in for the longest that is possible, so nothing tells of rare long
-    attempts that did not occur. The limits of a rollout cannot take its place: they bound a turn, and a conversation by
-    far more than is usual. Where a limit is 20 times the mean length no policy passes on 200 tasks, not even one that
-    is no longer.
-    """
-    known = ours.lengths.keys() | theirs.lengths.keys()
-    kept = sorted(known & (ours.lengths.keys() | ours.errors.keys()) & (theirs.lengths.keys() | theirs.errors.keys()))
-    if not kept:
-        return None
-    longest = max(ours.longest, theirs.longest, *ours.lengths.values(), *theirs.lengths.values())
-    a, b = _filled(ours, kept, longest), _filled(theirs, kept, 0.0)
-    groups = {**theirs.groups, **ours.groups}
-
-    def upper(ratio: float) -> float:
-        differences = {task: a[task] - ratio * b[task] for task in kept}
-        ends = Range(-ratio * longest, longest)
-        return mean_interval(differences, groups, ends, imagined=IMAGINED_OF_DIFFERENCE, confidence=confidence).high
-
-    interval = mean_interval(a, groups)
-    return LengthRatio(
-        ours=fmean(a.values()),
-        theirs=fmean(b.values()),
-        high=_bound(upper),
-        holds=(obstacle := few_groups(where, interval.groups, interval.effective_groups)) is None and upper(most) <= 0,
-        tasks=len(kept),
-        errors=sum(report.errors.get(task, 0) for report in (ours, theirs) for task in kept),
-        obstacle=obstacle,
-    )
-
-
-def _filled(report: EvaluationReport, tasks: list[str], length: float) -> dict[str, float]:
-    """Return {task id: mean length}, in which rollouts without a score have this one."""
-    shares = {task: min(1.0, report.errors.get(task, 0) / report.num_samples) for task in tasks}
-    return {task: (1 - shares[task]) * report.lengths.get(task, length) + shares[task] * length for task in tasks}
-
-
-def _bound(upper: Callable[[float], float]) -> float | None:
-    """Return the smallest ratio whose `upper` bound is at most 0."""
-    low, high = 0.0, _LARGEST
-    if upper(high) > 0:
-        return None
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if upper(middle) <= 0 else (middle, high)
-    return high
 
 
 def judge_improvement(
@@ -362,25 +272,3 @@ def _named(each: Slice, metric: str) -> str:
     elif each.verdict == "cannot tell" and each.visible is not None:
         told += f", finds a loss of {change(each.visible, metric)[1:]}"
     return f"{told})"
-
-
-def judge_length(
-    trained: EvaluationReport, rival: EvaluationReport, name: str, most: float, confidence: float
-) -> Verdict:
-    """Return whether the attempts of the policy are shown to be at most `most` times as long as its rival's.
-
-    `name` is the rival's.
-    """
-    found = compare_lengths(trained, rival, most, where="gate", confidence=confidence)
-    if found is None:
-        return Verdict("length", True, f"fails: the lengths of the attempts of trained or {plain(name)} are not known")
-    bound = "no upper bound below 1000" if found.high is None else f"upper bound {found.high:.3g}"
-    text = (
-        f"{'passes' if found.holds else 'fails'}: completions of trained have {found.ours:.4g} tokens on gate, those "
-        f"of {plain(name)} {found.theirs:.4g}, {found.ratio:.3g} times as many ({100 * confidence:.4g} % interval, "
-        f"{bound}, {found.tasks} tasks); the bound may be {most:g}; "
-        "rare long attempts that did not occur may be missing"
-    )
-    if found.errors:
-        text += f"; {found.errors} rollouts without a score count against the trained policy"
-    return Verdict("length", not found.holds, f"{text}; but {found.obstacle}" if found.obstacle else text)

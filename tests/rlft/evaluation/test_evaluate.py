@@ -15,7 +15,6 @@ from rlft.evaluation.evaluate import (
 )
 from rlft.outcome import Failure
 from rlft.types import EvaluationReport, Interval, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
-from tests.factories import make_reward, make_rollout, make_task, make_task_set
 
 
 def rollout(task, sample, error=None):
@@ -229,23 +228,6 @@ def test_a_report_keeps_the_ranges_of_what_was_scored():
     # what was never scored is left out, and what rounding puts beyond an end belongs to the range
     assert found.ranges == {"reward": (-10.0, 1.0), "rewards/exact": (0.0, 0.5)}
     assert found.metrics["reward"].low < 0 < found.metrics["reward"].high
-
-
-def test_the_longest_completion_is_that_of_one_attempt():
-    rows, rewards = [], []
-    for place, tokens in enumerate((1, 9, 6, 6)):  # a: 1 and 9 with the mean 5, b: 6 and 6
-        length = 3 + tokens
-        made = make_rollout("ab"[place // 2], place)
-        rows.append(
-            replace(
-                made, token_ids=np.zeros(length, np.int32), loss_mask=np.arange(length) >= 3,
-                logprobs=np.zeros(length, np.float32), prompt_length=3,
-            )
-        )  # fmt: skip
-        rewards.append(make_reward(rows[-1], 1.0))
-    tasks = make_task_set(make_task("a", split="gate"), make_task("b", split="gate"))
-    found = evaluate_rollouts(Rollouts(tuple(rows)), Rewards(tuple(rewards), {}), tasks)["gate"]
-    assert (found.lengths, found.longest) == ({"a": 5.0, "b": 6.0}, 9.0)
 
 
 def test_several_environments_have_means_of_their_own():

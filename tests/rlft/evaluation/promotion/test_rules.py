@@ -152,36 +152,6 @@ def test_slices_are_compared_with_the_champion_without_the_tasks_it_knows():
     assert spared.rules["slices"] == "passes"
 
 
-def with_lengths(made, length):
-    return replace(made, lengths=dict.fromkeys(made.per_task["accuracy"], float(length)))
-
-
-@pytest.mark.parametrize(("length", "promote"), [(100, True), (140, True), (149, False), (300, False)])
-def test_completions_may_be_so_many_times_as_long(length, promote):
-    # With equal differences the bound rests on imagined groups alone: at 1.5 of 150 tasks they add some 0.07.
-    base = with_lengths(report("base", 60, tasks=TASKS), 100)
-    found = decide_promotion(
-        with_lengths(report("trained", 180, tasks=TASKS), length),
-        None,
-        base,
-        None,
-        metric="accuracy",
-        min_improvement=0.0,
-        rules=Rules(max_length_ratio=1.5),
-    )
-    assert found.promote is promote
-    assert found.rules["length"] == ("passes" if promote else "fails")
-    said = next(reason for reason in found.reasons if "completions of trained" in reason)
-    assert f"have {length} tokens on gate, those of base 100, {length / 100:.3g} times as many" in said
-    assert said.endswith("the bound may be 1.5; rare long attempts that did not occur may be missing")
-
-
-def test_lengths_that_are_not_known_block():
-    found = decide(rules=Rules(max_length_ratio=2.0))
-    assert not found.promote
-    assert found.reasons[-1] == "fails: the lengths of the attempts of trained or base are not known"
-
-
 @pytest.mark.parametrize(("audit", "promote"), [(True, True), (False, False), (None, False)])
 def test_an_audit_can_be_required(audit, promote):
     found = decide(rules=Rules(audit_required=True), audit=audit)
