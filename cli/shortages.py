@@ -11,8 +11,7 @@ from pathlib import Path
 
 from mlops.home.folder import Home
 from mlops.stacks.stack import server_error
-from rlft.errors import MemoryShortError, RlftError, StackError, StorageError
-from rlft.shortage import SAID, shortage_of
+from rlft.errors import SAID, MemoryShortError, RlftError, StackError, StorageError, shortage_of
 
 _STORES = ("aiobotocore", "botocore", "s3fs")  # libraries
 _CLUSTER = ("kubernetes", "urllib3")  # requests and httpx wrap what urllib3 says, Kubernetes' client does not

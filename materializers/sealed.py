@@ -17,9 +17,9 @@ from zenml.client import Client
 from zenml.materializers.base_materializer import BaseMaterializer
 from zenml.steps.step_context import StepContext, get_step_context
 
-from rlft import temporary
+from rlft import files
 from rlft.errors import FormatVersionError, RlftError, StorageError
-from rlft.seals import Seal, make_seal
+from rlft.files import Seal, make_seal
 
 # The libraries of stores: what they raise of a server that does not answer is no OSError.
 _LIBRARIES = ("aiobotocore", "aiohttp", "botocore", "fsspec", "s3fs", "urllib3")
@@ -28,7 +28,7 @@ _LIBRARIES = ("aiobotocore", "aiohttp", "botocore", "fsspec", "s3fs", "urllib3")
 @contextmanager
 def writing(where: str) -> Iterator[None]:
     """Raise StorageError, which names `where`, for what goes wrong inside with the disk or the store."""
-    with temporary.writing("the artifact", where, "the disk or the artifact store"):
+    with files.writing("the artifact", where, "the disk or the artifact store"):
         try:
             yield
         except Exception as cause:

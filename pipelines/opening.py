@@ -40,13 +40,14 @@ from pipelines.observer import Attempt, Observer, disk_use
 from rlft.config import Config
 from rlft.environments.fingerprints import EnvironmentFingerprints
 from rlft.errors import (
+    SAID,
     FixedSettingError,
     FormatVersionError,
     RlftError,
     StorageError,
     TrackerError,
+    shortage_of,
 )
-from rlft.shortage import SAID, shortage_of
 from rlft.texts.secrets import hide
 
 logger = logging.getLogger(__name__)

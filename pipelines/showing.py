@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from rlft.config import Config
-from rlft.errors import RlftError
+from rlft.errors import RlftError, shortage_of
 from rlft.estimation.memory import Use, memory_error
 from rlft.progress import Progress, silent
-from rlft.shortage import shortage_of
 
 
 class Show(Protocol):

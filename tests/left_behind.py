@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from rlft.temporary import folder_prefix
+from rlft.files import folder_prefix
 
 
 def left_behind(kind: str, parent: Path, *, short: bool = False) -> Path:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from mlops.home.folder import Home
 from rlft.errors import StorageError
-from rlft.files import write_file
-from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.files import folder_prefix, remove_left_behind, write_file
 
 ALWAYS = {  # environment variables of every process of rlft
     "ZENML_ANALYTICS_OPT_IN": "false",

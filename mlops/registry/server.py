@@ -17,7 +17,7 @@ from mlops.registry.engines import Backend, EngineName, prepare, start_mlflow, s
 from mlops.registry.proxy import Proxy
 from mlops.tracking.address import PATIENT_HTTP, quick_http
 from rlft.errors import ServerEndedError
-from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.files import folder_prefix, remove_left_behind
 
 _KIND = "serve"  # of the temporary folders
 _FINISH_WITHIN = 3  # seconds for answers that are being given when a signal comes

@@ -24,7 +24,7 @@ from zenml.models import ArtifactVersionResponse, PipelineRunUpdate, StepRunResp
 from mlops.home.folder import Home
 from mlops.ids import ROLLOUTS
 from mlops.runs.store import LocalRun, RunStore
-from rlft.shortage import shortage_of
+from rlft.errors import shortage_of
 
 logger = logging.getLogger(__name__)
 _SAMPLED = ("rollouts", "sampled_tokens")  # metadata of rollouts

@@ -18,7 +18,7 @@ from mlops.runs.shared import stored_summary
 from mlops.summary.file import read_result
 from rlft.config import KeepConfig
 from rlft.errors import RlftError, WeightsRemovedError
-from rlft.seals import REMOVED
+from rlft.files import REMOVED
 
 _OUTPUT = "policy"
 _LOOKED_AT = 100  # rounds: each takes ZenML some milliseconds, and the older ones are removed first

@@ -32,12 +32,12 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import Several
 from rlft.environments.fingerprints import environment_fingerprints
+from rlft.files import folder_prefix, remove_left_behind
 from rlft.harness.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.models import Policy, PolicyFolder, load_policy
 from rlft.models.live import holds_reference, twin_of
 from rlft.models.origin import choose_device
 from rlft.progress import Progress, silent
-from rlft.temporary import folder_prefix, remove_left_behind
 from rlft.texts.secrets import hide_in_logs
 from rlft.training.checkpoint import Checkpoints, SftState
 from rlft.training.chosen_loss import loss_fingerprint

@@ -27,8 +27,7 @@ from rlft.config import Config
 from rlft.config.file import apply_override, check_config
 from rlft.config.yaml_text import read_yaml, write_yaml
 from rlft.errors import ConfigError, DamagedError, FormatVersionError, RlftError
-from rlft.files import write_file
-from rlft.seals import Seal
+from rlft.files import Seal, write_file
 from rlft.types.formats import CONFIG, KEY, RUN
 
 RUN_FILE, CONFIG_FILE, ARTIFACTS_FILE, SWEEP_FILE = "run.json", "config.yaml", "artifacts.json", "sweep.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from zoneinfo import ZoneInfo
@@ -13,13 +13,44 @@ from zoneinfo import ZoneInfo
 from apscheduler.triggers.cron import CronTrigger
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from mlops.schedules.times import due_trigger
 from rlft.config.evaluation import PromotionConfig
 from rlft.config.file import check_settings, read_settings
 from rlft.config.section import MOST, PathText, Section, Text, check_plain_name, refuse_secrets
 from rlft.config.suite import Word
 from rlft.config.training import BudgetConfig
 from rlft.evaluation.suites.models import parse_model
+
+_DAY = timedelta(days=1)
+
+
+def due_trigger(cron: str, timezone: tzinfo) -> CronTrigger:
+    """Return the due times of a cron expression in a time zone.
+
+    A time that the clock skips in spring is due an hour later, and one that it shows twice in autumn is due twice.
+    Raises ValueError for an expression that cannot be used, or that APScheduler reads otherwise than cron.
+    """
+    trigger = CronTrigger.from_crontab(cron, timezone)
+    _, _, day, _, weekday = cron.split()
+    if day != "*" and weekday != "*":
+        what = "names days of the month and of the week, of which cron takes either and others both"
+        raise ValueError(f"{cron!r:.80} {what}; make two schedules")
+    if any(letter.isdigit() for letter in weekday):  # 1 is Monday to cron, and Tuesday to APScheduler
+        raise ValueError(f"{cron!r:.80} has a number as a day of the week; write names, such as mon or mon-fri")
+    if trigger.get_next_fire_time(None, datetime.now(timezone)) is None:
+        raise ValueError(f"{cron!r:.80} is never due")
+    return trigger
+
+
+def newest_due(trigger: CronTrigger, after: datetime, now: datetime) -> datetime | None:
+    """Return the newest due time in (after, now]; `None` if there is none."""
+    for start in (max(after, now - _DAY), after):  # an expression may be due every minute, and `after` a year ago
+        found, last = None, start
+        while (moment := trigger.get_next_fire_time(last, now)) is not None and moment <= now:
+            found = last = moment
+        if found is not None:
+            return found
+    return None
+
 
 Event = Literal["improved", "promoted", "waiting_for_approval", "failed"]
 LONGEST_NAME = 60  # it is a part of the names of runs and of files

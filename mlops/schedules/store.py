@@ -19,8 +19,7 @@ from pydantic import BaseModel
 
 from mlops.home.folder import SCHEDULES, Home
 from mlops.schedules.reasons import Facts
-from mlops.schedules.settings import ScheduleConfig, check_schedule
-from mlops.schedules.times import newest_due
+from mlops.schedules.settings import ScheduleConfig, check_schedule, newest_due
 from rlft.errors import RlftError
 from rlft.files import make_private, write_file
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from rlft.errors import RlftError, TrackerError
-from rlft.shortage import shortage_of
+from rlft.errors import RlftError, TrackerError, shortage_of
 
 logger = logging.getLogger(__name__)
 

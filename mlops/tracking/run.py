@@ -27,9 +27,8 @@ from mlflow.exceptions import MlflowException
 from mlops.tracking.address import REFUSALS, answering, check_reachable, quick_http
 from mlops.tracking.values import MAX_TAG, dataset_input, describe_tasks, flatten, legal_name, redact, short
 from mlops.tracking.view import VIEW, VIEW_TAG
-from rlft.errors import TrackerError
+from rlft.errors import Shortage, TrackerError, shortage_of
 from rlft.files import write_file
-from rlft.shortage import Shortage, shortage_of
 from rlft.texts.secrets import hide, hide_secrets
 from rlft.types import TaskSet
 

@@ -26,9 +26,9 @@ from rlft.engines.child import end_session
 from rlft.engines.ordered import Served
 from rlft.engines.serving import order_for
 from rlft.errors import DistributedError
+from rlft.files import folder_prefix, remove_left_behind
 from rlft.models import Policy
 from rlft.progress import Progress, silent
-from rlft.temporary import folder_prefix, remove_left_behind
 from rlft.texts.secrets.hiding import remember
 from rlft.training.job import Job
 from rlft.types import TrainReport

@@ -22,7 +22,7 @@ from rlft.distributed import probe
 from rlft.distributed.demand import Demand
 from rlft.distributed.local_cluster import COMMON, counted, import_ray, said_by
 from rlft.errors import DistributedError
-from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.files import folder_prefix, remove_left_behind
 
 ADDRESS = "distributed.address"
 """The setting that is to blame."""

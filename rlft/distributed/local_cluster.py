@@ -18,7 +18,7 @@ import psutil
 from rlft.distributed.demand import Demand
 from rlft.environments.workers.machine import cores_here
 from rlft.errors import DistributedError
-from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.files import folder_prefix, remove_left_behind
 
 RESUME = "`rlft resume` goes on with the run from its last finished round"
 GONE = "has died, or its machine cannot be reached"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rlft.engines.child import Child, free_port
-from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.files import folder_prefix, remove_left_behind
 
 SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
 _KIND = "engine"  # of temporary folders

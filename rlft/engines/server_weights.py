@@ -26,10 +26,10 @@ from rlft.config import ServerSettings
 from rlft.engines.server_clients import ServerClient
 from rlft.engines.vllm_process import vllm_module
 from rlft.errors import EngineError
+from rlft.files import folder_prefix, remove_left_behind, writing
 from rlft.models import Policy
 from rlft.models.origin import LOAD_ERRORS
 from rlft.models.weights import checkpoint_weights
-from rlft.temporary import folder_prefix, remove_left_behind, writing
 
 _SHAPE = (  # entries of a model's config that decide the shapes of its weights
     "model_type",

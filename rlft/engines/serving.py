@@ -17,9 +17,9 @@ from rlft.engines.server_weights import write_checkpoint
 from rlft.engines.vllm_process import CPU_BATCH_TOKENS, model_config, rank_for, rank_that_holds
 from rlft.environments.workers.machine import cores_here
 from rlft.errors import EngineError, PolicyError
+from rlft.files import writing
 from rlft.models import Policy
 from rlft.models.origin import LOAD_ERRORS, choose_device, create_policy, first_line
-from rlft.temporary import writing
 
 # vLLM binds its threads to some cores and waits on others by spinning, so on few cores they wait for each other. On at
 # most so many cores its threads are not bound, and there is one less of them than cores.

@@ -26,9 +26,9 @@ from rlft.config import EngineSettings
 from rlft.engines.base import Sampling
 from rlft.engines.kinds.vllm import Vllm
 from rlft.errors import EngineError
+from rlft.files import folder_prefix, remove_left_behind, writing
 from rlft.models import Policy
 from rlft.models.weights import checkpoint_weights
-from rlft.temporary import folder_prefix, remove_left_behind, writing
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlft.config import Config
-from rlft.errors import MemoryShortError
+from rlft.errors import MemoryShortError, Shortage
 from rlft.estimation.span import Span
-from rlft.shortage import Shortage
 
 # What a stage needs much memory for: weights, rollouts side by side, updates of the rounds, supervised training.
 Use = Literal["model", "sampling", "updates", "supervised"]

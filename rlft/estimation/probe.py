@@ -27,7 +27,7 @@ from typing import IO
 from rlft.config import Config
 from rlft.engines.base import Engine, Sampling
 from rlft.environments.contract.loading import load_environment
-from rlft.errors import RlftError
+from rlft.errors import RlftError, shortage_of
 from rlft.estimation.memory import peak_memory
 from rlft.harness.preparing import prepare_policy
 from rlft.harness.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
@@ -36,7 +36,6 @@ from rlft.models.flops import ENCODED, sampling_costs, shape_of
 from rlft.models.origin import create_policy
 from rlft.rewards.audit.rewards import audit_by
 from rlft.rewards.scoring import score_by
-from rlft.shortage import shortage_of
 from rlft.tasks import ingest_tasks
 from rlft.training.imitation import Memory, run_sft
 from rlft.training.trainer import prepare_optimizer, train_round

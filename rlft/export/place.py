@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rlft.errors import RlftError, StorageError
-from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.files import folder_prefix, remove_left_behind
 
 _KIND = "export"
 

@@ -31,11 +31,10 @@ from transformers import (
 )
 
 from rlft.errors import DamagedError, PolicyError, WeightsRemovedError
+from rlft.files import Seal, writing
 from rlft.models.live import Policy, PolicyMetadata
 from rlft.models.origin import DTYPES, LOAD_ERRORS, align, base_folder, first_line, hash_weights, load_base
 from rlft.models.sharding import whole_copies
-from rlft.seals import Seal
-from rlft.temporary import writing
 from rlft.types.formats import KEY, POLICY
 
 METADATA_FILE = "policy.json"

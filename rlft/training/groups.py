@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rlft.config import Section
-from rlft.credit import cannot_be_told_apart
 from rlft.models.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS
 from rlft.tasks.curriculum.draw import Draw
+from rlft.training.advantage import cannot_be_told_apart
 from rlft.types import Reward, Rewards, Rollouts, Task
 
 RESAMPLING = "dynamic_sampling/"  # begins the names of metrics
@@ -43,8 +43,8 @@ class Sampled:
 def sample_groups(draw: Draw, tasks: Mapping[str, Task], sample: Sample, score: Score, *, batches: int) -> Sampled:
     """Sample and score the tasks of a draw; then, up to `batches` samplings in all, others in place of wasted groups.
 
-    A group is wasted if its attempts cannot be told apart (`rlft.credit`). One with fewer than two rewards is not
-    replaced: what failed there is not the task.
+    A group is wasted if its attempts cannot be told apart (`cannot_be_told_apart`). One with fewer than two rewards is
+    not replaced: what failed there is not the task.
     """
     rounds: list[Sampled] = []
     wasted: list[str] = []

@@ -13,10 +13,19 @@ from dataclasses import dataclass
 import torch
 
 from rlft.config.training import Baseline, Scale
-from rlft.credit import cannot_be_told_apart, compared, step_scores, weighed
 from rlft.evaluation.metrics import round_metrics
 from rlft.outcome import NO_SCORE, Fate
-from rlft.training.advantage import count_turns, decoupled_advantages, group_advantages, spread, turn_advantages
+from rlft.training.advantage import (
+    cannot_be_told_apart,
+    compared,
+    count_turns,
+    decoupled_advantages,
+    group_advantages,
+    spread,
+    step_scores,
+    turn_advantages,
+    weighed,
+)
 from rlft.training.batching import Pair
 from rlft.types import Reward, Rewards, Rollout, Rollouts, TrainReport
 

@@ -117,7 +117,7 @@ class Rewards:
 
     `ranges` are the lowest and the highest possible score of `reward` and of each `rewards/<part>` that declares them,
     and of `reward/<environment>` where there are several.
-    `aggregation` says what attempts at one task are compared by, where they are trained on (`rlft.credit`).
+    `aggregation` says what attempts at one task are compared by, where they are trained on (`rlft.training.advantage`).
     `step_weights` are those of the parts that are scored per turn. `members` are the names of the environments, where a
     run has several: what is compared over a batch is compared within one of them (`member_of`).
     """

@@ -11,8 +11,8 @@ import pytest
 from cli.doctor import show_verified, verify_stored
 from mlops.home.folder import Home
 from mlops.runs.store import RunStore
+from rlft.files import REMOVED, make_seal
 from rlft.reporting.terminal import Terminal
-from rlft.seals import REMOVED, make_seal
 from tests.mlops.made import make_run
 
 POLICY = {"policy/policy.json": b"{}", "policy/model/model.safetensors": b"w", "policy/optimizer.safetensors": b"o"}

@@ -16,9 +16,9 @@ from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import WARM, RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
 from rlft.errors import DamagedError, StorageError, WeightsRemovedError
+from rlft.files import REMOVED
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.origin import hash_weights
-from rlft.seals import REMOVED
 from rlft.training.trainer import prepare_optimizer
 from rlft.types import Rewards, Rollouts, TaskSet, TrainReport, storage
 from tests.factories import (

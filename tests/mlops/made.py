@@ -8,7 +8,7 @@ from typing import Any
 
 from mlops.ids import Stored
 from mlops.runs.store import LocalRun
-from rlft.seals import make_seal
+from rlft.files import make_seal
 
 
 def make_run(run_id: str, name: str, began: datetime = datetime(2025, 1, 1), pipeline: str = "train", **given: Any):

@@ -10,7 +10,7 @@ import pytest
 from mlops.runs import policies as retention
 from mlops.runs.policies import Retention, lacks_weights, removed_by_keep, weights_removed
 from rlft.config import KeepConfig
-from rlft.seals import REMOVED, make_seal
+from rlft.files import REMOVED, make_seal
 
 
 @pytest.fixture

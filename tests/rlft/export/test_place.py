@@ -33,7 +33,7 @@ def test_nothing_is_left_of_one_that_fails(tmp_path):
 
 
 def test_what_a_killed_one_left_is_removed(tmp_path):
-    from rlft.temporary import folder_prefix
+    from rlft.files import folder_prefix
 
     left = tmp_path / f"{folder_prefix('export').rsplit('-', 2)[0]}-999999999-abc"  # no process has this number
     left.mkdir()

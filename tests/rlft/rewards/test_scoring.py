@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import rlft
 from rlft.config.workers import Workers
-from rlft.credit import step_scores
 from rlft.environments.contract.base import BaseEnv, Context, prompt_messages
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
 from rlft.outcome import Failure
 from rlft.rewards.rubric import combine
 from rlft.rewards.scores import RewardHangs
 from rlft.rewards.scoring import score_rollouts
+from rlft.training.advantage import step_scores
 from rlft.types import Rewards, Rollouts
 from rlft.types.storage import rewards_to_table
 from tests.rlft.attempts import answered, make_rollout, make_task
