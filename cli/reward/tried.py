@@ -72,9 +72,8 @@ def try_attempt(config: Config, environment: BaseEnv, attempt: str | Sequence[ob
     """Score one attempt, a text or messages. Raises RlftError where a grader fails, or an attempt is no message."""
     from rlft.environments.specified import helpers_of
     from rlft.environments.workers.bounded import run_one
-    from rlft.rewards.attempt import bounded_total
     from rlft.rewards.cases import trajectory
-    from rlft.rewards.rubric import full_total
+    from rlft.rewards.rubric import bounded_total, full_total
     from rlft.rewards.specification.grader import Attempt, item_of
     from rlft.rewards.specification.scoring import parts_of, score_attempt
 
@@ -87,7 +86,8 @@ def try_attempt(config: Config, environment: BaseEnv, attempt: str | Sequence[ob
         scored = run_one(score, environment, seconds=config.reward.timeout_seconds)
         scored = {name: replace(each, why=hide(each.why)) for name, each in scored.items()}
         parts = parts_of(specification, scored)
-        total, full = bounded_total(parts, weights, environment), full_total(parts, weights, maxima)
+        total = bounded_total(parts, weights, maxima, environment.reward_minima())
+        full = full_total(parts, weights, maxima)
     except RlftError:
         raise
     except Exception as error:  # whatever a grader raises

@@ -10,8 +10,7 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import specification_of
 from rlft.environments.workers.bounded import run_one
 from rlft.messages import as_messages
-from rlft.rewards.attempt import bounded_total
-from rlft.rewards.rubric import TOLERANCE, check_parts
+from rlft.rewards.rubric import TOLERANCE, bounded_total, check_parts
 from rlft.rewards.specification.model import Case
 from rlft.types import Message, Task, Trajectory
 
@@ -100,7 +99,8 @@ def _run(
     task = tasks[case.task] if case.task is not None else inline_task(case)
     try:
         score = partial(environment.compute_reward, trajectory(case.attempt, task), task.answer)
-        total = bounded_total(check_parts(run_one(score, environment, seconds=seconds)), weights, environment)
+        parts = check_parts(run_one(score, environment, seconds=seconds))
+        total = bounded_total(parts, weights, environment.reward_maxima(), environment.reward_minima())
     except Exception as error:  # whatever a grader raises is the case's problem
         return CaseResult(number, case, None, f"has no total: {error}")
     low = case.at_least is None or total >= case.at_least - TOLERANCE

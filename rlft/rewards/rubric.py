@@ -1,4 +1,4 @@
-"""Checks the parts of a reward and adds them up.
+"""Checks the parts of a reward, adds them up, and makes the reward of a rollout of them.
 
 A part is paid (positive weight), a penalty (negative weight) or a metric (weight 0). A paid part has a maximum, 1
 unless the environment declares another, and no minimum: what is wrong may cost something. The score of a penalty is 0
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
 from rlft.errors import ConfigError
 from rlft.outcome import Failure
+from rlft.types import Judging, Reward, Rollout
 
 Parts = dict[str, float | None]  # {part: score}, `None` where the part does not apply
 TOLERANCE = 1e-9
@@ -211,3 +213,96 @@ def _as_float(number: Any) -> float:
         return float(number)
     except OverflowError:
         return math.inf if number > 0 else -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Holds what an environment says of an attempt: the checked parts and the final answer, or why there are none.
+
+    `steps` are the scores of the turns, by part, and `judging` is what judges were asked.
+    """
+
+    parts: Parts
+    answer: str | None = None
+    failure: Failure | None = None
+    steps: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
+    judging: Judging | None = None
+
+
+_SCORE_ONE = "return a number for a part that is paid (None: is a `return` missing?), 0 where nothing was earned"
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """Holds how parts add up: weights, maxima, and the total that counts as solved (`None`: the full one).
+
+    `minima` are those that the environment declares.
+    """
+
+    weights: Mapping[str, float]
+    maxima: Mapping[str, float]
+    full: float | None
+    minima: Mapping[str, float] = field(default_factory=dict)
+
+
+def make_reward(rollout: Rollout, scored: Scored, rubric: Rubric, seconds: float) -> Reward:
+    """Return the reward of a rollout whose scoring took so many seconds; its `error` says why there is no total."""
+    total, solved, failure = None, False, scored.failure
+    if failure is None:
+        try:
+            total, solved = _total(scored.parts, rubric)
+        except _ScoreError as failed:
+            failure = failed.failure
+    return Reward(
+        rollout_id=rollout.rollout_id,
+        task_id=rollout.task_id,
+        total=total,
+        parts=scored.parts,
+        solved=solved,
+        answer=scored.answer,
+        error=failure,
+        seconds=seconds,
+        steps=scored.steps,
+        judging=scored.judging,
+    )
+
+
+def bounded_total(
+    parts: Parts, weights: Mapping[str, float], maxima: Mapping[str, float], minima: Mapping[str, float]
+) -> float:
+    """Return the total of parts by these weights. Raises ValueError for a part that is out of its bounds."""
+    if wrong := beyond_bounds(parts, weights, maxima, minima):
+        raise ValueError(wrong.why)
+    return combine(parts, weights, maxima)
+
+
+def unscored(rollout: Rollout) -> Scored | None:
+    """Return why a rollout that failed itself has no score; `None` for one that can be scored."""
+    if rollout.error is None:
+        return None
+    return Scored({}, failure=replace(rollout.error, where="rollout", why=str(rollout.error), fix=""))
+
+
+class _ScoreError(Exception):
+    """Raised where parts have no total; holds the `Failure` to be stored with the rollout."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(str(failure))
+
+
+def _total(parts: Parts, rubric: Rubric) -> tuple[float, bool]:
+    """Return the total and whether it counts as solved. Raises _ScoreError for parts that have no total."""
+    weights, maxima = rubric.weights, rubric.maxima
+    if not any(parts[name] is not None for name in weighed_names(parts, weights)):
+        raise _ScoreError(Failure("compute_reward", f"no part with a weight applies (parts: {parts})", _SCORE_ONE))
+    if wrong := beyond_bounds(parts, weights, maxima, rubric.minima):
+        raise _ScoreError(wrong)
+    try:
+        total = combine(parts, weights, maxima)
+    except ValueError as error:
+        raise _ScoreError(Failure("compute_reward", str(error), _SCORE_ONE)) from error
+    if not math.isfinite(total):
+        raise _ScoreError(Failure("weights", f"the total of {parts} is {total}"))
+    wanted = full_total(parts, weights, maxima) if rubric.full is None else rubric.full
+    return total, total >= wanted - TOLERANCE * max(1.0, abs(wanted))

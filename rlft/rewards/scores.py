@@ -1,4 +1,4 @@
-"""Gets the scores of many rollouts from an environment, several side by side, and gives up on one that hangs.
+"""Asks an environment for the scores of rollouts, several side by side, and gives up on one that hangs.
 
 They are asked for in threads, or in worker processes where the environment's code is apart. Answers that no policy has
 written tell a reward that hangs on every answer from one that hangs on some.
@@ -6,28 +6,34 @@ written tell a reward that hangs on every answer from one that hangs on some.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Protocol
 
 from rlft.config import HarnessConfig
 from rlft.config.workers import Isolation, Workers
-from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.base import BaseEnv, prompt_messages
+from rlft.environments.contract.faults import failure_of
 from rlft.environments.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
+from rlft.environments.contract.marks import marked_steps, marked_weights
 from rlft.environments.workers.bounded import MAX_LATE_IN_A_ROW, Job, Late, run_bounded
 from rlft.environments.workers.child import Methods
 from rlft.environments.workers.pool import Pool
 from rlft.environments.workers.process import WorkerEnded
+from rlft.environments.workers.threads import in_thread
 from rlft.errors import RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
+from rlft.harness.tools import printable
 from rlft.outcome import Failure
 from rlft.progress import Meter
-from rlft.rewards.attempt import Attempted, Scored, ask, is_async, unscored
-from rlft.rewards.specification.judge import Bill
-from rlft.types import Judging, Message, Rollout, Task
+from rlft.rewards.rubric import Scored, check_parts, check_steps, unscored
+from rlft.rewards.specification.judge import Bill, pay_by
+from rlft.types import Judging, Message, Rollout, Task, Trajectory
 
 CONSTANT = "I do not know."
 
@@ -54,6 +60,112 @@ def _gold(task: Task, environment: BaseEnv) -> list[Script]:
         return [] if gold is None else [as_script(gold)]
     except Exception:  # the audit reports it; here the sentence alone must do
         return []
+
+
+class Attempted(Protocol):
+    """What is scored: a `Rollout`, or as much of one as a score needs."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The whole conversation, prompt first."""
+        ...
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state that the rollout has left."""
+        ...
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a limit cut it off."""
+        ...
+
+
+def is_async(environment: BaseEnv) -> bool:
+    """Return whether `compute_reward`, or one of the marked rewards that it calls, is a coroutine function."""
+    if getattr(environment.compute_reward, "__func__", None) is not BaseEnv.compute_reward:
+        return inspect.iscoroutinefunction(environment.compute_reward)
+    marked = (*marked_weights(environment), *marked_steps(environment))
+    return any(inspect.iscoroutinefunction(getattr(environment, name)) for name in marked)
+
+
+def trajectory_of(
+    rollout: Attempted, task: Task, environment: BaseEnv, peers: Sequence[Sequence[Message]] = ()
+) -> Trajectory:
+    """Return the messages of the policy and its tools after the prompt, as `compute_reward` takes them.
+
+    `peers` are the messages of each attempt of the group, with the prompt, where the reward compares them.
+    Raises `ValueError` when the roles of the rollout's first messages are not those of the prompt that the environment
+    gives this task.
+    """
+    roles = [message["role"] for message in prompt_messages(task, environment)]
+    begins = [message["role"] for message in rollout.messages[: len(roles)]]
+    if begins != roles:
+        raise ValueError(f"the rollout begins with {begins}, the environment's prompt is {roles}")
+    after = [messages[len(roles) :] for messages in peers]
+    own = rollout.messages[len(roles) :]
+    return Trajectory(own, task=task, state=rollout.state, truncated=rollout.truncated, peers=after)
+
+
+async def ask(
+    environment: BaseEnv,
+    rollout: Attempted,
+    task: Task,
+    reached: list[str],
+    *,
+    in_threads: bool,
+    bill: Bill | None = None,
+    peers: Sequence[Sequence[Message]] = (),
+) -> Scored:
+    """Return the parts and the final answer of a rollout, or the failure of the environment's code.
+
+    `reached` gets the name of each method that is called: the caller needs the last one where this never returns. With
+    `in_threads` each method is called in a thread of its own, so that plain ones run side by side.
+    `bill` gets what judges are asked, which is known of a score that is too late as well. `peers` are those of
+    `trajectory_of`.
+    """
+    bill = Bill() if bill is None else bill
+    pay_by(bill)
+    reached.append("prompt")
+    try:
+        completion = trajectory_of(rollout, task, environment, peers)
+        reached.append("compute_reward")
+        parts = check_parts(await _call(environment.compute_reward, completion, task.answer, in_threads=in_threads))
+        reached.append("compute_step_rewards")
+        said = await _call(environment.compute_step_rewards, completion, task.answer, in_threads=in_threads)
+        steps = check_steps(said, len(completion.turns))
+        reached.append("final_answer")
+        answer = await _call(environment.final_answer, completion, in_threads=in_threads)
+        if answer is not None and not isinstance(answer, str):
+            raise TypeError(f"returned {type(answer).__name__} {answer!r:.80}, not text or None")
+        return Scored(parts, None if answer is None else printable(answer), steps=steps, judging=bill.total)
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # SystemExit of the environment's code too: it must not end the run
+        current = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and current is not None and current.cancelling():
+            raise  # it is too late, and not the environment's own cancellation
+        return Scored({}, failure=failure_of(reached[-1], error, task), judging=bill.total)
+
+
+async def _call(function: Callable[..., Any], *args: Any, in_threads: bool) -> Any:
+    if in_threads:
+        result, error = await in_thread(partial(_kept, function, args))
+        if error is not None:
+            raise error
+    else:
+        result = function(*args)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _kept(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
+    """Return (result, None) or (None, what was raised): `in_thread` would make a RuntimeError of a SystemExit."""
+    try:
+        result = function(*args)
+        # `BaseEnv.compute_reward` is a coroutine; the marked methods that it calls in this thread are plain.
+        return asyncio.run(result) if inspect.iscoroutine(result) else result, None
+    except BaseException as error:
+        return None, error
 
 
 ENDED = "WorkerEnded"
@@ -244,26 +356,13 @@ class Scores:
             if harmless:
                 self.lost_in_a_row = 0
                 return
-        number, seconds = self.lost_in_a_row, self.timeout_seconds
-        if last is not None and last.raised == ENDED:
-            raise RewardHangs(
-                f"the reward ends its worker process: {number} scores in a row have no result, the last as {last.why}",
-                where="compute_reward",
-                fix="mend what ends the process; if memory runs out, raise reward.memory_mib",
-            )
-        slow = f"{number} scores in a row took longer than {seconds:g} s"
-        if last is not None and "MiB of memory" in last.why:
-            raise RewardHangs(
-                f"the reward takes ever more memory: {slow}{last.why[last.why.index(';') :]}",
-                where="compute_reward",
-                fix="look for what it keeps or builds up in memory; reward.isolation: process with reward.memory_mib "
-                "bounds it",
-            )
+        ends = last is not None and last.raised == ENDED
         raise RewardHangs(
-            f"the reward hangs: {slow}",
+            f"the reward {'ends its worker process' if ends else 'hangs'}: {self.lost_in_a_row} scores in a row have "
+            f"no result{f', the last as {last.why}' if last else ''}",
             where="compute_reward",
-            fix="look for endless loops in it, see whether what it waits for (a judge, a server) is up, or raise "
-            "reward.timeout_seconds",
+            fix="look for endless loops and for what it keeps in memory, see whether what it waits for (a judge, a "
+            "server) is up, or raise reward.timeout_seconds or reward.memory_mib",
         )
 
 

@@ -20,8 +20,17 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several, places_of, specification_of
 from rlft.errors import EnvironmentSetupError, JudgeGoneError, RewardError, TaskError
 from rlft.progress import Meter, Progress, silent
-from rlft.rewards.attempt import Rubric, make_reward
-from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, maximum_of, minimum_of, weighed_names, weight_of
+from rlft.rewards.rubric import (
+    UNNAMED,
+    Rubric,
+    check_numbers,
+    check_weighed,
+    make_reward,
+    maximum_of,
+    minimum_of,
+    weighed_names,
+    weight_of,
+)
 from rlft.rewards.scores import Scores
 from rlft.rewards.specification.judge import charge
 from rlft.types import Aggregation, Reward, Rewards, Rollout, Rollouts, Task, add_judging

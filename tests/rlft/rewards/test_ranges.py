@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.rewards.attempt import Rubric
-from rlft.rewards.rubric import beyond_bounds, combine
+from rlft.rewards.rubric import Rubric, beyond_bounds, combine
 from rlft.rewards.scoring import score_ranges, total_range
 
 
