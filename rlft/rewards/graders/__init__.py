@@ -10,5 +10,5 @@
 - `plain`, `similarity`: texts in one form; how alike two are, and how long one is
 - `answers`: short answers in words compared as SQuAD does
 - `lists`: a list, and cited sources
-- `limited`, `patterns`: regular expressions that are cut at a limit of seconds, if need be in a process of their own
+- `limited`: regular expressions that are cut at a limit of seconds
 """
