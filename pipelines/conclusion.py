@@ -171,11 +171,9 @@ def _decide(
     """Return the decision, and the name of the registered model's tag that holds the look at the gate."""
     config = stages.config
     gate = tasks.load().split("gate")
-    trained, start = arms.final.load().splits["gate"], (arms.warm_start or arms.base).load().splits["gate"]
     look, known, noted = ask_about(
         gate,
-        trained,
-        start,
+        arms.final.load().splits["gate"].policy,
         config,
         champion.run_id if arms.champion else None,
         tracking_address(tracking_uri),

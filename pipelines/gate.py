@@ -10,24 +10,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mlops.registry.gates import (
-    count_look,
-    last_difference,
-    look_tag,
-    note_difference,
-    past_looks,
-    trained_on,
-)
+from mlops.registry.gates import count_look, look_tag, past_looks, trained_on
 from mlops.tracking.address import PATIENT_HTTP, answering
 from mlops.tracking.run import Tracker
 from rlft.config import Config
 from rlft.errors import FixedSettingError, TrackerError
-from rlft.evaluation.comparison import ends_of
 from rlft.evaluation.gates import Look, next_look, task_hash, why_refused
-from rlft.evaluation.power import Apart, few_groups, gate_sentence, squared_difference
+from rlft.evaluation.power import few_groups, gate_sentence
 from rlft.evaluation.statistics import effective_groups
 from rlft.tasks.ingest import fingerprint_tasks
-from rlft.types import EvaluationReport, Task
+from rlft.types import Task
 
 logger = logging.getLogger(__name__)
 
@@ -40,17 +32,15 @@ _NO_RULES = {"name", "approval", "min_improvement", "looks"}
 def say_what_it_sees(gate: Sequence[Task], config: Config, tracker: Tracker) -> str | None:
     """Return, and log, the smallest gain that a gate is likely to find; `None` if it is too small to promote anything.
 
-    What is assumed of the models is what the last decision on it has shown, if the tracker knows. If its looks are
-    spent the sentence says so, and what to do: it is known before the run is paid for.
+    If its looks are spent the sentence says so, and what to do: it is known before the run is paid for.
     """
     sizes = np.array(list(Counter(task.group for task in gate).values()), dtype=np.float64)
     effective = float(effective_groups(sizes)) if len(sizes) else 0.0
     if few := few_groups("gate", len(sizes), effective):
         logger.warning("nothing can be promoted in this run: %s", few)
         return None
-    measured, past = _known_of(gate, config, tracker)
     looks = config.promotion.looks
-    if refused := why_refused(next_look(past, looks), looks):
+    if refused := why_refused(next_look(_past(gate, config, tracker), looks), looks):
         logger.warning("no further model can be promoted: %s", refused)
         return f"no further model can be promoted: {refused}"
     if config.evaluation.metric == "auto":
@@ -61,28 +51,21 @@ def say_what_it_sees(gate: Sequence[Task], config: Config, tracker: Tracker) -> 
         effective,
         metric=config.evaluation.metric,
         looks=looks,
-        measured=measured,
         minimum=config.promotion.min_improvement,
     )
     logger.info("%s", text)
     return text
 
 
-def _known_of(gate: Sequence[Task], config: Config, tracker: Tracker) -> tuple[Apart | None, Look]:
-    """Return how far the models of the last decision on a gate were apart, and its last look; `None` and none unknown.
-
-    The look's number is 0 before the first one.
-    """
-    none = Look(0, 0.0)
-    if tracker.is_away:
-        return None, none
-    where = tracker.tracking_uri, config.registry_name, gate
-    try:
-        with answering(tracker.tracking_uri):
-            return last_difference(*where, config.evaluation.metric), past_looks(*where)
-    except TrackerError as cause:
-        logger.warning("what earlier decisions on this gate have shown is not known: %s", cause.what)
-        return None, none
+def _past(gate: Sequence[Task], config: Config, tracker: Tracker) -> Look:
+    """Return the last look at a gate; its number is 0 before the first one, and if it is not known."""
+    if not tracker.is_away:
+        try:
+            with answering(tracker.tracking_uri):
+                return past_looks(tracker.tracking_uri, config.registry_name, gate)
+        except TrackerError as cause:
+            logger.warning("how often this gate was looked at is not known: %s", cause.what)
+    return Look(0, 0.0)
 
 
 def check_slices(gate: Sequence[Task], config: Config) -> None:
@@ -99,8 +82,7 @@ def check_slices(gate: Sequence[Task], config: Config) -> None:
 
 def ask_about(
     gate: Sequence[Task],
-    trained: EvaluationReport,
-    start: EvaluationReport,
+    policy: str,
     config: Config,
     champion_run: str | None,
     address: str,
@@ -109,17 +91,12 @@ def ask_about(
     """Count a look at the gate, and return it with the ids of its tasks that the champion was trained on, and with the
     name of the registered model's tag that holds the look.
 
-    `trained` and `start` are reports on the gate of the policies after and before training; how far they are apart is
-    noted for later runs. `code` is a fingerprint of the environment. The ids are none without a champion, and `None` if
-    its run has not noted its tasks. Raises TrackerError if MLflow does not take or give it.
+    `policy` is the identity of the trained one, and `code` a fingerprint of the environment. The ids are none without a
+    champion, and `None` if its run has not noted its tasks. Raises TrackerError if MLflow does not take or give it.
     """
-    name, metric, promotion = config.registry_name, config.evaluation.metric, config.promotion
-    asked = _hash_of_question(trained.policy, gate, config, code)
+    asked = _hash_of_question(policy, gate, config, code)
     with answering(address, PATIENT_HTTP):
-        look = count_look(address, name, asked, gate, promotion.looks)
-        if (squared := squared_difference(trained, start, metric)) is not None:
-            ends = None if metric == "accuracy" else ends_of(metric, trained, start)
-            note_difference(address, name, gate, metric, Apart(squared, ends))
+        look = count_look(address, config.registry_name, asked, gate, config.promotion.looks)
         known = trained_on(address, champion_run) if champion_run else frozenset[str]()
     ids = None if known is None else [task.id for task in gate if task_hash(task) in known]
     return look, ids, look_tag(asked, gate)

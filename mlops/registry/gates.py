@@ -2,8 +2,8 @@
 
 Looks are tags of the registered model, below `mlflow.rlft.`: `gate.<gate>` holds the sketch of a gate's tasks,
 `look.<gate>.<asked>` the look at which a policy was judged as `<number>/<promotion.looks>/<spent>`. A tag for each look
-cannot be lost to another run that writes at once. `differs.<gate>.<metric>` is how far the policies of the last
-decision were apart, for a reward with its range. The tasks of a run are hashes by split, an artifact of its MLflow run.
+cannot be lost to another run that writes at once. The tasks of a run are hashes by split, an artifact of its MLflow
+run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from pydantic import TypeAdapter
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from mlops.registry.client import RegistryClient, unless_absent
-from mlops.registry.names import DIFFERS_TAG, GATE_TAG, LOOK_TAG
+from mlops.registry.names import GATE_TAG, LOOK_TAG
 from rlft.evaluation.gates import Look, gate_id, is_same_gate, next_look, shared, sketch, task_hash
-from rlft.evaluation.power import Apart
-from rlft.evaluation.statistics import Range
 from rlft.types import SPLITS, Split, Task, TaskSet
 
 _NUMBERED = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)/([0-9.e+-]+)")  # a look that was numbered: number, looks, spent
@@ -109,31 +107,6 @@ def _same(looked_at: Mapping[str, str], this: str, tasks: str) -> set[str]:
     alone = {gate for gate, kept in others.items() if is_same_gate(tasks, kept)}
     rest = {gate: kept for gate, kept in others.items() if gate not in alone and shared(tasks, kept) > 0}
     return alone | (set(rest) if is_same_gate(tasks, *rest.values()) else set[str]())
-
-
-def note_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str, apart: Apart) -> None:
-    """Note how far apart the policies of a decision on a gate are, for the next run."""
-    client = RegistryClient(tracking_uri)
-    kept = " ".join(map(repr, (apart.squared, *(apart.ends or ()))))
-    _retried(client.set_registered_model_tag)(name, f"{DIFFERS_TAG}{gate_id(gate)}.{metric}", kept)
-
-
-def last_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str) -> Apart | None:
-    """Return what `note_difference` noted last; of several gates that are the same the largest; `None` without any.
-
-    Raises what MLflow raises.
-    """
-    tags, this = _tags(tracking_uri, name), gate_id(gate)
-    noted = {
-        gate: tags.get(f"{DIFFERS_TAG}{gate}.{metric}") for gate in {this, *_same(_gates(tags), this, sketch(gate))}
-    }
-    found = {gate: _apart(kept) for gate, kept in noted.items() if kept is not None}
-    return found.get(this, max(found.values(), default=None))
-
-
-def _apart(kept: str) -> Apart:
-    squared, *ends = map(float, kept.split())
-    return Apart(squared, Range(*ends) if ends else None)
 
 
 HASHES = "task_questions.json"

@@ -35,9 +35,7 @@ RECORDS = frozenset(
 )  # fmt: skip
 """The tags of a version that rlft reads again and no person needs; `mlops.registry.client` says how they are stored."""
 # Of a registered model: how often a gate was looked at, and changes of `champion` (`gates`, `decisions`).
-GATE_TAG, LOOK_TAG, DIFFERS_TAG, CHANGE_TAG = (
-    f"{HIDDEN}rlft.{name}." for name in ("gate", "look", "differs", "change")
-)
+GATE_TAG, LOOK_TAG, CHANGE_TAG = (f"{HIDDEN}rlft.{name}." for name in ("gate", "look", "change"))
 FAILS = "fails: "  # how the sentence of a rule begins that has failed
 _JUDGED = (FAILS, "passes: ", "no worse than ")  # how those of all rules do, which are no remarks
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from statistics import fmean
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,13 +84,6 @@ def few_groups(split: str, groups: int, effective: float) -> str | None:
         f"{has}, and at least {MIN_GROUPS} are needed to know how far they spread; make the split larger, or take data "
         "with more groups (tasks.group)"
     )
-
-
-class Apart(NamedTuple):
-    """How far two policies are apart: the `squared_difference`, and the range of the scores; a share needs none."""
-
-    squared: float
-    ends: Range | None = None
 
 
 def squared_difference(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> float | None:
@@ -178,37 +170,24 @@ def lower_bounds(
 
 
 def gate_sentence(
-    tasks: int,
-    groups: int,
-    effective: float,
-    *,
-    metric: str,
-    looks: int = 1,
-    measured: Apart | None = None,
-    minimum: float = 0.0,
+    tasks: int, groups: int, effective: float, *, metric: str, looks: int = 1, minimum: float = 0.0
 ) -> str:
     """Return in a sentence what a gate of so many tasks can see.
 
     `effective` is how many groups of equal size say as much (`statistics.effective_groups`), `looks` how many
     decisions share the chance of a false one (`gates.confidence_at`), `minimum` what the lower bound must
-    exceed (`promotion.min_improvement`). Two models are taken to differ in accuracy on `DISCORDANCE` of the tasks; in a
-    reward as far as those of the last decision on this gate, which are `measured`, and without that or without its
-    range nothing is known.
+    exceed (`promotion.min_improvement`). Two models are taken to differ in accuracy on `DISCORDANCE` of the tasks; of a
+    reward nothing is known before it was seen to spread.
     """
-    confidence, of_reward = confidence_at(looks), metric != "accuracy"
     begin = f"with {tasks} gate tasks" + (f" in {groups} groups" if groups != tasks else "")
     if effective < 0.9 * groups:
         begin += f" that count as {effective:.0f} of equal size"
-    if of_reward and (measured is None or measured.ends is None):
-        return f"{begin} it is not known which gains of the {metric} are found before a decision shows its spread"
-    squared, ends = measured if of_reward and measured else Apart(DISCORDANCE)
-    gain = smallest_difference(squared, effective, metric, ends=ends, confidence=confidence, minimum=minimum)
+    if metric != "accuracy":
+        return f"{begin} it is not known which gains of the {metric} are found, as that depends on its spread"
+    gain = smallest_gain(effective, confidence=confidence_at(looks), minimum=minimum)
     how = f" at the level for {looks} looks at one gate" if looks > 1 else ""
     if minimum:
         how += f", to exceed promotion.min_improvement ({minimum:g})"
     if gain is None:
         return f"{begin} no gain is found{how}"
-    size = (
-        f"gains of the {metric} above about {gain:.2g}" if of_reward else f"gains above about {100 * gain:.2g} points"
-    )
-    return f"{begin} {size} over a rival are found four times out of five{how}"
+    return f"{begin} gains above about {100 * gain:.2g} points over a rival are found four times out of five{how}"

@@ -46,7 +46,7 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
     )
     fingerprints = SimpleNamespace(harness="h", reward="r")
     stages = SimpleNamespace(config=config, fingerprints=fingerprints, show=unshown)
-    report = SimpleNamespace(metrics={"accuracy": Interval(0.75, 0.5, 1.0, 20)})
+    report = SimpleNamespace(policy="p", metrics={"accuracy": Interval(0.75, 0.5, 1.0, 20)})
     splits = SimpleNamespace(load=lambda: SimpleNamespace(splits={"gate": report}))
     arms = SimpleNamespace(final=splits, base=splits, warm_start=None, champion=None, constant=None)
     tasks = SimpleNamespace(load=lambda: SimpleNamespace(split=lambda name: []))

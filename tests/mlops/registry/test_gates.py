@@ -14,16 +14,12 @@ from mlops.registry.client import RegistryClient
 from mlops.registry.gates import (
     HASHES,
     count_look,
-    last_difference,
-    note_difference,
     noted_tasks,
     past_looks,
     trained_on,
 )
 from mlops.registry.versions import open_name
 from rlft.evaluation.gates import Look, task_hash
-from rlft.evaluation.power import Apart
-from rlft.evaluation.statistics import Range
 from rlft.types import TaskSet
 from tests.mlflow_stores import new_store
 from tests.rlft.evaluation.test_gates import tasks
@@ -93,21 +89,6 @@ def test_a_look_that_is_refused_spends_nothing(client):
     assert (found.number, found.spent, found.is_allowed) == (2, 5 / 4, False)
     assert past_looks(*where, tasks(range(30))) == Look(1, 1 / 4)
     assert count_look(*where, "b", tasks(range(30)), 4) == Look(2, 1 / 2)
-
-
-def test_how_far_policies_were_apart_is_known_at_the_next_run(client):
-    open_name(client, "apart")
-    where = (client.tracking_uri, "apart")
-    assert last_difference(*where, tasks(range(30)), "accuracy") is None
-    note_difference(*where, tasks(range(30)), "accuracy", Apart(0.5))
-    count_look(*where, "a", tasks(range(30)), 20)
-    note_difference(*where, tasks(range(30)), "accuracy", Apart(0.25))
-    assert last_difference(*where, tasks(range(30)), "accuracy") == Apart(0.25)
-    assert last_difference(*where, tasks(range(30)), "reward") is None
-    assert last_difference(*where, tasks(range(10, 40)), "accuracy") == Apart(0.25)  # two thirds are the same
-    assert last_difference(*where, tasks(range(40, 60)), "accuracy") is None
-    note_difference(*where, tasks(range(30)), "reward", Apart(0.1, Range(-1.0, 2.5)))
-    assert last_difference(*where, tasks(range(30)), "reward") == Apart(0.1, Range(-1.0, 2.5))
 
 
 def test_of_runs_that_look_at_once_none_is_missed(client):
