@@ -99,7 +99,7 @@ def run_plain(config: Config) -> dict[str, float]:
     rounds = time.perf_counter() - rounds_started
     final_evaluation()
     if config.warm_start and config.controls != []:
-        run_sft(policy, config.warm_start, task_set.split("train"), environment, seed=config.seed, seconds=rounds)
+        run_sft(policy, config.warm_start, task_set.split("train"), environment, seed=config.seed)
         final_evaluation()
     return {"rounds": rounds, "total": time.perf_counter() - started}
 

@@ -23,7 +23,7 @@ from mlops.runs.store import RunStore
 from mlops.summary.arms import arm_metrics, cost_of, difference, part_differences, several_attempts, status_of
 from mlops.summary.file import keep_summary
 from mlops.summary.summary import AlarmSection, Baseline, DynamicSampling, JudgeCost, Ledger, Summary
-from mlops.tracking.run import Tracker, log_training
+from mlops.tracking.run import Tracker, log_warm_start
 from pipelines.arms import Arms
 from pipelines.gate import say_what_it_sees
 from pipelines.rounds import Rounds
@@ -130,7 +130,7 @@ class Observer:
     def warm_started(self, report: SftReport) -> None:
         """Log the curves of the warm start."""
         self.summary.seconds.warm_start = report.seconds
-        log_training(self.tracker, "warm_start", report)
+        log_warm_start(self.tracker, report)
 
     def baseline(self, measured: Evaluation) -> bool:
         """Note what the policy can before the rounds; returns whether training can help.

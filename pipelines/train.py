@@ -6,18 +6,15 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import Any
 
 from zenml import pipeline
 
-from mlops.home.folder import find_home
 from mlops.runs.labels import labels_of
 from mlops.runs.resuming import naming_damage
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
 from mlops.runs.store import stored_config
 from mlops.tracking.address import tracking_address
-from mlops.tracking.run import log_training
 from pipelines.arms import Starts
 from pipelines.conclusion import LAST_STEPS, conclude
 from pipelines.controls import CONTROL_STEPS
@@ -71,7 +68,6 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         if settings.warm_start is not None:
             start, report = stages.supervise(base, tasks)
             seen.warm_started(report.load())
-            shared_runtime().forget_checkpoints()  # only now: ZenML has stored the result, so no kill can lose both
         seen.keep()
 
         baseline = stages.baseline(start, tasks).load()
@@ -95,16 +91,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
 
 
 def _lend(display: Display, seen: Observer, settings: Config) -> Lent:
-    """Return what the body lends to the steps of its process, and note the GPUs that it asks for.
-
-    With `--no-cache` they use no earlier checkpoints.
-    """
+    """Return what the body lends to the steps of its process, and note the GPUs that it asks for."""
     demand = Demand.of(settings, on_gpu=choose_device(settings.policy.device).type == "cuda")
     seen.gpus = gpus_used(demand, seen.gpus)
-    return Lent(
-        progress=display.report,
-        checkpoints=find_home().checkpoints,
-        anew=current_run().config.enable_cache is False,
-        note_training=partial(log_training, seen.tracker),
-        demand=demand,
-    )
+    return Lent(progress=display.report, demand=demand)

@@ -82,7 +82,7 @@ def warm_start_policy(
     memory: Memory = ENOUGH,
     shares: dict[str, float] | None = None,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[SftReport, "sft_report"]]:
-    """Imitate demonstrations for the configured steps. Training that was cut off goes on from its last checkpoint."""
+    """Imitate demonstrations for the configured steps."""
     del environment_fingerprint  # part of the cache key
     check_overlap(warm_start, tasks)
     runtime = current_runtime()
@@ -97,7 +97,6 @@ def warm_start_policy(
         shares=shares,
         isolation=isolation,
         progress=runtime.lent.progress,
-        checkpoints=runtime.checkpoints("warm_start", cache_policies.warm_start_code()),
         memory=memory,
     )
     folder = save_policy(live, runtime.new_folder(), stage="warm_start", parent=parent)

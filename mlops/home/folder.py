@@ -52,11 +52,6 @@ class Home:
         return self.root / "mlflow-artifacts"
 
     @property
-    def checkpoints(self) -> Path:
-        """The folder in which supervised stages keep checkpoints."""
-        return self.root / "checkpoints"
-
-    @property
     def judges(self) -> Path:
         """The folder that holds what judges have answered."""
         return self.root / "judges"

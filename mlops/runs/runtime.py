@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
@@ -39,7 +38,6 @@ from rlft.models.live import holds_reference, twin_of
 from rlft.models.origin import choose_device
 from rlft.progress import Progress, silent
 from rlft.texts.secrets import hide_in_logs
-from rlft.training.checkpoint import Checkpoints, SftState
 from rlft.training.chosen_loss import loss_fingerprint
 
 
@@ -67,15 +65,10 @@ SCRATCH_VARIABLE = "RLFT_SCRATCH"
 class Lent:
     """What the pipeline's body lends to the steps of its process; a step in a process of its own has these defaults.
 
-    `progress` takes the reports of the stage that is open, `checkpoints` is a folder that outlasts the process (what is
-    in it from earlier is not used if `anew`), and `note_training` is called with the name of a supervised stage and
-    its state, whenever that is safe on disk. `demand` is what the whole run asks of Ray.
+    `progress` takes the reports of the stage that is open, and `demand` is what the whole run asks of Ray.
     """
 
     progress: Progress = silent
-    checkpoints: Path | None = None
-    anew: bool = False
-    note_training: Callable[[str, SftState], None] | None = None
     demand: Demand | None = None
 
 
@@ -88,7 +81,6 @@ class Runtime:
         self._engines: dict[str, Engine] = {}
         self._scratch = _make_scratch()
         self.on_ray = OnRay(lambda: self.lent.demand, self._scratch)
-        self._checkpoints: list[Checkpoints] = []
         self.lent = Lent()
 
     @property
@@ -131,25 +123,6 @@ class Runtime:
         for old in self._scratch.iterdir():
             shutil.rmtree(old, ignore_errors=True)
         return Path(tempfile.mkdtemp(dir=self._scratch)) / "policy"
-
-    def checkpoints(self, stage: str, code: str) -> Checkpoints | None:
-        """Return the checkpoints of a supervised stage; `None` if no folder for them was lent.
-
-        `stage` is the name that `note_training` is told, `code` the fingerprint of the code that trains.
-        """
-        lent = self.lent
-        if lent.checkpoints is None:
-            return None
-        saved = None if lent.note_training is None else partial(lent.note_training, stage)
-        made = Checkpoints(lent.checkpoints, code=code, anew=lent.anew, saved=saved)
-        self._checkpoints.append(made)
-        return made
-
-    def forget_checkpoints(self) -> None:
-        """Remove the checkpoints that were made here. Call once the results of their stages are stored."""
-        for checkpoints in self._checkpoints:
-            checkpoints.remove()
-        self._checkpoints.clear()
 
     def close(self) -> None:
         """End the engines and the trainers, and give back memory and the scratch folder."""

@@ -35,7 +35,6 @@ from rlft.types import TaskSet
 if TYPE_CHECKING:  # else serving would load what trains
     from rlft.controls.best import ControlReport
     from rlft.controls.few_shot import PromptReport
-    from rlft.training.checkpoint import SftState
     from rlft.training.imitation import SftReport
 
 logger = logging.getLogger(__name__)
@@ -405,11 +404,10 @@ def noted_code(address: str, run_id: str | None) -> dict[str, Any]:
         return {}
 
 
-def log_training(tracker: Tracker, stage: str, training: SftState | SftReport) -> None:
-    """Log loss, learning rate and gradient norm of each step of a `warm_start` that goes on, or of its report."""
-    curves = {"loss": training.losses, "learning_rate": training.learning_rates, "grad_norm": training.grad_norms}
-    section = "sft" if stage == "warm_start" else stage
-    tracker.log_curves({f"{section}/{name}": curve for name, curve in curves.items()})
+def log_warm_start(tracker: Tracker, report: SftReport) -> None:
+    """Log loss, learning rate and gradient norm of each step of the warm start."""
+    curves = {"loss": report.losses, "learning_rate": report.learning_rates, "grad_norm": report.grad_norms}
+    tracker.log_curves({f"sft/{name}": curve for name, curve in curves.items()})
 
 
 def log_control(tracker: Tracker, name: str, report: ControlReport | PromptReport) -> None:

@@ -21,11 +21,10 @@ from rlft.models import Policy
 from rlft.models.flops import shape_of
 from rlft.progress import Progress, silent
 from rlft.rewards.specification.judge import billed
-from rlft.training.checkpoint import SftState
 from rlft.training.demonstration_file import Demonstration
 from rlft.training.demonstrations import Answers, all_demonstrations
 from rlft.training.encoding import Chats, as_rollout, encode_demonstrations, open_chats, that_fit
-from rlft.training.imitation import ENOUGH, Memory, draw_batches, imitation_flops, train_sft
+from rlft.training.imitation import ENOUGH, Memory, SftState, draw_batches, imitation_flops, train_sft
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +46,7 @@ class Search:
     demonstrations: Mapping[Answers, Sequence[Demonstration]]
     judge: Judge
     chat: Chats
-    batch_size: int
-    warmup_steps: int
+    settings: WarmStartConfig
     seed: int
     budget: float
     validation_flops: float
@@ -124,15 +122,14 @@ class Search:
             further = costs[min(taken + steps // checks, steps) - 1]
             return before + further + self.validation_flops > self.budget
 
+        warmup = min(self.settings.warmup_steps, steps // 4)
+        changes = {"steps": steps, "learning_rate": learning_rate, "warmup_steps": warmup}
         try:
             train_sft(
                 self.policy,
                 self.demonstrations[answers],
-                batch_size=self.batch_size,
-                learning_rate=learning_rate,
-                warmup_steps=min(self.warmup_steps, steps // 4),
+                self.settings.model_copy(update=changes),
                 seed=self.seed,
-                steps=steps,
                 decays=True,
                 chat=self.chat,
                 progress=self.progress,
@@ -147,13 +144,13 @@ class Search:
     def _costs(self, answers: Answers) -> Iterator[float]:
         """Yield the FLOPs of each step of a training, without end."""
         rows, shares = self._rows[answers], self.policy.shares_prompts
-        for batch in draw_batches(len(rows), self.batch_size, self.seed):
+        for batch in draw_batches(len(rows), self.settings.batch_size, self.seed):
             yield imitation_flops(self._shape, [rows[index] for index in batch], shares_prompts=shares)
 
     def _steps_within(self, answers: Answers, flops: float) -> int:
         """Return how many steps cost at most so many FLOPs and are at most `EPOCHS` epochs."""
         count = len(self._rows[answers])
-        most = math.ceil(EPOCHS * count / min(self.batch_size, count))
+        most = math.ceil(EPOCHS * count / min(self.settings.batch_size, count))
         return sum(1 for _ in takewhile(lambda spent: spent <= flops, accumulate(islice(self._costs(answers), most))))
 
 
@@ -178,7 +175,6 @@ def run_sft_control(
     `all_demonstrations` does.
     """
     started, environment = time.perf_counter(), judge.environment
-    usual = settings or WarmStartConfig(steps=1)
     chat = open_chats(policy, environment, isolation)
     found = all_demonstrations(
         settings, judge.tasks.split("train"), environment, isolation=isolation, progress=progress
@@ -191,8 +187,7 @@ def run_sft_control(
         shown,
         judge,
         chat,
-        batch_size=usual.batch_size,
-        warmup_steps=usual.warmup_steps,
+        settings=settings or WarmStartConfig(steps=1),
         seed=seed,
         budget=flops,
         validation_flops=validation_flops,

@@ -8,5 +8,5 @@ metrics. `world` is the trainers that train together. `off_policy` is about roll
 
 `imitation` is supervised fine-tuning, as a warm start and in controls: `demonstrations` and `demonstration_file` are
 the conversations to learn from, played by an environment or read from a file, `overlap` those of tasks that a policy
-is evaluated on, `encoding` their tokens, and `checkpoint` the files from which it goes on.
+is evaluated on, and `encoding` their tokens.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -63,14 +62,6 @@ def that_fit(policy: Policy, chat: Chats, demonstrations: Sequence[Demonstration
             "%d of %d demonstrations are left out, such as %s", len(reasons), len(demonstrations), reasons[0]
         )
     return fitting
-
-
-def identity_of(rows: Sequence[Row]) -> str:
-    """Return the identity (sha256, hexadecimal) of what is trained on, in its order."""
-    digest = hashlib.sha256()
-    for ids, imitated in rows:
-        digest.update(json.dumps([ids, imitated]).encode())
-    return digest.hexdigest()
 
 
 def as_rollout(row: Row, number: int) -> Rollout:

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import torch
@@ -26,10 +26,9 @@ from rlft.models.optimizer import Optimizer
 from rlft.progress import Progress, silent
 from rlft.training.algorithms.sft import cross_entropy
 from rlft.training.batching import Pair
-from rlft.training.checkpoint import Budget, Checkpoints, SftState
 from rlft.training.demonstration_file import Demonstration
 from rlft.training.demonstrations import choose_demonstrations
-from rlft.training.encoding import Chats, as_rollout, encode_demonstrations, identity_of, open_chats
+from rlft.training.encoding import Chats, as_rollout, encode_demonstrations, open_chats
 from rlft.training.logprobs import differentiating, make_batch, split_parts, token_logprobs
 from rlft.training.loss import Part, Whole
 from rlft.types import Report, Rollout, Task
@@ -72,6 +71,20 @@ def imitation_flops(shape: ModelShape, rollouts: Sequence[Rollout], *, shares_pr
     """Return the FLOPs of `imitate` on these rollouts."""
     trained = {rollout.rollout_id for rollout in rollouts}
     return training_flops(shape, rollouts, trained, updates=1, iterations=1, shares_prompts=shares_prompts)
+
+
+@dataclass(slots=True)
+class SftState:
+    """Holds each step's loss, learning rate and gradient norm so far."""
+
+    losses: list[float] = field(default_factory=list)
+    learning_rates: list[float] = field(default_factory=list)
+    grad_norms: list[float] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        """The number of optimizer steps taken."""
+        return len(self.losses)
 
 
 class Imitator:
@@ -119,7 +132,9 @@ class Imitator:
             )
         self.optimizer.step(learning_rate)
         self.policy.note_change(update=0)
-        self.state.note_step(loss, learning_rate, norm)
+        self.state.losses.append(loss)
+        self.state.learning_rates.append(learning_rate)
+        self.state.grad_norms.append(norm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +154,12 @@ class SftReport(Report):
     grad_norms: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, state: SftState, demonstrations: int) -> SftReport:
+    def of(cls, state: SftState, demonstrations: int, seconds: float) -> SftReport:
         """Return the report of training that has ended in this state."""
         tail = state.losses[-max(1, math.ceil(state.steps / 10)) :]
         return cls(
             steps=state.steps,
-            seconds=state.seconds,
+            seconds=seconds,
             loss=sum(tail) / len(tail) if tail else math.nan,
             demonstrations=demonstrations,
             losses=tuple(state.losses),
@@ -161,89 +176,54 @@ def run_sft(
     *,
     seed: int,
     shares: Mapping[str, float] | None = None,
-    seconds: float | None = None,
     isolation: Isolation | None = None,
     progress: Progress = silent,
-    checkpoints: Checkpoints | None = None,
     memory: Memory = ENOUGH,
 ) -> SftReport:
-    """Train `policy` in place on demonstrations of the tasks: for `settings.steps`, or for `seconds` as a control arm.
+    """Train `policy` in place on demonstrations of the tasks.
 
     `shares` are those of several environments. `isolation` is that of the harness: where the tools run to which
-    demonstrations are played. With `checkpoints` it goes on where the same training was cut off. Raises as
-    `choose_demonstrations` and `train_sft` do.
+    demonstrations are played. Raises as `choose_demonstrations` and `train_sft` do.
     """
     chat = open_chats(policy, environment, isolation)
-    return train_sft(
-        policy,
-        choose_demonstrations(settings, tasks, environment, shares=shares, isolation=isolation, progress=progress),
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        warmup_steps=settings.warmup_steps,
-        seed=seed,
-        steps=settings.steps if seconds is None else None,
-        seconds=seconds,
-        chat=chat,
-        progress=progress,
-        checkpoints=checkpoints,
-        memory=memory,
-    )
+    shown = choose_demonstrations(settings, tasks, environment, shares=shares, isolation=isolation, progress=progress)
+    return train_sft(policy, shown, settings, seed=seed, chat=chat, progress=progress, memory=memory)
 
 
 def train_sft(
     policy: Policy,
     demonstrations: Sequence[Demonstration],
+    settings: WarmStartConfig,
     *,
-    batch_size: int,
-    learning_rate: float,
-    warmup_steps: int,
     seed: int,
-    steps: int | None = None,
-    seconds: float | None = None,
     chat: Chats | None = None,
     progress: Progress = silent,
-    checkpoints: Checkpoints | None = None,
     memory: Memory = ENOUGH,
     decays: bool = False,
     ends: Callable[[SftState], bool] | None = None,
 ) -> SftReport:
-    """Change `policy` in place by cross-entropy on the assistant's tokens, for `steps` or for `seconds`, one of which.
+    """Change `policy` in place by cross-entropy on the assistant's tokens, for `settings.steps`.
 
-    `chat` makes tokens of messages; by default that of the tokenizer, without tools. With `checkpoints` a policy that
-    was saved goes on where it was cut off; writing them is not part of `seconds`. Batches follow from `seed`, each
+    `chat` makes tokens of messages; by default that of the tokenizer, without tools. Batches follow from `seed`, each
     epoch in an order of its own. AdamW has a linear warm-up and, with `decays`, falls to 0; its state is dropped, as an
     earlier one is. `memory` bounds what a step needs. `ends` is asked after each step whether it was the last.
     Raises PolicyError before a loss or gradient that is not finite reaches the weights, and for a demonstration that is
-    too long or has unknown characters; ValueError unless exactly one of `steps` and `seconds` is given.
+    too long or has unknown characters.
     """
-    budget = Budget.of(steps, seconds)
     chat = chat or open_chat(policy.tokenizer, multi_turn=any(len(shown.turns) > 1 for shown in demonstrations))
     rows = encode_demonstrations(policy, chat, demonstrations, progress)
     rollouts = [as_rollout(row, number) for number, row in enumerate(rows)]
-    start = policy.metadata.content_hash  # empty for weights that were never saved, which have no identity
     imitator = Imitator(policy, memory=memory)
-    if checkpoints is not None and start:
-        settings = [batch_size, learning_rate, warmup_steps, seed, budget.amount, budget.unit, memory.token_budget]
-        imitator.state = checkpoints.restore([start, identity_of(rows), *settings], imitator.optimizer)
-        if imitator.state.steps:
-            policy.note_change(update=0)
-    state = imitator.state
-    started, tokens = time.perf_counter() - state.seconds, 0
-    # Batches before a restored checkpoint are drawn and skipped, so that the order is that of an uninterrupted run.
-    for batch in islice(draw_batches(len(rows), batch_size, seed), state.steps, None):
-        state.seconds = time.perf_counter() - started
-        progress(budget.spent(state), budget.amount, budget.unit, tokens=tokens, loss=(state.losses or [None])[-1])
-        if budget.spent(state) >= budget.amount:
-            break
-        rate = learning_rate * (1 - budget.spent(state) / budget.amount if decays else 1)
-        imitator.step([rollouts[i] for i in batch], rate * min(1.0, (state.steps + 1) / max(warmup_steps, 1)))
+    state, started, tokens = imitator.state, time.perf_counter(), 0
+    for batch in islice(draw_batches(len(rows), settings.batch_size, seed), settings.steps):
+        progress(state.steps, settings.steps, "steps", tokens=tokens, loss=(state.losses or [None])[-1])
+        rate = settings.learning_rate * (1 - state.steps / settings.steps if decays else 1)
+        imitator.step([rollouts[i] for i in batch], rate * min(1.0, (state.steps + 1) / max(settings.warmup_steps, 1)))
         tokens += sum(len(rows[i][0]) for i in batch)
-        if checkpoints is not None:
-            state.seconds = time.perf_counter() - started
-            started += checkpoints.save_if_due(imitator.optimizer, state)  # later, so that the time does not count
         if ends is not None and ends(state):
             break
-    return SftReport.of(state, len(rows))
+    progress(state.steps, settings.steps, "steps", tokens=tokens, loss=(state.losses or [None])[-1])
+    return SftReport.of(state, len(rows), time.perf_counter() - started)
 
 
 def draw_batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:

@@ -78,42 +78,6 @@ print(json.dumps([[second[name] for name in done], len(runs), steps, len(done)])
     assert steps == [1, 2, 3]
 
 
-def test_supervised_training_that_was_killed_goes_on_from_its_checkpoint(finished, make_home, short_config):
-    whole_home, whole = finished
-    home = make_home("checkpointed")
-    log = home.folder / "steps"
-
-    def run(kill, *arguments):
-        log.unlink(missing_ok=True)
-        done = home.module("tests.e2e.checkpointed", kill, *arguments)
-        return done, log.read_text().split()
-
-    first, steps = run("rlft.training.imitation:Imitator.step:41", "run", str(short_config))
-    assert first.returncode == -9, first.stderr
-    assert steps[-1] == "40"
-    run_id = home.only_attempt()
-    curve = """
-runs = mlflow_client.search_runs([mlflow_client.get_experiment_by_name("tiny").experiment_id])
-print(json.dumps([[m.step, m.value] for name in ("sft/loss",)
-    for m in mlflow_client.get_metric_history(runs[0].info.run_id, name)]))
-"""
-    assert [step for step, _ in home.query(curve)] == list(range(1, 41))  # it is logged while it goes on
-    second, steps = run("-", "resume", run_id)
-    assert second.returncode == 0, second.stderr
-    assert steps == [word for n in range(41, 61) for word in ("steps", str(n))]
-    expected = whole_home.steps(whole.summary["pipeline_run_id"])["warm_start"]
-    resumed_id = home.query("print(json.dumps(str(client.list_pipeline_runs(sort_by='desc:created')[0].id)))")
-    found = home.steps(resumed_id)
-    assert found["warm_start"]["outputs"] == expected["outputs"]  # policy and report, with every loss
-    losses = home.query(f"""
-run = client.get_pipeline_run("{resumed_id}")
-print(json.dumps(run.steps["warm_start"].outputs["sft_report"][0].load().losses))
-""")
-    assert len(losses) == 60
-    assert home.query(curve) == [[step, loss] for step, loss in enumerate(losses, 1)]  # each step once, as stored
-    assert list((home.folder / ".rlft" / "checkpoints").rglob("*.safetensors")) == []
-
-
 def test_a_finished_run_is_not_resumed(finished):
     home, result = finished
     refused = home.rlft("resume", result.summary["pipeline_run_id"])

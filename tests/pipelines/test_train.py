@@ -16,13 +16,11 @@ from tests.shipped import ROOT
 def test_a_run_asks_ray_for_what_its_config_says_and_counts_these_gpus(monkeypatch, tmp_path):
     tracker: Any = SimpleNamespace(run_id="a run of MLflow's")
     monkeypatch.setenv("RLFT_HOME", str(tmp_path))
-    monkeypatch.setattr(module, "current_run", lambda: SimpleNamespace(config=SimpleNamespace(enable_cache=False)))
     monkeypatch.setattr(module, "choose_device", lambda device: SimpleNamespace(type="cuda"))
     joined = ["distributed={engine: ray, trainers: 4, address: auto}"]
     settings = load_config(ROOT / "configs" / "demo.yaml", joined)
     seen = Observer(settings, tracker, Summary(status="failed"), Attempt("first"), gpus=1)
     lent = module._lend(SimpleNamespace(report=silent), seen, settings)
-    assert lent.anew
     assert lent.demand.settings.address == "auto"
     assert (lent.demand.gpus, seen.gpus) == (4, 4)
     settings = load_config(ROOT / "configs" / "demo.yaml", [])

@@ -1,9 +1,8 @@
-"""What steps share in one process: the live policy, the environment, checkpoints and scratch folders."""
+"""What steps share in one process: the live policy, the environment and scratch folders."""
 
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from mlops.runs.runtime import Lent, Runtime
 from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
@@ -11,10 +10,9 @@ from rlft.distributed.demand import Demand
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.files import folder_prefix
 from rlft.harness.rollout import AskedPlayer, SamplingSettings
-from rlft.models import load_policy, save_policy
+from rlft.models import save_policy
 from tests.factories import make_policy
 from tests.left_behind import left_behind
-from tests.rlft.training.test_supervised import sft
 
 
 def test_the_runtime_gives_the_live_policy_or_loads_the_same_weights(tmp_path):
@@ -59,22 +57,6 @@ def test_one_process_uses_ray_for_training_and_engines():
     alone = Runtime()  # of a step in a process of its own, to which nothing is lent
     assert alone.engine(settings, 8, "cpu")._starter._director.demand.engines == 3
     alone.close()
-
-
-def test_supervised_stages_keep_what_they_have_only_where_it_lasts(tmp_path):
-    runtime, noted = Runtime(), []
-    assert runtime.checkpoints("warm_start", "code") is None
-    runtime.lent = Lent(checkpoints=tmp_path / "kept", note_training=lambda *told: noted.append(told))
-    checkpoints = runtime.checkpoints("warm_start", "code")
-    checkpoints._every, checkpoints._share = 0.0, 1e9
-    start = load_policy(save_policy(make_policy(), tmp_path / "start"), torch.device("cpu"))
-    sft(start, steps=2, checkpoints=checkpoints)
-    assert [(stage, state.steps) for stage, state in noted] == [("warm_start", 2), ("warm_start", 2)]  # one object
-    assert len(list((tmp_path / "kept").rglob("*.safetensors"))) == 1
-    runtime.close()  # a run that fails
-    assert len(list((tmp_path / "kept").rglob("*.safetensors"))) == 1
-    runtime.forget_checkpoints()  # one whose result is stored
-    assert list((tmp_path / "kept").iterdir()) == []
 
 
 def test_the_environment_is_made_once():

@@ -78,7 +78,7 @@ def test_a_resumed_run_has_whole_curves_without_duplicates(open_run):
 @pytest.mark.slow
 def test_a_curve_that_grows_is_whole_and_has_each_step_once(open_run):
     first = open_run()
-    first.log_curves({"sft/loss": [3.0, 2.0], "sft/grad_norm": [1.0, 1.0]})  # at a checkpoint, then it is killed
+    first.log_curves({"sft/loss": [3.0, 2.0], "sft/grad_norm": [1.0, 1.0]})  # then it is killed
     second = open_run()
     second.log_curves({"sft/loss": [3.0, 2.0, 1.5], "sft/grad_norm": [1.0, 1.0, float("inf")]})
     second.log_curves({"sft/loss": [3.0, 2.0, 1.5, 1.0], "sft/grad_norm": [1.0, 1.0, float("inf"), 0.5]})

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from rlft.config import WarmStartConfig
 from rlft.controls import sft as module
 from rlft.controls.sft import Search
 from rlft.harness.chat import open_chat
@@ -47,8 +48,8 @@ GOLD = {"gold": SUMS}
 
 def searched(judge, budget, rate=1e-3, policy=None, shown=GOLD):
     policy = policy or make_policy()
-    settings = {"batch_size": 8, "warmup_steps": 2, "seed": 0, "budget": budget, "validation_flops": VALIDATION}
-    search = Search(policy, shown, judge, open_chat(policy.tokenizer), **settings)
+    settings = WarmStartConfig(steps=1, batch_size=8, warmup_steps=2)
+    search = Search(policy, shown, judge, open_chat(policy.tokenizer), settings, 0, budget, VALIDATION)
     search.run(rate)
     return policy, search
 
@@ -99,7 +100,7 @@ def test_a_rate_whose_numbers_go_wrong_is_left_out(monkeypatch):
     train = module.train_sft
 
     def failing(*given, **options):
-        if options["learning_rate"] > 2e-3:
+        if given[2].learning_rate > 2e-3:
             raise module.PolicyError("the loss of step 1 is nan", where="warm_start", fix="lower it")
         return train(*given, **options)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlft.config import EngineSettings, ServerSettings
+from rlft.config import EngineSettings, ServerSettings, WarmStartConfig
 from rlft.engines import server_requests
 from rlft.engines.base import Sampling
 from rlft.engines.ordered import Served
@@ -144,7 +144,7 @@ def test_supervised_fine_tuning_makes_weights_that_are_pushed(start, tmp_path, k
     save_policy(policy, tmp_path / "one")
     engine.load_policy(policy)
     shown = [Demonstration((user("1+1="),), ({"role": "assistant", "content": "2"},))]
-    train_sft(policy, shown, batch_size=1, learning_rate=1e-2, warmup_steps=0, seed=0, steps=2)
+    train_sft(policy, shown, WarmStartConfig(steps=2, batch_size=1, learning_rate=1e-2, warmup_steps=0), seed=0)
     server.requests.clear()
     engine.load_policy(policy)
     assert (LOAD if kind == "adapter" else RELOAD) in [path for path, _ in server.requests]
