@@ -25,21 +25,22 @@ def _policy(function: str) -> CachePolicy:
     return CachePolicy.model_validate({"cache_func": f"{__name__}.{function}"})
 
 
-# Attacks are found by their place, which no import says.
+# Attacks and engines are found by their place, which no import says.
 _attacks = (f"rlft.rewards.audit.attacks.{file.stem}" for file in RLFT_FOLDER.glob("rewards/audit/attacks/*.py"))
+_engines = [f"rlft.engines.kinds.{file.stem}" for file in RLFT_FOLDER.glob("engines/kinds/[a-z]*.py")]
 audit_code = _code("rlft.rewards.audit.rewards", *_attacks)
 warm_start_code = _code("rlft.training.imitation")
-control_code = _code("rlft.controls.sft", "rlft.engines.create")
-rejection_code = _code("rlft.controls.rejection", "rlft.engines.create")
-rollout_code = _code("rlft.harness.rollout", "rlft.engines.create")
+control_code = _code("rlft.controls.sft", *_engines)
+rejection_code = _code("rlft.controls.rejection", *_engines)
+rollout_code = _code("rlft.harness.rollout", *_engines)
 draw_code = _code("rlft.tasks.curriculum.draw")
-groups_code = _code("rlft.training.groups", "rlft.harness.rollout", "rlft.engines.create", "rlft.rewards.scoring")
+groups_code = _code("rlft.training.groups", "rlft.harness.rollout", *_engines, "rlft.rewards.scoring")
 reward_code = _code("rlft.rewards.scoring")
 training_code = _code("rlft.training.trainer", "rlft.distributed.trainer_actor", "rlft.evaluation.metrics")
 unused_code = _code("rlft.training.ledger")
 evaluation_code = _code("rlft.evaluation.evaluate", "rlft.evaluation.promotion.decide")
 scenario_code = _code("rlft.evaluation.suites.measures")
-prompt_code = _code("rlft.controls.few_shot", "rlft.engines.create")
+prompt_code = _code("rlft.controls.few_shot", *_engines)
 constant_code = _code("rlft.controls.constant")
 contamination_code = _code("rlft.tasks.contamination.overlap", "rlft.training.overlap")
 forgetting_code = _code("rlft.evaluation.forgetting.bits")

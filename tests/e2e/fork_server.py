@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IMPORTED = (
     "rlft.iteration",
     "rlft.rewards.audit.environment",
-    "rlft.engines.create",
+    "rlft.engines.transformers_engine",
     "rlft.training.imitation",
     "rlft.tasks.reasoning_gym",
     "mlflow",
