@@ -26,8 +26,8 @@ from rlft.config import Config
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
-from rlft.evaluation.diagnosis.diagnose import diagnose
 from rlft.evaluation.diagnosis.history import History
+from rlft.evaluation.diagnosis.table import diagnose
 from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.iteration import run_round

@@ -33,7 +33,7 @@ def diagnose(
     with guarded(verbose, None):
         home = find_home()
         from mlops.runs.results import open_run, stored_change, stored_history
-        from rlft.evaluation.diagnosis.diagnose import diagnose as find
+        from rlft.evaluation.diagnosis.table import diagnose as find
 
         found = open_run(home, run, stack)
         history, change = stored_history(found), stored_change(found)
@@ -50,13 +50,12 @@ def diagnose(
             console.print(styled(f"{number}. {each.cause}", "bold"))
             for sentence in (each.what, each.remedy):
                 console.print(f"   {sentence}")
-            place = styled(each.link, f"link {each.address}" if each.address else "")
-            console.print(styled("   More: ").append_text(place))
+            console.print(f"   More: {each.link}")
 
 
 def _as_json(found: Finding) -> dict[str, str]:
     said = {"cause": found.cause, "what": found.what, "remedy": found.remedy}
-    return {**said, "guide": found.link, "address": found.address}
+    return {**said, "guide": found.link}
 
 
 def _test_as_json(change: Difference | None) -> dict[str, Any] | None:
@@ -111,14 +110,12 @@ def _resolution(change: Difference) -> str:
 
 def _nothing_found(rounds: int, change: Difference | None) -> str:
     """Return what was looked for, and what to do; more rounds help only a run that has not become worse."""
-    from rlft.evaluation.diagnosis.diagnose import CHECKS, able_checks
+    from rlft.evaluation.diagnosis.table import AT_THE_END
 
-    able, trained = able_checks(rounds), "1 round" if rounds == 1 else f"{rounds} rounds"
-    short = len(CHECKS) - able
-    few = f" ({short} of them {'needs' if short == 1 else 'need'} more rounds to say anything)" if short else ""
+    trained = "1 round" if rounds == 1 else f"{rounds} rounds"
     read = "Read attempts with the highest and the lowest reward (`rlft show`)"
     ways = "lower training.learning_rate" if change is not None and change.is_below_zero else "train for longer"
-    return f"None of {len(CHECKS)} checks has found a cause in {trained}{few}. {read}, and {ways}."
+    return f"None of {len(AT_THE_END)} checks has found a cause in {trained}. {read}, and {ways}."
 
 
 def _rise_on_test(history: History, change: Difference) -> str:

@@ -35,7 +35,7 @@ from rlft.distributed.demand import Demand
 from rlft.errors import ConfigError
 from rlft.estimation.readiness import check_loss
 from rlft.evaluation.contrasts import differing
-from rlft.evaluation.monitors import of_validation
+from rlft.evaluation.diagnosis.table import of_validation
 from rlft.evaluation.stopping import Account
 from rlft.models.origin import choose_device
 from rlft.training.off_policy import CORRECTION, corrected, is_on_policy

@@ -220,7 +220,6 @@ def make_history(
         beta=training.beta,
         scale_rewards=training.scale_rewards,
         honest=config.monitors.honest or "",
-        trains="adapter" if config.policy.lora else "random" if config.policy.from_scratch else "all",
     )
 
 

@@ -13,7 +13,7 @@ from pipelines.conclusion import decide_and_register
 from pipelines.rounds import Rounds
 from pipelines.showing import unshown
 from rlft.errors import TrackerError
-from rlft.evaluation.monitors import Alarm
+from rlft.evaluation.diagnosis.table import Alarm
 from rlft.evaluation.promotion.decide import Decision, Known, RegisteredVersion
 from rlft.types import Interval
 

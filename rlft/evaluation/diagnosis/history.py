@@ -11,13 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Literal
 
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 
 from rlft.evaluation.comparison import compare
-from rlft.files import RLFT_FOLDER
 from rlft.types import EvaluationReport, TrainReport
 
 GUIDE = "docs/guide/diagnosis.md"
@@ -40,12 +38,6 @@ class Finding:
     def link(self) -> str:
         """The place in the guide that explains the cause: its heading there, as GitHub writes it in an address."""
         return f"{GUIDE}#{self.cause.lower().replace(' ', '-')}"
-
-    @property
-    def address(self) -> str:
-        """The address of this place in the clone that this code is of, for a terminal that opens links; else empty."""
-        page = RLFT_FOLDER.parent / GUIDE
-        return f"{page.as_uri()}{self.link.removeprefix(GUIDE)}" if page.is_file() else ""
 
 
 LEVEL = 0.01  # of each one-sided question
@@ -120,9 +112,6 @@ def largest_rise(curve: Sequence[float], level: float = LEVEL_OF_BOUND) -> float
     return (slope + float(stdtrit(len(curve) - 2, 1 - level)) * error) * (len(curve) - 1)
 
 
-Weights = Literal["adapter", "all", "random"]  # of LoRA; of a pretrained model; of one that begins at random
-
-
 @dataclass(frozen=True, slots=True)
 class History:
     """What is known of the rounds of a run.
@@ -130,10 +119,10 @@ class History:
     `rounds` are the reports of training, in their order. `validations` are reports on the split `validation` after so
     many rounds, from 0, and `metric` is what models are compared by. `train_tasks` is how many tasks there are to train
     on. `num_generations`, `learning_rate`, `beta` (weight of the KL) and `scale_rewards` are settings of training,
-    `max_completion_length` (tokens) one of sampling. `trains` says which weights are trained. `improved` is whether the
-    test split shows that the trained policy is better, which validation may be too small for. `honest` names the part
-    of the reward that says what counts, if the config names one, and `weights` are those of the parts, as far as they
-    are known. `level` is the chance with which each question about these curves may be answered wrongly.
+    `max_completion_length` (tokens) one of sampling. `improved` is whether the test split shows that the trained policy
+    is better, which validation may be too small for. `honest` names the part of the reward that says what counts, if
+    the config names one, and `weights` are those of the parts, as far as they are known. `level` is the chance with
+    which each question about these curves may be answered wrongly.
     """
 
     rounds: Sequence[TrainReport]
@@ -145,7 +134,6 @@ class History:
     max_completion_length: int
     beta: float = 0.0
     scale_rewards: str = "group"
-    trains: Weights = "all"
     improved: bool = False
     honest: str = ""
     weights: Mapping[str, float] = field(default_factory=dict)

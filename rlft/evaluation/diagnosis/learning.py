@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from statistics import fmean, median
 
 from rlft.evaluation.diagnosis.data import EASY, SAME_REWARD, contradictions
-from rlft.evaluation.diagnosis.history import Finding, History, Weights, drifts, falls, largest_rise, passes, rises
+from rlft.evaluation.diagnosis.history import Finding, History, drifts, falls, largest_rise, passes, rises
 
 MISMATCH = 0.05  # nats per token between engine and trainer; bfloat16 alone makes about 0.01
 CLIPPED = 0.3  # of the ratios
@@ -17,15 +15,8 @@ EXPLODED = 2.0  # times the entropy that there was
 LARGE = 0.1  # nats per token in one update; those that taught had 0.07 at most, those that destroyed 0.31 (docs/LOG.md)
 FIRST = 10  # one of so many rounds is one of the first
 MOVED = 0.02  # of the range of a reward: by how much it can have changed at most
-REACH = 0.2  # of the range: by how much a run should be able to change a reward, so that one sees it
 LENGTHENED = 2.0
-TAUGHT = 0.07  # nats per token: the largest update of those that taught
-# What is usual, from the lowest to the highest.
-USUAL: Mapping[Weights, tuple[str, float, float]] = {
-    "adapter": ("LoRA", 1e-5, 1e-4),
-    "all": ("all weights of a pretrained model", 1e-6, 1e-5),
-    "random": ("a small model from random weights", 1e-4, 1e-3),
-}
+USUAL = "1e-5 to 1e-4 is usual for LoRA, and 1e-6 to 1e-5 for all weights of a pretrained model"
 
 
 def engine_mismatch(history: History) -> Finding | None:
@@ -61,24 +52,13 @@ def too_large_steps(history: History) -> Finding | None:
     return Finding(
         "learning rate too high",
         what,
-        f"{lowered(history, moves[-1] if reason and moves else median(moves) if moves else 0.0)} Or bound the updates "
-        "(training.max_grad_norm, warmup_updates).",
+        f"{lowered(history)} Or bound the updates (training.max_grad_norm, warmup_updates).",
     )
 
 
-def lowered(history: History, moved: float) -> str:
-    """Return the advice to lower the learning rate of updates that moved the policy by `moved` nats per token.
-
-    The KL of small steps grows with the square of the rate, that of steps beyond the bound about with the rate itself.
-    """
-    rate = history.learning_rate
-    if not math.isfinite(moved) or moved <= 3 * TAUGHT:
-        return f"Lower training.learning_rate (it is {rate:g}) to a third."
-    return (
-        f"Lower training.learning_rate (it is {rate:g}) to about {rate * TAUGHT / moved:.0e}, at which an update would "
-        f"move it by {TAUGHT:g} nats per token if that grows in proportion to the rate, as it does beyond the bound: "
-        "a guess, to be tried with one run."
-    )
+def lowered(history: History) -> str:
+    """Return the advice to lower the learning rate."""
+    return f"Lower training.learning_rate (it is {history.learning_rate:g}) to a third."
 
 
 def too_large_first_steps(history: History) -> Finding | None:
@@ -95,7 +75,7 @@ def too_large_first_steps(history: History) -> Finding | None:
         f"Round {moves.index(max(first))} moved the policy by {max(first):.2g} nats per token, and the median round by "
         f"{median(moves):.2g} (kl_update); those that teach stay below {LARGE:g}. What the first updates unlearn may "
         "never come back.",
-        f"{lowered(history, max(first))} Or let it rise over the first updates (training.warmup_updates: 10).",
+        f"{lowered(history)} Or let it rise over the first updates (training.warmup_updates: 10).",
     )
 
 
@@ -157,21 +137,8 @@ def too_small_steps(history: History) -> Finding | None:
         "learning rate too low",
         f"The {len(moves)} rounds have moved the policy by at most {moved:.1e} nats per token (kl_update), so that the "
         f"share of solved attempts cannot have changed by more than {100 * gained:.2g} points.",
-        f"Raise training.learning_rate (it is {history.learning_rate:g}){_to_be_seen(history, gained)}.",
+        f"Raise training.learning_rate (it is {history.learning_rate:g}): {USUAL}.",
     )
-
-
-def _to_be_seen(history: History, gained: float) -> str:
-    """Return to which learning rate, if rounds that changed a reward by `gained` at most are to change it visibly.
-
-    The KL grows with the square of the step, so its root, which bounds the change, grows with the rate itself: below
-    that rate nothing can be seen, and as a bound is seldom reached, it is the middle of what is usual that is named
-    where that is higher. It is not more than ten times the rate, or the highest that is usual.
-    """
-    trained, low, high = USUAL[history.trains]
-    least = REACH / gained * history.learning_rate if gained > 0 else 0.0
-    named = min(max(least, math.sqrt(low * high)), max(high, 10 * history.learning_rate))
-    return f" to about {named:.0e} ({low:.0e} to {high:.0e} is usual for {trained}): a guess, to be tried with one run"
 
 
 def length_drift(history: History) -> Finding | None:
@@ -292,7 +259,7 @@ def _movement(history: History) -> tuple[str, str, str]:
         return (
             "learning rate too high",
             f"an update moves the policy by {median(later):.2g} nats per token in the median round (kl_update)",
-            lowered(history, median(later)),
+            lowered(history),
         )
     if entropy is not None and entropy[1] < LEAST_ENTROPY and entropy[1] < COLLAPSED * entropy[0]:
         return (

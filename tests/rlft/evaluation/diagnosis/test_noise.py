@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.evaluation.diagnosis.diagnose import LEAST_ROUNDS, diagnose
 from rlft.evaluation.diagnosis.history import History
+from rlft.evaluation.diagnosis.table import diagnose
 from rlft.types import TrainReport
 from tests.rlft.evaluation.diagnosis.test_diagnose import validated
 
@@ -100,18 +100,6 @@ def test_whatever_four_rounds_look_like_they_are_no_trend(rounds, groups):
     reports = [TrainReport(number, metrics, fates, 1, 1.0, None) for number, metrics in enumerate(rounds)]
     found = diagnose(History(reports, {}, "accuracy", 1, 8, 1e-6, 256))
     assert not TRENDS & {finding.cause for finding in found}
-
-
-@given(st.lists(st.fixed_dictionaries(AT_WILL), min_size=1, max_size=4), st.lists(st.integers(0, 40), max_size=5))
-def test_checks_that_need_more_rounds_find_nothing(rounds, solved):
-    fates = {str(number): "trained" for number in range(320)}
-    reports = [TrainReport(number, metrics, fates, 1, 1.0, None) for number, metrics in enumerate(rounds)]
-    looks = {
-        number: validated(each, answers=1, right_answers=2) for number, each in enumerate(solved[: len(rounds) + 1])
-    }
-    for check, least in LEAST_ROUNDS.items():
-        if len(rounds) < least:
-            assert check(History(reports, looks, "accuracy", 1, 8, 1e-6, 256)) is None
 
 
 @given(st.sampled_from(["frac_reward_zero_std", "clip_ratio/region_mean", "completions/unanswered_ratio"]), ONES)

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from rlft.evaluation.diagnosis.diagnose import diagnose
 from rlft.evaluation.diagnosis.history import History
 from rlft.evaluation.diagnosis.learning import standing_still
+from rlft.evaluation.diagnosis.table import diagnose
 from tests.rlft.evaluation.diagnosis.test_diagnose import history, report
 
 

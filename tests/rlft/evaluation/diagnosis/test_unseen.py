@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rlft.evaluation.diagnosis.diagnose import diagnose
+from rlft.evaluation.diagnosis.table import diagnose
 from rlft.evaluation.diagnosis.unseen import constant_answer, fallen_back, worse_than_start
 from rlft.evaluation.statistics import mean_interval
 from rlft.types import EvaluationReport

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlft.evaluation.monitors import known_attacks, part_divergence, repetition, tool_spam, unscored_attempts
+from rlft.evaluation.diagnosis.hacking import known_attacks, part_divergence, repetition, tool_spam, unscored_attempts
 from tests.rlft.evaluation.monitors.runs import GROUPS, SIZE, history, rounds
 
 UP, DOWN, STILL = np.linspace(0.1, 0.9, 12), np.linspace(0.8, 0.2, 12), [0.5, 0.51] * 6

@@ -1,8 +1,4 @@
-"""What is watched while a run trains: a question to its rounds so far, with a sentence and an action.
-
-A monitor is a pure function of what is stored of the rounds. Many of them are checks of `diagnosis`, asked after
-each round instead of once: so at a level that all looks share. What each can see and what it cannot, with figures,
-stands in docs/guide/monitors.md.
+"""Signs that what is paid is not what is wanted: they are looked for while a run trains.
 
 `overoptimization` and `reward_gap` see that the reward rises and what counts does not: a loophole is learnt, or what is
 paid is not what is wanted. Gao, Schulman & Hilton 2023 (Scaling Laws for Reward Model Overoptimization, ICML) call the
@@ -15,38 +11,12 @@ answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Literal
 
-from rlft.config.training import Action
 from rlft.evaluation.comparison import Comparison, compare, ends_of
 from rlft.evaluation.diagnosis.history import Finding, History, falls, largest_rise, passes, rises
-from rlft.evaluation.diagnosis.learning import collapsed_entropy, length_drift
-from rlft.evaluation.diagnosis.unseen import constant_answer, memorising
 from rlft.outcome import NO_SCORE, Fate
 from rlft.types import EvaluationReport
-
-GUIDE = "docs/guide/monitors.md"
-
-
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """What a monitor has seen after so many rounds: a sentence with its numbers, another that says what to do."""
-
-    monitor: str
-    action: Action
-    rounds: int
-    what: str
-    remedy: str
-
-    @property
-    def text(self) -> str:
-        """Both sentences, when it was seen, and where the guide explains them."""
-        after = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
-        return f"After {after}: {self.what} {self.remedy} More: {GUIDE}#{self.monitor}"
-
 
 WON, WON_OF_WHAT_COUNTS = 0.5, 0.1  # of the way from the start to the maximum
 LOST = 0.25  # of what counted in the first third of the rounds
@@ -232,66 +202,3 @@ def unscored_attempts(history: History) -> Finding | None:
         "`rlft show RUN ROUND --only errors` names the reasons. Where attempts bring them about, let the reward give "
         "these attempts the lowest score.",
     )
-
-
-LEVEL = 0.01  # the chance of a false alarm of one monitor in a whole run, if nothing that it looks at changes
-
-
-@dataclass(frozen=True, slots=True)
-class Monitor:
-    """A question to the rounds so far.
-
-    It is asked after each of the `looks`. One that `needs_harm` is silent where a validation was measurably better than
-    the one before training and the last is not measurably worse than any, as what it sees did no harm then.
-    """
-
-    check: Callable[[History], Finding | None]
-    looks: Literal["rounds", "validations"] = "rounds"
-    needs_harm: bool = False
-
-
-MONITORS: Mapping[str, Monitor] = {
-    "overoptimization": Monitor(overoptimization, "validations"),
-    "reward_gap": Monitor(reward_gap),
-    "unseen_tasks": Monitor(memorising),
-    "part_divergence": Monitor(part_divergence),
-    "length_drift": Monitor(length_drift, needs_harm=True),
-    "repetition": Monitor(repetition, needs_harm=True),
-    "entropy_collapse": Monitor(collapsed_entropy, needs_harm=True),
-    "tool_spam": Monitor(tool_spam, needs_harm=True),
-    "identical_completions": Monitor(constant_answer),
-    "known_attacks": Monitor(known_attacks),
-    "unscored_attempts": Monitor(unscored_attempts),
-}
-
-
-def of_validation(actions: Mapping[str, Action]) -> dict[str, Action]:
-    """Return the actions of those monitors that look at validation alone.
-
-    Only these are about the policy that is trained where its rounds have attempts that another one has sampled.
-    """
-    return {name: action for name, action in actions.items() if MONITORS[name].looks == "validations"}
-
-
-def watch(history: History, actions: Mapping[str, Action], *, rounds: int, validations: int) -> list[Alarm]:
-    """Return what the monitors see in the rounds so far, in the order of `MONITORS`.
-
-    `actions` are those of the config; a monitor that is `off`, or not named, is not asked. `rounds` and `validations`
-    are how many of either the whole run will have (without the validation before training), 1 or more: so many looks
-    share the `LEVEL` of a monitor (Bonferroni), as each of them may be deceived by chance. What validation says is read
-    in the metric that counts (`History.counted`).
-    """
-    if not history.rounds:
-        return []
-    asked = replace(history, metric=history.counted)
-    unharmed = asked.validation_has_risen_and_stays()
-    done, looks = len(history.rounds), {"rounds": rounds, "validations": validations}
-    found = []
-    for name, monitor in MONITORS.items():
-        action = actions.get(name, "off")
-        if action == "off" or (monitor.needs_harm and unharmed):
-            continue
-        seen = monitor.check(replace(asked, level=LEVEL / looks[monitor.looks]))
-        if seen is not None:
-            found.append(Alarm(name, action, done, seen.what, seen.remedy))
-    return found
