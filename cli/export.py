@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 NamedVersion = Annotated[
     str, typer.Argument(metavar="VERSION", help="NAME@champion or NAME/3; models:/ before it will do, too.")
 ]
-_LISTED = 3  # differing answers that are shown; all are in rlft_export.json
 
 
 def export(
@@ -64,14 +63,8 @@ def _show(console: Terminal, done: Exported, what: str, name: str) -> None:
     console.print(
         f"compared with the policy ({check.policy_dtype}) on {check.prompts} prompts, {check.tokens} tokens: "
         f"log-probabilities of the export ({check.export_dtype}) differ by at most {check.max_difference:.2g}, in the "
-        f"mean by {check.mean_difference:.2g}; {len(check.differing) or 'no'} greedy answers differ"
+        f"mean by {check.mean_difference:.2g}"
     )
-    for each in check.differing[:_LISTED]:
-        console.print_behind("  prompt  ", each.prompt)
-        console.print_behind("  policy  ", each.of_policy)
-        console.print_behind("  export  ", each.of_export)
-    if len(check.differing) > _LISTED:
-        console.print("  all of them are in rlft_export.json")
     if done.form == "adapter" and Path(str(known.base_model)).is_dir():
         note = (
             "the base is a folder of this machine: on another one name its own in adapter_config.json, or use --merge"

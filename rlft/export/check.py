@@ -1,4 +1,4 @@
-"""Whether an exported folder answers as its policy does: log-probabilities of canary tokens, and greedy answers."""
+"""Whether an exported folder is its policy: log-probabilities of the policy's greedy answers to canary prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries, score_rows
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import PolicyError
 from rlft.models import Policy
-from rlft.models.tokens import completion_text, render_prompt
+from rlft.models.tokens import render_prompt
 
 _TEXTS = (
     "What is 17 + 25? Answer with the number.",
@@ -25,21 +25,12 @@ _NEW_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Differing:
-    """A canary prompt to which the greedy answers differ, from one token on where both may be about as likely."""
-
-    prompt: str
-    of_policy: str
-    of_export: str
-
-
-@dataclass(frozen=True, slots=True)
 class ExportCheck:
     """What a comparison of a policy with its export found.
 
     The policy answers `prompts` canary prompts greedily, with `tokens` tokens in all. `max_difference` and
     `mean_difference` (in nats) are those between the log-probabilities that both give these tokens, and `limit` is the
-    largest that rounding explains. `differing` holds the prompts to which the export answers something else.
+    largest that rounding explains.
     """
 
     prompts: int
@@ -49,7 +40,6 @@ class ExportCheck:
     max_difference: float
     mean_difference: float
     limit: float
-    differing: tuple[Differing, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the check as it stands in `rlft_export.json`."""
@@ -95,7 +85,6 @@ def answer_canaries(policy: Policy, prompts: Sequence[tuple[int, ...]]) -> Answe
 def compare(policy: Answers, exported: Policy, policy_dtype: str) -> ExportCheck:
     """Compare the answers of a policy with those of its export, loaded again from its folder."""
     gap = np.abs(policy.logprobs - _scores(exported, policy.prompts, policy.token_ids))
-    answers = _greedy(exported, policy.prompts)
     dtype = str(next(exported.model.parameters()).dtype).removeprefix("torch.")
     both_exact = policy_dtype == dtype == "float32"
     is_finite = bool(np.isfinite(gap).all())
@@ -107,11 +96,6 @@ def compare(policy: Answers, exported: Policy, policy_dtype: str) -> ExportCheck
         max_difference=float(gap.max()) if is_finite else float("inf"),
         mean_difference=float(gap.mean()) if is_finite else float("inf"),
         limit=MAX_LOGPROB_DIFFERENCE["float32" if both_exact else "bfloat16"],
-        differing=tuple(
-            Differing(*(completion_text(exported.tokenizer, ids) for ids in (prompt, own, other)))
-            for prompt, own, other in zip(policy.prompts, policy.token_ids, answers, strict=True)
-            if own != other
-        ),
     )
 
 
