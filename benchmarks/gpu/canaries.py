@@ -41,7 +41,7 @@ def measure(workload: Workload, folder: Path, engine_name: str) -> dict[str, Any
         if engine_name == "transformers":
             before = check_evidence(canaries.ask(_sampler(engine), policy), before, workload.dtype, None)
         else:
-            before = engine.evidence
+            [before] = engine.proof.evidence.values()
         found.append(before)
     engine.close()
     old = canaries.ask(_sampler(_loaded(stale)), policy)

@@ -7,5 +7,5 @@
   is one that was started so, and asks for a key; `child` is any such program: it is watched, and ended with all it
   started.
 - `chat_endpoint` is no engine: it asks an OpenAI-compatible endpoint for answers, whose tokens are not known.
-- `proof` and `readback` make sure that vLLM samples with the policy's weights.
+- `proof` makes sure that vLLM samples with the policy's weights.
 """

@@ -4,7 +4,8 @@ The engine samples some tokens after them, and the trainer scores the same token
 in the wrong place, or stand beside a cache of the old ones show in the difference of log-probabilities. So does the
 rounding of two implementations. How much of it there is depends on the model: it is measured at the first push of an
 engine, and may grow only as far as the trainer's own log-probabilities have become more sensitive to rounding since.
-With some hundred tokens the mean difference is steady.
+With some hundred tokens the mean difference is steady, and over several pushes it is steadier: what stays behind shows
+after every one of them, and rounding averages out.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _CLOSER = 8  # an engine that changed by less than an eighth of what the trainer
 # How many times larger than at the first push the mean difference may be. Measured: at most 1.52 over 40 rounds if all
 # is well, 7 to 156 where one of the larger parts is stale (docs/LOG.md, "weights that never arrived").
 _GROWTH = 3.0
+# And how many times larger it may be over so many pushes together, of which healthy ones have less than 1.52 each.
+_TOGETHER, _GROWTH_TOGETHER = 4, 2.0
 _LEAST_MEAN = {"float32": 3e-6, "bfloat16": 1e-3}  # smaller mean differences are rounding, whatever the first was
 
 
@@ -51,7 +54,8 @@ class Evidence:
 
     `policy` is the identity of the policy. `lengths` says how many of the tokens belong to each canary. `sensitivity`
     is by how much other rounding of the embeddings alone changes the trainer's log-probabilities, in the mean; `first`
-    is the evidence of the engine's first push, `None` in that one itself. Log-probabilities are in nats.
+    is the evidence of the engine's first push, `None` in that one itself, and `recent` are the shares of their limits
+    that the pushes just before it had, the newest first. Log-probabilities are in nats.
     """
 
     policy: str
@@ -61,6 +65,7 @@ class Evidence:
     lengths: tuple[int, ...] = ()
     sensitivity: float = 0.0
     first: Evidence | None = None
+    recent: tuple[float, ...] = ()
 
     @property
     def difference(self) -> float:
@@ -174,12 +179,17 @@ def check_evidence(
         )
     if before is None:
         return now
-    now = dataclasses.replace(now, first=before.first or dataclasses.replace(before, first=None))
-    if not now.mean <= now.limit(dtype):
+    recent = (before.mean / before.limit(dtype), *before.recent)[: _TOGETHER - 1]
+    first = before.first or dataclasses.replace(before, first=None, recent=())
+    now = dataclasses.replace(now, first=first, recent=recent)
+    limit, together = now.limit(dtype), float(np.mean([now.mean / now.limit(dtype), *recent]))
+    is_long = len(recent) == _TOGETHER - 1
+    if not now.mean <= limit or (is_long and together > _GROWTH_TOGETHER / _GROWTH):
+        since = f" and {together * limit:.3g} over the last {_TOGETHER} pushes" if is_long else ""
         raise EngineError(
             f"{engine} does not sample with all of the policy's weights: its log-probabilities of canary tokens differ "
-            f"by {now.mean:.3g} from the trainer's in the mean, more than the {now.limit(dtype):.3g} that rounding "
-            "explains",
+            f"by {now.mean:.3g} from the trainer's in the mean{since}, more than the {limit:.3g} that rounding "
+            f"explains (or {limit * _GROWTH_TOGETHER / _GROWTH:.3g} over {_TOGETHER})",
             where="rollout.engine",
             fix="`rlft resume` starts anew; if it comes again please report it, and set rollout.engine: transformers",
         )
@@ -208,6 +218,35 @@ def _refuse_one_that_stayed(now: Evidence, before: Evidence, dtype: str, engine:
             where="rollout.engine",
             fix="this is an error of the engine or of rlft: please report it; rollout.engine: transformers goes on",
         )
+
+
+class Proof:
+    """Asks engines their canaries after every push, and remembers what these showed of each, by its name.
+
+    `limit` replaces the largest difference that is allowed.
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit, self._dtype = limit, ""
+        self._canaries: Canaries | None = None
+        self.evidence: dict[str, Evidence] = {}
+
+    def begin(self, policy: Policy, context: int) -> Canaries:
+        """Return the canaries of a run whose first policy this is, in an engine's context of so many tokens."""
+        if self._canaries is None:
+            self._canaries = Canaries(policy.model.config.get_text_config().vocab_size, context)
+        return self._canaries
+
+    def check(self, name: str, found: Sequence[Generation], policy: Policy) -> None:
+        """Check what an engine has sampled for its canaries. Raises EngineError as `check_evidence` does."""
+        assert self._canaries is not None, "begin first"
+        now, self._dtype = self._canaries.compare(found, policy), policy.metadata.dtype
+        self.evidence[name] = check_evidence(now, self.evidence.get(name), self._dtype, self._limit, engine=name)
+
+    def metrics(self, names: Sequence[str]) -> dict[str, float]:
+        """Return what the last push showed, of that of these engines where it is largest."""
+        found = [self.evidence[name].metrics(self._dtype) for name in names]
+        return {metric: max(each[metric] for each in found) for metric in (found[0] if found else ())}
 
 
 _UNIT = {"float32": 2.0**-23, "bfloat16": 2.0**-8}  # the relative rounding of one number

@@ -76,18 +76,6 @@ class ServerClient:
         """Make the server read all weights from the checkpoint in `folder`. Raises EngineError if it refuses."""
         self._must("POST", "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
 
-    def weight_checksums(self) -> list[dict[str, str]]:
-        """Return each worker's checksums by worker and tensor, or none if the server has no such method.
-
-        Raises ServerGoneError.
-        """
-        body = {"method": "compute_weight_checksums"}
-        try:
-            return self._read(self._requests.send("POST", "/collective_rpc", body, attempts=1), _checksums)
-        except ServerRefusedError as refused:
-            logger.info("%s does not tell the checksums of its weights: %s", self.address, refused)
-            return []
-
     def reset_prefix_cache(self) -> None:
         """Empty the prefix cache, which was computed with earlier weights. Raises EngineError if the server refuses."""
         self._must("POST", "/reset_prefix_cache")
@@ -156,10 +144,6 @@ def _completion(answer: Any) -> tuple[list[int], list[float], Any]:
 
 def _base_model(answer: Any) -> str | None:
     return next((model["root"] for model in answer["data"] if model.get("root") and not model.get("parent")), None)
-
-
-def _checksums(answer: Any) -> list[dict[str, str]]:
-    return [dict(worker.items()) for worker in answer["results"]]
 
 
 def _smallest_context(answer: Any) -> int:

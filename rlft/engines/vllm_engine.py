@@ -6,7 +6,7 @@ import io
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,16 +14,17 @@ from tqdm import tqdm
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
-from rlft.engines.proof import PUSH_SECONDS, Canaries, Evidence, check_evidence
-from rlft.engines.readback import WEIGHTS_COMPARED, Readback
+from rlft.engines.proof import PUSH_SECONDS, Proof
 from rlft.engines.vllm_process import (
     LoadedAdapter,
     check_temperature,
     is_loaded,
     model_config,
     rank_for,
+    sampling_parameters,
     start_vllm,
     start_with_base,
+    stop_ids_of,
     vllm_module,
     vllm_threads,
 )
@@ -53,40 +54,32 @@ def reporting_bar(progress: Progress) -> Callable[..., tqdm]:
     return Bar
 
 
+_NAME = "vLLM"
+
+
 class VllmEngine:
     """Samples with vLLM, `batch_size` sequences at a time; it caches prompts, so a group encodes its prompt once.
 
     Weights are held twice, by the trainer and by vLLM, which joins several of them into one tensor. vLLM is started
-    with the first policy, and again for one of another shape, or on another base where adapters are loaded. `evidence`
-    is what the canaries showed of the loaded policy, `None` if there is none.
+    with the first policy, and again for one of another shape, or on another base where adapters are loaded. `proof`
+    holds what the canaries showed; `policy_hash` is the identity of the loaded policy, or an empty string.
     """
 
     def __init__(self, settings: EngineSettings, batch_size: int = 256) -> None:
         self.settings, self.batch_size = settings, batch_size
-        self.evidence: Evidence | None = None
-        self._proven: Evidence | None = None  # the last evidence of this vLLM, which the next push is compared with
-        self._dtype = ""
+        self.proof = Proof(settings.max_logprob_difference)
+        self.policy_hash = ""
         self.push_seconds = 0.0  # of the last push
         self._shape: tuple[str | None, ...] = ()  # what a policy must have in common with the one vLLM started with
         self._llm: Any = None
         self._adapter: LoadedAdapter | None = None
-        self._readback: Readback | None = None
         self._asleep = False
-        self._canaries: Canaries | None = None
         self._stop_ids: list[int] = []
 
     @property
-    def policy_hash(self) -> str:
-        """The identity of the loaded policy, or an empty string."""
-        return self.evidence.policy if self.evidence else ""
-
-    @property
     def metrics(self) -> dict[str, float]:
-        """The last push's seconds, how far its canaries were from the trainer's (nats), and what was read back."""
-        if self.evidence is None:
-            return {}
-        compared = {WEIGHTS_COMPARED: self._readback.compared} if self._readback else {}
-        return {PUSH_SECONDS: self.push_seconds, **self.evidence.metrics(self._dtype), **compared}
+        """The last push's seconds, and how far its canaries were from the trainer's (nats)."""
+        return {PUSH_SECONDS: self.push_seconds, **self.proof.metrics([_NAME])} if self.policy_hash else {}
 
     @vllm_threads()
     def load_policy(self, policy: Policy) -> None:
@@ -101,31 +94,24 @@ class VllmEngine:
             self.close()
         if policy.metadata.weights_hash and self.policy_hash == policy.identity:
             return  # these weights are there, and proven
-        self.evidence = None  # until the new weights are proven no policy counts as loaded
+        self.policy_hash = ""  # until the new weights are proven no policy counts as loaded
+        is_first = self._llm is None
         if self._llm is None:
             weights = start_with_base if loaded else None
             self._llm, self._shape = start_vllm(policy, self.settings, self.batch_size, weights), shape
             self._adapter = LoadedAdapter(self._llm) if loaded else None
-            self._readback = None if loaded else Readback()
-            self._read_back("begin", policy)
         self._wake_up()
-        stop_ids = policy.stop_token_ids()
-        # A stop token may be none of the model's vocabulary; the model cannot sample that one, so it is not named.
-        self._stop_ids = [token for token in stop_ids if token < policy.model.config.get_text_config().vocab_size]
-        canaries = self._canaries or Canaries(policy.model.config.get_text_config().vocab_size, self._context)
-        if self._canaries is not None:
+        self._stop_ids = stop_ids_of(policy)
+        canaries = self.proof.begin(policy, self._context)
+        if not is_first:
             canaries.warm_cache(self._sample)
-        self._canaries = canaries
         started = time.perf_counter()
         with self._ended_by_failure("took new weights"):
             self._push(policy)
             self._forget_prefixes()
         self.push_seconds = time.perf_counter() - started
-        self._read_back("check", policy)
-        evidence = canaries.ask(self._sample, policy)
-        self._dtype = policy.metadata.dtype
-        limit = self.settings.max_logprob_difference
-        self.evidence = self._proven = check_evidence(evidence, self._proven, self._dtype, limit)
+        self.proof.check(_NAME, canaries.sample(self._sample), policy)
+        self.policy_hash = policy.identity
 
     @vllm_threads()
     def generate(
@@ -140,7 +126,7 @@ class VllmEngine:
         Raises RuntimeError if no policy is loaded, ValueError for an empty prompt and for another number of seeds than
         of prompts, and EngineError for a temperature that vLLM does not take and if vLLM fails.
         """
-        if self.evidence is None:
+        if not self.policy_hash:
             raise RuntimeError("load_policy first")
         check_request(prompts, seeds)
         check_temperature(sampling)
@@ -159,8 +145,8 @@ class VllmEngine:
         if self._adapter is not None:
             self._adapter.close()
         self._adapter = None
-        self._llm, self._canaries, self.evidence, self._asleep = None, None, None, False
-        self._readback = self._proven = None
+        self._llm, self.policy_hash, self._asleep = None, "", False
+        self.proof = Proof(self.settings.max_logprob_difference)
         vllm_module(".distributed").cleanup_dist_env_and_memory()
 
     @property
@@ -179,11 +165,6 @@ class VllmEngine:
         weights = checkpoint_weights(policy.model)
         self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": _without_graph(weights)})
 
-    def _read_back(self, action: Literal["begin", "check"], policy: Policy) -> None:
-        """Note or check vLLM's weights. Not where an adapter is loaded, as those do not change: canaries see to it."""
-        if self._readback is not None:
-            self._llm.apply_model(lambda model: getattr(self._readback, action)(model, policy))
-
     def _forget_prefixes(self) -> None:
         self._llm.reset_prefix_cache()
 
@@ -199,7 +180,12 @@ class VllmEngine:
         with self._ended_by_failure("sampled"):
             outputs = self._llm.generate(
                 [{"prompt_token_ids": list(prompts[row])} for row in rows],
-                [self._parameters(sampling, seeds[row], self._context - len(prompts[row])) for row in rows],
+                [
+                    vllm_module().SamplingParams(
+                        **sampling_parameters(sampling, seeds[row], self._context - len(prompts[row]), self._stop_ids)
+                    )
+                    for row in rows
+                ],
                 use_tqdm=reporting_bar(progress),
                 lora_request=self._adapter.request if self._adapter else None,
             )
@@ -227,20 +213,6 @@ class VllmEngine:
                 fix="`rlft resume` starts it anew; if it fails at once, vLLM cannot compute this model here: set "
                 "rollout.engine: transformers",
             ) from cause
-
-    def _parameters(self, sampling: Sampling, seed: int, room: int) -> Any:
-        return vllm_module().SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            min_p=sampling.min_p,
-            max_tokens=min(sampling.max_completion_length, room),
-            seed=seed,
-            logprobs=0,  # of the sampled token, and of no others
-            stop_token_ids=self._stop_ids,
-            ignore_eos=True,  # only the policy's stop tokens end a completion, not the end token that vLLM knows
-            detokenize=False,
-        )
 
 
 def _without_graph(weights: Iterator[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:

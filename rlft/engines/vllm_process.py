@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -63,6 +63,28 @@ def check_temperature(sampling: Sampling) -> None:
             f"vLLM samples at temperatures of {low:g} to {high:g}, not at {sampling.temperature:g}",
             fix="set rollout.temperature and evaluation.temperature so, or rollout.engine: transformers",
         )
+
+
+def stop_ids_of(policy: Policy) -> list[int]:
+    """Return the stop tokens that the model can sample: one may be none of its vocabulary, and is not named to vLLM."""
+    vocabulary = policy.model.config.get_text_config().vocab_size
+    return [token for token in policy.stop_token_ids() if token < vocabulary]
+
+
+def sampling_parameters(sampling: Sampling, seed: int, room: int, stop_ids: Sequence[int]) -> dict[str, Any]:
+    """Return vLLM's SamplingParams of a request whose prompt leaves `room` tokens of the context."""
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "max_tokens": min(sampling.max_completion_length, room),
+        "seed": seed,
+        "logprobs": 0,  # of the sampled token, and of no others
+        "stop_token_ids": list(stop_ids),
+        "ignore_eos": True,  # only the policy's stop tokens end a completion, not the end token that vLLM knows
+        "detokenize": False,
+    }
 
 
 def start_vllm(

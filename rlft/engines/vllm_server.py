@@ -20,12 +20,11 @@ from typing import Any, Protocol
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.ordered import Served
-from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
-from rlft.engines.readback import WEIGHTS_COMPARED, PolicyChecksums, ServerChecksums, of_all_workers
+from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Proof
 from rlft.engines.server_clients import Failure, LoadBalancer, ServerClient, ServerSet, alike
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 from rlft.engines.server_weights import ServerWeights
-from rlft.engines.vllm_process import check_temperature
+from rlft.engines.vllm_process import check_temperature, sampling_parameters, stop_ids_of
 from rlft.errors import EngineError
 from rlft.models import Policy
 from rlft.progress import Meter, Progress, silent
@@ -58,15 +57,13 @@ class VllmServerEngine:
         self.settings, self._starter = settings, starter
         clients = [ServerClient(address, settings.server) for address in settings.server.read_addresses()]
         self.servers = ServerSet(clients, self._dropped, fix=_RESUME if starter else _SERVE)
-        self.evidence: dict[str, Evidence] = {}  # of the last push, by address
+        self.proof = Proof(settings.max_logprob_difference)  # of the last push, by address
         self.identity = ""
         self._weights = ServerWeights(settings.server, None if starter is None else starter.folder)
         self._dead: list[ServerClient] = []  # of those that the starter has started
         self._stop_ids: list[int] = []
-        self._canaries: Canaries | None = None
         self._context = 0
-        self.push_seconds, self._dtype = 0.0, ""
-        self._checksums: dict[str, ServerChecksums] = {}  # by address, where full weights are given
+        self.push_seconds = 0.0
 
     @property
     def policy_hash(self) -> str:
@@ -78,12 +75,8 @@ class VllmServerEngine:
         """The last push's seconds, what its proof found on the worst server, and how many servers are left."""
         if not self.identity:
             return {}
-        live = self.servers.live
-        found = [self.evidence[client.address].metrics(self._dtype) for client in live]
-        worst = {name: max(metrics[name] for metrics in found) for name in (found[0] if found else ())}
-        if compared := [known.compared for client in live if (known := self._checksums.get(client.address))]:
-            worst[WEIGHTS_COMPARED] = min(compared)
-        return {PUSH_SECONDS: self.push_seconds, **worst, SERVERS: float(len(live))}
+        worst = self.proof.metrics([client.address for client in self.servers.live])
+        return {PUSH_SECONDS: self.push_seconds, **worst, SERVERS: float(len(self.servers.live))}
 
     def load_policy(self, policy: Policy) -> None:
         """Give the weights to every server that answers, and prove that they have arrived.
@@ -103,9 +96,7 @@ class VllmServerEngine:
         started = time.perf_counter()
         self._weights.push(policy, servers.each)
         self.push_seconds = time.perf_counter() - started
-        self._read_back(policy)
         self._prove(canaries, policy)
-        self._dtype = policy.metadata.dtype
         self._weights.forget_earlier(servers.live)
         self.identity, servers.proven = policy.identity, True
 
@@ -154,29 +145,23 @@ class VllmServerEngine:
         self._weights.close(self.servers.live)
         self.servers.close()
         self.identity = ""
-        self.evidence.clear()
-        self._checksums.clear()
+        self.proof = Proof(self.settings.max_logprob_difference)
 
     def _dropped(self, client: ServerClient, cause: Failure) -> None:
         self._weights.left_out(client)
-        if isinstance(cause, ServerGoneError):  # what comes back there may be another server, known from its first push
-            self._checksums.pop(client.address, None)
-            if self._starter is not None and not cause.status:
-                self._dead.append(client)  # nobody starts it again: it would cost each push all its attempts
+        if isinstance(cause, ServerGoneError) and self._starter is not None and not cause.status:
+            self._dead.append(client)  # nobody starts it again: it would cost each push all its attempts
 
     def _prepare(self, policy: Policy, had_weights: Sequence[ServerClient]) -> Canaries:
         """Note the policy's stop tokens and the servers' smallest context, and return the canaries.
 
         Servers that have weights already get the longest canary in their caches, to show if these are not emptied.
         """
-        vocabulary = policy.model.config.get_text_config().vocab_size
-        self._stop_ids = [token for token in policy.stop_token_ids() if token < vocabulary]
+        self._stop_ids = stop_ids_of(policy)
         contexts: list[int] = []
         self.servers.each(lambda client: contexts.append(client.context_length()))
         self._context = min(contexts)
-        if self._canaries is None:
-            self._canaries = Canaries(vocabulary, self._context)
-        canaries = self._canaries
+        canaries = self.proof.begin(policy, self._context)
         for client in had_weights:
             with suppress(EngineError, ServerGoneError):  # one that has lost its weights has no stale cache either
                 canaries.warm_cache(self._sampler(client))
@@ -187,26 +172,14 @@ class VllmServerEngine:
 
         A server that was started again has other full weights and answers all the same, so it is asked the canaries.
         """
-        if self._weights.model is not None or self._canaries is None:
+        if self._weights.model is not None:
             return bool(self.servers.live)  # requests name the adapter, by its hash: such a server would refuse them
         before = self.servers.live
         try:
-            self._prove(self._canaries, policy)
+            self._prove(self.proof.begin(policy, self._context), policy)
         except EngineError as cause:
             logger.warning("the weights are given to the servers again: %s", cause)
         return self.servers.live == before
-
-    def _read_back(self, policy: Policy) -> None:
-        """Compare the checksums of full weights. A server of adapters has no route for it, and its base stays."""
-        if self._weights.model is not None:
-            return
-        ours = PolicyChecksums(policy)
-
-        def compare(client: ServerClient) -> None:
-            theirs = of_all_workers(client.weight_checksums())
-            self._checksums.setdefault(client.address, ServerChecksums()).check(theirs, ours, client.address)
-
-        self.servers.each(compare)
 
     def _prove(self, canaries: Canaries, policy: Policy) -> None:
         """Ask all servers their canaries side by side; then the policy's model scores them, in this thread alone."""
@@ -216,10 +189,7 @@ class VllmServerEngine:
             found[client] = canaries.sample(self._sampler(client))
 
         def check(client: ServerClient) -> None:
-            evidence = canaries.compare(found[client], policy)
-            before, limit = self.evidence.get(client.address), self.settings.max_logprob_difference
-            dtype = policy.metadata.dtype
-            self.evidence[client.address] = check_evidence(evidence, before, dtype, limit, engine=client.address)
+            self.proof.check(client.address, found[client], policy)
 
         self.servers.each(sample)
         self.servers.each(check, together=False)
@@ -240,19 +210,5 @@ class VllmServerEngine:
         room = self._context - len(prompt)
         if room < 1:
             return Generation.without_room(len(prompt), self._context)
-        return client.generate(
-            prompt,
-            {
-                "temperature": sampling.temperature,
-                "top_p": sampling.top_p,
-                "top_k": sampling.top_k,
-                "min_p": sampling.min_p,
-                "max_tokens": min(sampling.max_completion_length, room),
-                "seed": seed,
-                "logprobs": 0,
-                "stop_token_ids": self._stop_ids,
-                "ignore_eos": True,
-                "detokenize": False,
-            },
-            model=self._weights.model,
-        )
+        parameters = sampling_parameters(sampling, seed, room, self._stop_ids)
+        return client.generate(prompt, parameters, model=self._weights.model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections import Counter
@@ -10,7 +9,6 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
@@ -23,10 +21,7 @@ GENERATE, MODELS = "/inference/v1/generate", "/v1/models"
 LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
 RELOAD, RESET = "/collective_rpc", "/reset_prefix_cache"
 WORLD_SIZE = "/get_world_size"
-CHECKSUMS = "compute_weight_checksums"  # by the route of RELOAD, but counted alone
 HANG, DROP = "hang", "drop"
-
-JOINED = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
 
 _MAKING = threading.Lock()  # models are made with torch's seed and defaults, which all servers here share
 Fault = Callable[[str, int], Any]
@@ -65,7 +60,6 @@ class SmallServer:
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any] | None:
         """Status and content; None where the connection is to be closed."""
-        path = CHECKSUMS if body.get("method") == CHECKSUMS else path
         with self._lock:
             self.requests.append((path, body))
             self.counts[path] += 1
@@ -95,8 +89,6 @@ class SmallServer:
         elif path == UNLOAD:
             if self.models.pop(body["lora_name"], None) is None:
                 return 404, {"error": {"message": "no such adapter"}}
-        elif path == CHECKSUMS:
-            return 200, {"results": [checksums_of(self.models[None])]}
         elif path == RELOAD:
             with _MAKING:
                 self.models[None] = AutoModelForCausalLM.from_pretrained(body["kwargs"]["weights_path"])
@@ -118,20 +110,6 @@ class SmallServer:
         content = [{"logprob": float(value)} for value in found.logprobs]
         choice = {"token_ids": found.token_ids.tolist(), "finish_reason": found.stop_reason}
         return 200, {"choices": [choice | {"logprobs": {"content": content}}]}
-
-
-def checksums_of(model: Any) -> dict[str, str]:
-    """As vLLM's worker says them of a model whose query, key and value, and whose gate and up are one tensor each."""
-    tensors = dict(model.named_parameters()) | {"lm_head.weight": model.lm_head.weight}
-    for name in list(tensors):
-        for joined, (first, *others) in JOINED.items():
-            if f".{first}." in name:
-                parts = [name] + [name.replace(first, other) for other in others]
-                tensors[name.replace(first, joined)] = torch.cat([tensors.pop(part) for part in parts])
-    return {
-        f"dp0:pp0:pcp0:tp0:{name}": hashlib.sha256(tensor.detach().numpy().tobytes()).hexdigest()
-        for name, tensor in tensors.items()
-    }
 
 
 def _handler_of(small: SmallServer) -> type[BaseHTTPRequestHandler]:

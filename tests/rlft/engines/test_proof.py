@@ -180,6 +180,21 @@ def test_the_mean_may_grow_threefold_and_with_the_policys_sensitivity(sensitivit
     }
 
 
+def test_what_differs_after_every_push_is_caught_where_a_single_one_is_not():
+    # The first push: 0.01 in the mean. 0.029 passes alone; of the last four pushes the mean may be 0.02:
+    # (0.01 + 0.02 + 0.025 + 0.02) / 4 = 0.019 passes, (0.02 + 0.025 + 0.02 + 0.02) / 4 = 0.021 does not.
+    trainer, before = np.full(4, -1.0), None
+
+    def seen(policy, gap):
+        return Evidence(policy, (0, 1, 2, 3), trainer + gap * np.array([1, -1, 1, -1]), trainer, (1,) * 4, 1.0)
+
+    for policy, gap in enumerate((0.01, 0.02, 0.025, 0.02)):
+        before = check_evidence(seen(str(policy), gap), before, "bfloat16", None)
+    with pytest.raises(EngineError, match=r"0\.0213 over the last 4 pushes, .* \(or 0\.02 over 4\)"):
+        check_evidence(seen("4", 0.02), before, "bfloat16", None)
+    check_evidence(seen("4", 0.01), before, "bfloat16", None)
+
+
 def test_stale_weights_of_a_part_grow_beyond_rounding_in_three_rounds():
     # An engine in bfloat16 whose numbers are rounded by another order of sums, as it has all canaries in one batch.
     for family in ARCHITECTURES:

@@ -20,7 +20,7 @@ from rlft.engines import server_clients, server_requests
 from rlft.engines.server_clients import LoadBalancer, ServerClient, alike
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 from rlft.errors import EngineError
-from tests.rlft.engines.servers import CHECKSUMS, DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
+from tests.rlft.engines.servers import DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
 
 PARAMETERS = {
     "temperature": 1.0,
@@ -255,23 +255,6 @@ def test_adapters_and_weights(connect, tmp_path):
         (RELOAD, {"method": "reload_weights", "kwargs": {"weights_path": str(tmp_path)}}),
         (RESET, {}),
     ]
-
-
-def test_checksums_of_weights_are_asked_once_and_are_none_where_they_are_not_told(connect):
-    told = [{"dp0:pp0:pcp0:tp0:norm": "12"}, {"dp0:pp0:pcp0:tp1:norm": "12"}]
-    server, client = connect(lambda path, number: (200, {"results": told}))
-    assert client.weight_checksums() == told
-    assert server.requests == [(CHECKSUMS, {"method": "compute_weight_checksums"})]
-    for answer in [(200, {"results": [None]}), (200, {}), (200, []), 404, 400]:
-        _, client = connect(lambda path, number, answer=answer: answer)
-        assert client.weight_checksums() == []
-    # A worker without the method is an error within the server, which lives on.
-    server, client = connect(lambda path, number: 500 if path == CHECKSUMS else None)
-    assert client.weight_checksums() == []
-    assert server.counts[CHECKSUMS] == 1
-    _, client = connect(lambda path, number: DROP)
-    with pytest.raises(ServerGoneError):
-        client.weight_checksums()
 
 
 @pytest.mark.parametrize("fault", [404, 503, DROP])

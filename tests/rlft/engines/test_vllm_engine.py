@@ -1,9 +1,9 @@
 """vLLM in this process, on a CPU: its numbers against transformers', weights that follow training, and sabotage."""
 
 import copy
-import dataclasses
 import gc
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -12,9 +12,8 @@ import torch
 from torch import set_num_threads
 
 from rlft.config import EngineSettings, VllmSettings
-from rlft.engines import vllm_engine
+from rlft.engines import proof, vllm_engine
 from rlft.engines.base import Sampling
-from rlft.engines.proof import Evidence
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_engine import VllmEngine
 from rlft.environments.contract.base import BaseEnv
@@ -244,18 +243,9 @@ def assert_caught(engine, policy, match):
         engine.generate(PROMPTS, Sampling(1.0, 8), SEEDS)
 
 
-READ_BACK = "vLLM does not have the policy's weights after a push: "
 BY_CANARIES = "does not sample with (all of )?the policy's weights|still samples with the weights it had"
-WAYS = pytest.mark.parametrize("by", [READ_BACK, BY_CANARIES], ids=["read back", "canaries alone"])
 
 
-def blind(engine, monkeypatch, by):
-    """Leave it to the canaries, as where an engine's weights cannot be read."""
-    if by == BY_CANARIES:
-        monkeypatch.setattr(engine, "_read_back", lambda action, policy: None)
-
-
-@WAYS
 @pytest.mark.parametrize(
     ("sabotage", "lora"),
     [
@@ -265,8 +255,7 @@ def blind(engine, monkeypatch, by):
         ("two layers swapped", False),
     ],
 )
-def test_weights_that_did_not_arrive_are_caught(engine, monkeypatch, lora, sabotage, by):
-    blind(engine, monkeypatch, by)
+def test_weights_that_did_not_arrive_are_caught(engine, monkeypatch, lora, sabotage):
     policy = make_vllm_policy(lora=lora)
     engine.load_policy(policy)
     before = copy.deepcopy(policy.model)
@@ -278,21 +267,19 @@ def test_weights_that_did_not_arrive_are_caught(engine, monkeypatch, lora, sabot
             broken.setattr(vllm_engine, "checkpoint_weights", swapped)
         else:
             broken.setattr(vllm_engine, "checkpoint_weights", lambda model: checkpoint_weights(before))
-        assert_caught(engine, policy, by)
+        assert_caught(engine, policy, BY_CANARIES)
     engine.load_policy(policy)
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
 
 
-@WAYS
-def test_a_small_update_that_did_not_arrive_is_caught(engine, monkeypatch, family, by):
+def test_a_small_update_that_did_not_arrive_is_caught(engine, monkeypatch, family):
     rate = 1e-6
-    blind(engine, monkeypatch, by)
     policy = make_vllm_policy(family)
     engine.load_policy(policy)
     move(policy, rate)
     with monkeypatch.context() as broken:
         broken.setattr(engine, "_push", lambda policy: None)
-        assert_caught(engine, policy, by)
+        assert_caught(engine, policy, BY_CANARIES)
     engine.load_policy(policy)
     for seed in range(5):  # and small updates that do arrive are none
         move(policy, rate, seed)
@@ -321,26 +308,29 @@ PARTLY = {
 
 
 def test_a_part_that_did_not_arrive_is_caught_in_the_same_round(engine, monkeypatch):
-    # All families, also in float32, are in test_readback.py, without vLLM.
-    policy = make_vllm_policy(dtype=torch.bfloat16)
-    policy.metadata = dataclasses.replace(policy.metadata, dtype="bfloat16")
+    # In bfloat16 rounding hides a single norm (docs/performance.md), and the others show within three rounds.
+    policy = make_vllm_policy()
     for update, spoil in enumerate(PARTLY.values()):
         engine.load_policy(policy)
-        assert engine.metrics["engine/weights_compared"] == 1
         old = {name: weight.clone() for name, weight in checkpoint_weights(policy.model)}
-        move(policy, 1e-2, update)  # one of 1e-3 is none to a norm of 1 in bfloat16
+        move(policy, 1e-2, update)
         with monkeypatch.context() as broken:
             spoilt = [(name, spoil(name, new, old[name]).clone()) for name, new in checkpoint_weights(policy.model)]
             broken.setattr(vllm_engine, "checkpoint_weights", lambda model, spoilt=spoilt: iter(spoilt))
-            assert_caught(engine, policy, READ_BACK)
+            assert_caught(engine, policy, BY_CANARIES)
 
 
 def test_a_cache_of_the_old_weights_is_caught(engine, monkeypatch):
     policy, seen = make_vllm_policy(), []
     engine.load_policy(policy)
     move(policy, 2e-2)
-    check = vllm_engine.check_evidence
-    monkeypatch.setattr(vllm_engine, "check_evidence", lambda now, *rest: (seen.append(now), check(now, *rest)))
+    check = proof.check_evidence
+
+    def look(now, *rest, **options):
+        seen.append(now)
+        return check(now, *rest, **options)
+
+    monkeypatch.setattr(proof, "check_evidence", look)
     with monkeypatch.context() as broken:
         broken.setattr(engine, "_forget_prefixes", lambda: None)
         assert_caught(engine, policy, "does not sample with the policy's weights")
@@ -488,6 +478,8 @@ def test_it_sleeps_after_sampling_and_wakes_before_weights_come():
     engine, calls = VllmEngine(EngineSettings(engine="vllm", vllm=VllmSettings(sleep=True))), []
 
     class Sleeper:
+        llm_engine = SimpleNamespace(vllm_config=SimpleNamespace(model_config=SimpleNamespace(max_model_len=64)))
+
         def sleep(self, level):
             calls.append(f"sleep {level}")
 
@@ -500,7 +492,7 @@ def test_it_sleeps_after_sampling_and_wakes_before_weights_come():
     engine._sample = lambda *request: calls.append("sample") or []
     engine._push = lambda policy: calls.append("push")
     engine._forget_prefixes = lambda: None
-    engine._canaries = SilentCanaries(calls)
+    engine.proof = SilentProof(calls)
     for _ in range(2):
         engine.load_policy(policy)
         engine.generate([[4]], Sampling(1.0, 4), [0])
@@ -510,16 +502,22 @@ def test_it_sleeps_after_sampling_and_wakes_before_weights_come():
 ROUND = ["warm", "push", "ask", "sample", "sleep 1"]
 
 
-class SilentCanaries:
+class SilentProof:
     def __init__(self, calls):
         self.calls = calls
+
+    def begin(self, policy, context):
+        return self
 
     def warm_cache(self, generate):
         self.calls.append("warm")
 
-    def ask(self, generate, policy):
+    def sample(self, generate):
         self.calls.append("ask")
-        return Evidence(policy.identity, (), np.zeros(1), np.zeros(1))
+        return []
+
+    def check(self, name, found, policy):
+        pass
 
 
 def test_on_a_cpu_it_does_not_sleep():

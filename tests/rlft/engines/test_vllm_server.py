@@ -27,7 +27,7 @@ from rlft.training.imitation import train_sft
 from rlft.training.ledger import plan_training
 from rlft.types import derive_seed
 from tests.factories import FirstCharacter, make_task, user
-from tests.rlft.engines.servers import CHECKSUMS, DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
+from tests.rlft.engines.servers import DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
 from tests.rlft.models.small_models import add_lora, make_model, policy_of
 
 pytestmark = pytest.mark.slow  # much of it is waiting for servers that do not answer
@@ -248,57 +248,18 @@ def test_weights_are_written_once_and_all_servers_load_them_at_the_same_time(sta
         if "weights_path" in body.get("kwargs", {}) or kind == "adapter"
     }
     assert len(places) == 1
-    assert len(engine.evidence) == 3
+    assert len(engine.proof.evidence) == 3
     assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
-
-
-@pytest.mark.parametrize("tells", [True, False], ids=["checksums", "none"])
-def test_a_single_norm_that_does_not_arrive_is_named_where_the_server_tells_checksums(start, tells, caplog):
-    # It moves by 1e-6: neither its effect on a log-probability nor that it stayed can be told from rounding.
-    engine, servers = start(2)
-    policy, serve = policy_of(make_model("qwen3")), servers[1]._serve
-    name = "model.layers.1.input_layernorm.weight"
-    norm = policy.model.get_parameter(name)
-
-    def keep_the_norm(path, body):
-        if path == CHECKSUMS and not tells:
-            return 404, {"detail": "no such route"}
-        before = servers[1].models[None].get_parameter(name).detach().clone()
-        answer = serve(path, body)
-        if path == RELOAD and policy.metadata.update:
-            servers[1].models[None].get_parameter(name).data.copy_(before)
-        return answer
-
-    servers[1]._serve = keep_the_norm
-    engine.load_policy(policy)
-    assert engine.metrics["engine/weights_compared"] == tells
-    with torch.no_grad():
-        norm *= 1 + 1e-6
-    policy.note_change(update=1)
-    if not tells:
-        engine.load_policy(policy)
-        return
-    engine.load_policy(policy)
-    assert (
-        f"{servers[1].url} does not have the policy's weights after a push: {name}; 1 of 2 servers left" in caplog.text
-    )
-    step(policy)
-    engine.load_policy(policy)  # it is the same server, and what had arrived there before must arrive again
-    assert engine.metrics["engine/servers"] == 1
-    servers[1]._serve = serve
-    engine.load_policy(policy)
-    assert (engine.metrics["engine/servers"], engine.metrics["engine/weights_compared"]) == (2, 1)
 
 
 def test_a_run_with_servers_says_what_rounding_explains(start):
     # The trainer stops a round whose samples differ from it by more: of several servers the worst counts.
     engine, _ = start(2)
     engine.load_policy(make_adapter())
-    found = [evidence.metrics("float32") for evidence in engine.evidence.values()]
+    found = [evidence.metrics("float32") for evidence in engine.proof.evidence.values()]
     assert len(found) == 2
     for name in ("engine/canary_logp_difference_mean", "engine/logp_difference_limit"):
         assert engine.metrics[name] == max(metrics[name] for metrics in found) > 0
-    assert "engine/weights_compared" not in engine.metrics
 
 
 def test_the_rollouts_of_a_server_that_dies_go_to_another_one(start):
