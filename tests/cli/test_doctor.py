@@ -5,12 +5,11 @@ import platform
 import re
 
 import pytest
-from rlft.estimation.busy import said_of
 from typer.testing import CliRunner
 
 from cli import doctor
 from cli.app import make_app
-from cli.doctor import _device, _packages, _sandbox, _threads, check_home
+from cli.doctor import _device, _packages, _sandbox, check_home
 from mlops.home.folder import PROJECT, Home
 from rlft.errors import EnvironmentSetupError
 from rlft.sandbox import create
@@ -61,16 +60,6 @@ def _pinned(name: str) -> str:
 def test_a_machine_that_can_have_no_gpu_is_told_so_without_torch(monkeypatch):
     monkeypatch.setattr(doctor, "why_no_gpu", lambda: "torch is built for CPUs alone")
     assert _device().what.endswith("no GPU: torch is built for CPUs alone")
-
-
-def test_threads_that_spin_are_warned_of_by_the_doctor_and_the_estimate(monkeypatch):
-    assert said_of(1.0) == []
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
-    assert list(_threads()) == []
-    assert "OMP" not in said_of(2.0)[0]
-    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    assert [found.state for found in _threads()] == ["warning"]
-    assert "OMP_WAIT_POLICY unset (it is ACTIVE)" in said_of(2.0)[0]
 
 
 @pytest.fixture
