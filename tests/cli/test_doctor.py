@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cli import doctor
 from cli.app import make_app
-from cli.doctor import _device, _packages, _sandbox, check_home
+from cli.doctor import _device, _packages, _sandbox, _threads, check_home
 from mlops.home.folder import PROJECT, Home
 from rlft.errors import EnvironmentSetupError
 from rlft.sandbox import create
@@ -60,6 +60,13 @@ def _pinned(name: str) -> str:
 def test_a_machine_that_can_have_no_gpu_is_told_so_without_torch(monkeypatch):
     monkeypatch.setattr(doctor, "why_no_gpu", lambda: "torch is built for CPUs alone")
     assert _device().what.endswith("no GPU: torch is built for CPUs alone")
+
+
+def test_threads_that_spin_are_warned_of(monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+    assert list(_threads()) == []
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert [found.state for found in _threads()] == ["warning"]
 
 
 @pytest.fixture
