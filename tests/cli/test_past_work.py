@@ -92,10 +92,5 @@ def test_runs_that_say_nothing_of_this_config(made):
     assert made.names() == ["good"]
 
 
-def test_a_run_of_before_configs_had_format_versions(made):
-    made.run("old", format=None)
-    assert made.names() == ["old"]
-
-
 def test_a_home_without_runs(tmp_path):
     assert past_runs(Home(tmp_path), make_config()) == []

@@ -17,6 +17,7 @@ from materializers.report import ReportMaterializer
 from materializers.tables import WARM, RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
 from rlft import storage
 from rlft.errors import DamagedError, StorageError, WeightsRemovedError
+from rlft.formats import KEY, POLICY
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.origin import hash_weights
 from rlft.seals import REMOVED
@@ -179,7 +180,7 @@ def test_weights_that_were_edited_with_care(local_store, tmp_path):
     weights = {name: tensor + 1 for name, tensor in load_file(file).items()}
     save_file(weights, file, metadata={"format": "pt"})
     said = dataclasses.replace(found.metadata, weights_hash=hash_weights(found.path / "model"))
-    (found.path / "policy.json").write_text(json.dumps(dataclasses.asdict(said)))
+    (found.path / "policy.json").write_text(json.dumps({KEY: POLICY.version, **dataclasses.asdict(said)}))
     with pytest.raises(DamagedError):
         load_policy(found, CPU)
     load_policy(PolicyFolder(found.path), CPU)  # without its seal it is a policy like any other

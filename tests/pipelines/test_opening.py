@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
@@ -81,17 +79,6 @@ def test_a_server_that_is_away_is_warned_of_and_one_that_refuses_ends_the_run(mo
         _open_registry("http://user:secret-word@127.0.0.1:9", "sums", OPEN, own_store=False)
     assert "secret-word" not in str(error.value)
     assert "promotion.name" in error.value.fix
-
-
-def test_a_champion_that_does_not_exist_any_more_ends_the_run(tmp_path):
-    uri = new_store(tmp_path)
-    _open_registry(uri, "sums", OPEN, own_store=True)
-    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database, database:
-        database.execute("INSERT INTO registered_model_aliases (alias, version, name) VALUES ('champion', 7, 'sums')")
-    for own_store in (True, False):
-        with pytest.raises(StorageError, match=r"'champion' names version 7, which.*nothing is") as error:
-            _open_registry(uri, "sums", OPEN, own_store=own_store)
-        assert "remove the alias" in error.value.fix
 
 
 @pytest.mark.parametrize("own_store", [True, False])
