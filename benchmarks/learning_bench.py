@@ -84,8 +84,8 @@ def make_bench(config: Config) -> Bench:
 
 def _warm_folder(config: Config, output: Path) -> Path:
     """Where the warm start of this seed is kept; settings of the arms have no part in its name."""
-    settings = [getattr(config, name).model_dump(mode="json") for name in ("tasks", "policy", "warm_start")]
-    parts = [settings, config.environment.model_dump(mode="json"), code_fingerprint(*_WARM_CODE)]
+    settings = config.model_dump(mode="json", include={"tasks", "policy", "warm_start", "environment"})
+    parts = [settings, code_fingerprint(*_WARM_CODE)]
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
     return output / "warm" / f"seed{config.seed}-{key}"
 

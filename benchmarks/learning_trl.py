@@ -25,7 +25,7 @@ from datasets import Dataset
 from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from benchmarks.grpo_step_trl import CPU_TOKENS
+from benchmarks.grpo_step_trl import cpu_tokens
 from benchmarks.learning_bench import Bench
 from rlft.config import Config
 from rlft.environments.contract.base import BaseEnv, prompt_messages
@@ -37,7 +37,7 @@ from rlft.training.trainer import learning_rate
 from rlft.types import Message, Task, Trajectory
 
 
-def trl_settings(config: Config, folder: str, longest: int) -> GRPOConfig:
+def trl_settings(config: Config, folder: str, longest: int, vocabulary: int) -> GRPOConfig:
     """rlft's settings in TRL's words; `longest` is the most tokens of a prompt with its completion.
 
     As many rollouts are read at the same time as was fastest on a CPU, and their gradients added up.
@@ -46,7 +46,7 @@ def trl_settings(config: Config, folder: str, longest: int) -> GRPOConfig:
     rollouts = own.tasks_per_round * own.num_generations
     if rollouts % own.updates_per_round:
         raise ValueError(f"TRL cannot deal {rollouts} rollouts out to {own.updates_per_round} equal updates")
-    update, most = rollouts // own.updates_per_round, max(1, CPU_TOKENS // longest)
+    update, most = rollouts // own.updates_per_round, max(1, cpu_tokens(vocabulary) // longest)
     at_once = max(rows for rows in range(1, update + 1) if update % rows == 0 and rows <= most)
     return GRPOConfig(
         output_dir=folder,
@@ -144,7 +144,7 @@ def train_trl(bench: Bench, policy: Policy) -> list[float]:
         trainer = GRPOTrainer(
             model=model,
             reward_funcs=reward,
-            args=trl_settings(config, folder, longest),
+            args=trl_settings(config, folder, longest, model.config.vocab_size),
             train_dataset=rows,
             processing_class=policy.tokenizer,
             callbacks=[Examiner(bench, policy, model)],

@@ -194,8 +194,7 @@ def run_rounds(
     With `training.lag` 1 the next round is sampled while one is trained; when training ends it is left as `unused`.
 
     Ends after the last round, before one that would pass the budget of the `account`, at a plateau of validation
-    (`evaluation.patience`), where `watch` says why, or at a round that had to be undone because its numbers went wrong
-    (`TrainReport.stopped`). Whatever ends it, the last policy is validated.
+    (`evaluation.patience`), where `watch` says why, or at a round that was undone. The last policy is validated.
     """
     config, validated = stages.config, partial(validate_round, stages, tasks, tracker, account)
     policy, draws, retention = start, Draws(stages, tasks), Retention(config.policy.keep)

@@ -21,8 +21,8 @@ import psutil
 
 from tests.e2e.conftest import ROOT, Home, fork_server
 
-# What a script begins with: a home whose MLflow is a server, and a touch of `done` after the last round. The process
-# then waits until `gone` is there.
+# What a script begins with: a stack `away`, which is this machine with its MLflow at a server, and a touch of `done`
+# after the last round. The process then waits until `gone` is there.
 PREPARED = """
 import os, sys, time
 from pathlib import Path
@@ -32,13 +32,11 @@ from mlops.stacks import stack
 quieten(False)
 connect = stack.connect
 def connected(home, name):
-    connect(home, name)
+    connect(home, None)
     os.environ["RLFT_TRACKING_URI"] = os.environ["MLFLOW_TRACKING_URI"] = {address!r}
     return {address!r}
 stack.connect = connected
 stack.connect(find_home(), None)
-import cli.resume
-cli.resume.claim_early = lambda *_: None  # a run of a stack is none of the home's
 from pipelines.observer import Observer
 note = Observer.rounds
 def noted(*arguments):
@@ -91,7 +89,7 @@ def _answers(port: int) -> bool:
 
 def command(home: Home, address: str, *arguments: str) -> tuple[int, str, dict[str, Any]]:
     """Run a command whose MLflow is at an address; returns its exit code, its output and the summary."""
-    done = home.code(PREPARED.format(address=address), *arguments, "--summary", "summary.json")
+    done = home.code(PREPARED.format(address=address), *arguments, "--stack", "away", "--summary", "summary.json")
     return done.returncode, done.stdout + done.stderr, json.loads((home.folder / "summary.json").read_text())
 
 

@@ -183,14 +183,7 @@ def find_version(tracking_uri: str, name: str, alias: str | None, version: str |
     if (number := aliases.get(alias) if alias else version) is None:
         fix = f"name a version, or one of these aliases: {', '.join(sorted(aliases)) or 'none'}"
         raise RlftError("no version has this alias", where=where, fix=fix)
-    found = version_of(client, name, str(number))
-    if HASH_TAG not in found.tags:
-        raise RlftError(
-            "this version was not registered by rlft, so what it would sample cannot be known",
-            where=where,
-            fix="name the folder or hub name of its weights",
-        )
-    return _named(found)
+    return _named(version_of(client, name, str(number)))
 
 
 def _named(found: ModelVersion) -> NamedVersion:

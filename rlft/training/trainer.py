@@ -93,12 +93,10 @@ def train_round(
 ) -> TrainReport:
     """Change `policy` in place by `settings.updates_per_round` optimizer steps, `settings.num_iterations` times over.
 
-    `temperature` and `max_completion_length` (tokens) are those of the sampling. Groups without variance are counted
-    in the means of the loss alone; with `beta` above 0 they are trained on for their KL, and without a `reference` the
-    base weights with the adapter off are that. Nothing is random: there is no dropout and no shuffling. All trainers of
-    a `world` call this with the same arguments, each with its shard of the policy, and get the same report but for its
-    seconds. `age` is how many rounds of training the policy that sampled was behind this one: above 0, the ratios of
-    the loss and how far an update moved the policy are taken from the policy before the round.
+    `temperature` and `max_completion_length` (tokens) are those of the sampling. Without a `reference` the base weights
+    with the adapter off are that. Nothing is random. All trainers of a `world` call this with the same arguments, each
+    with its shard of the policy, and get the same report but for its seconds. `age` is how many rounds of training the
+    sampling policy was behind this one: above 0, ratios and moves are taken from the policy before the round.
 
     When the loss, a gradient, the KL, or the difference to the engine's log-probabilities goes out of bounds, the
     report's `stopped` says so, and the rollouts that were trained on are `filtered:round_undone`. Then `policy` must be

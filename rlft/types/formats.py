@@ -24,10 +24,9 @@ class Format:
         """Raise FormatVersionError, which names `where`, if something stored says another version, or none."""
         if str(stored) != str(self.version):
             raise FormatVersionError(
-                f"made by another rlft: {self.name} is stored there in format version {stored!s:.20}, and this rlft "
-                f"reads {self.version}",
+                f"{self.name} is expected there in format version {self.version}, and its version is {stored!s:.20}",
                 where=where,
-                fix="use the rlft that made it, or make it anew",
+                fix="if another rlft made it, use that one, or make it anew",
             )
 
 

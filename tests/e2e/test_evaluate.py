@@ -157,7 +157,7 @@ print(json.dumps([database.execute("SELECT count(*) FROM trace_tags WHERE key = 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["models:/tiny@champion"], "MODEL 'models:/tiny@champion': no version has this alias; there are: challenger"),
+        (["models:/tiny@champion"], "MODEL 'models:/tiny@champion': no version has this alias"),
         (["models:/tiny/7"], "there is no such version"),
         (["tiny/1"], "write models:/tiny/1, or tiny/1@main for the model on the Hub"),
         (["absent:best"], "MODEL 'absent:best': no run is called 'absent'"),

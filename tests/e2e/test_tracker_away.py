@@ -52,7 +52,7 @@ def test_a_server_that_goes_away_after_the_last_round_gets_the_policy_by_a_resum
     run = MlflowClient(store).get_run(resumed["mlflow_run_id"])
     assert (run.info.status, run.data.tags["rlft.status"]) == ("FINISHED", summary["status"])
     assert run.data.metrics["0_result/after"] == round(summary["difference"]["after"], 4)  # what was missed has arrived
-    assert list(Path(home.folder / ".rlft" / "runs").glob("*/missed.json")) == []
+    assert list(Path(home.folder / ".rlft" / "shared").glob("*/missed.json")) == []
     again = home.query("""
 newest = client.list_pipeline_runs(sort_by="desc:created")[0]
 print(json.dumps({name: step.status.value for name, step in newest.steps.items()}))
@@ -70,6 +70,6 @@ def test_a_server_that_hangs_holds_up_no_end_and_loses_nothing(make_home):
     assert code == 5, said
     assert "not registered: the tracker did not answer" in said
     assert summary["final"]["accuracy"] >= 0
-    [missed] = (home.folder / ".rlft" / "runs").glob("*/missed.json")
+    [missed] = (home.folder / ".rlft" / "shared").glob("*/missed.json")
     kinds = {entry["kind"] for entry in json.loads(missed.read_text())["entries"]}
     assert {"tags", "params", "metrics", "text", "end"} <= kinds

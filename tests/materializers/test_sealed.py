@@ -21,6 +21,7 @@ from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.origin import hash_weights
 from rlft.training.trainer import prepare_optimizer
 from rlft.types import Rewards, Rollouts, TaskSet, TrainReport, storage
+from rlft.types.formats import KEY, POLICY
 from tests.factories import (
     make_lora_policy,
     make_policy,
@@ -178,7 +179,7 @@ def test_weights_that_were_edited_with_care(local_store, tmp_path):
     weights = {name: tensor + 1 for name, tensor in load_file(file).items()}
     save_file(weights, file, metadata={"format": "pt"})
     said = dataclasses.replace(found.metadata, weights_hash=hash_weights(found.path / "model"))
-    (found.path / "policy.json").write_text(json.dumps(dataclasses.asdict(said)))
+    (found.path / "policy.json").write_text(json.dumps({KEY: POLICY.version, **dataclasses.asdict(said)}))
     with pytest.raises(DamagedError):
         load_policy(found, CPU)
     load_policy(PolicyFolder(found.path), CPU)  # without its seal it is a policy like any other

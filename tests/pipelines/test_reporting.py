@@ -46,7 +46,7 @@ def test_mlflow_has_the_summary_as_it_is_at_the_end(tracker):
     artifact = SimpleNamespace(load=lambda: None)
     result = Evaluated(artifact, artifact, artifact, None, None)
     suite = SimpleNamespace(name="quick", experiment=None, max_traces=5, model_dump=dict)
-    run = SimpleNamespace(id="run", name="quick-evaluate")
+    run = SimpleNamespace(id="run", name="quick-evaluate", config=SimpleNamespace(parameters={}))
     opened = {"a": SimpleNamespace(version=None)}
     parent = report_evaluation(suite, opened, {"two": {"a": result}}, summary, "http://away", run)
     assert [name for name, _ in tracker.written] == [

@@ -153,7 +153,9 @@ def test_what_the_rounds_have_come_to_is_told_after_each():
     told = []
     stages = FakeStages(scores=[0.1, 0.3, 0.6], rounds=3, validate_every=2)
     run_rounds(stages, None, artifact("start"), FakeTracker(), free(), lambda rounds: told.append(rounds.counts()))
-    assert [each["sampled"] for each in told] == [3, 6, 6, 9, 9]  # after two and three rounds there is a validation
+    # After each round's sampling, of which the ledger knows when it is trained on, and its training; after two and
+    # three rounds there is a validation.
+    assert [each["sampled"] for each in told] == [0, 3, 3, 6, 6, 6, 9, 9]
     assert told[-1] == {"sampled": 9, "trained": 3, "filtered": 3, "errored": 3}
 
 
@@ -163,7 +165,8 @@ def test_a_resume_keeps_what_was_known_of_the_rounds_until_it_has_gone_through_t
     seen = Observer(None, None, known, Attempt("mine"))
     stages = FakeStages(scores=[0.1, 0.5], rounds=3, validate_every=3)
     run_rounds(stages, None, artifact("start"), FakeTracker(), free(), seen.rounds_so_far)
-    assert kept == [(2, 64), (2, 6), (3, 9), (3, 9)]
+    # Told after sampling and after training of each of three rounds, and after the validation.
+    assert kept == [(2, 64)] * 3 + [(2, 6)] * 2 + [(3, 9)] * 2
 
 
 def test_rounds_that_are_only_read_are_shown_by_another_name():

@@ -4,7 +4,16 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.registry.client import NamedVersion, RegistryClient, find_version, split_version
-from mlops.registry.names import HASH_TAG, MODEL_TAG, PASSED_TAG, PROMOTE_TAG, REASONS_TAG, SCORE_TAG, WITHHELD_TAG
+from mlops.registry.names import (
+    FORMAT_TAG,
+    HASH_TAG,
+    MODEL_TAG,
+    PASSED_TAG,
+    PROMOTE_TAG,
+    REASONS_TAG,
+    SCORE_TAG,
+    WITHHELD_TAG,
+)
 from rlft.errors import RlftError
 from tests.mlflow_stores import new_store
 
@@ -70,7 +79,7 @@ def uri(tmp_path_factory):
     uri = new_store(tmp_path_factory.mktemp("registry"))
     client = MlflowClient(uri, uri)
     client.create_registered_model("demo")
-    client.create_model_version("demo", "somewhere", tags={HASH_TAG: "abc", MODEL_TAG: "m-1"})
+    client.create_model_version("demo", "somewhere", tags={HASH_TAG: "abc", MODEL_TAG: "m-1", FORMAT_TAG: "1"})
     client.create_model_version("demo", "somewhere")
     client.set_registered_model_alias("demo", "champion", "1")
     return uri
@@ -93,7 +102,7 @@ def test_an_alias_and_a_number_name_a_version(uri):
             "models:/demo@best: no version has this alias",
         ),
         ("demo", None, "7", "models:/demo/7: there is no such version"),
-        ("demo", None, "2", "models:/demo/2: this version was not registered by rlft"),
+        ("demo", None, "2", "models:/demo/2: a registered version is expected there in format version 1"),
     ],
 )
 def test_what_is_not_there_is_told_with_what_there_is(uri, name, alias, version, says):

@@ -18,7 +18,7 @@ from mlops.runs import report as run_report
 from mlops.runs import results as diagnosis
 from mlops.runs import shared
 from mlops.runs.results import ScoredRound, stored_tasks
-from mlops.runs.store import LocalRun, RunStore
+from mlops.runs.store import LocalRun, RunStore, as_parameter
 from mlops.summary.file import keep_summary
 from mlops.summary.summary import Difference, Summary
 from rlft.calls import make_call
@@ -176,7 +176,7 @@ def store(monkeypatch, tmp_path):
     """Returns a run of the tiny config that has stored {id of a step: value}."""
 
     def stored(outputs):
-        config = load_config(TINY).model_dump(mode="json")
+        config = as_parameter(load_config(TINY))
         run = RunStore(Home(tmp_path)).start(make_run("run", "mine", config=config), "mine")
         monkeypatch.setattr(LocalRun, "output", lambda self, stored, name: outputs.get(stored.step_id(name)))
         return run

@@ -124,7 +124,7 @@ def test_damaged_tasks_are_left_out_as_the_rollouts_are_whole(run):
 
 
 @pytest.mark.parametrize(
-    ("content", "error"), [(b'{"format": 99}', FormatVersionError), (b"[1]", DamagedError), (b"{}", DamagedError)]
+    ("content", "error"), [(b'{"format": 99}', FormatVersionError), (b"[1]", DamagedError), (b"{}", FormatVersionError)]
 )
 def test_a_report_that_was_stored_so_and_cannot_be_read_is_named(run, content, error):
     put(run, EVALUATION, "trained", content)

@@ -18,12 +18,9 @@ def told(summary) -> list:
 
 def retraining(mean: float, low: float, high: float) -> RetrainSummary:
     difference = {"before": 0.5, "after": 0.5 + mean, "mean": mean, "low": low, "high": high, "tasks": 40}
-    rows = [
-        {"round": 3, "on_policy": True, "effective_sample_ratio": 1.0, "logp_difference": 0.0},
-        {"round": 4, "on_policy": False, "effective_sample_ratio": 0.25, "logp_difference": 0.1}
-        | {"mean_weight": 0.0123, "capped_ratio": 0.3},
-        {"round": 5, "on_policy": False, "effective_sample_ratio": None, "logp_difference": None},
-    ]
+    keys = ("round", "on_policy", "effective_sample_ratio", "logp_difference", "mean_weight", "capped_ratio")
+    values = ((3, True, 1.0, 0.0, 1.0, 0.0), (4, False, 0.25, 0.1, 0.0123, 0.3), (5, False, None, None, None, None))
+    rows = [dict(zip(keys, each, strict=True)) for each in values]
     more = {"from_round": 3, "rounds": 3, "best_round": 6, "off_policy": rows, "difference": difference}
     return RetrainSummary(kind="retrain", status="finished", notes=["no exploration"], **more, **SOURCE)
 

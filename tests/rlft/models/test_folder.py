@@ -23,6 +23,7 @@ from rlft.models.folder import _hash_content
 from rlft.models.origin import DTYPES, create_policy, hash_weights, load_base
 from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
+from rlft.types.formats import KEY, POLICY
 from tests.factories import (
     ARCHITECTURES,
     FirstCharacter,
@@ -270,7 +271,7 @@ def refused(folder: PolicyFolder | Path) -> PolicyError:
 def test_folders_that_hold_no_policy(tmp_path):
     error = refused(tmp_path)
     assert (error.what, error.where) == ("no policy.json here", str(tmp_path))
-    for content in ("{", "[]", '{"kind": "full", "unknown": 1}', ""):
+    for content in ("{", "[]", '{"format": 1, "kind": "full", "unknown": 1}', ""):
         (tmp_path / "policy.json").write_text(content)
         with pytest.raises(DamagedError, match=r"policy\.json cannot be read"):
             load_policy(PolicyFolder(tmp_path), CPU)
@@ -322,7 +323,7 @@ def test_loaded_weights_lie_in_memory_of_their_own_that_is_aligned(count, tmp_pa
     weights = saved.path / "model" / "model.safetensors"
     shift(weights, count)
     metadata = dataclasses.replace(saved.metadata, weights_hash=hash_weights(weights.parent))
-    (saved.path / "policy.json").write_text(json.dumps(dataclasses.asdict(metadata)))
+    (saved.path / "policy.json").write_text(json.dumps({KEY: POLICY.version, **dataclasses.asdict(metadata)}))
     loaded = load_policy(saved, CPU)
     assert {tensor.data_ptr() % 64 for tensor in loaded.trainable().values()} == {0}
     before = {name: tensor.clone() for name, tensor in loaded.trainable().items()}

@@ -34,7 +34,7 @@ def test_another_version_or_none_is_refused(version):
     with pytest.raises(FormatVersionError) as caught:
         Format("a thing", 3).check(version, where="file")
     assert caught.value.where == "file"
-    assert f"{version!s:.20}, and this rlft reads 3" in caught.value.what
+    assert f"in format version 3, and its version is {version!s:.20}" in caught.value.what
 
 
 @pytest.mark.parametrize(("table", "read", "form"), TABLES)
