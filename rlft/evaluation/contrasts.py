@@ -231,8 +231,8 @@ def compare_settings(
         theirs, ours = pair
         difference = fmean(means[ours]) - fmean(means[theirs])
         over_seeds = _welch(means[ours], means[theirs], level)
-        both = (average(draws[side], metric) for side in (ours, theirs))
-        over_tasks = compare(*both, metric, confidence=1 - level)
+        ours_mean, theirs_mean = (average(draws[side], metric) for side in (ours, theirs))
+        over_tasks = compare(ours_mean, theirs_mean, metric, confidence=1 - level)
         low = high = None
         if over_seeds is not None and over_tasks is not None:
             mean = over_tasks.difference.mean

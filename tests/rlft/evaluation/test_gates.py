@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft import gates
+from rlft.evaluation import gates
 from rlft.evaluation.gates import (
     Look,
     confidence_at,
