@@ -8,6 +8,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from rlft.config import Config
 from rlft.engines import serving
+from rlft.engines.kinds import base
 from rlft.engines.serving import serve_command
 from rlft.errors import EngineError, PolicyError
 from tests.factories import CHARACTERS
@@ -20,7 +21,7 @@ DEVELOPMENT, UPDATING = "VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATIN
 
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch):
-    monkeypatch.setattr(serving, "is_installed", lambda: True)
+    monkeypatch.setattr(base, "is_installed", lambda _: True)
     monkeypatch.setattr(serving, "context_of", lambda model, revision: 5000)
 
 
@@ -134,10 +135,10 @@ def test_a_model_from_scratch_is_written_where_the_server_finds_it(tmp_path):
 
 
 def test_vllm_that_is_not_installed_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(serving, "is_installed", lambda: False)
-    with pytest.raises(EngineError, match="vLLM is not installed") as error:
+    monkeypatch.setattr(base, "is_installed", lambda _: False)
+    with pytest.raises(EngineError, match="vllm is not installed") as error:
         serve_command(make_config(FULL), tmp_path)
-    assert error.value.fix == "make setup-vllm"
+    assert error.value.fix.startswith("make setup-vllm")
 
 
 @pytest.mark.parametrize(("cores", "bound"), [(1, {"OMP_NUM_THREADS": "1"}), (2, {"OMP_NUM_THREADS": "1"}), (5, {})])
