@@ -97,7 +97,7 @@ def test_the_json_stands_alone_on_stdout(check):
 @pytest.mark.parametrize(
     ("name", "more", "said"),
     [
-        ("shop.py:Stop", [], "there is no class 'Stop'; what to do: did you mean Shop?"),
+        ("shop.py:Stop", [], "there is no class 'Stop'; what to do: name an environment that is there: Shop"),
         ("nowhere.py:Shop", [], "there is no file"),
         ("nowhere:Shop", [], "no module named 'nowhere'"),
         ("shop.py", [], "does not name a class"),
@@ -148,4 +148,4 @@ def test_problems_are_in_the_json_too(check):
     assert report["rollout"] is None
     assert (report["gold"], report["silence"], report["repeats"]) == (None, None, None)
     (problem,) = report["problems"]
-    assert "did you mean Shop?" in problem
+    assert "name an environment that is there: Shop" in problem

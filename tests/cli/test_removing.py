@@ -16,7 +16,6 @@ from mlops.runs import removing as removal
 from mlops.runs.listing import Attempt, ListedRun
 from mlops.runs.removing import Plan
 from rlft.reporting import terminal
-from tests.mlops.home.making import finish
 
 
 @pytest.fixture
@@ -27,19 +26,6 @@ def rlft(tmp_path, monkeypatch):
         monkeypatch.setenv(name, "ERROR")
     monkeypatch.setattr(terminal.errors, "_width", 2000)
     return lambda *arguments: CliRunner().invoke(cli.make_app(), list(arguments))
-
-
-@pytest.mark.parametrize("database", [0, 1])
-@pytest.mark.parametrize("command", [("delete", "first", "--yes"), ("prune", "--keep-last", "0", "--yes")])
-def test_a_home_with_a_damaged_database_is_left_as_it_is(rlft, tmp_path, database, command):
-    finish(home := Home(tmp_path / ".rlft"))
-    file = home.databases[database]
-    file.write_bytes(bytes(6) + file.read_bytes()[6:])
-    before = {one: one.read_bytes() for one in home.databases}
-    done = rlft(*command)
-    assert done.exit_code == 1
-    assert f"{file} is damaged" in done.output
-    assert {file: file.read_bytes() for file in before} == before
 
 
 def test_prune_without_a_rule_is_refused(rlft):

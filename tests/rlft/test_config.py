@@ -132,10 +132,10 @@ def test_the_smallest_config_holds():
         (
             {"rollout": VLLM | {"temperature": 2.5}},
             "the whole config",
-            "rollout.temperature=2.5: vLLM samples at 0.01",
+            "rollout.temperature=2.5: vllm samples at 0.01",
         ),
         ({"rollout": SERVERS | {"temperature": 2.1}}, "the whole config", "or rollout.engine to transformers"),
-        ({"rollout": VLLM, "evaluation__temperature": 2.5}, "the whole config", "evaluation.temperature=2.5: vLLM"),
+        ({"rollout": VLLM, "evaluation__temperature": 2.5}, "the whole config", "evaluation.temperature=2.5: vllm"),
         ({"evaluation__num_generations": 4}, "the whole config", "set evaluation.temperature"),
         ({"policy__lora": {}}, "the whole config", "remove `lora` or name a `model`"),
         ({"rollout__max_completion_length": 512}, "the whole config", "max_position_embeddings"),
@@ -261,7 +261,7 @@ def test_an_unknown_key_and_what_was_meant(key, suggestion):
         ("rank", "policy.lora.rank"),
         ("learning_rate", "warm_start.learning_rate or training.learning_rate"),
         ("num_generations", "baseline.num_generations or training.num_generations or evaluation.num_generations"),
-        ("engine", "rollout.engine or distributed.engine or reward.spec.judge.engine"),
+        ("engine", "rollout.engine or distributed.engine"),
     ],
 )
 def test_an_unknown_section_that_is_a_setting_of_one(key, suggestion):

@@ -107,9 +107,9 @@ from rlft.environments.contract.loading import load_environment
 from rlft.types import Trajectory
 from tests.rlft.attempts import make_task
 graders = [
-    {"type": "similar", "measure": "bleu"}, {"type": "similar", "measure": "fuzzy_match"},
+    {"type": "similar", "measure": "fuzzy_match"},
     {"type": "list", "ordered": True, "compared": "f1"}, {"type": "date", "gold": "2014-03-03"},
-    {"type": "number", "unit": "m", "gold": "3 m"}, {"type": "language", "language": "en"},
+    {"type": "number", "unit": "m", "gold": "3 m"},
 ]
 criteria = {f"c{number}": {"says": "It is so.", "grader": grader} for number, grader in enumerate(graders)}
 specified = load_environment(PLAIN, {SPECIFICATION: json.dumps({"criteria": criteria})})

@@ -155,7 +155,7 @@ def test_a_conversation_is_no_text():
 @pytest.mark.parametrize(
     ("kwargs", "cause"),
     [
-        ({"reward_functions": [f"{MODULE}:exakt"]}, "no function 'exakt'(.|\n)*did you mean exact"),
+        ({"reward_functions": [f"{MODULE}:exakt"]}, "no function 'exakt'(.|\n)*name one that is there: "),
         ({"reward_functions": [f"{MODULE}:A_NUMBER"]}, "A_NUMBER is int, not a function"),
         ({"reward_functions": [f"{MODULE}:by_length"]}, "by_length needs completion_ids, which only TRL's trainer has"),
         ({"reward_functions": [f"{MODULE}:exact", f"{HERE}/user_rewards.py:exact"]}, "two functions are named 'exact'"),

@@ -97,7 +97,7 @@ def test_what_is_missing_is_an_error_of_the_rollout():
 @pytest.mark.parametrize(
     ("kwargs", "cause"),
     [
-        ({"compute_score": f"{MODULE}:compute_scor"}, "no function 'compute_scor'(.|\n)*did you mean compute_score"),
+        ({"compute_score": f"{MODULE}:compute_scor"}, "no function 'compute_scor'(.|\n)*name one that is there: "),
         ({"compute_score": f"{MODULE}:old_form"}, r"old_form\(solution_str, ground_truth\) cannot be called as verl"),
         ({"compute_score": f"{MODULE}:compute_score", "reward_kwargs": {"x": 1}}, "unexpected keyword argument 'x'"),
     ],

@@ -314,7 +314,7 @@ def test_tools_that_cannot_be_described_stop_everything():
         play(say("x"), environment=Wrong())
 
 
-@pytest.mark.parametrize("name", ["rollout_id", "tool_name", "self"])
+@pytest.mark.parametrize("name", ["rollout_id", "tool_name"])
 def test_an_argument_that_run_tool_could_never_take_stops_everything(name):
     class Taken(Elsewhere):
         async def run_tool(self, rollout_id, tool_name, key="", **args):
@@ -323,7 +323,7 @@ def test_an_argument_that_run_tool_could_never_take_stops_everything(name):
         def list_tools(self):
             return [{"name": "look_up", "parameters": {"key": "What.", name: "Which."}}]
 
-    with pytest.raises(EnvironmentSetupError, match=f"look_up takes {name}"):
+    with pytest.raises(EnvironmentSetupError, match=f"multiple values for argument '{name}'"):
         play(say("x"), environment=Taken())
 
 
