@@ -10,4 +10,6 @@
 - `asked`: conversations whose turns a model behind an address gives, without tokens, and a first answer of it
 - `shown`: what an environment shows before a task, as a version of a policy keeps it
 - `scripted`: conversations whose turns are given, such as gold answers and attacks on a reward
+- `rollout`: collects the rollouts of many tasks
+- `chat`: chat templates, from messages to tokens and back
 """

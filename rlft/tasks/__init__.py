@@ -7,6 +7,8 @@
 - `splits`: deals tasks to splits by group
 - `draw`: fills splits from a generator
 - `use`: tasks of what people asked a served model, beside those of the source
+- `curriculum`: which tasks a round takes
+- `contamination`: evaluation tasks whose text is in train tasks or demonstrations
 - `ingest`: does all of it, and computes the fingerprint
 """
 

@@ -1,6 +1,7 @@
 """Training: from a round's rollouts and rewards, or from demonstrations, to a changed policy.
 
 `trainer` is the entry, and takes the steps of the optimizer; `job` calls it for a round from folder to folder.
+`groups` samples the groups of a round again that have no variance.
 `algorithms` say which rollouts are trained on, and by which loss: `ledger` sorts them and says what becomes of each,
 `advantage` makes GRPO's advantages, `loss` computes the loss that `chosen_loss` finds, one of `losses`. `batching`
 makes tensors of rollouts, `logprobs` runs the model, `limits` says when a round is given up, and `tally` collects the

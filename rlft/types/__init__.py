@@ -1,7 +1,9 @@
 """The data that the stages of a run hand on: tasks, rollouts, rewards and reports, all of them frozen.
 
 `Task` -> (harness, engine) -> `Rollout` -> (environment) -> `Reward` -> (advantage, loss) -> next policy.
+`task`, `rollout`, `reward` and `report` hold them; `thinking` parts what a model thought from what it answered.
 `storage` makes tables of them, and `formats` says in which version of a format each is stored.
+`declared` finds what is one class in one file, such as a loss, by its name.
 """
 
 from rlft.types.report import Effect, Evaluation, EvaluationReport, Interval, Report, TrainReport
