@@ -169,7 +169,7 @@ def test_the_page_on_zenml_shows_what_its_commands_print(named):
     page = (ROOT / "docs" / "guide" / "zenml.md").read_text()
     blocks = re.findall(r"```console\n(\$ .*?)```", page, re.DOTALL)
     shown = [part.partition("\n") for block in blocks for part in block.removeprefix("$ ").split("\n$ ")]
-    assert len(shown) == 7
+    assert len(shown) == 4
     # all of them in one shell, as a reader would type them
     script = "".join(f"{command}\necho ---\n" for command, _, _ in shown)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
