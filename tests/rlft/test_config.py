@@ -332,7 +332,7 @@ def test_config_needs_no_torch():
         "itertools", "pathlib", "types", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
         "rlft.errors", "rlft.files", "rlft.texts.privacy", "rlft.rewards.specification.grader",
         "rlft.rewards.specification.model",
-        "rlft.texts.secrets", "rlft.types", "rlft.texts.characters", "rlft.config.workers",
+        "rlft.texts.secrets", "rlft.types", "rlft.texts.characters",
     }  # fmt: skip
 
 
