@@ -70,7 +70,7 @@ def test_it_says_against_what_a_model_has_improved():
 def test_every_make_target_in_the_readme_exists():
     named = set(re.findall(r"^make (\w+)", README, re.MULTILINE))
     makefile = (ROOT / "Makefile").read_text()
-    assert named == {"demo", "test"}
+    assert named == {"demo", "setup", "test"}
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
 
 
