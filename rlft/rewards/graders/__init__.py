@@ -1,7 +1,7 @@
 """Pure functions that read answers from text and compare them with gold answers; rewards are made of them.
 
 - `numbers`: exact numbers from the notations that people and models write
-- `quantities`, `dates`: a number with its unit or an amount of money, and one date
+- `dates`: one date
 - `latex`, `notation`: answers in LaTeX read, bounded and brought into one notation
 - `sympy_parsing`, `symbolic`: such answers parsed, with what comparing them may cost, and compared by math-verify and
   sympy

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from fractions import Fraction
+from typing import Literal
 
+Decimal = Literal["point", "comma"]
+"""What stands before the decimals of a number."""
 LONGEST_NUMBER = 64
 """The most characters that a declared number may have with its currency and unit; longer ones are not read."""
 
@@ -41,6 +44,11 @@ _NUMBER = re.compile(
     """,
     re.VERBOSE,
 )
+_POWER = re.compile(
+    r"(?P<number>[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?)"
+    r"(?:[eE](?P<e>[+-]?[0-9]{1,2})|\s*(?:[x\u00d7*\u00b7]|\\times)\s*10\s*\^\s*\{?(?P<ten>[+\u2212-]?[0-9]{1,2})\}?)(?P<after>\D*)"
+)
+_SEPARATOR = re.compile(r"[.,](?=[0-9])")
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)s?\b", re.IGNORECASE)
 _ENDS = ("", "th", "ths")
 _TEENS = " ".join(f"{ten}teen{end}" for ten in ("thir", "four", "fif", "six", "seven", "eigh", "nine") for end in _ENDS)
@@ -97,6 +105,22 @@ def parse_number(text: str) -> Fraction | None:
     if magnitude is None:
         return None
     return -magnitude if "-" in (match["sign"], match["late_sign"]) else magnitude
+
+
+def read_number(text: str, decimal: Decimal = "point") -> Fraction | None:
+    """Return the number that a text is as `parse_number` does, and read powers of ten ("3e3", "3 x 10^3"), too.
+
+    With `comma` decimals stand behind one: "1.234,5" is 1234.5.
+    """
+    if len(text) > LONGEST_NUMBER:
+        return None
+    text = tidy(text)
+    if decimal == "comma":
+        text = _SEPARATOR.sub(lambda sign: "," if sign[0] == "." else ".", text)
+    if not (power := _POWER.fullmatch(text)):
+        return parse_number(text)
+    exponent = int((power["e"] or power["ten"]).replace("\u2212", "-"))
+    return Fraction(power["number"]) * Fraction(10) ** exponent if is_unit(power["after"]) else None
 
 
 def shortened(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field, field_validator
 
 from rlft.errors import TaskError
 from rlft.rewards.graders.dates import Order, read_date
@@ -20,9 +20,8 @@ from rlft.rewards.graders.lists import (
     pair,
     read_items,
 )
-from rlft.rewards.graders.numbers import LONGEST_NUMBER, shortened
+from rlft.rewards.graders.numbers import LONGEST_NUMBER, Decimal, read_number, shortened
 from rlft.rewards.graders.plain import holds_something, normal, plain, seen
-from rlft.rewards.graders.quantities import CURRENCIES, Decimal, amounts, check_unit, read_quantity
 from rlft.rewards.graders.schemas import check_schema, schema_problem
 from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Verdict, met, no_object, short
 from rlft.rewards.specification.reading import Read, Template, gold_of, said, text_read, value_of, value_read
@@ -32,74 +31,47 @@ _GOLD = Field(default="{{item.answer}}", description="What is right; a template.
 
 
 class Number(Grader):
-    """The number is the right one, within a tolerance."""
-
-    libraries = ("pint",)
+    """The number is the right one, within a tolerance. Units and currencies are read over, and not compared."""
 
     type: Literal["number"]
     read: Read | None = _READ
     gold: Template = _GOLD
-    unit: Annotated[str, AfterValidator(check_unit)] | None = Field(
-        default=None,
-        description="Unit of the right number and of `tolerance`, such as `kg` or `km/h`, or the code of a currency "
-        "such as `EUR`. Other units of the kind are converted, other currencies are wrong, and a number without one is "
-        "taken to be in it. null leaves units unread.",
+    decimal: Decimal = Field(
+        default="point", description="What stands before the decimals: `point` (1,234.50) or `comma` (1.234,50)."
     )
-    decimal: Decimal | None = Field(
-        default=None,
-        description="What stands before the decimals: `point` (1,234.50) or `comma` (1.234,50). null means a point, "
-        "and where `unit` is a currency whichever it can only be: 1.234 EUR is no amount then, as it may be either.",
-    )
-    tolerance: float = Field(default=0.0, ge=0, le=1e12, description="How far off it may be, in the unit.")
+    tolerance: float = Field(default=0.0, ge=0, le=1e12, description="How far off it may be.")
     relative_tolerance: float = Field(
         default=0.0, ge=0, le=1, description="How far off it may be, as a share of the right number."
     )
 
     def says(self) -> str:
         """Return what is checked, in words."""
-        off = [f"{self.tolerance:g} {self.unit or ''}".strip()] if self.tolerance else []
+        off = [f"{self.tolerance:g}"] if self.tolerance else []
         off += [f"{100 * self.relative_tolerance:g} %"] if self.relative_tolerance else []
-        unit = f" {self.unit}" if self.unit else ""
-        return f"{said(self.read)} is the number {self.gold}{unit}" + (f", give or take {' or '.join(off)}" * bool(off))
+        return f"{said(self.read)} is the number {self.gold}" + (f", give or take {' or '.join(off)}" * bool(off))
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if the number is close enough, else 0. Raises TaskError if the right one is no number."""
-        right = value_of(self.gold, attempt)
-        gold = self._number(right)
+        gold = self._number(value_of(self.gold, attempt))
         if gold is None:
-            raise _no_gold(self.gold, f"number{self._unclear(right)}", attempt)
+            raise _no_gold(self.gold, "number", attempt)
         given = value_read(self.read, attempt)
         number = self._number(given)
         if number is None and attempt.is_penalised and isinstance(given, str):
             number = self._number(shortened(seen(given)))
         if number is None:
-            unit = f" in {self.unit}" if self.unit else ""
-            return Verdict(0.0, f"{short(plain(given))} is not one number{unit}{self._unclear(given)}")
+            return Verdict(0.0, f"{short(plain(given))} is not one number")
+        most = max(_exact(self.tolerance), _exact(self.relative_tolerance) * abs(gold))
         shown = _shown(number)
-        return met(self._is_near(number, gold), f"{shown} is right", f"{shown} is not {_shown(gold)}")
+        return met(abs(number - gold) <= most, f"{shown} is right", f"{shown} is not {_shown(gold)}")
 
-    def _number(self, value: Any) -> Fraction | float | None:
-        """Return the number that a value is: a Fraction unless it was converted from another unit, which is a float."""
+    def _number(self, value: Any) -> Fraction | None:
+        """Return the number that a value is, exactly as it is written: 5.3 is within 0.3 of 5."""
         if isinstance(value, str):
-            return read_quantity(value, self.unit, self.decimal)
+            return read_number(value, self.decimal)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         return None if isinstance(value, float) and not math.isfinite(value) else _exact(value)
-
-    def _unclear(self, value: Any) -> str:
-        """Return why an amount of money can be read in two ways, in words that go on; nothing if that is not so."""
-        if self.decimal is not None or self.unit not in CURRENCIES or not isinstance(value, str):
-            return ""
-        found = {_shown(each) for each in amounts(value, self.unit).values()}
-        return f", as it may be {' or '.join(sorted(found))}: `decimal` says which" if len(found) > 1 else ""
-
-    def _is_near(self, number: Fraction | float, gold: Fraction | float) -> bool:
-        """Compare exactly what is written, as the decimals that it says: 5.3 is within 0.3 of 5."""
-        exact, right = _exact(number), _exact(gold)
-        most = max(_exact(self.tolerance), _exact(self.relative_tolerance) * abs(right))
-        if isinstance(number, float) or isinstance(gold, float):  # a conversion of units may round in the last digit
-            most += Fraction(1, 10**12) * max(abs(exact), abs(right))
-        return abs(exact - right) <= most
 
 
 class Day(Grader):
@@ -247,14 +219,14 @@ class Present(Grader):
         return met(holds_something(value_read(self.read, attempt)), "it is there", "it is empty")
 
 
-def _exact(number: Fraction | float) -> Fraction:
+def _exact(number: float) -> Fraction:
     """Return a number as a Fraction: a float as the shortest decimal that it is written as."""
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
-def _shown(number: Fraction | float) -> str:
+def _shown(number: Fraction) -> str:
     """Return a number as people write it, cut if it is long."""
-    text = str(number) if isinstance(number, Fraction) and number.denominator == 1 else f"{float(number):.12g}"
+    text = str(number) if number.denominator == 1 else f"{float(number):.12g}"
     return text if len(text) <= LONGEST_NUMBER else f"{text[:LONGEST_NUMBER]}…"
 
 

@@ -89,7 +89,7 @@ def test_a_grader_is_found_by_its_file_and_two_of_one_type_are_refused(monkeypat
         ({"type": "exact", "read": {"after": "####"}}, {"#### Lima": 1, "3. #### Lima": 1}),
         ({"type": "exact", "read": {"after": "1)"}}, {"1) Lima": 1, "- 1) Lima": 1}),
         ({"type": "number", "gold": "1000"}, {"$1 \\times 10^{3}$": 1, "$1 \\times 10^3$.": 1, "$ 1000 $": 1}),
-        ({"type": "number", "gold": "1000", "unit": "kg"}, {"$1 \\times 10^{3}$": 1, "**$1000$**": 1}),
+        ({"type": "number", "gold": "1000"}, {"1e3 kg": 1, "1 \u00d7 10^3": 1, "1e999": 0, "**$1000$**": 1}),
         ({"type": "contains", "texts": ["AI"]}, {"\u3053\u308c\u306fAI\u3067\u3059": 1, "\u306fTAIL\u3067": 0}),
         ({"type": "lacks", "texts": ["\u0e1a\u0e49\u0e32"]}, {"\u0e19\u0e1a\u0e49\u0e32\u0e19": 0, "\u0e14\u0e35": 1}),
         ({"type": "lacks", "texts": ["sorry", "as an AI"]}, {"Sorry!": 0, "Lima": 1}),
@@ -99,14 +99,10 @@ def test_a_grader_is_found_by_its_file_and_two_of_one_type_are_refused(monkeypat
         ({"type": "list", "gold": "1. FC Köln, 2. Liga"}, {"1. FC Köln; 2. Liga": 1, "2. Liga, 1. FC Köln": 1}),
         ({"type": "list", "gold": "{{item.names}}"}, {"1. Ann\n2. Bo": 1, "3. Ann, 7. Bo": 1, "1. Ann": 0.5}),
         ({"type": "number", "gold": "{{item.n}}"}, {"3": 1, "3.0 eggs": 1, "4": 0, "three": 0, "3 or 4": 0}),
-        ({"type": "number", "gold": "{{item.n}}", "unit": "km", "tolerance": 0.5}, {"3400 m": 1, "3600 m": 0}),
         ({"type": "number", "gold": "200", "relative_tolerance": 0.01}, {"202": 1, "202.1": 0}),
         ({"type": "number", "gold": "9449772114007"}, {"9449772114007": 1, "9,449,772,114,007": 1, "9449772114006": 0}),
         ({"type": "number", "gold": "0.3"}, {"0.3": 1, "3/10": 1, "0.30000000000000004": 0}),
-        ({"type": "number", "gold": "1895.62", "unit": "EUR"},
-         {"EUR 1.895,62": 1, "1895,62 €": 1, "€1,895.62": 1, "1895.62": 1, "1.895,63 €": 0, "$1,895.62": 0}),
-        ({"type": "number", "gold": "1.895,62 €", "unit": "EUR", "tolerance": 0.01}, {"1895.63": 1, "1895.64": 0}),
-        ({"type": "number", "gold": "1234", "unit": "EUR", "decimal": "comma"}, {"1.234 €": 1, "1,234 €": 0}),
+        ({"type": "number", "gold": "1234", "decimal": "comma"}, {"1.234 €": 1, "1,234 €": 0}),
         ({"type": "number", "gold": "1234,5", "decimal": "comma"}, {"1.234,5": 1, "1,234.5": 0}),
         ({"type": "number", "gold": "5", "tolerance": 0.3}, {"5.3": 1, "4.7": 1, "5.3000001": 0}),
         ({"type": "number", "gold": "5", "read": {"json_path": "$.n"}},
@@ -232,7 +228,6 @@ def test_a_judge_is_asked_with_the_attempt_as_data():
         ({"type": "exact", "gold": "{{sample.nope}}"}, "names nothing"),
         ({"type": "exact", "read": {}}, "name one place"),
         ({"type": "length"}, "at_least"),
-        ({"type": "number", "unit": "florp"}, "unit"),
         ({"type": "number", "tolerance": -1.0}, "greater than or equal"),
         ({"type": "exact", "cases": True}, "Extra inputs"),
         ({"type": "magic"}, "does not match any of the expected tags"),
@@ -254,21 +249,6 @@ def counted(criterion, text, item=ITEM):
 
 def why(grader, text):
     return asyncio.run(READ.validate_python(grader).grade(Attempt(said(text), {}, NONE))).why
-
-
-def test_an_amount_that_may_be_either_is_told_as_such():
-    grader = {"type": "number", "gold": "1234.00", "unit": "EUR"}
-    assert why(grader, "1.234 €") == (
-        "“1.234 €” is not one number in EUR, as it may be 1.234 or 1234: `decimal` says which"
-    )
-    assert why(grader, "5 kg") == "“5 kg” is not one number in EUR"
-    assert why({**grader, "decimal": "point"}, "1.234,00 €") == "“1.234,00 €” is not one number in EUR"
-    with pytest.raises(TaskError, match=r'n1}} is "1.234", and no number, as it may be 1.234 or 1234: `decimal` says'):
-        asyncio.run(
-            READ.validate_python({"type": "number", "gold": "{{item.n1}}", "unit": "EUR"}).grade(
-                Attempt(said("5"), {"n1": "1.234"}, NONE)
-            )
-        )
 
 
 SORRY = ["sorry", "sor\u200bry", "s\u00adorry", "\uff53\uff4f\uff52\uff52\uff59", "s\u043errу", "Ѕorry"]  # noqa: RUF001
