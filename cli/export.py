@@ -15,7 +15,7 @@ from cli.registry import AsJson, RegistryStack, TrackingUri, registry
 from rlft.reporting.terminal import Terminal, console, styled
 
 if TYPE_CHECKING:
-    from rlft.export import Exported
+    from rlft.models.export import Exported
 
 NamedVersion = Annotated[
     str, typer.Argument(metavar="VERSION", help="NAME@champion or NAME/3; models:/ before it will do, too.")
@@ -34,7 +34,7 @@ def export(
     """Write a version to a folder that transformers, peft and `vllm serve` load, and compare it with the policy."""
     with guarded(verbose, None), tempfile.TemporaryDirectory(prefix="rlft-version-") as temporary:
         with registry(stack, tracking_uri) as asked:
-            from rlft.export.place import check_target
+            from rlft.models.export import check_target
 
             check_target(to)  # before anything is downloaded
             from mlops.registry.client import download_version, find_version, split_version
@@ -43,8 +43,8 @@ def export(
             name, alias, number = split_version(version)
             found = find_version(address, name, alias, number)
             source = download_version(address, name, found.version, Path(temporary) / "version")
-        from rlft.export import export_policy
         from rlft.models import PolicyFolder
+        from rlft.models.export import export_policy
 
         label = {"name": name, "version": found.version, "alias": alias}
         done = export_policy(PolicyFolder(source), to, merge=merge, label=label)
@@ -61,7 +61,7 @@ def _show(console: Terminal, done: Exported, what: str, name: str) -> None:
     base = "" if done.form == "full" else f" {known.base_model}{revision}"
     console.print(f"{what} is in {done.folder}, {form}{base}", soft_wrap=True)
     console.print(
-        f"compared with the policy ({check.policy_dtype}) on {check.prompts} prompts, {check.tokens} tokens: "
+        f"compared with the policy ({check.policy_dtype}) on {check.tokens} random tokens: "
         f"log-probabilities of the export ({check.export_dtype}) differ by at most {check.max_difference:.2g}, in the "
         f"mean by {check.mean_difference:.2g}"
     )

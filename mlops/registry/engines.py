@@ -37,7 +37,7 @@ PARSERS = {"hermes": "hermes", "llama3": "llama3_json", "mistral": "mistral"}
 class ServedVersion:
     """A version with its files at hand.
 
-    `alias` is the one by which it was named, if any. `folder` is an export of it (`rlft.export`), or a model of
+    `alias` is the one by which it was named, if any. `folder` is an export of it (`rlft.models.export`), or a model of
     MLflow's with the program of this rlft: what lies in the version may be anybody's. `context` is its `context.json`,
     empty where there is none. `dtype` is the data type of the policy.
     """
@@ -107,8 +107,8 @@ def prepare(
     context = json.loads(shown.read_text(encoding="utf-8")) if shown.is_file() else {}
     folder, policy = place / "served", json.loads((source / "policy.json").read_text(encoding="utf-8"))
     if not info:
-        from rlft.export.folder import write_export
         from rlft.models import PolicyFolder
+        from rlft.models.export import write_export
 
         folder.mkdir()
         write_export(PolicyFolder(source), folder, merge=merge)

@@ -16,10 +16,10 @@ from rlft.config.file import load_config
 from rlft.engines.proof import score_tokens
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.calculator import Calculator
-from rlft.export import export_policy
 from rlft.harness.preparing import prepare_policy
 from rlft.iteration import run_round
 from rlft.models import Policy
+from rlft.models.export import export_policy
 from rlft.models.folder import save_policy
 from rlft.models.origin import create_policy
 from rlft.tasks import ingest_tasks

@@ -18,8 +18,7 @@ from rlft.evaluation.promotion.decide import Decision
 from rlft.reporting import terminal
 from tests.mlflow_stores import new_store
 from tests.mlops.home.making import finish
-from tests.rlft.export.conftest import one_thread  # noqa: F401
-from tests.rlft.export.policies import stored, stories_policy
+from tests.rlft.models.exported_policies import stored, stories_policy
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +61,7 @@ def test_the_champion_merged(rlft, tmp_path, shared_data):
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
     assert f"version 1 of stories is in {tmp_path / 'out'}, merged into {shared_data}" in said
-    assert "32 prompts" in said
+    assert "on 496 random tokens" in said
     assert "differ by at most" in said
     assert f"to serve it: vllm serve {tmp_path / 'out'} --dtype float32 --served-model-name stories" in said
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")

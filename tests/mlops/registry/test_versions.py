@@ -28,8 +28,8 @@ from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import DamagedError, PolicyError, TrackerError, WeightsRemovedError
 from rlft.evaluation.promotion.decide import Decision
-from rlft.export.folder import write_export
 from rlft.models import load_policy, origin, save_policy
+from rlft.models.export import write_export
 from rlft.models.origin import create_policy
 from rlft.models.tokens import character_tokenizer, render_prompt
 from tests.factories import save_base

@@ -1,4 +1,4 @@
-"""Exports a policy to a new folder, in the layout of the Hugging Face Hub:
+"""Exports a policy to a new folder that `transformers`, `peft` and `vllm serve` load, in the layout of the hub:
 
     adapter_config.json, adapter_model.safetensors   an adapter, with the name and revision of its base
     config.json, model*.safetensors                  or all weights: of a policy that has them, or merged
@@ -15,29 +15,51 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from peft import PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
-from rlft.errors import PolicyError
-from rlft.export.check import ExportCheck, answer_canaries, canary_prompts, compare
-from rlft.export.place import check_target, written_aside
-from rlft.models import Policy, PolicyFolder, PolicyMetadata, load_policy
-from rlft.models.folder import check_base
+from rlft.errors import PolicyError, RlftError, StorageError
+from rlft.files import folder_prefix, remove_left_behind
+from rlft.models.folder import PolicyFolder, check_base, load_policy
+from rlft.models.live import Policy, PolicyMetadata
 from rlft.models.origin import DTYPES, LOAD_ERRORS, choose_device, first_line, load_base
 from rlft.texts.characters import visible_json
 
 RECORD = "rlft_export.json"
 _BESIDE = ("README.md", "context.json")  # texts beside a policy that an export keeps
 _ADAPTER = "adapter_config.json"
+_KIND = "export"  # of temporary folders
+_LIMIT = {"float32": 1e-4, "bfloat16": 0.5}  # by how much rounding may change a log-probability, in nats
+_ROWS, _WIDTH = 16, 32  # of the random tokens that policy and export are compared on
 Form = Literal["adapter", "merged", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportCheck:
+    """What a comparison of a policy with its export found.
+
+    `max_difference` and `mean_difference` (in nats) are those between the log-probabilities that both give `tokens`
+    random tokens, and `limit` is the largest that rounding explains.
+    """
+
+    tokens: int
+    policy_dtype: str
+    export_dtype: str
+    max_difference: float
+    mean_difference: float
+    limit: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +82,7 @@ class Exported:
             "form": self.form,
             "base": base if known.base_model else None,
             "weights_sha256": known.weights_hash,
-            "check": self.check.as_json(),
+            "check": asdict(self.check),
         }
 
 
@@ -74,17 +96,13 @@ def export_policy(source: PolicyFolder, target: Path, *, merge: bool, label: Map
     """
     place, device = check_target(target), choose_device("auto")
     policy = load_policy(source, device)  # it compares files and base with their hashes
-    metadata, tokenizer = policy.metadata, policy.tokenizer
-    answers = answer_canaries(policy, canary_prompts(policy))
+    metadata, tokenizer, expected = policy.metadata, policy.tokenizer, _score(policy)
     del policy
     gc.collect()
     form = form_of(metadata, merge=merge)
-    with written_aside(place) as folder:
+    with _written_aside(place) as folder:
         _write(source, metadata, folder, form)
-        loaded = load_export(folder, metadata, tokenizer, device)
-        check = compare(answers, loaded, metadata.dtype)
-        del loaded
-        check.raise_if_other(str(source.path))
+        check = _compare(expected, _load(folder, metadata, tokenizer, device), source)
         done = Exported(place, form, metadata, check)
         (folder / RECORD).write_text(visible_json({**label, **done.as_json()}) + "\n", encoding="utf-8")
     return done
@@ -121,9 +139,7 @@ def _write(source: PolicyFolder, metadata: PolicyMetadata, folder: Path, form: F
     _strip(folder)
 
 
-def load_export(
-    folder: Path, metadata: PolicyMetadata, tokenizer: PreTrainedTokenizerBase, device: torch.device
-) -> Policy:
+def _load(folder: Path, metadata: PolicyMetadata, tokenizer: PreTrainedTokenizerBase, device: torch.device) -> Policy:
     """Load an exported folder as a user would, with transformers alone; an adapter's base in the policy's data type."""
     is_adapter = (folder / _ADAPTER).is_file()
     dtype = DTYPES[metadata.dtype] if is_adapter else "auto"
@@ -183,3 +199,64 @@ def _copy(source: Path, folder: Path) -> None:
     for file in source.iterdir():
         if file.is_file():
             shutil.copyfile(file, folder / file.name)
+
+
+def _score(policy: Policy) -> Tensor:
+    """Return the log-probabilities of fixed random tokens after those before them, float32 [rows, tokens]."""
+    width = min(_WIDTH, policy.context_length or _WIDTH)
+    vocabulary = policy.model.config.get_text_config().vocab_size
+    ids = torch.randint(vocabulary, (_ROWS, width), generator=torch.Generator().manual_seed(0)).to(policy.device)
+    with torch.no_grad():
+        logits = policy.model(input_ids=ids).logits[:, :-1].float()
+    return logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1).cpu()
+
+
+def _compare(expected: Tensor, exported: Policy, source: PolicyFolder) -> ExportCheck:
+    """Compare a policy's log-probabilities with those of its export. Raises PolicyError if it is another model."""
+    gap = (expected - _score(exported)).abs().nan_to_num(nan=torch.inf)
+    dtype, own = str(next(exported.model.parameters()).dtype).removeprefix("torch."), exported.metadata.dtype
+    limit = _LIMIT["float32" if own == dtype == "float32" else "bfloat16"]
+    check = ExportCheck(gap.numel(), own, dtype, float(gap.max()), float(gap.mean()), limit)
+    if check.max_difference > limit:
+        raise PolicyError(
+            f"the exported model is another one: log-probabilities of random tokens differ by "
+            f"{check.max_difference:.3g}, more than the {limit:g} that rounding explains",
+            where=str(source.path),
+            fix="nothing was written; this is an error of rlft, peft or transformers with this model: please report it "
+            "with the name of the base",
+        )
+    return check
+
+
+def check_target(target: Path) -> Path:
+    """Return the absolute path of a folder that is to be written, without symbolic links.
+
+    Raises RlftError if something is there, except an empty folder.
+    """
+    resolved = target.expanduser().resolve()
+    if resolved.is_dir() and (taken := next(resolved.iterdir(), None)) is not None:
+        what = f"the folder is not empty: it holds {taken.name}"
+        raise RlftError(what, where=str(target), fix="name a new folder")
+    if resolved.exists() and not resolved.is_dir():
+        raise RlftError("this is a file", where=str(target), fix="name a new folder")
+    return resolved
+
+
+@contextmanager
+def _written_aside(target: Path) -> Iterator[Path]:
+    """Yield a folder beside `target`, and move it there at the end; it is removed if anything is raised.
+
+    What a killed process left beside it goes first. Raises StorageError if the disk does not take it, or if something
+    has come to be at `target` meanwhile.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_left_behind(_KIND, target.parent)
+        with tempfile.TemporaryDirectory(prefix=folder_prefix(_KIND), dir=target.parent) as aside:
+            folder = Path(aside) / target.name
+            folder.mkdir()  # with the access that folders have here; the one around it is for its owner alone
+            yield folder
+            os.replace(folder, target)  # an empty folder is replaced, any other one is not
+    except OSError as cause:
+        what = f"the export could not be written: {cause}"
+        raise StorageError(what, where=str(target), fix="make room, or name another folder") from cause

@@ -10,9 +10,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from rlft.engines.proof import score_tokens
 from rlft.errors import DamagedError, PolicyError, RlftError
-from rlft.export import export_policy
 from rlft.models import Policy, load_policy
-from tests.rlft.export.policies import CARD, CONTEXT, TEMPLATE, copied_base, stored, stories_policy
+from rlft.models.export import check_target, export_policy
+from tests.rlft.models.exported_policies import CARD, CONTEXT, TEMPLATE, copied_base, stored, stories_policy
 
 LABEL = {"name": "stories", "version": "3", "alias": "champion"}
 PROMPT, ANSWER = [1, 403, 407, 261], [378, 400, 262, 300, 411]
@@ -118,8 +118,7 @@ def test_the_record_says_what_it_is(adapter, base, tmp_path):
     assert record["form"] == "adapter"
     assert record["base"] == {"name": str(base), "revision": None, "sha256": adapter.metadata.base_hash}
     assert record["weights_sha256"] == adapter.metadata.weights_hash
-    assert record["check"]["prompts"] == 32  # 28 of random tokens, 4 texts
-    assert record["check"]["tokens"] > 300
+    assert record["check"]["tokens"] == 16 * 31  # 16 rows of 32 random tokens, of which nothing predicts the first
 
 
 def test_a_base_that_has_changed_is_refused_before_anything_is_written(base, tmp_path):
@@ -145,7 +144,7 @@ def test_a_damaged_policy_is_refused(base, tmp_path):
 
 @pytest.mark.slow
 def test_another_model_than_the_policy_is_not_left(adapter, tmp_path, monkeypatch):
-    from rlft.export import folder as module
+    from rlft.models import export as module
 
     def wrong(source, metadata, folder):
         """Write the base without the adapter."""
@@ -163,3 +162,11 @@ def test_a_folder_with_something_in_it_is_left_alone(adapter, tmp_path):
     with pytest.raises(RlftError, match=r"not empty: it holds mine\.txt"):
         export_policy(adapter, tmp_path, merge=False, label=LABEL)
     assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_file_is_refused_and_a_link_is_followed(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RlftError, match="this is a file"):
+        check_target(tmp_path / "file")
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    assert check_target(tmp_path / "link") == tmp_path / "there"
