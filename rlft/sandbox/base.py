@@ -1,6 +1,6 @@
 """The interface of a sandbox, which runs a program that may do anything and lets out nothing but its output.
 
-Two implementations are here, `bubblewrap` and `none` (`rlft.sandbox.plain`). A container or a remote service fits the
+Two implementations are here, `bubblewrap` and `none` (`rlft.sandbox.create`). A container or a remote service fits the
 same interface: `open` starts the program with the files in place and connects its standard streams, and nothing else
 needs to be shared.
 """

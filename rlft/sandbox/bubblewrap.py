@@ -3,8 +3,7 @@
 The program sees the programs and libraries of the system and a Python without its packages (`shown`), all read-only,
 and a `/proc` of its own. It has no network, no home, no environment variables of the host, and a user without rights.
 The kernel limits each process (`prlimit`). What all of them use together is watched from outside
-(`rlft.sandbox.process`), and bounded by a control group where this process may make one (`rlft.sandbox.cgroup`).
-Killing the first process of the namespace ends all others in it.
+(`rlft.sandbox.process`). Killing the first process of the namespace ends all others in it.
 
 Some limits count by user. If rlft runs as root, a sandbox therefore gets a random user id that no user has; for any
 other user it gets a user namespace, in which Linux counts separately since 5.14. `check` makes sure that the limits
@@ -33,8 +32,7 @@ from pathlib import Path
 
 from rlft.errors import EnvironmentSetupError, SandboxError
 from rlft.sandbox.base import MIB, Limits, SandboxResult, run_program
-from rlft.sandbox.cgroup import Group, find_parent, own_group
-from rlft.sandbox.process import LimitedProcess, bury, exceeded, find_program, kill_tree, limit_options, start
+from rlft.sandbox.process import LimitedProcess, bury, exceeded, find_program, limit_options, start
 
 PROGRAM, WORK = "/program", "/scratch"
 INSTALL = "install bubblewrap 0.8 or newer (Debian and Ubuntu: apt-get install bubblewrap)"
@@ -76,12 +74,11 @@ class Bubblewrap:
         self._setpriv = find_program("setpriv", "install util-linux") if os.geteuid() == 0 else None
         self._filter = seccomp_filter()
         self._system = _system()
-        self._groups = find_parent()
 
     @property
     def description(self) -> str:
-        """The kind of sandbox, whether a cgroup bounds its memory beside the watch, and the version of its Python."""
-        return f"bubblewrap {'with' if self._groups else 'without'} cgroup, Python {sys.version.split()[0]}"
+        """The kind of sandbox and the version of its Python."""
+        return f"bubblewrap, Python {sys.version.split()[0]}"
 
     @property
     def python(self) -> tuple[str, ...]:
@@ -94,16 +91,6 @@ class Bubblewrap:
     ) -> AsyncIterator[LimitedProcess]:
         """Start a program; see `Sandbox`."""
         limits, contents = limits or Limits(), {path: text.encode() for path, text in (files or {}).items()}
-        async with (
-            own_group(self._groups, limits) as group,
-            self._started(argv, contents, limits, group) as process,
-        ):
-            yield process
-
-    @asynccontextmanager
-    async def _started(
-        self, argv: Sequence[str], contents: Mapping[str, bytes], limits: Limits, group: Group
-    ) -> AsyncIterator[LimitedProcess]:
         status_read, status_write = os.pipe()  # here bwrap says how the program ended, where the program cannot write
         os.set_blocking(status_read, False)
         descriptors = [status_write]
@@ -116,17 +103,9 @@ class Bubblewrap:
                 options += ["--perms", "0444", "--ro-bind-data", str(descriptors[-1]), f"{PROGRAM}/{path}"]
             descriptors.append(_readable(self._filter))
             options += ["--remount-ro", "/", "--seccomp", str(descriptors[-1])]
-            command = [*group.launcher, self._bwrap, *options, "--", *self._launcher(limits), *argv]
+            command = [self._bwrap, *options, "--", *self._launcher(limits), *argv]
             watch = partial(exceeded, limits=limits, work=WORK)
-            async with start(
-                command,
-                environment={},
-                limits=limits,
-                watch=watch,
-                kill=kill_tree,
-                fate=group.fate,
-                pass_fds=descriptors,
-            ) as process:
+            async with start(command, environment={}, limits=limits, watch=watch, pass_fds=descriptors) as process:
                 yield process
         finally:
             status = _read_status(status_read)

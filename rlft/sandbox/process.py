@@ -43,20 +43,16 @@ _WATCH_SECONDS = 0.05
 _STREAM_SECONDS = 1.0  # for which the streams of a program may stay open after its end or its time limit
 _CHUNK = 1 << 16
 Watch = Callable[[int], Stopped | None]  # says which limit the processes below a process exceed, if any
-Kill = Callable[[int], None]  # ends a process and all below it
-Fate = Callable[[], Stopped | None]  # says for which limit the kernel has ended the program, if it has
 
 
 class LimitedProcess:
     """A `SandboxProcess` that is a local child process; made by `start`."""
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, limits: Limits, watch: Watch, kill: Kill, fate: Fate
-    ) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, limits: Limits, watch: Watch) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        self._process, self._limits, self._watch, self._kill, self._fate = process, limits, watch, kill, fate
+        self._process, self._watch = process, watch
         self._stdin, self._stdout = process.stdin, process.stdout
         self._started, self._left = time.perf_counter(), limits.output_bytes
         self._stopped: Stopped | None = None
@@ -67,8 +63,6 @@ class LimitedProcess:
     @property
     def stopped(self) -> Stopped | None:
         """The limit that ended the program, `caller` if it was ended from outside, else `None`."""
-        if self._stopped is None:
-            self._stopped = self._fate()  # kept, because the kernel's record is gone once the sandbox is
         if self._stopped is None and self._process.returncode in (-signal.SIGXCPU, 128 + signal.SIGXCPU):
             return "cpu"
         return self._stopped
@@ -77,7 +71,7 @@ class LimitedProcess:
         """Kill the program and everything it has started; only the first reason is kept."""
         if self.stopped is None and self._process.returncode is None:
             self._stopped = why
-            self._kill(self._process.pid)
+            kill_tree(self._process.pid)
 
     async def write(self, data: bytes) -> None:
         """Send bytes to its stdin, if it still reads it."""
@@ -152,15 +146,13 @@ async def start(
     environment: Mapping[str, str],
     limits: Limits,
     watch: Watch,
-    kill: Kill,
-    fate: Fate = lambda: None,
     pass_fds: Sequence[int] = (),
     folder: str = "/",
 ) -> AsyncIterator[LimitedProcess]:
     """Start `argv` in a session of its own, and end it when the context is left.
 
-    `watch` is asked every 50 ms which limit the processes below it exceed, `fate` for which one the kernel ended them.
-    `pass_fds` are closed here. Raises `SandboxError` if `argv` cannot be started.
+    `watch` is asked every 50 ms which limit the processes below it exceed. `pass_fds` are closed here. Raises
+    `SandboxError` if `argv` cannot be started.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -174,7 +166,7 @@ async def start(
     finally:
         for descriptor in pass_fds:
             os.close(descriptor)
-    limited = LimitedProcess(process, limits, watch, kill, fate)
+    limited = LimitedProcess(process, limits, watch)
     try:
         yield limited
     finally:

@@ -17,8 +17,7 @@ import pytest
 from rlft.environments.code.running import Checks, run_code
 from rlft.sandbox.base import MIB, Limits, run_program
 from rlft.sandbox.bubblewrap import Bubblewrap
-from rlft.sandbox.create import create_sandbox
-from rlft.sandbox.plain import NoSandbox
+from rlft.sandbox.create import NoSandbox, create_sandbox
 from tests.rlft.sandbox.attacks import BOMBS, ESCAPES, FORGERIES, WORKS_WITHOUT_A_SANDBOX
 
 TESTS = Checks(asserts=("assert f(3) == 6", "assert f(10) == 20", "assert f(-7) == -14"))

@@ -12,8 +12,7 @@ import pytest
 
 from rlft.sandbox import bubblewrap
 from rlft.sandbox.base import MIB, Limits, run_program
-from rlft.sandbox.create import create_sandbox
-from rlft.sandbox.plain import NoSandbox
+from rlft.sandbox.create import NoSandbox, create_sandbox
 from rlft.sandbox.process import used_bytes
 from tests.rlft.sandbox.hoards import HOARDS
 
