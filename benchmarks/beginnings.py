@@ -119,7 +119,7 @@ def imitate(workload: Workload, folder: Path) -> dict[str, float]:
     """Take supervised steps as a warm start of rlft does."""
     from rlft.config import PolicyConfig
     from rlft.models.origin import create_policy
-    from rlft.training.encoding import as_rollout
+    from rlft.training.demonstrations import as_rollout
     from rlft.training.imitation import imitate as add_gradients
 
     policy = create_policy(PolicyConfig.model_validate({"model": str(folder), "lora": {"rank": LORA_RANK}}), seed=SEED)

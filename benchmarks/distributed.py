@@ -38,12 +38,11 @@ from benchmarks.machine import resident
 from rlft.config import TrainingConfig
 from rlft.config.rollout import Sharding
 from rlft.models.live import Policy, PolicyMetadata
-from rlft.training.batching import Pair, packed_tokens
+from rlft.training.batching import ALONE, Pair, World, packed_tokens, partition
 from rlft.training.trainer import Updater, prepare_optimizer
-from rlft.training.world import ALONE, World, partition
 from rlft.types import Rollout
 from tests.factories import make_rollout
-from tests.rlft.distributed.together import run_together
+from tests.rlft.training.distributed.together import run_together
 
 
 @dataclasses.dataclass(frozen=True)

@@ -53,12 +53,12 @@ def estimate(
 
 
 def _estimated(config: Config, seconds: float) -> Estimate:
-    from rlft.distributed.demand import Demand, gpus_used
     from rlft.estimation.estimate import estimate_run
     from rlft.estimation.machine import gpus_here, memory_bytes
     from rlft.estimation.probing import run_probe
     from rlft.estimation.rates import basis_of, counts_of_probe, rates_of_probe
     from rlft.estimation.work import work_of
+    from rlft.training.distributed.demand import Demand, gpus_used
 
     probed = run_probe(config, seconds)
     work = work_of(config, counts_of_probe(probed))

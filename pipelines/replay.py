@@ -32,13 +32,13 @@ from mlops.summary.replays import ReplaySummary, replay_blocks
 from mlops.tracking.evaluation import KIND_TAG
 from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
 from rlft.config import Config
-from rlft.distributed.demand import Demand
 from rlft.environments.fingerprints import EnvironmentFingerprints
 from rlft.evaluation.comparison import compare
 from rlft.files import write_file
 from rlft.reporting.bars import Display
 from rlft.texts.blocks import paragraph, plain
 from rlft.texts.secrets import hide
+from rlft.training.distributed.demand import Demand
 from rlft.types import Evaluation
 
 

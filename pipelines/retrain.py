@@ -1,7 +1,7 @@
 """The pipeline `retrain`: other training on the attempts that a run has stored, evaluated as in that run.
 
 Only the policy's own validations and evaluations are sampled. Rounds whose attempts another policy has sampled are
-trained on with importance sampling (`rlft.training.off_policy`).
+trained on with importance sampling (`rlft.training.loss`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from pipelines.watching import Watch
 from rlft.config import Config
 from rlft.config.file import apply_override, check_config
 from rlft.config.training import BudgetConfig
-from rlft.distributed.demand import Demand
 from rlft.errors import ConfigError
 from rlft.estimation.readiness import check_loss
 from rlft.evaluation.contrasts import differing
 from rlft.evaluation.diagnosis.table import of_validation
 from rlft.evaluation.stopping import Account
 from rlft.models.origin import choose_device
-from rlft.training.off_policy import CORRECTION, corrected, is_on_policy
+from rlft.training.distributed.demand import Demand
+from rlft.training.loss import CORRECTION, corrected, is_on_policy
 from rlft.training.tally import CAPPED, EFFECTIVE, LOGP_DIFFERENCE, MEAN_WEIGHT
 from rlft.types import add_judging
 from steps.evaluation import evaluate_policy

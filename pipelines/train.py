@@ -25,11 +25,11 @@ from pipelines.rounds import run_rounds
 from pipelines.stages import STAGE_STEPS, Stages
 from pipelines.watching import Watch, check_honest
 from rlft.config import Config
-from rlft.distributed.demand import Demand, gpus_used
 from rlft.evaluation.stopping import Account
 from rlft.models.origin import choose_device
 from rlft.reporting.bars import Display
 from rlft.rewards.audit.rewards import check_audit
+from rlft.training.distributed.demand import Demand, gpus_used
 from steps.promotion import write_report
 
 # All steps that the body may call: ZenML compiles them with the pipeline, before its body runs.

@@ -20,7 +20,7 @@ from rlft.rewards.scoring import score_by
 from rlft.tasks.curriculum.draw import Draw, draw_round
 from rlft.tasks.curriculum.rates import PassRates
 from rlft.training.groups import Sampled, sample_groups
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts, Task, TaskSet, TrainReport
 
 
@@ -94,11 +94,13 @@ def train_sampled(
         sampled.rollouts,
         sampled.rewards,
         training,
-        round=sampled.draw.round,
-        temperature=config.rollout.temperature,
-        max_completion_length=config.rollout.max_completion_length,
+        Round(
+            number=sampled.draw.round,
+            temperature=config.rollout.temperature,
+            max_completion_length=config.rollout.max_completion_length,
+            age=age,
+        ),
         reference=reference,
-        age=age,
     )
 
 

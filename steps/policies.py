@@ -23,8 +23,8 @@ from rlft.models import PolicyFolder, save_policy
 from rlft.models.origin import create_policy
 from rlft.models.tokens import PromptCheck, check_prompts
 from rlft.tasks.use.records import texts_from_use
+from rlft.training.demonstration_file import check_overlap
 from rlft.training.imitation import ENOUGH, Memory, SftReport, run_sft
-from rlft.training.overlap import check_overlap
 from rlft.types import TaskSet
 
 

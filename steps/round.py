@@ -26,8 +26,7 @@ from rlft.rewards.scoring import score_by
 from rlft.tasks.curriculum.draw import Draw, draw_round
 from rlft.tasks.curriculum.rates import PassRates, note_round
 from rlft.training.groups import Groups, reasons, sample_groups
-from rlft.training.job import Job, Round, train_job
-from rlft.training.ledger import unused_report
+from rlft.training.job import Job, Round, train_job, unused_report
 from rlft.types import Rewards, Rollouts, TaskSet, TrainReport
 
 
@@ -158,11 +157,8 @@ def train_grpo(
         rollouts,
         rewards,
         training,
-        round=round.number,
-        temperature=round.temperature,
-        max_completion_length=round.max_completion_length,
+        round,
         target=runtime.new_folder(),
-        age=round.age,
     )
     trainers = distributed.trainers if distributed else 1
     train = _train_here if distributed is None or trainers == 1 else partial(_train_together, distributed=distributed)

@@ -16,7 +16,7 @@ from rlft.rewards.audit.rewards import audit_by
 from rlft.tasks import ingest_tasks as ingest
 from rlft.tasks.contamination import ContaminationReport, compare_splits
 from rlft.tasks.ingest import leave_out
-from rlft.training.overlap import shown_texts
+from rlft.training.demonstration_file import shown_texts
 from rlft.types import Split, TaskSet
 
 

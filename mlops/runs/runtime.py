@@ -23,8 +23,6 @@ from mlops.ids import round_of
 from mlops.runs.signals import arm_pod, disarm_pod, listen
 from rlft.config import Config, DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.config.environment import unscored
-from rlft.distributed.demand import Demand
-from rlft.distributed.director_process import DirectorProcess, RayEngines, Trainers, shared_folder
 from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.environments.contract.base import BaseEnv
@@ -39,6 +37,8 @@ from rlft.models.origin import choose_device
 from rlft.progress import Progress, silent
 from rlft.texts.secrets import hide_in_logs
 from rlft.training.chosen_loss import loss_fingerprint
+from rlft.training.distributed.demand import Demand
+from rlft.training.distributed.director_process import DirectorProcess, RayEngines, Trainers, shared_folder
 
 
 def open_environment(settings: EnvironmentConfig) -> BaseEnv:

@@ -114,7 +114,7 @@ def end_children() -> None:
                 child.send_signal(number)
         left = psutil.wait_procs(left, timeout=_CHILDREN_SECONDS)[1]
     if children:
-        from rlft.distributed.local_cluster import remove_folders  # 0.2 s, after what must be done at once
+        from rlft.training.distributed.cluster import remove_folders  # 0.2 s, after what must be done at once
 
         with suppress(OSError):  # no place for temporary files
             remove_folders()

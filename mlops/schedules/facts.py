@@ -50,7 +50,7 @@ def _train_tasks(home: Home, stored: Stored) -> frozenset[str]:
     config, use = _config_of(stored), None
     if config.tasks.use is not None and (address := _address(home, stored)):
         from mlops.runs.use import fetch_use
-        from rlft.training.overlap import shown_texts
+        from rlft.training.demonstration_file import shown_texts
 
         where = HOME if stored.schedule.stack is None else address
         use = fetch_use(config.tasks.use, where, config.registry_name, shown_texts(config.warm_start))

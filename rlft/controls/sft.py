@@ -22,8 +22,15 @@ from rlft.models.flops import shape_of
 from rlft.progress import Progress, silent
 from rlft.rewards.specification.judge import billed
 from rlft.training.demonstration_file import Demonstration
-from rlft.training.demonstrations import Answers, all_demonstrations
-from rlft.training.encoding import Chats, as_rollout, encode_demonstrations, open_chats, that_fit
+from rlft.training.demonstrations import (
+    Answers,
+    Chats,
+    all_demonstrations,
+    as_rollout,
+    encode_demonstrations,
+    open_chats,
+    that_fit,
+)
 from rlft.training.imitation import ENOUGH, Memory, SftState, draw_batches, imitation_flops, train_sft
 
 logger = logging.getLogger(__name__)

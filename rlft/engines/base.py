@@ -13,6 +13,9 @@ from rlft.models import Policy
 from rlft.outcome import Failure
 from rlft.progress import Progress, silent
 
+LOGP_LIMIT = "engine/logp_difference_limit"
+"""A metric of a round: how far engine and trainer may be apart in the mean by rounding alone, in nats per token."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

@@ -19,7 +19,7 @@ from rlft.errors import PolicyError
 from rlft.models import Policy
 from rlft.models.attention.cache import TreeCache
 from rlft.models.attention.interface import attending
-from rlft.models.attention.tree import Tree
+from rlft.models.attention.packed import Tree
 
 _log = logging.getLogger(__name__)
 Prompts = Sequence[Sequence[int]]

@@ -20,14 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlft.engines.base import Generation, Sampling
+from rlft.engines.base import LOGP_LIMIT, Generation, Sampling
 from rlft.errors import EngineError
 from rlft.models import Policy
 
 # How much rounding may make two implementations differ in one token's log-probability, in nats, by the weights' type.
 MAX_LOGPROB_DIFFERENCE = {"float32": 1e-4, "bfloat16": 0.5}
 PUSH_SECONDS, CANARY_DIFFERENCE = "engine/push_seconds", "engine/canary_logp_difference"  # metrics of a round
-CANARY_MEAN, LOGP_LIMIT = "engine/canary_logp_difference_mean", "engine/logp_difference_limit"
+CANARY_MEAN = "engine/canary_logp_difference_mean"
 SERVERS = "engine/servers"
 _VISIBLE = {"float32": 1e-6, "bfloat16": 1e-2}  # smaller changes of a log-probability may be rounding
 _LENGTHS = (1, 7, 24, 300)  # tokens of a prompt; the last is longer than a block of any cache

@@ -38,7 +38,7 @@ from rlft.rewards.audit.rewards import audit_by
 from rlft.rewards.scoring import score_by
 from rlft.tasks import ingest_tasks
 from rlft.training.imitation import Memory, run_sft
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards
 
 _STEPS = 5  # of supervised training, from which the time of the others follows
@@ -170,9 +170,9 @@ class _Work:
             rollouts,
             _differing(rewards),
             training,
-            round=number,
-            temperature=sampling.temperature,
-            max_completion_length=sampling.max_completion_length,
+            Round(
+                number=number, temperature=sampling.temperature, max_completion_length=sampling.max_completion_length
+            ),
             reference=policy,
         )
         return {

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from rlft.config import Config, EnvironmentConfig, PolicyConfig, RewardConfig, TrainingConfig
 from rlft.config.section import is_import_path
-from rlft.distributed.demand import Demand, gpus_used
 from rlft.engines.kinds.base import is_installed
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.importing import check_syntax
@@ -25,6 +24,7 @@ from rlft.estimation.machine import check_device, gpus_here
 from rlft.rewards.rubric import check_weighed
 from rlft.sandbox.bubblewrap import is_shown
 from rlft.training.algorithms import chosen_algorithm
+from rlft.training.distributed.demand import Demand, gpus_used
 
 Check = Callable[[], None]
 
@@ -172,7 +172,7 @@ def check_cluster(config: Config, folder: Path) -> None:
     """
     if config.distributed is None or config.distributed.address is None:
         return
-    from rlft.distributed.director_process import find_problem
+    from rlft.training.distributed.director_process import find_problem
 
     device = config.policy.device
     demand = Demand.of(config, on_gpu=device == "cuda" or (device == "auto" and bool(gpus_here())))

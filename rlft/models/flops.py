@@ -16,7 +16,7 @@ import numpy as np
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from rlft.models.attention.tree import Tree
+from rlft.models.attention.packed import Tree
 from rlft.types import Rollout
 
 # The metrics of a round. What the model encoded is less than what its sequences have in all, as a common beginning is

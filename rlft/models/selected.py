@@ -60,7 +60,7 @@ def selected_logprobs(
     if max_chunk_bytes is None:
         max_chunk_bytes = chunk_bytes(hidden)
     rows = max(1, max_chunk_bytes // (vocabulary * precision(hidden).itemsize))
-    link = Link(head.scale / temperature, head.softcap and head.softcap / temperature, with_entropy)
+    link = Link(1.0 / temperature, head.softcap and head.softcap / temperature, with_entropy)
     # Half precision is computed in blocks however few tokens there are: the layer itself would round its logits.
     if linear and (len(hidden) > rows or linear.weight.dtype in HALVES):
         logprobs, entropy = blockwise_logprobs(hidden, linear, token_ids, link, max_chunk_bytes)

@@ -1,4 +1,4 @@
-"""Makes tensors of stored rollouts, in parts that fit a token budget.
+"""Makes tensors of stored rollouts, in parts that fit a token budget, and divides rollouts among trainers.
 
 A part is encoded in one of two ways: packed, with each common beginning once (`pack_tree`), or as one padded row per
 rollout (`pad_rows`). Both give a `Batch`, which says where every sampled token is predicted, so that the code after
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from rlft.models.attention.packed import PackedTree
-from rlft.models.attention.tree import Tree
+from rlft.models.attention.packed import PackedTree, Tree
 from rlft.types import Rollout
 
 Advantage = float | np.ndarray
@@ -179,3 +179,62 @@ def _advantages(pairs: Sequence[Pair]) -> Tensor:
 
 def _pad(rows: Sequence[np.ndarray]) -> Tensor:
     return pad_sequence([torch.from_numpy(np.ascontiguousarray(row)) for row in rows], batch_first=True)
+
+
+_Part = TypeVar("_Part")
+
+
+class World:
+    """A trainer that is alone. Worlds of several override `rank`, `size` and `gather`, which all must call together."""
+
+    rank = 0
+    size = 1
+
+    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
+        """Return the numbers of every trainer, by rank; trainers may have differently many."""
+        return [list(numbers)]
+
+    def total(self, numbers: Sequence[float]) -> list[float]:
+        """Return the sums over the trainers, each of which has as many numbers; they are the same bits everywhere."""
+        return [sum(column) for column in zip(*self.gather(numbers), strict=True)]
+
+    def share(self, groups: Sequence[Sequence[Pair]], *, shares_prompts: bool) -> list[list[Pair]]:
+        """Return the groups that this trainer encodes."""
+        return partition(groups, self.size, shares_prompts=shares_prompts)[self.rank]
+
+    def level(self, parts: Sequence[_Part]) -> list[_Part | None]:
+        """Return this trainer's parts, and `None` as often as another has more.
+
+        Where weights are sharded, every pass over the model gathers them from all trainers: one that has nothing left
+        to encode still has to take part.
+        """
+        most = max(int(count) for (count,) in self.gather([len(parts)]))
+        return [*parts, *[None] * (most - len(parts))]
+
+
+ALONE = World()
+
+
+def partition(groups: Sequence[Sequence[Pair]], trainers: int, *, shares_prompts: bool) -> list[list[list[Pair]]]:
+    """Return the groups of each of the `trainers`, at least 1, so that all have about as many tokens to encode.
+
+    A group is given away whole, since its prompt would otherwise be encoded by several trainers. The largest is given
+    away first, and each to the trainer that has the fewest tokens so far (longest processing time first, Graham 1969):
+    none then has more than 4/3 of what the best division gives the one with most. Each trainer has its groups in the
+    order in which they came; a trainer may have none. With `shares_prompts` a prompt counts once in its group,
+    otherwise once in every rollout. Where two are equal the first is taken, so the division depends on nothing but its
+    arguments.
+    """
+    costs = [_tokens(group, shares_prompts=shares_prompts) for group in groups]
+    loads, owner = [0] * trainers, [0] * len(groups)
+    for number in sorted(range(len(groups)), key=lambda number: -costs[number]):
+        owner[number] = loads.index(min(loads))
+        loads[owner[number]] += costs[number]
+    return [
+        [list(group) for group, mine in zip(groups, owner, strict=True) if mine == trainer]
+        for trainer in range(trainers)
+    ]
+
+
+def _tokens(group: Sequence[Pair], *, shares_prompts: bool) -> int:
+    return packed_tokens(group) if shares_prompts else sum(len(rollout.token_ids) for rollout, _ in group)

@@ -27,8 +27,7 @@ from rlft.progress import Progress, silent
 from rlft.training.algorithms.sft import cross_entropy
 from rlft.training.batching import Pair
 from rlft.training.demonstration_file import Demonstration
-from rlft.training.demonstrations import choose_demonstrations
-from rlft.training.encoding import Chats, as_rollout, encode_demonstrations, open_chats
+from rlft.training.demonstrations import Chats, as_rollout, choose_demonstrations, encode_demonstrations, open_chats
 from rlft.training.logprobs import differentiating, make_batch, split_parts, token_logprobs
 from rlft.training.loss import Part, Whole
 from rlft.types import Report, Rollout, Task

@@ -1,4 +1,7 @@
-"""A round of training from a policy folder to the next, by one process or by each of several that train together."""
+"""A round of training from a policy folder to the next, by one process or by each of several that train together.
+
+`unused_report` is that of a round that was sampled ahead (`training.lag`) and on which nobody trains.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from rlft.config import Section, TrainingConfig
+from rlft.config import TrainingConfig
+from rlft.evaluation.metrics import round_metrics
 from rlft.models import Policy, PolicyFolder
+from rlft.outcome import Fate
 from rlft.progress import Progress, silent
-from rlft.training.trainer import prepare_optimizer, train_round
-from rlft.training.world import ALONE, World
+from rlft.training.batching import ALONE, World
+from rlft.training.ledger import failed_at
+from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts, TrainReport
-
-
-class Round(Section):
-    """Says which round a policy is trained on, and how its attempts were sampled.
-
-    `age` is how many rounds of training the policy that sampled them was behind the one that is trained.
-    """
-
-    number: int
-    temperature: float
-    max_completion_length: int
-    age: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +33,8 @@ class Job:
     rollouts: Rollouts
     rewards: Rewards
     training: TrainingConfig
-    round: int
-    temperature: float
-    max_completion_length: int
+    round: Round
     target: Path
-    age: int = 0
 
 
 class Save(Protocol):
@@ -68,14 +59,37 @@ def train_job(
         job.rollouts,
         job.rewards,
         job.training,
-        round=job.round,
-        temperature=job.temperature,
-        max_completion_length=job.max_completion_length,
+        job.round,
         reference=reference,
         progress=progress,
         world=world,
-        age=job.age,
     )
     if not report.stopped:
-        save(policy, job.target, stage=job.training.algorithm, round=job.round + 1, parent=parent)
+        save(policy, job.target, stage=job.training.algorithm, round=job.round.number + 1, parent=parent)
     return report
+
+
+TRAINING_ENDED = Fate("filtered", "training_ended")
+
+
+def unused_report(rollouts: Rollouts, rewards: Rewards, *, round: int, age: int) -> TrainReport:
+    """Return a report without updates: those that failed are `errored`, all others `filtered:training_ended`.
+
+    Its metrics are those of sampling and scoring, which have cost what they cost. Raises ValueError if the rewards
+    belong to other rollouts.
+    """
+    metrics = round_metrics(rollouts, rewards)
+    places = {
+        rollout.rollout_id: failed_at(rollout, reward, rewards)
+        for rollout, reward in zip(rollouts, rewards, strict=True)
+    }
+    fates = {key: TRAINING_ENDED if place is None else Fate("errored", place) for key, place in places.items()}
+    clocks = {"perf/rollout_seconds": rollouts.seconds, "perf/score_seconds": rewards.seconds}
+    return TrainReport(
+        round=round,
+        metrics=metrics | clocks,
+        fates={key: str(fate) for key, fate in fates.items()},
+        updates=0,
+        seconds=0.0,
+        age=age,
+    )

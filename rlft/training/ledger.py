@@ -1,7 +1,4 @@
-"""Decides the fate of every sampled rollout before training: used, filtered for a reason, or errored at a place.
-
-`unused_report` is that of a round that was sampled ahead (`training.lag`) and on which nobody trains.
-"""
+"""Decides the fate of every sampled rollout before training: used, filtered for a reason, or errored at a place."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from dataclasses import dataclass
 import torch
 
 from rlft.config.training import Baseline, Scale
-from rlft.evaluation.metrics import round_metrics
 from rlft.outcome import NO_SCORE, Fate
 from rlft.training.advantage import (
     cannot_be_told_apart,
@@ -27,7 +23,7 @@ from rlft.training.advantage import (
     weighed,
 )
 from rlft.training.batching import Pair
-from rlft.types import Reward, Rewards, Rollout, Rollouts, TrainReport
+from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 NO_VARIANCE = "no_variance"
 NOT_CHOSEN = Fate("filtered", "not_chosen")
@@ -193,29 +189,3 @@ def _of_attempts(
         return group_advantages(scores[:, 0], index, scale, baseline).tolist()
     weights = torch.tensor([rewards.weights[name] for name in weighed(rewards)], dtype=torch.float64)
     return decoupled_advantages(scores, weights, index).tolist()
-
-
-TRAINING_ENDED = Fate("filtered", "training_ended")
-
-
-def unused_report(rollouts: Rollouts, rewards: Rewards, *, round: int, age: int) -> TrainReport:
-    """Return a report without updates: those that failed are `errored`, all others `filtered:training_ended`.
-
-    Its metrics are those of sampling and scoring, which have cost what they cost. Raises ValueError if the rewards
-    belong to other rollouts.
-    """
-    metrics = round_metrics(rollouts, rewards)
-    places = {
-        rollout.rollout_id: failed_at(rollout, reward, rewards)
-        for rollout, reward in zip(rollouts, rewards, strict=True)
-    }
-    fates = {key: TRAINING_ENDED if place is None else Fate("errored", place) for key, place in places.items()}
-    clocks = {"perf/rollout_seconds": rollouts.seconds, "perf/score_seconds": rewards.seconds}
-    return TrainReport(
-        round=round,
-        metrics=metrics | clocks,
-        fates={key: str(fate) for key, fate in fates.items()},
-        updates=0,
-        seconds=0.0,
-        age=age,
-    )

@@ -25,8 +25,7 @@ from rlft.models.fused import fused
 from rlft.models.selected import SelectedLogprobs, selected_logprobs
 from rlft.models.sharding import read_through
 from rlft.progress import Meter, Progress, silent
-from rlft.training.batching import Batch, Pair, pack_tree, packed_tokens, pad_rows, split_by_tokens, split_tree
-from rlft.training.world import World
+from rlft.training.batching import Batch, Pair, World, pack_tree, packed_tokens, pad_rows, split_by_tokens, split_tree
 from rlft.types import Rollout
 
 # Tokens of a part. Larger ones are no faster on a CPU: memory that is freed between them is paged in again.

@@ -14,8 +14,10 @@ from typing import get_args
 import torch
 from torch import Tensor
 
+from rlft.config import TrainingConfig
 from rlft.config.training import Correction, Level, LossTerms
 from rlft.training.losses import Loss
+from rlft.types import Rollouts
 
 
 def importance_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, level: Level = "token") -> Tensor:
@@ -300,3 +302,27 @@ def _per_token(advantages: Tensor, keep: Tensor) -> Tensor:
 def _counted(values: Tensor, keep: Tensor) -> Tensor:
     """Return which of the `values` count: for values per token those in the mask, per rollout those with a token."""
     return keep if values.shape == keep.shape else keep.any(-1, keepdim=True)
+
+
+CORRECTION: Correction = "sequence_truncate"
+"""That of a retraining that names none: a rollout weighs how much likelier the policy is to sample it, up to a cap."""
+
+
+def is_on_policy(rollouts: Rollouts, weights_hash: str) -> bool:
+    """Return whether the policy with these weights sampled the rollouts."""
+    return all(rollout.policy == weights_hash for rollout in rollouts)
+
+
+def corrected(settings: TrainingConfig, correction: str | None) -> TrainingConfig:
+    """Return the settings for rollouts of another policy: with this correction, unless they name one.
+
+    The ratio is that of the policy's probability to the one recorded at sampling, kept within
+    `importance_sampling_min` and `importance_sampling_max`; `None` means none. The loss's own ratio is then that of the
+    policy to itself before the round, as in a round of its own (decoupled, arXiv:2110.00641). Raises ValueError for an
+    unknown correction.
+    """
+    if correction is None or settings.importance_sampling_correction is not None:
+        return settings
+    if correction not in get_args(Correction):
+        raise ValueError(f"{correction!r} is no correction; use one of {', '.join(get_args(Correction))}")
+    return settings.model_copy(update={"importance_sampling_correction": correction})

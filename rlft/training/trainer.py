@@ -11,8 +11,8 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
-from rlft.config import TrainingConfig
-from rlft.engines.proof import LOGP_LIMIT
+from rlft.config import Section, TrainingConfig
+from rlft.engines.base import LOGP_LIMIT
 from rlft.models import Policy, PolicyFolder
 from rlft.models.flops import TRAIN_FLOPS, shape_of, training_flops
 from rlft.models.folder import load_optimizer
@@ -22,9 +22,8 @@ from rlft.models.sharding import of_one_update
 from rlft.outcome import Fate
 from rlft.progress import Meter, Progress, silent
 from rlft.training.algorithms import chosen_algorithm
-from rlft.training.batching import Batch, Pair
+from rlft.training.batching import ALONE, Batch, Pair, World
 from rlft.training.ledger import TrainingPlan
-from rlft.training.limits import Limits, TrainingStopped
 from rlft.training.logprobs import (
     OldLogprobs,
     Reading,
@@ -35,9 +34,21 @@ from rlft.training.logprobs import (
     token_logprobs,
 )
 from rlft.training.loss import Part, Whole
-from rlft.training.tally import Tally
-from rlft.training.world import ALONE, World
+from rlft.training.tally import Limits, Tally, TrainingStopped
 from rlft.types import Rewards, Rollouts, TrainReport
+
+
+class Round(Section):
+    """Says which round a policy is trained on, and how its attempts were sampled.
+
+    `max_completion_length` is in tokens, and `age` is how many rounds of training the policy that sampled them was
+    behind the one that is trained.
+    """
+
+    number: int
+    temperature: float
+    max_completion_length: int
+    age: int = 0
 
 
 def prepare_optimizer(policy: Policy, settings: TrainingConfig, folder: PolicyFolder | None) -> None:
@@ -82,21 +93,17 @@ def train_round(
     rollouts: Rollouts,
     rewards: Rewards,
     settings: TrainingConfig,
+    round: Round,
     *,
-    round: int,
-    temperature: float,
-    max_completion_length: int,
     reference: Policy | None = None,
     progress: Progress = silent,
     world: World = ALONE,
-    age: int = 0,
 ) -> TrainReport:
     """Change `policy` in place by `settings.updates_per_round` optimizer steps, `settings.num_iterations` times over.
 
-    `temperature` and `max_completion_length` (tokens) are those of the sampling. Without a `reference` the base weights
-    with the adapter off are that. Nothing is random. All trainers of a `world` call this with the same arguments, each
-    with its shard of the policy, and get the same report but for its seconds. `age` is how many rounds of training the
-    sampling policy was behind this one: above 0, ratios and moves are taken from the policy before the round.
+    Without a `reference` the base weights with the adapter off are that. Nothing is random. All trainers of a `world`
+    call this with the same arguments, each with its shard of the policy, and get the same report but for its seconds.
+    With an age above 0 ratios and moves are taken from the policy before the round.
 
     When the loss, a gradient, the KL, or the difference to the engine's log-probabilities goes out of bounds, the
     report's `stopped` says so, and the rollouts that were trained on are `filtered:round_undone`. Then `policy` must be
@@ -108,29 +115,29 @@ def train_round(
         raise ValueError("beta is not 0 and the policy has no adapter to switch off: give a reference policy")
     started = time.perf_counter()
     algorithm = chosen_algorithm(settings)
-    plan = algorithm.plan(rollouts, rewards, settings, policy, round)
+    plan = algorithm.plan(rollouts, rewards, settings, policy, round.number)
     dealt = _deal(plan.groups, settings.updates_per_round, whole=algorithm.whole_groups)
     updates = dealt * settings.num_iterations
     updater = Updater(
         policy,
         settings,
-        temperature=temperature,
-        max_completion_length=max_completion_length,
+        temperature=round.temperature,
+        max_completion_length=round.max_completion_length,
         reference=reference,
-        max_logp_difference=_logp_limit(rollouts, temperature),
+        max_logp_difference=_logp_limit(rollouts, round.temperature),
         meter=Meter(progress, sum(len(pairs) for groups in updates for pairs in groups), "rollouts"),
         world=world,
-        lagged=age > 0 or not all(rollout.policy for group in plan.groups for rollout, _ in group),
+        lagged=round.age > 0 or not all(rollout.policy for group in plan.groups for rollout, _ in group),
     )
     stopped = _update(updater, plan, updates, max(len(dealt), 1), progress)
     return TrainReport(
-        round=round,
+        round=round.number,
         metrics=updater.metrics() | {TRAIN_FLOPS: _flops(updater, plan, len(dealt))},
         fates=_fates(plan, rollouts, undone=stopped is not None),
         updates=0 if stopped else updater.count,
         seconds=time.perf_counter() - started,
         stopped=stopped,
-        age=age,
+        age=round.age,
     )
 
 
@@ -205,7 +212,7 @@ class Updater:
     means no bound. Of `lagged` rollouts, which the policy of an earlier round has sampled, ratios and the change by an
     update are taken from the policy before this round. `meter` counts the rollouts
     that are encoded here, in every update again. Every trainer of a `world` has an updater of its own, and all call the
-    same methods with the same arguments. Raises DistributedError if their devices do not compute the model alike.
+    same methods with the same arguments.
     """
 
     def __init__(
@@ -226,7 +233,6 @@ class Updater:
         self.algorithm = chosen_algorithm(settings)
         self.loss = self.algorithm.loss(settings)
         policy.find_out()  # it runs the model with its own attention, so before `attending` replaces that
-        world.check_alike(policy)
         self.temperature, self.max_completion_length = temperature, max_completion_length
         correction = settings.importance_sampling_correction
         self.reading = Reading(policy, world, temperature, settings.per_step_token_budget)

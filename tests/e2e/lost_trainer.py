@@ -12,7 +12,10 @@ import signal
 import sys
 from typing import Any
 
-from rlft.distributed.director_process import Trainers
+import psutil
+
+from rlft.training.distributed.director_process import Trainers
+from tests.rlft.training.distributed.processes import trainer_processes
 
 
 def kill_before(count: int, pid: int | None, *, is_head: bool) -> None:
@@ -23,7 +26,8 @@ def kill_before(count: int, pid: int | None, *, is_head: bool) -> None:
         nonlocal calls
         calls += 1
         if calls == count:
-            os.kill(pid or self.pids[1], signal.SIGKILL)
+            there = psutil.Process().children(recursive=True)
+            os.kill(pid or trainer_processes(there)[1].pid, signal.SIGKILL)
             for child in multiprocessing.active_children() if is_head else ():
                 if child.name == "rlft-director":
                     child.join()

@@ -21,6 +21,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from rlft.config import PolicyConfig
 from rlft.models import Policy
 from rlft.models.origin import create_policy
+from rlft.training import trainer
 from rlft.training.trainer import prepare_optimizer, train_round
 from rlft.types import Rewards, Rollout, Rollouts, TrainReport
 from tests.factories import make_policy, make_reward, make_rollout, make_training
@@ -119,9 +120,7 @@ def by_rlft(
         Rollouts(tuple(rollouts)),
         Rewards(rewards, weights={}),
         settings,
-        round=0,
-        temperature=temperature,
-        max_completion_length=MAX_LENGTH,
+        trainer.Round(number=0, temperature=temperature, max_completion_length=MAX_LENGTH),
         reference=reference,
     )
     assert report.stopped is None

@@ -20,7 +20,7 @@ from trl.trainer.dpo_trainer import DPOTrainer
 from rlft.config import TrainingConfig
 from rlft.training.algorithms import chosen_algorithm
 from rlft.training.loss import Part, Whole
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_policy, make_reward, make_rollout, make_training, save_base
 from tests.parity.one_step import load, weights
@@ -163,9 +163,7 @@ def step_by_rlft(bases, **options):
         Rollouts(tuple(rows)),
         Rewards(rewards, weights={}),
         settings,
-        round=0,
-        temperature=1.0,
-        max_completion_length=9,
+        Round(number=0, temperature=1.0, max_completion_length=9),
         reference=reference,
     )
     assert report.stopped is None

@@ -16,7 +16,7 @@ from rlft.progress import Meter
 from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import read_tasks
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.trainer import Round, prepare_optimizer, train_round
 from tests.factories import FirstCharacter, make_policy, make_scored, make_task, make_training
 
 TASKS = [make_task(f"t{i}", prompt=f"{i}+0=", answer=str(i)) for i in range(4)]
@@ -118,8 +118,8 @@ def test_a_round_of_training(heard, iterations):
     rollouts, rewards = make_scored({"t0": [1.0, 0.0, 0.0, 1.0], "t1": [0.0, 1.0, 0.0, 0.0], "t2": [1.0] * 4})
     training = make_training(updates_per_round=2, num_iterations=iterations, max_kl=100)
     prepare_optimizer(policy, training, None)
-    options = {"round": 0, "temperature": 1.0, "max_completion_length": 4}
-    report = train_round(policy, rollouts, rewards, training, progress=heard, **options)
+    given = Round(number=0, temperature=1.0, max_completion_length=4)
+    report = train_round(policy, rollouts, rewards, training, given, progress=heard)
     assert report.updates == 2 * iterations
     # t2 teaches nothing; the eight others are dealt out to two updates, each time over
     assert heard.ends() == [("rollouts", 0, 8 * iterations, 8 * iterations, 8 * iterations)]

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rlft.models.attention.packed import PackedTree, attend, merge_
-from rlft.models.attention.tree import Edge, Tree
+from rlft.models.attention.packed import Edge, PackedTree, Tree, attend, merge_
 
 # Finished rows are taken out once at most this share of the kept rows is still alive: copying the cache costs more than
 # feeding a few finished rows. With `fixed` it must save more, since a GPU's operations are then recorded anew as well.

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from rlft.models.attention.packed import PackedTree
-from rlft.models.attention.tree import Tree
+from rlft.models.attention.packed import PackedTree, Tree
 
 _log = logging.getLogger(__name__)
 NAME = "rlft"  # of this room's attention in the registry

@@ -181,7 +181,7 @@ def _of_round(path: Path, policy: Policy, round: int, count: int) -> list[list[P
     """Return the pairs of a file that a round (from 0) takes, each epoch in an order of its own, as groups of two."""
     from rlft.harness.chat import open_chat
     from rlft.training.demonstration_file import Demonstration
-    from rlft.training.encoding import as_rollout, encode
+    from rlft.training.demonstrations import as_rollout, encode
     from rlft.training.imitation import draw_batches
 
     rows = list(iterate_pairs(path))

@@ -6,11 +6,11 @@ import numpy as np
 
 from mlops.runs.runtime import Lent, Runtime
 from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
-from rlft.distributed.demand import Demand
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.files import folder_prefix
 from rlft.harness.rollout import AskedPlayer, SamplingSettings
 from rlft.models import save_policy
+from rlft.training.distributed.demand import Demand
 from tests.factories import make_policy
 from tests.left_behind import left_behind
 

@@ -4,8 +4,8 @@ import pytest
 
 from rlft.config import DistributedConfig
 from rlft.config.file import load_config
-from rlft.distributed.demand import Demand, gpus_used
 from rlft.errors import ConfigError
+from rlft.training.distributed.demand import Demand, gpus_used
 from tests.e2e.conftest import TINY
 
 

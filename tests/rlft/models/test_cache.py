@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.models.attention.cache import TreeCache
-from rlft.models.attention.tree import Tree
+from rlft.models.attention.packed import Tree
 
 SCALE, WIDTH, LAYERS = 0.5, 8, 2
 

@@ -21,7 +21,7 @@ from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.models import Policy, PolicyFolder, load_policy, save_policy
 from rlft.models.folder import _hash_content
 from rlft.models.origin import DTYPES, create_policy, hash_weights, load_base
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from rlft.types.formats import KEY, POLICY
 from tests.factories import (
@@ -59,7 +59,11 @@ def train(policy: Policy, folder: PolicyFolder | None, round: int) -> None:
     rewards = Rewards(tuple(make_reward(r, float(i % 2)) for i, r in enumerate(rollouts)), weights={})
     prepare_optimizer(policy, TRAINING, folder)
     report = train_round(
-        policy, Rollouts(rollouts.rows), rewards, TRAINING, round=round, temperature=1.0, max_completion_length=6
+        policy,
+        Rollouts(rollouts.rows),
+        rewards,
+        TRAINING,
+        Round(number=round, temperature=1.0, max_completion_length=6),
     )
     assert report.updates == 2
 

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.models.attention.packed import Block, PackedTree, make_blocks
-from rlft.models.attention.tree import Edge, Tree
+from rlft.models.attention.packed import Block, Edge, PackedTree, Tree, make_blocks
 
 SCALE, WIDTH = 0.5, 8
 CPU = torch.device("cpu")

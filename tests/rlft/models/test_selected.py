@@ -18,14 +18,14 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 WAYS = {"kept": 1 << 20, "chunked": 8 * 4 * 6}  # six float32 rows of a vocabulary of eight, or fewer
 
 
-def make(tokens=9, vocabulary=8, width=5, *, dtype=torch.float64, bias=True, scale=1.0, softcap=None, seed=0):
+def make(tokens=9, vocabulary=8, width=5, *, dtype=torch.float64, bias=True, softcap=None, seed=0):
     """Hidden states, a head and token ids, with logits of some size."""
     generator = torch.Generator().manual_seed(seed)
     layer = nn.Linear(width, vocabulary, bias=bias, dtype=dtype)
     for parameter in layer.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator, dtype=dtype) * 2
     hidden = torch.randn(tokens, width, generator=generator, dtype=dtype).requires_grad_()
-    return hidden, Head(layer, scale, softcap), torch.randint(vocabulary, (tokens,), generator=generator)
+    return hidden, Head(layer, softcap), torch.randint(vocabulary, (tokens,), generator=generator)
 
 
 def plain(hidden, head, token_ids, temperature):
@@ -46,7 +46,7 @@ def twin(hidden, head):
     """The same numbers in float64."""
     layer = nn.Linear(head.layer.in_features, head.layer.out_features, head.layer.bias is not None, dtype=torch.float64)
     layer.load_state_dict(head.layer.state_dict())
-    return hidden.detach().double().requires_grad_(), Head(layer, head.scale, head.softcap)
+    return hidden.detach().double().requires_grad_(), Head(layer, head.softcap)
 
 
 class Wrapped(nn.Module):
@@ -68,18 +68,17 @@ class Wrapped(nn.Module):
     width=st.integers(1, 6),
     dtype=st.sampled_from([torch.float64, torch.float32]),
     bias=st.booleans(),
-    scale=st.sampled_from([1.0, 0.3]),
     softcap=st.sampled_from([None, 3.0]),
     temperature=st.sampled_from([1.0, 0.7, 2.0]),
     max_chunk_bytes=st.integers(1, 600),
     known=st.booleans(),
 )
 def test_any_chunk_gives_the_plain_numbers(
-    tokens, vocabulary, width, dtype, bias, scale, softcap, temperature, max_chunk_bytes, known
+    tokens, vocabulary, width, dtype, bias, softcap, temperature, max_chunk_bytes, known
 ):
-    hidden, head, ids = make(tokens, vocabulary, width, dtype=dtype, bias=bias, scale=scale, softcap=softcap)
+    hidden, head, ids = make(tokens, vocabulary, width, dtype=dtype, bias=bias, softcap=softcap)
     expected, expected_entropy = plain(*twin(hidden, head), ids, temperature)
-    used = head if known else Head(Wrapped(head.layer), scale, softcap)
+    used = head if known else Head(Wrapped(head.layer), softcap)
     found = selected_logprobs(hidden, used, ids, temperature, max_chunk_bytes=max_chunk_bytes)
     close = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype], "check_dtype": False}
     torch.testing.assert_close(found.logprobs, expected, **close)
@@ -96,11 +95,11 @@ def test_any_chunk_gives_the_plain_numbers(
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("softcap", [None, 3.0])
 def test_gradcheck(max_chunk_bytes, known, softcap):
-    hidden, head, ids = make(scale=0.7, softcap=softcap)
+    hidden, head, ids = make(softcap=softcap)
     layer = head.layer if known else Wrapped(head.layer)
 
     def function(hidden, *_):
-        return selected_logprobs(hidden, Head(layer, 0.7, softcap), ids, 0.7, max_chunk_bytes=max_chunk_bytes).logprobs
+        return selected_logprobs(hidden, Head(layer, softcap), ids, 0.7, max_chunk_bytes=max_chunk_bytes).logprobs
 
     assert torch.autograd.gradcheck(function, (hidden, *layer.parameters()))
 
@@ -217,7 +216,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.i
 @pytest.mark.parametrize("max_chunk_bytes", [1 << 16, 1 << 24])
 @pytest.mark.parametrize("device", DEVICES)
 def test_bfloat16_weights_and_float32_logits(device, max_chunk_bytes):
-    hidden, head, ids = make(300, 1000, 32, dtype=torch.bfloat16, scale=0.5, softcap=20.0)
+    hidden, head, ids = make(300, 1000, 32, dtype=torch.bfloat16, softcap=20.0)
     reference = twin(hidden, head)
     expected, entropy = plain(*reference, ids, 0.7)
     hidden = hidden.detach().to(device).requires_grad_()
@@ -236,7 +235,7 @@ def test_bfloat16_weights_and_float32_logits(device, max_chunk_bytes):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_half_precision_head_samples_what_is_trained(device):
-    hidden, head, ids = make(60, 1000, 32, dtype=torch.bfloat16, scale=0.5, softcap=20.0)
+    hidden, head, ids = make(60, 1000, 32, dtype=torch.bfloat16, softcap=20.0)
     head.layer.to(device)
     hidden, ids = hidden.detach().to(device), ids.to(device)
     logits = head.logits(hidden.view(3, 20, 32))
@@ -253,7 +252,7 @@ def test_an_adapter_on_the_head(max_chunk_bytes):
     layer = LoraLinear(head.layer, "default", config=config, r=2, lora_alpha=4)
     layer.lora_B["default"].weight.data.normal_(generator=torch.Generator().manual_seed(1))
     head.layer.requires_grad_(False)
-    adapted = Head(layer, 0.9, 5.0)
+    adapted = Head(layer, 5.0)
     found = selected_logprobs(hidden, adapted, ids, 0.7, max_chunk_bytes=max_chunk_bytes)
     expected, entropy = plain(hidden, adapted, ids, 0.7)
     torch.testing.assert_close(found.logprobs, expected, check_dtype=False, rtol=1e-5, atol=1e-5)

@@ -10,7 +10,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from rlft.models.flops import ModelShape, shape_of
-from rlft.training.encoding import as_rollout
+from rlft.training.demonstrations import as_rollout
 from rlft.training.imitation import Memory, imitate, imitation_flops
 from tests.factories import ARCHITECTURES, make_policy
 

@@ -10,17 +10,18 @@ import torch
 
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.training.job import Job, train_job
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.trainer import Round, prepare_optimizer, train_round
 from tests.factories import make_policy, make_scored, make_training
 
 SETTINGS = make_training(max_kl=1e9, updates_per_round=2)
+ROUND = Round(number=4, temperature=1.0, max_completion_length=4)
 
 
 @pytest.fixture
 def job(tmp_path) -> Job:
     rollouts, rewards = make_scored({"t0": [1.0, 0.0, 0.5], "t1": [0.0, 1.0]})
     first = save_policy(make_policy(), tmp_path / "first", round=4)
-    return Job(first, None, rollouts, rewards, SETTINGS, 4, 1.0, 4, tmp_path / "next")
+    return Job(first, None, rollouts, rewards, SETTINGS, ROUND, tmp_path / "next")
 
 
 def load(folder):
@@ -32,8 +33,7 @@ def test_the_policy_after_the_round_is_written_with_where_it_comes_from(job):
     report = train_job(job, load(job.policy), None, save_policy, progress=lambda done, *_, **__: heard.append(done))
     by_hand = load(job.policy)
     prepare_optimizer(by_hand, SETTINGS, job.policy)
-    options = {"round": 4, "temperature": 1.0, "max_completion_length": 4}
-    expected = train_round(by_hand, job.rollouts, job.rewards, SETTINGS, **options)
+    expected = train_round(by_hand, job.rollouts, job.rewards, SETTINGS, ROUND)
     assert dataclasses.replace(report, seconds=0.0) == dataclasses.replace(expected, seconds=0.0)
     assert max(heard) == 5  # rollouts, each in one of two updates
     made = PolicyFolder(job.target)
@@ -51,4 +51,5 @@ def test_nothing_is_written_of_a_round_that_is_stopped(job):
 
 
 def test_the_age_of_rollouts_is_told(job):
-    assert train_job(dataclasses.replace(job, age=1), load(job.policy), None, save_policy).age == 1
+    old = dataclasses.replace(job, round=ROUND.model_copy(update={"age": 1}))
+    assert train_job(old, load(job.policy), None, save_policy).age == 1

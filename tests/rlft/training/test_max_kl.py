@@ -15,7 +15,7 @@ from rlft.config.file import load_config
 from rlft.iteration import run_round, sample_round, train_sampled
 from rlft.models.folder import PolicyFolder, load_policy, save_policy
 from rlft.models.origin import choose_device, create_policy
-from rlft.training import limits
+from rlft.training import tally as limits
 from rlft.training.imitation import run_sft
 from tests.factories import make_rollout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlft.training.off_policy import CORRECTION, corrected, is_on_policy
+from rlft.training.loss import CORRECTION, corrected, is_on_policy
 from rlft.types import Rollouts
 from tests.factories import make_rollout, make_training
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rlft.config import LoraSettings, PolicyConfig
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.origin import create_policy
-from rlft.training.trainer import learning_rate, prepare_optimizer, train_round
+from rlft.training.trainer import Round, learning_rate, prepare_optimizer, train_round
 from tests.factories import make_lora_policy, make_policy, make_scored, make_training, save_base
 
 CPU = torch.device("cpu")
@@ -86,7 +86,7 @@ def test_only_the_adapter_is_trained(tmp_path):
 def train(policy, folder=None, **settings):
     training = make_training(max_kl=1e9, **settings)  # log-probabilities of these rollouts are made up
     prepare_optimizer(policy, training, folder)
-    report = train_round(policy, ROLLOUTS, REWARDS, training, round=0, temperature=1.0, max_completion_length=4)
+    report = train_round(policy, ROLLOUTS, REWARDS, training, Round(number=0, temperature=1.0, max_completion_length=4))
     assert report.stopped is None
     return report
 

@@ -5,8 +5,7 @@ import pytest
 
 from rlft.config import WarmStartConfig
 from rlft.errors import TaskError
-from rlft.training.demonstration_file import read_demonstrations
-from rlft.training.overlap import check_overlap
+from rlft.training.demonstration_file import check_overlap, read_demonstrations
 from rlft.types import TaskSet
 from tests.rlft.attempts import make_task
 

@@ -19,8 +19,7 @@ from rlft.harness.chat import open_chat
 from rlft.messages import as_openai
 from rlft.models import save_policy
 from rlft.training.demonstration_file import Demonstration, read_demonstrations
-from rlft.training.demonstrations import choose_demonstrations
-from rlft.training.encoding import encode, open_chats
+from rlft.training.demonstrations import choose_demonstrations, encode, open_chats
 from rlft.training.imitation import draw_batches, run_sft, train_sft
 from rlft.training.trainer import prepare_optimizer
 from tests.factories import make_policy, make_task, make_training, user

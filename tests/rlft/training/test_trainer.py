@@ -16,7 +16,7 @@ from rlft.outcome import Failure
 from rlft.training import logprobs, trainer
 from rlft.training.batching import pack_tree, pad_rows
 from rlft.training.logprobs import token_logprobs
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import (
     FirstCharacter,
@@ -39,9 +39,7 @@ def train(policy, rollouts, rewards, reference=None, temperature=1.0, **settings
         rollouts,
         rewards,
         training,
-        round=0,
-        temperature=temperature,
-        max_completion_length=4,
+        Round(number=0, temperature=temperature, max_completion_length=4),
         reference=reference,
     )
 
@@ -169,7 +167,12 @@ def gradients(policy, rollouts, rewards, monkeypatch, reference=None, **settings
 
     monkeypatch.setattr(policy.optimizer, "step", keep)
     train_round(
-        policy, rollouts, rewards, training, round=0, temperature=1.0, max_completion_length=4, reference=reference
+        policy,
+        rollouts,
+        rewards,
+        training,
+        Round(number=0, temperature=1.0, max_completion_length=4),
+        reference=reference,
     )
     return found
 

@@ -4,7 +4,7 @@ import pytest
 
 from rlft.evaluation.stopping import TOKENS
 from rlft.outcome import Failure
-from rlft.training.ledger import unused_report
+from rlft.training.job import unused_report
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout
 

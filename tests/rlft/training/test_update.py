@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from rlft.progress import Meter
-from rlft.training import limits, loss
+from rlft.training import loss
+from rlft.training import tally as limits
 from rlft.training.batching import pack_tree, packed_tokens, pad_rows, split_tree
-from rlft.training.limits import TrainingStopped
 from rlft.training.loss import Whole
 from rlft.training.losses import LOSSES
-from rlft.training.trainer import Updater, _deal, prepare_optimizer, train_round
+from rlft.training.tally import TrainingStopped
+from rlft.training.trainer import Round, Updater, _deal, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_training
 from tests.rlft.models.small_models import (
@@ -256,11 +257,8 @@ def run(policy, groups, reference=None, age=0, **settings):
         Rollouts(rows),
         Rewards(rewards, weights={}),
         training,
-        round=0,
-        temperature=1.0,
-        max_completion_length=10,
+        Round(number=0, temperature=1.0, max_completion_length=10, age=age),
         reference=reference,
-        age=age,
     )
 
 

@@ -13,7 +13,7 @@ from rlft.training.algorithms.dpo import iterate_pairs
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.training.logprobs import split_groups
 from rlft.training.loss import Part, Whole
-from rlft.training.trainer import _deal, prepare_optimizer, train_round
+from rlft.training.trainer import Round, _deal, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_policy, make_reward, make_rollout, make_scored, make_training, user
 
@@ -132,9 +132,7 @@ def trained(rounds, **options):
             Rollouts(tuple(rows)),
             rewards,
             settings,
-            round=number,
-            temperature=1.0,
-            max_completion_length=4,
+            Round(number=number, temperature=1.0, max_completion_length=4),
             reference=make_policy(sharpness=2.0),
         )
         for number in range(rounds)

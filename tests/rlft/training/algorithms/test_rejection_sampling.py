@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rlft.training.algorithms.rejection_sampling import choose_attempts
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_policy, make_reward, make_rollout, make_scored, make_training
 
@@ -47,9 +47,7 @@ def test_a_round_is_a_step_of_cross_entropy_on_the_chosen_attempts():
         Rollouts(tuple(rows)),
         Rewards(tuple(map(make_reward, rows, totals)), weights={}),
         settings,
-        round=0,
-        temperature=1.0,
-        max_completion_length=4,
+        Round(number=0, temperature=1.0, max_completion_length=4),
     )
     assert len(taken) == 5
     assert report.metrics["policy_loss"] == pytest.approx(-sum(map(float, taken)) / 5, rel=1e-5)

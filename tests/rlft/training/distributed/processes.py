@@ -6,14 +6,11 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 from multiprocessing.connection import Connection
 from typing import Any
 
-
-def stops(link: Connection, *_: Any) -> None:
-    """Be stopped before anything is taken."""
-    os.kill(os.getpid(), signal.SIGSTOP)
-    link.recv()
+import psutil
 
 
 def dies(link: Connection, *_: Any) -> None:
@@ -34,18 +31,10 @@ def exits(link: Connection, *_: Any) -> None:
     os._exit(1)
 
 
-def answers_once(link: Connection, *_: Any) -> None:
-    """Answer the first request, and be stopped."""
-    from rlft.distributed.director import Done
-
-    link.send(Done(link.recv()))
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
 def leaves(link: Connection, *_: Any) -> None:
     """Say which program and which folder of Ray's it has, and die without ending them."""
-    from rlft.distributed.director import Done
-    from rlft.distributed.local_cluster import make_folder
+    from rlft.training.distributed.cluster import make_folder
+    from rlft.training.distributed.director import Done
 
     os.setsid()
     link.recv()
@@ -56,10 +45,16 @@ def leaves(link: Connection, *_: Any) -> None:
 
 def echoes(link: Connection, *_: Any) -> None:
     """Send back what comes, as the answer."""
-    from rlft.distributed.director import Done
+    from rlft.training.distributed.director import Done
 
     try:
         while True:
             link.send(Done(link.recv()))
     except EOFError:
         return
+
+
+def trainer_processes(among: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Those of some processes in which Ray has a trainer."""
+    alive = (each for each in among if each.status() != "zombie")
+    return [each for each in alive if "ray::TrainerActor" in " ".join(each.cmdline())]

@@ -15,13 +15,13 @@ import psutil
 import pytest
 
 from rlft.config import DistributedConfig, EngineSettings
-from rlft.distributed.demand import Demand
-from rlft.distributed.director_process import DirectorProcess, RayEngines, shared_folder
 from rlft.engines.base import Sampling
 from rlft.engines.ordered import SERVER, Served
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
 from rlft.models import save_policy
+from rlft.training.distributed.demand import Demand
+from rlft.training.distributed.director_process import DirectorProcess, RayEngines, shared_folder
 from rlft.types import derive_seed
 from tests.factories import make_lora_policy, save_base
 from tests.needs import need_ray, need_vllm
@@ -159,7 +159,7 @@ KILLED = """
 import json, os, sys, time
 from pathlib import Path
 from rlft.models import PolicyFolder, load_policy
-from tests.rlft.distributed.test_engines import below, make_engine
+from tests.rlft.training.distributed.test_engines import below, make_engine
 import torch
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from rlft.distributed.trainer_actor import TorchWorld, join, leave
+from rlft.training.distributed.trainer_actor import TorchWorld, join, leave
 
 
 def run_together(size: int, place: Path, work: Callable[[TorchWorld], Any], *, seconds: float = 300) -> list[Any]:

@@ -12,10 +12,10 @@ import torch
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.folder import OPTIMIZER_FILE, save_sharded_policy
 from rlft.models.sharding import whole
+from rlft.training.batching import ALONE
 from rlft.training.trainer import Updater, prepare_optimizer
-from rlft.training.world import ALONE
 from tests.factories import make_lora_policy, make_policy, make_rollout, make_training, save_base
-from tests.rlft.distributed.together import run_together
+from tests.rlft.training.distributed.together import run_together
 
 SETTINGS = make_training(max_kl=1e9)
 

@@ -1,6 +1,6 @@
 """A cluster of Ray on loopback, a head and a second raylet of one core each, until this process's input ends.
 
-    RAY_AUTH_TOKEN_PATH=FILE python -m tests.rlft.distributed.real_cluster FOLDER [PORT]
+    RAY_AUTH_TOKEN_PATH=FILE python -m tests.rlft.training.distributed.real_cluster FOLDER [PORT]
 
 Its first line is JSON: the address, and the process numbers of the head and of both raylets. PORT is that of the head,
 any free one by default.
@@ -27,7 +27,7 @@ def running(token: Path, port: int = 0) -> Iterator[dict[str, Any]]:
     """Such a cluster in a process of its own; yields its first line. `token` is the file of its token."""
     variables = os.environ | {"RAY_AUTH_TOKEN_PATH": str(token)}
     with tempfile.TemporaryDirectory(prefix="rlft-") as folder:  # a short name: a socket's path has 107 bytes at most
-        command = [sys.executable, "-m", "tests.rlft.distributed.real_cluster", folder, str(port)]
+        command = [sys.executable, "-m", "tests.rlft.training.distributed.real_cluster", folder, str(port)]
         with subprocess.Popen(
             command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:

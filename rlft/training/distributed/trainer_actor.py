@@ -1,7 +1,7 @@
 """A process that trains with others: it keeps its part of the policy from round to round.
 
-The processes talk through torch's collectives: gloo on CPUs, NCCL on GPUs (`TorchWorld`). Each says where it is
-(`Place`), which decides by what others reach it and whether they may end it, and how far it is (`Pulse`).
+The processes talk through torch's collectives: gloo on CPUs, NCCL on GPUs (`TorchWorld`). Each says how far it is
+(`Pulse`).
 """
 
 from __future__ import annotations
@@ -21,44 +21,15 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from rlft.config.rollout import Sharding
-from rlft.distributed.local_cluster import LOOPBACK, address_here
 from rlft.environments.contract.faults import note_place
 from rlft.errors import DistributedError
 from rlft.models import Policy, PolicyFolder, load_policy
 from rlft.models.folder import save_sharded_policy
 from rlft.models.origin import choose_device
+from rlft.training.batching import World
+from rlft.training.distributed.cluster import LOOPBACK, address_here
 from rlft.training.job import Job, train_job
-from rlft.training.world import World
 from rlft.types import TrainReport
-
-_NUMBERS = Path("/proc/self/ns/pid")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The number of a process, the address by which Ray knows its machine, and what the number holds in.
-
-    `numbers` is the kernel's name of the process's namespace; empty where the system has none. The machine's own name
-    says nothing: containers and cloned machines may share it.
-    """
-
-    pid: int
-    address: str
-    numbers: str
-
-    @classmethod
-    def here(cls) -> Place:
-        """Return the place of this process, which is connected to Ray."""
-        return cls(os.getpid(), address_here(), os.readlink(_NUMBERS) if _NUMBERS.is_symlink() else "")
-
-    def sees(self, other: Place) -> bool:
-        """Return whether the other's number is that of the same process here."""
-        return (self.address, self.numbers) == (other.address, other.numbers)
-
-
-def are_together(places: Sequence[Place]) -> bool:
-    """Return whether all processes are on one machine, so that they reach each other on loopback."""
-    return len({each.address for each in places}) == 1
 
 
 class TorchWorld(World):
@@ -152,9 +123,9 @@ class TrainerActor:
         self._policy: Policy | None = None
         self._reference: Policy | None = None
 
-    def place(self) -> Place:
-        """Return where this process is."""
-        return Place.here()
+    def place(self) -> tuple[int, str]:
+        """Return the number of this process, and the address by which Ray knows its machine."""
+        return os.getpid(), address_here()
 
     def pulse(self) -> Pulse:
         """Return what was done so far."""
@@ -181,41 +152,26 @@ class TrainerActor:
 
     def _train(self, job: Job) -> TrainReport:
         assert self._world is not None, "join first"
-        self._check_sees(job)
-        policy, reference = self._known_or_loaded(job.policy), self._refer(job.reference)
+        policy = self._load(job.policy, self._policy)
+        if job.reference is not None:
+            self._reference = self._load(job.reference, self._reference)
         self._note(0, None, "the policy is there")
         self._policy = None  # until it is in a state that is stored
         save = partial(save_sharded_policy, writes=self._rank == 0)
-        report = train_job(job, policy, reference, save, progress=self._note, world=self._world)
+        report = train_job(
+            job, policy, self._reference if job.reference else None, save, progress=self._note, world=self._world
+        )
         if not report.stopped:
             self._world.gather([])  # from here on the folder is whole
             policy.metadata = PolicyFolder(job.target).metadata
             self._policy = policy
         return report
 
-    def _check_sees(self, job: Job) -> None:
-        for folder in (job.policy.path, job.target.parent, *([job.reference.path] if job.reference else [])):
-            if not folder.is_dir():
-                raise DistributedError(
-                    f"the machine {platform.node()} does not see {folder}, which a trainer there needs",
-                    where="distributed.address",
-                    fix="keep policies (RLFT_HOME, and TMPDIR with a remote store) where all machines see them",
-                )
-
-    def _known_or_loaded(self, folder: PolicyFolder) -> Policy:
-        known = self._policy
-        return known if known and known.metadata.content_hash == folder.metadata.content_hash else self._load(folder)
-
-    def _refer(self, folder: PolicyFolder | None) -> Policy | None:
-        if folder is None:
-            return None
-        known = self._reference
-        if known is None or known.metadata.content_hash != folder.metadata.content_hash:
-            known = self._reference = self._load(folder)
-        return known
-
-    def _load(self, folder: PolicyFolder) -> Policy:
+    def _load(self, folder: PolicyFolder, known: Policy | None) -> Policy:
+        """Return a policy, the `known` one if that is it."""
         assert self._world is not None
+        if known is not None and known.metadata.content_hash == folder.metadata.content_hash:
+            return known
         policy = load_policy(folder, self._device)
         policy.shard(self._world.mesh, self._sharding)
         return policy

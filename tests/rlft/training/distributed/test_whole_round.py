@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from rlft.models.sharding import whole
-from rlft.training.trainer import prepare_optimizer, train_round
-from rlft.training.world import ALONE
+from rlft.training.batching import ALONE
+from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_training
-from tests.rlft.distributed.test_torch_world import make_groups
-from tests.rlft.distributed.together import run_together
 from tests.rlft.models.small_models import make_model, policy_of
+from tests.rlft.training.distributed.test_torch_world import make_groups
+from tests.rlft.training.distributed.together import run_together
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,12 @@ def train(settings: dict[str, Any], world: Any) -> tuple[dict[str, float], dict[
     rollouts = Rollouts(tuple(rollout for rollout, _ in pairs))
     rewards = Rewards(tuple(make_reward(rollout, total) for rollout, total in pairs), weights={})
     report = train_round(
-        policy, rollouts, rewards, training, round=0, temperature=0.9, max_completion_length=10, world=world, age=age
+        policy,
+        rollouts,
+        rewards,
+        training,
+        Round(number=0, temperature=0.9, max_completion_length=10, age=age),
+        world=world,
     )
     assert (report.stopped, report.updates) == (None, training.updates_per_round * training.num_iterations)
     return report.metrics, {name: whole(each).double().numpy() for name, each in policy.trainable().items()}

@@ -16,12 +16,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from rlft.config.rollout import Sharding
 from rlft.models.flops import ENCODED
 from rlft.models.sharding import whole
+from rlft.training.batching import ALONE
 from rlft.training.losses import LOSSES
 from rlft.training.trainer import Updater, prepare_optimizer
-from rlft.training.world import ALONE
 from tests.factories import make_rollout, make_training
-from tests.rlft.distributed.together import run_together
 from tests.rlft.models.small_models import VOCABULARY, add_lora, make_model, policy_of
+from tests.rlft.training.distributed.together import run_together
 
 pytestmark = pytest.mark.slow
 

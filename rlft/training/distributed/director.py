@@ -1,0 +1,328 @@
+"""What runs in the process that uses Ray: it has trainers train and engines start, and says how they get on.
+
+Its messages are here too: what the process of the run asks, and what the director answers.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rlft.engines.ordered import Order, Ordered, Served
+from rlft.errors import DistributedError, RlftError
+from rlft.training.distributed.cluster import (
+    ADDRESS,
+    LOOPBACK,
+    RESUME,
+    Cluster,
+    ExistingCluster,
+    LocalCluster,
+    address_here,
+    said_by,
+)
+from rlft.training.distributed.demand import Demand
+from rlft.training.distributed.trainer_actor import Pulse, TrainerActor
+from rlft.training.job import Job
+from rlft.types import TrainReport
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """A request to train a round; its answer is a `TrainReport`. All machines see the same files in `folder`."""
+
+    job: Job
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class StartEngines:
+    """A request to start servers, each `within` so many seconds; its answer is a list of `Served`."""
+
+    order: Order
+    within: float
+    folder: Path
+
+
+Request = Train | StartEngines
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """How far the trainers are, as `rlft.progress.Progress` takes it; it comes before the answer."""
+
+    done: float
+    total: float | None
+    what: str
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The answer to a request."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The end of a request by an error."""
+
+    error: Exception
+
+    @classmethod
+    def by(cls, error: Exception) -> Failed:
+        """Return the message about an error: itself, or a RuntimeError with its text if it cannot be sent."""
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301  # what this process has made
+        except Exception:  # whatever its own class raises
+            made = RuntimeError(f"{type(error).__name__}: {error}")
+            for note in getattr(error, "__notes__", ()):
+                made.add_note(note)
+            return cls(made)
+        return cls(error)
+
+
+_END_SECONDS = 20.0
+_START_SECONDS = 300.0
+"""Seconds that the processes may take to start, in which each imports torch and transformers."""
+_GRACE = 3.0
+"""Seconds in which the others fail, too, once a trainer has: the first to be heard of may only have lost a peer."""
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
+
+
+def direct(link: Connection, demand: Demand) -> None:
+    """Do what the link asks for until it is closed, and answer each request by `Done`; after an error, end."""
+    _stand_alone()
+    work = _Work(demand, link.send)
+    try:
+        while True:
+            try:
+                request: Request = link.recv()
+            except (EOFError, ConnectionError):
+                return
+            link.send(Done(work.do(request)))
+    except Exception as error:
+        with suppress(OSError):  # the run is gone
+            link.send(Failed.by(error))
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # However long Ray waits for, without its head or for a trainer that is stopped.
+        timer = threading.Timer(_END_SECONDS, lambda: os._exit(1))
+        timer.daemon = True
+        timer.start()
+        work.close()
+
+
+def look(link: Connection, demand: Demand, folder: Path) -> None:
+    """Answer with what keeps the cluster from doing its work, an error, or with `None`."""
+    _stand_alone()
+    found: RlftError | None = None
+    try:
+        ExistingCluster(demand, folder).close()
+    except Exception as error:
+        found = error if isinstance(error, RlftError) else DistributedError(said_by(error), where=ADDRESS)
+    link.send(Done(found))
+
+
+class _Work:
+    """The cluster, which is opened by the first request, and what was started there."""
+
+    def __init__(self, demand: Demand, say: Callable[[Any], None]) -> None:
+        self._demand, self._say = demand, say
+        self._cluster: Cluster | None = None
+        self._trainers: TrainerActors | None = None
+        self._engines: list[Any] = []
+
+    def do(self, request: Request) -> Any:
+        """Return the answer to a request."""
+        if self._cluster is None:
+            joins = self._demand.settings.address is not None
+            self._cluster = ExistingCluster(self._demand, request.folder) if joins else LocalCluster(self._demand)
+            # SIGTERM, by which a run that is interrupted asks for the end. Ray's handler would write a trace.
+            signal.signal(signal.SIGTERM, _leave)
+        match request:
+            case Train(job):
+                self._trainers = self._trainers or TrainerActors(self._cluster, self._demand, self._say)
+                return self._trainers.train(job)
+            case StartEngines(order, within):
+                return self._start(self._cluster, order, within)
+
+    def close(self) -> None:
+        """End everything."""
+        if self._cluster is not None:
+            with suppress(Exception):  # those that have died have ended with their servers
+                self._cluster.ray.wait([each.stop.remote() for each in self._engines], timeout=_END_SECONDS / 2)
+            self._cluster.close()
+
+    def _start(self, cluster: Cluster, order: Order, within: float) -> list[Served]:
+        """Start all servers side by side, and return them once all answer. Raises what keeps one from starting."""
+        cores, gpus = cluster.engine_cores, self._demand.gpus_each if order.on_gpu else 0
+        made = [cluster.options(place, cores=cores, gpus=gpus) for place in range(self._demand.engines)]
+        self._engines = [cluster.ray.remote(**options)(EngineActor).remote() for options in made]
+        on_loopback = self._demand.settings.address is None
+        calls = [each.start.remote(order, cores, within, on_loopback) for each in self._engines]
+        try:
+            return cluster.ray.get(calls, timeout=within + _START_SECONDS)
+        except Exception as cause:
+            failed = getattr(cause, "cause", None) or cause
+            if isinstance(failed, RlftError):
+                raise failed from cause
+            what = f"an engine has not started: {type(cause).__name__}: {cause}"
+            fix = "look whether its machine is up and has memory (`ray status`)"
+            raise DistributedError(what, where="rollout.server.engines", fix=fix) from cause
+
+
+class EngineActor:
+    """Starts one server, and ends with it."""
+
+    def __init__(self) -> None:
+        self._ordered: Ordered | None = None
+
+    def start(self, order: Order, cores: int, within: float, on_loopback: bool) -> Served:
+        """Start the server and return it once it answers, which may take `within` seconds.
+
+        On a CPU it computes with `cores` threads. It listens on loopback, or else on the address that Ray knows this
+        machine by. Raises EngineError.
+        """
+        self._ordered = Ordered(order, LOOPBACK if on_loopback else address_here(), cores)
+        self._ordered.wait(within)
+        return self._ordered.served
+
+    def stop(self) -> None:
+        """End the server."""
+        if self._ordered is not None:
+            self._ordered.stop()
+
+
+class TrainerActors:
+    """The trainers, as the process sees them that directs them; they are started by the first round.
+
+    `say` is told how far they are.
+    """
+
+    def __init__(self, cluster: Cluster, demand: Demand, say: Callable[[Advance], None]) -> None:
+        self._cluster, self._demand, self._say = cluster, demand, say
+        self._actors: list[Any] = []
+        self._names: list[str] = []
+
+    def train(self, job: Job) -> TrainReport:
+        """Train a round; the policy that it makes is in `job.target` unless the report says that it was stopped.
+
+        Raises DistributedError if a trainer dies or hangs, and what a trainer raises.
+        """
+        if not self._actors:
+            self._start()
+        given = self._cluster.ray.put(job)
+        return self._call([each.train.remote(given) for each in self._actors])[0]
+
+    def _start(self) -> None:
+        demand, size, seconds = self._demand, self._demand.trainers, self._demand.settings.timeout_seconds
+        self._names = [f"trainer {rank + 1} of {size}" for rank in range(size)]
+        for rank in range(size):
+            # As many threads as cores, unless OMP_NUM_THREADS says otherwise.
+            place = self._cluster.options(demand.engines + rank, cores=self._cluster.cores, gpus=int(demand.on_gpu))
+            made = self._cluster.ray.remote(**place, concurrency_groups={"pulse": 1})(TrainerActor)
+            self._actors.append(made.remote(rank, size, demand.settings.sharding))
+        calls = [each.place.remote() for each in self._actors]
+        self._cluster.ray.wait(calls, num_returns=size, timeout=_START_SECONDS)
+        places: list[tuple[int, str]] = self._call(calls)
+        addresses = {address for _, address in places}
+        for rank, (pid, address) in enumerate(places):
+            self._names[rank] += f" (process {pid}{f' on {address}' if demand.settings.address else ''})"
+        device = "cuda" if demand.on_gpu else "cpu"
+        # Twice the limit, since it is the watch that says who hangs. On one machine all meet on loopback.
+        given = self._cluster.meeting(), device, 2 * seconds, len(addresses) == 1
+        self._call([each.join.remote(*given) for each in self._actors])
+
+    def _call(self, calls: list[Any]) -> list[Any]:
+        """Return what a method returns in every trainer; raise as `train` does, after too long a standstill."""
+        ray, limit = self._cluster.ray, self._demand.settings.timeout_seconds
+        waiting, beats, heard = calls, -1, time.monotonic()
+        while waiting:
+            done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=1.0)
+            if any(self._failure(call) for call in done):
+                self._raise_first(calls)
+            pulses = self._pulses() if waiting else []
+            now = sum(pulse.beats for pulse in pulses if pulse)
+            if now != beats:
+                beats, heard = now, time.monotonic()
+            if waiting and time.monotonic() - heard > limit:
+                late = [name for name, pulse in zip(self._names, pulses, strict=True) if pulse is None]
+                raise DistributedError(
+                    f"{late[0]} has not answered for {limit:g} s" if late else f"no trainer has got on for {limit:g} s",
+                    where="distributed",
+                    fix=f"{RESUME}; if it only takes long, raise distributed.timeout_seconds",
+                )
+        return ray.get(calls)
+
+    def _pulses(self) -> list[Pulse | None]:
+        """Return how far each trainer is, `None` for those that do not say so in a second; tell the run."""
+        asked = [each.pulse.options(concurrency_group="pulse").remote() for each in self._actors]
+        done, _ = self._cluster.ray.wait(asked, num_returns=len(asked), timeout=1.0)
+        answers = [call in done and self._failure(call) is None for call in asked]
+        found: list[Pulse | None] = [
+            self._cluster.ray.get(call) if answered else None for call, answered in zip(asked, answers, strict=True)
+        ]
+        first = next((pulse for pulse in found if pulse and pulse.total is not None), Pulse())
+        alike = [pulse for pulse in found if pulse and pulse.what == first.what]
+        tokens = sum(pulse.tokens or 0 for pulse in alike) or None
+        if first.total is not None:
+            self._say(Advance(sum(pulse.done for pulse in alike), first.total, first.what, tokens))
+        return found
+
+    def _failure(self, call: Any) -> Exception | None:
+        """Return what a call that is done has raised, if anything."""
+        try:
+            self._cluster.ray.get(call)
+        except Exception as cause:
+            return cause
+        return None
+
+    def _raise_first(self, calls: list[Any]) -> NoReturn:
+        """Raise what went wrong first: a death before an error, and an error of ours before one about a lost peer."""
+        ray = self._cluster.ray
+        done, _ = ray.wait(calls, num_returns=len(calls), timeout=_GRACE)
+        found = {calls.index(call): failure for call in done if (failure := self._failure(call))}
+        for rank, failure in found.items():
+            if isinstance(failure, ray.exceptions.RayActorError):
+                what = f"{self._names[rank]} has died, or its machine cannot be reached"
+                raise DistributedError(what, where="distributed", fix=RESUME) from failure
+        failures = sorted(found.values(), key=lambda failure: not isinstance(_cause_of(failure), RlftError))
+        cause = _cause_of(failures[0])
+        if cause is not failures[0] and not isinstance(cause, RlftError):
+            cause.add_note(_COLOURS.sub("", str(failures[0])))  # which has the trainer's traceback
+        raise cause
+
+
+def _cause_of(failure: Exception) -> Exception:
+    return getattr(failure, "cause", None) or failure
+
+
+def _stand_alone() -> None:
+    """Leave Ctrl-C to the process of the run, which then closes the link, and the terminal, too.
+
+    Ray writes there what it has in its logs as well: traces of its own code, and paragraphs about each dead worker.
+    What is to be said of it is said by the run.
+    """
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(os.devnull, "w") as nowhere:
+        for stream in (1, 2):
+            os.dup2(nowhere.fileno(), stream)
+
+
+def _leave(number: int, frame: Any) -> NoReturn:
+    """End by an exception that nothing here catches. A second signal would cut short what ends the others."""
+    del frame
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit
