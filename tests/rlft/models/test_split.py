@@ -193,22 +193,13 @@ class Squared(LlamaForCausalLM):
         return output
 
 
-class Halved(LlamaForCausalLM):
-    """Changes hidden states between backbone and output layer."""
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.lm_head.register_forward_pre_hook(lambda module, args: (args[0] * 0.5,))
-
-
-@pytest.mark.parametrize("kind", [Squared, Halved])
-def test_what_is_not_understood_goes_through_the_model_s_own_logits(kind, caplog):
-    model = kind(AutoConfig.for_model("llama", **SHAPE)).eval()
+def test_what_is_not_understood_goes_through_the_model_s_own_logits(caplog):
+    model = Squared(AutoConfig.for_model("llama", **SHAPE)).eval()
     with caplog.at_level(logging.WARNING):
         split = split_model(model)
     assert split.body is None
     assert len(caplog.messages) == 1
-    assert kind.__name__ in caplog.messages[0]
+    assert "Squared" in caplog.messages[0]
     assert "tokens times vocabulary" in caplog.messages[0]
     assert_equal_to_the_whole(model, split)
     kept = split.backbone(input_ids=IDS, logits_to_keep=2)
