@@ -22,7 +22,7 @@ from mlops.home.databases import check_home
 from mlops.home.folder import Home, find_home
 from mlops.stacks.stack import connect
 from mlops.tracking.address import check_reachable
-from rlft.errors import RlftError, TrackerError
+from rlft.errors import RlftError
 from rlft.reporting.terminal import Terminal, console, styled
 
 HOST, PORT = "127.0.0.1", 5000
@@ -56,8 +56,6 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
         check_home(home)
         if not home.note.is_file():
             raise RlftError("nothing has been tracked yet", where=str(home.root), fix="start a run first")
-    from mlops.tracking.view import newest_view  # here and not above: it imports MLflow
-
     uri = home.tracking_uri if stack is None else connect(home, stack)
     if uri.startswith(("http://", "https://")):
         if host is not None or port is not None:
@@ -66,13 +64,9 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
                 where="--host, --port",
                 fix="leave them out",
             )
-        view = None
-        with suppress(TrackerError):  # a browser may get in where this process does not
-            view = newest_view(uri)
-        _print(pages(uri, view), console)
+        _print(pages(uri), console)
         return 0
     host, port = host or HOST, PORT if port is None else port
-    view = newest_view(uri)
     check_free(host, port, "rlft ui")
     if not is_loopback(host):
         console.print(
@@ -83,7 +77,7 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
             )
         )
     name = f"[{host}]" if ":" in host else host
-    lines = pages(f"http://{name}:{port}", view)
+    lines = pages(f"http://{name}:{port}")
     _print([*lines, "Ctrl-C ends it."], console)
     command = [sys.executable, "-m", "mlflow", "ui", "--host", host, "--port", str(port)]
     arguments = [*command, "--backend-store-uri", uri, "--workers", "1"]
@@ -96,16 +90,14 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
     return process.wait()
 
 
-def pages(server: str, view: tuple[str, str] | None) -> list[str]:
+def pages(server: str) -> list[str]:
     """Return lines that say where a person finds runs and registered models on an MLflow server.
 
-    The first is that of a `view` of runs, as `newest_view` returns it. MLflow 3 opens in a mode for agents and prompts,
-    whose menu has no registered models. An address chooses the mode for its own page alone; the switch in the menu is
-    remembered by the browser.
+    MLflow 3 opens in a mode for agents and prompts, whose menu has no registered models. An address chooses the mode
+    for its own page alone; the switch in the menu is remembered by the browser.
     """
     base = server.rstrip("/")
     return [
-        *([f"Runs of {view[0]}, the best first: {base}{view[1]}"] if view else []),
         f"Runs, curves, traces: {base}/#/experiments?workflowType=machine_learning",
         f"Registered models:    {base}/#/models",
         "Choose `Model training` above the menu once: the other mode, `GenAI`, hides the registered models.",

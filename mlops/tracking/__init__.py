@@ -5,5 +5,4 @@
 - `values`: what is logged, in the form that MLflow takes
 - `traces`: rollouts as conversations that MLflow shows
 - `evaluation`: evaluations of models, in the shape of MLflow's own
-- `view`: the view of an experiment's runs that is opened first
 """

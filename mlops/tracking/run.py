@@ -26,7 +26,6 @@ from mlflow.exceptions import MlflowException
 
 from mlops.tracking.address import REFUSALS, answering, check_reachable, quick_http
 from mlops.tracking.values import MAX_TAG, dataset_input, describe_tasks, flatten, legal_name, redact, short
-from mlops.tracking.view import VIEW, VIEW_TAG
 from rlft.errors import Shortage, TrackerError, shortage_of
 from rlft.files import write_file
 from rlft.texts.secrets import hide, hide_secrets
@@ -367,13 +366,12 @@ class Tracker:
         """Return the id of the experiment, which another run may make at the same moment."""
         if (found := active_experiment(client, self.experiment)) is None:
             try:
-                tags = {"mlflow.note.content": _NOTE, VIEW_TAG: VIEW}
-                return client.create_experiment(self.experiment, artifact_location=self.artifact_location, tags=tags)
+                return client.create_experiment(
+                    self.experiment, artifact_location=self.artifact_location, tags={DESCRIPTION: _NOTE}
+                )
             except MlflowException as cause:
                 if (found := active_experiment(client, self.experiment)) is None:
                     raise cause
-        if found.tags.get(VIEW_TAG) != VIEW:
-            client.set_experiment_tag(found.experiment_id, VIEW_TAG, VIEW)
         return found.experiment_id
 
 

@@ -14,19 +14,15 @@ import pytest
 from cli import ui
 from cli.ui import pages, show_ui
 from mlops.home.folder import Home
-from mlops.tracking import view
-from rlft.errors import RlftError, TrackerError
+from rlft.errors import RlftError
 from rlft.reporting.terminal import Terminal
 from tests.e2e.conftest import free_port
 from tests.mlops.home.making import finish
 
-NEWEST = view.newest_view
-
 
 @pytest.fixture
-def home(tmp_path, monkeypatch) -> Home:
+def home(tmp_path) -> Home:
     """A home in which something was tracked."""
-    monkeypatch.setattr(view, "newest_view", lambda uri: ("sums", "/#/experiments/3/runs?viewStateShareKey=rlft"))
     finish(made := Home(tmp_path))
     return made
 
@@ -53,8 +49,7 @@ def shown(home, stack=None, host=None, port=None) -> str:
 
 
 def test_pages_are_in_the_mode_that_has_the_registry():
-    assert pages("http://127.0.0.1:5000/", ("sums", "/#/experiments/3/runs?")) == [
-        "Runs of sums, the best first: http://127.0.0.1:5000/#/experiments/3/runs?",
+    assert pages("http://127.0.0.1:5000/") == [
         "Runs, curves, traces: http://127.0.0.1:5000/#/experiments?workflowType=machine_learning",
         "Registered models:    http://127.0.0.1:5000/#/models",
         "Choose `Model training` above the menu once: the other mode, `GenAI`, hides the registered models.",
@@ -74,7 +69,7 @@ def test_it_listens_on_loopback_unless_told_otherwise(home, started):
     assert allowed is None  # MLflow's own: loopback and private networks
 
 
-def test_the_view_is_opened_where_there_is_a_screen_once_the_server_answers(home, started, monkeypatch):
+def test_the_runs_are_opened_where_there_is_a_screen_once_the_server_answers(home, started, monkeypatch):
     opened, answers = [], iter([OSError("not yet"), None])
 
     def check(address):
@@ -89,7 +84,7 @@ def test_the_view_is_opened_where_there_is_a_screen_once_the_server_answers(home
         show_ui(home, None, None, port, Terminal(file=io.StringIO(), force_terminal=is_terminal))
     assert opened == []
     show_ui(home, None, None, port, Terminal(file=io.StringIO(), force_terminal=True))
-    assert opened == [f"http://127.0.0.1:{port}/#/experiments/3/runs?viewStateShareKey=rlft"]
+    assert opened == [f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"]
 
 
 def test_another_host_is_warned_of_and_may_be_asked_by_its_name(home, started):
@@ -133,10 +128,3 @@ def test_the_database_of_a_stack_is_shown(home, started, monkeypatch, tmp_path):
     shown(home, stack="mine", port=free_port())
     [(command, _)] = started
     assert command[command.index("--backend-store-uri") + 1] == f"sqlite:///{tmp_path / 'theirs.db'}"
-
-
-def test_a_database_that_is_away_is_told(home, started, monkeypatch):
-    monkeypatch.setattr(ui, "connect", lambda home, stack: f"postgresql://127.0.0.1:{free_port()}/mlflow")
-    monkeypatch.setattr(view, "newest_view", NEWEST)
-    with pytest.raises(TrackerError):
-        shown(home, stack="mine")

@@ -98,12 +98,6 @@ def test_the_list_has_the_runs_by_their_names(browser):
     assert "The result of each comes first" in text
 
 
-def test_the_view_of_the_runs_shows_what_came_of_each_sorted_by_the_gain(browser):
-    view = f"experiments/{browser.experiment}/runs?workflowType=machine_learning&viewStateShareKey=rlft"
-    text = browser.see(view, "other-seed", "rlft.status", "0_result/before")  # the others are right of what is drawn
-    assert "Sort: 0_result/gain" in text
-
-
 def test_the_table_of_versions_has_few_tags_for_each(browser):
     text = browser.see("models/tiny", "rlft.score.accuracy", "Description")
     assert text.count("rlft.") == 3 * 2  # score, gate and id of the records of each of two versions
