@@ -38,13 +38,10 @@ def apply(
         from mlops.schedules.notify import check_notify
         from mlops.schedules.settings import load_schedule, overrides_of
         from rlft.config.file import load_config
-        from rlft.config.suite_file import load_suite
 
         home = find_home()
         schedule, content = load_schedule(file)
         load_config(Path(schedule.config), overrides_of(schedule))
-        if schedule.when.score_below is not None:
-            load_suite(Path(schedule.when.score_below.suite))
         if problem := check_notify(schedule.notify):
             said = f"{problem}: nobody is told there unless it is set rightly for the run"
             errors.print(styled("warning", "yellow"), said)
@@ -103,18 +100,14 @@ def run(
 
 @app.command()
 def lines(verbose: Verbose = False) -> None:
-    """Print a line for a crontab and a unit for systemd: either begins `rlft schedule run` with the machine.
+    """Print a line for a crontab that begins `rlft schedule run` with the machine.
 
     Nothing is written or installed.
     """
     with guarded(verbose, None):
-        from mlops.schedules.firing import crontab_line, systemd_unit
+        from mlops.schedules.firing import crontab_line
 
-        told = "to ~/.config/systemd/user/rlft-schedules.service, and call"
-        console.print(f"# with cron: add this line by `crontab -e`\n{crontab_line(find_home())}\n", soft_wrap=True)
-        console.print(f"# with systemd: write this {told}", soft_wrap=True)
-        console.print("# systemctl --user enable --now rlft-schedules && loginctl enable-linger", soft_wrap=True)
-        console.print(systemd_unit(find_home()), soft_wrap=True)
+        console.print(f"# add this line by `crontab -e`\n{crontab_line(find_home())}", soft_wrap=True)
 
 
 @app.command(name="list")

@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from mlops.home.folder import Home
-from mlops.stacks.stack import server_error
-from rlft.errors import SAID, MemoryShortError, RlftError, StackError, StorageError, shortage_of
+from rlft.errors import SAID, MemoryShortError, RlftError, StackAwayError, StackError, StorageError, shortage_of
+from rlft.texts.secrets import hide
 
 _STORES = ("aiobotocore", "botocore", "s3fs")  # libraries
 _CLUSTER = ("kubernetes", "urllib3")  # requests and httpx wrap what urllib3 says, Kubernetes' client does not
@@ -25,8 +25,6 @@ def shortage_error(error: BaseException, home: Home, resume: str | None) -> Rlft
             where=str(home.root),
             fix="put it back and resume the run, or start it anew",
         )
-    if away := server_error(error, resume):
-        return away
     then = f", then `{resume}`" if resume else ", then start again"
     match shortage_of(error):
         case "disk":
@@ -49,6 +47,9 @@ def _store_error(error: BaseException, then: str) -> RlftError | None:
     if _library(error) in _CLUSTER:
         fix = f"see that the cluster of the stack answers (`kubectl cluster-info`) and lets you in{then}"
         return StackError(f"the cluster has failed: {type(error).__name__}", fix=fix)
+    if _library(error) == "requests" or type(error).__name__ == "AuthorizationException":
+        what = f"ZenML's server fails: {hide(' '.join(str(error).split()))[:200]}"
+        return StackAwayError(what, fix=f"see that it answers, has room, and lets you in (`zenml login`){then}")
     said = any(_library(each) in _STORES for each in (error, error.__cause__))
     fix = f"see that this machine reaches the store, has its keys (AWS_ACCESS_KEY_ID and so on) and finds room{then}"
     return (

@@ -10,7 +10,6 @@ from typing import Any
 from mlflow import MlflowClient
 from zenml import log_metadata
 from zenml.client import Client
-from zenml.metadata.metadata_types import MetadataType
 from zenml.models import PipelineRunResponse
 from zenml.utils.dashboard_utils import get_run_url
 
@@ -29,7 +28,6 @@ from mlops.runs.runtime import current_run
 from mlops.runs.shared import SharedRun
 from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore
-from mlops.stacks.stack import server_error
 from mlops.summary.file import SUMMARY_FILE, keep_summary, read_summary
 from mlops.summary.result import GPU_HOURS, NOT_YET, cut_short, description, links_of, result_metrics
 from mlops.summary.summary import Summary
@@ -61,7 +59,7 @@ def open_run(
 
     A run that fails leaves a summary with `status: failed` and the reason, and the error is raised again.
     """
-    run, home, zenml_answers = current_run(), find_home(), True
+    run, home = current_run(), find_home()
     own_store = tracking_uri == home.tracking_uri
     seen = _begin(config, fingerprints, tracking_uri, labels, run)
     status = "FAILED"
@@ -76,10 +74,10 @@ def open_run(
         if signalled() or isinstance(cause, KeyboardInterrupt):
             status, seen.summary.status, seen.summary.error = "KILLED", "interrupted", "interrupted"
         elif isinstance(cause, Exception):
-            zenml_answers = _note_failure(seen, cause)
+            _note_failure(seen, cause)
         raise
     finally:
-        _close(seen, home, run, status, labels.note, zenml_answers=zenml_answers)
+        _close(seen, home, run, status, labels.note)
 
 
 def _begin(
@@ -128,13 +126,11 @@ def _begin(
     return Observer(config, tracker, summary, attempt)
 
 
-def _note_failure(seen: Observer, cause: Exception) -> bool:
-    """Note why a run has failed; returns whether ZenML can be asked: it may be that its server is away."""
-    resume, away = seen.attempt.resume, server_error(cause, seen.attempt.resume)
+def _note_failure(seen: Observer, cause: Exception) -> None:
+    """Note why a run has failed."""
     short = None if isinstance(cause, RlftError) else shortage_of(cause)  # libraries wrap that in texts of their own
-    seen.summary.error = hide(SAID[short] if short and not away else with_command(str(away or cause), resume))
+    seen.summary.error = hide(SAID[short] if short else with_command(str(cause), seen.attempt.resume))
     seen.summary.needs_new_settings = isinstance(cause, FixedSettingError)
-    return away is None
 
 
 def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store: bool) -> None:
@@ -168,9 +164,7 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
         ) from cause
 
 
-def _close(
-    seen: Observer, home: Home, run: PipelineRunResponse, status: str, note: str, *, zenml_answers: bool = True
-) -> None:
+def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str, note: str) -> None:
     """Write everything that must be written however the run has ended; `note` is what the user wrote about it."""
     run_id, summary, tracker, attempt = str(run.id), seen.summary, seen.tracker, seen.attempt
     seen.keep()
@@ -178,7 +172,7 @@ def _close(
     summary.mlflow_run_id = tracker.run_id
     result = result_metrics(summary, seen.gpus, seen.trained, seen.tokens)
     tracker.log_result(result)
-    page = _tried("the run's page in ZenML is not known", get_run_url, run) if zenml_answers else None
+    page = _tried("the run's page in ZenML is not known", get_run_url, run)
     links = links_of(summary, tracker.experiment_id, page, highest_paid=bool(seen.config.tracking.highest_paid))
     said = description(summary, attempt.name, note, links)
     if summary.status == "interrupted":
@@ -190,12 +184,14 @@ def _close(
         came_to = "completed" if status == "FINISHED" else "failed"
         RunStore(home).end(attempt.name, run_id, came_to, gpu_hours=result.get(GPU_HOURS))
         _tried("`rlft runs` does not show the versions as they are", note_versions, home)
-    if zenml_answers:
-        _tried("there is no report.html in MLflow; `rlft report` writes it", _log_report, seen, home, run)
+    _tried("there is no report.html in MLflow; `rlft report` writes it", _log_report, seen, home, run)
     tracker.finish(status)
-    if zenml_answers and tracker.run_id is not None:
-        link: dict[str, MetadataType] = {"mlflow_run_id": tracker.run_id}
-        log_metadata(metadata=link, run_id_name_or_prefix=run_id)
+    if tracker.run_id is not None:
+        _tried("ZenML does not know the run in MLflow", _link, tracker.run_id, run_id)
+
+
+def _link(mlflow_run_id: str, run_id: str) -> None:
+    log_metadata(metadata={"mlflow_run_id": mlflow_run_id}, run_id_name_or_prefix=run_id)
 
 
 def _tried(unless: str, call: Callable[..., Any], *given: Any) -> Any:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,6 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from mlops.home.folder import SCHEDULES, Home
-from mlops.schedules.reasons import Facts
 from mlops.schedules.settings import ScheduleConfig, check_schedule, newest_due
 from rlft.errors import RlftError
 from rlft.files import make_private, write_file
@@ -44,6 +44,18 @@ class Stored(BaseModel):
     def name(self) -> str:
         """The name of the schedule."""
         return self.content["name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the reasons of a schedule are about.
+
+    `tasks` are fingerprints of the content of train tasks, and `values` maps what may change (`file tasks.jsonl`, say)
+    to what it is. What no reason asks for is empty.
+    """
+
+    tasks: frozenset[str] = frozenset()
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
 class Firing(BaseModel):

@@ -15,9 +15,8 @@ from pathlib import Path
 from mlops.home.folder import PROJECT
 from rlft.config import Config
 from rlft.config.code import code_of
-from rlft.environments.fingerprints import Library, imports_of
 from rlft.errors import StackError
-from rlft.files import OWN_PACKAGES, is_installed, named_files
+from rlft.files import is_installed, named_files
 from rlft.training.algorithms import chosen_algorithm
 
 _IN_FILES = ("jsonl", "csv", "parquet")
@@ -74,9 +73,7 @@ def is_archived(named: Path, files: dict[str, Path]) -> bool:
 def lacking_files(config: Config) -> list[StackError]:
     """Return an error that lists the files that a run will not find where it begins, if there are any."""
     files = archived_files()
-    own = users_code(config)
-    named = [*_named(config), *(("imported", _from_here(file)) for file in imported_by(own)[0] if file not in own)]
-    lacking = dict.fromkeys(f"{setting}: {file}" for setting, file in named if not is_archived(file, files))
+    lacking = dict.fromkeys(f"{setting}: {file}" for setting, file in _named(config) if not is_archived(file, files))
     if not lacking:
         return []
     return [
@@ -88,50 +85,6 @@ def lacking_files(config: Config) -> list[StackError]:
             f"from there on, or copy them into {PROJECT} and run it there (docs/guide/kubernetes.md)",
         )
     ]
-
-
-def users_code(config: Config) -> list[Path]:
-    """Return the files of code that a config names and that are a user's own: rlft's come with it."""
-    files = [code.file for code in code_of(config) if code.file is not None and code.file.exists()]
-    return [file for file in files if not is_installed(file) and not _is_rlfts(file)]
-
-
-def imported_by(files: list[Path]) -> tuple[list[Path], dict[str, str]]:
-    """Return these files of Python with those beside them or in the working directory that they import, and the other
-    modules that all these import: by top-level name, the file that does.
-
-    rlft's own modules are left out, and a file that cannot be parsed imports nothing here.
-    """
-    found, others, waiting = list[Path](), dict[str, str](), [file for file in files if file.suffix == ".py"]
-    while waiting:
-        if (file := waiting.pop()) in found:
-            continue
-        found.append(file)
-        try:
-            imports = imports_of(file.read_text(encoding="utf-8"))
-        except (OSError, SyntaxError, ValueError):  # an import of it says so
-            continue
-        for each in imports:
-            library = Library((file.parents[each.level - 1],) if each.level else (Path(), file.parent))
-            names = (f"{each.module}.{each.name or ''}".strip("."), each.module)
-            top = each.module.partition(".")[0]
-            if top in OWN_PACKAGES and not each.level:
-                continue
-            if near := next(filter(None, map(library.find, names)), None):
-                waiting.append(near)
-            elif not each.level:
-                others.setdefault(top, str(file))
-    return found, others
-
-
-def named_packages(config: Config) -> dict[str, str]:
-    """Return the installed packages whose modules the config names: {top-level name: setting}."""
-    found = {}
-    for code in code_of(config):
-        if code.is_module and code.file is not None and is_installed(code.file):
-            places = [place for place, part in enumerate(code.file.parts) if part in ("site-packages", "dist-packages")]
-            found[Path(code.file.parts[places[-1] + 1]).stem] = code.setting
-    return found
 
 
 def _files_in(folder: Path) -> dict[str, Path]:
@@ -183,10 +136,6 @@ def _named(config: Config) -> Iterator[tuple[str, Path]]:
 
 def _is_in_clone(file: Path) -> bool:
     return file.resolve().is_relative_to(PROJECT)
-
-
-def _is_rlfts(file: Path) -> bool:
-    return _is_in_clone(file) and file.resolve().relative_to(PROJECT).parts[0] in OWN_PACKAGES
 
 
 def _from_here(file: Path) -> Path:

@@ -10,11 +10,8 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
-from uuid import uuid4
 
 from pydantic import AfterValidator, Field, ValidationError
 from zenml.client import Client
@@ -24,12 +21,12 @@ from zenml.stack.utils import validate_stack_component_config
 
 from mlops.stacks.kubernetes import SETTINGS, WAY_OUT_OF_PODS, check_pods
 from mlops.stacks.stack import check_tracking_address, describe_refusal
-from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION, answering, use_credentials
+from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
 from rlft.config import Section
 from rlft.config.addresses import check_address
 from rlft.config.file import read_settings
 from rlft.config.section import check_name
-from rlft.errors import StackError, TrackerError
+from rlft.errors import StackError
 from rlft.files import texts_in
 from rlft.texts.secrets import find_secrets, redact
 
@@ -189,8 +186,7 @@ def apply_stack_file(stack: StackFile) -> str:
     """Register or update the components and the stack in the active ZenML; returns the stack's name.
 
     Raises StackError before anything is registered if a secret is missing, or a component's settings are wrong. Of the
-    stack of a team its servers are asked, too: ZenML's before, the store and MLflow's once the stack is registered. One
-    without `server` may name such as answer within its cluster alone.
+    stack of a team ZenML's server is asked first.
     """
     if stack.server:
         check_server(stack.server)
@@ -203,9 +199,7 @@ def apply_stack_file(stack: StackFile) -> str:
         client.update_stack(existing[0].id, component_updates={kind: [str(value)] for kind, value in ids.items()})
     else:
         client.create_stack(stack.name, {kind: str(value) for kind, value in ids.items()})
-    if stack.server:
-        check_parts(stack.name)
-    elif stack.orchestrator.flavor not in (None, "local") and client.zen_store.type == StoreType.SQL:
+    if not stack.server and stack.orchestrator.flavor not in (None, "local") and client.zen_store.type == StoreType.SQL:
         logger.warning(
             "ZenML's database is on this machine, where pods and others do not reach it: use `zenml login` with the "
             "address of a server, and apply the file again"
@@ -236,7 +230,6 @@ def _apply_component(client: Client, kind: StackComponentType, component: Compon
 
 
 _REFERENCE = re.compile(r"\{\{\s*([^.{}]+?)\.([^.{}]+?)\s*\}\}")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PRIVATE = "mlflow"  # the secret of which everybody has their own, as MLflow then knows who does what
 
 
@@ -276,61 +269,6 @@ def check_secrets(configs: Mapping[str, Mapping[str, Any]]) -> None:
             options = "--private " * (name == _PRIVATE and verb == "create")
             fix = f"zenml secret {verb} {name} {options}--interactive, with the keys {' and '.join(sorted(keys))}"
             raise StackError(lacks, where=places, fix=fix)
-
-
-def check_parts(name: str) -> None:
-    """Raise StackError unless one can write to the artifact store of a stack, and MLflow's server lets one in.
-
-    The packages of its components have to be installed.
-    """
-    from zenml.stack import Stack
-
-    try:
-        stack = Stack.from_model(Client().get_stack(name, allow_name_prefix_match=False))
-    except ImportError as cause:
-        what = f"a client that it needs is not installed: {cause}"
-        raise StackError(what, where=name, fix="make setup-team") from None
-    _check_store(stack.artifact_store)
-    if stack.experiment_tracker is not None:
-        check_tracker(stack.experiment_tracker)
-
-
-def _check_store(store: Any) -> None:
-    """Write a small file into the store, read it, and remove it."""
-    place = f"{store.path.rstrip('/')}/rlft-probe-{uuid4()}"
-    try:
-        with store.open(place, "wb") as file:
-            file.write(b"rlft")
-        with store.open(place, "rb") as file:
-            if file.read() != b"rlft":
-                raise OSError(f"{place} does not hold what was written")
-        store.remove(place)
-    except Exception as cause:  # whatever a store's library throws
-        with suppress(Exception):
-            store.cleanup()
-        fix = "see that the bucket or folder of artifact_store.config.path is there and answers, and that the key may "
-        fix += "write, read and remove files (zenml secret update s3 --interactive), then apply the file again"
-        raise StackError(f"the store does not take a file: {_line(cause)}", where=store.path, fix=fix) from cause
-
-
-def check_tracker(tracker: Any) -> None:
-    """Ask MLflow's server for an experiment, as the user whom ZenML's secret names. Raises StackError."""
-    from mlflow import MlflowClient
-
-    address = str(tracker.config.tracking_uri or "")
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https"):
-        return
-    check_tracking_address(address, where="experiment_tracker")
-    if tracker.config.tracking_password and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-        logger.warning("%s is no https://, so your password at MLflow can be read on its way there", redact(address))
-    use_credentials(tracker)
-    try:
-        with answering(address):
-            MlflowClient(address).search_experiments(max_results=1)
-    except TrackerError as cause:
-        fix = "correct its address, start it, or `zenml secret update mlflow --interactive`, then apply the file again"
-        raise StackError(cause.what, where=cause.where, fix=fix) from None
 
 
 def _line(cause: Exception) -> str:

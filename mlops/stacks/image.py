@@ -1,4 +1,4 @@
-"""The image of a stack's pods: how it is made, and that a run will find all it needs there before it is submitted.
+"""The image of a stack's pods: how it is made, and that a run will find its files there before it is submitted.
 
 In it are rlft's pins, what the settings of a run need beside them, and what a user's own code needs.
 """
@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from mlops.home.folder import PINS
 from mlops.home.variables import ALWAYS
-from mlops.stacks.archive import imported_by, lacking_files, named_packages, users_code
+from mlops.stacks.archive import lacking_files
 from mlops.stacks.stack import describe_refusal
 from rlft.config import Config, SuiteConfig
 from rlft.errors import NotReadyError, StackError
@@ -62,7 +60,7 @@ def pod_options(config: Config | SuiteConfig | None = None) -> dict[str, Any]:
 
 
 def check_image(config: Config) -> None:
-    """Raise NotReadyError, which names every file and package that a run needs and the stack's pods lack.
+    """Raise NotReadyError, which names every file that a run needs and the stack's pods lack.
 
     A stack whose orchestrator is ZenML's local one has no pods. Raises StackError where rlft is no clone, and where
     ZenML does not take the stack on this machine, such as without a kubeconfig that has the stack's context.
@@ -82,7 +80,7 @@ def check_image(config: Config) -> None:
             fix="correct what it names here (`kubectl config get-contexts` lists the clusters of Kubernetes), or the "
             "stack's file, and apply that with `rlft stack FILE`",
         ) from cause
-    if problems := [*lacking_files(config), *lacking_packages(config)]:
+    if problems := lacking_files(config):
         raise NotReadyError(problems)
 
 
@@ -125,30 +123,3 @@ def read_requirements(file: Path) -> list[Requirement]:
                 fix="write one package a line, such as shapely==2.1.2; options and other files are not read",
             ) from cause
     return found
-
-
-def lacking_packages(config: Config) -> list[StackError]:
-    """Return an error that lists the installed packages that code needs and an image will not have, if there are any.
-
-    What an image holds that exists already is not known here, and it is left alone.
-    """
-    asked = pod_options(config)["settings"]["docker"].requirements
-    if not isinstance(asked, list):
-        return []
-    held = {canonicalize_name(Requirement(line).name) for line in asked}
-    providers = packages_distributions()
-    needed = imported_by(users_code(config))[1] | named_packages(config)
-    lacking = [
-        f"{file} imports {top}, which is of {names[0]}"
-        for top, file in sorted(needed.items())
-        if (names := providers.get(top)) and not held & set(map(canonicalize_name, names))
-    ]
-    if not lacking:
-        return []
-    return [
-        StackError(
-            "the image will not have these packages, which are installed here:\n  " + "\n  ".join(lacking),
-            where="--stack",
-            fix=f"list what your code needs in {OWN} of the working directory",
-        )
-    ]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import traceback
-from collections.abc import Iterator
 from typing import Any
 
 from mlops.home.databases import check_home, make_stores
@@ -14,7 +11,7 @@ from mlops.home.folder import PROJECT, Home
 from mlops.home.variables import use_own_setup
 from mlops.tracking.address import NO_AUTHENTICATION, use_credentials
 from rlft.config.addresses import refuse_metadata
-from rlft.errors import StackAwayError, StackError
+from rlft.errors import StackError
 from rlft.texts.secrets import find_secrets, hide, redact
 
 
@@ -128,41 +125,3 @@ def check_tracking_address(uri: str, *, where: str) -> None:
         refuse_metadata(uri)
     except ValueError as wrong:
         raise StackError(str(wrong), where=where, fix="name the MLflow server's own address") from None
-
-
-_CLIENT = "zenml.zen_stores.rest_zen_store"
-
-
-def server_error(error: BaseException, resume: str | None) -> StackError | None:
-    """Return the sentence for an error of ZenML's server; `None` if the server has no part in it.
-
-    `resume` is the command that goes on with the run; without one nothing has begun, and the set-up does not work.
-    """
-    if _CLIENT not in sys.modules:  # without the module this process has asked no server
-        return None
-    from requests.exceptions import RequestException
-    from zenml.config.global_config import GlobalConfiguration
-    from zenml.exceptions import AuthorizationException, IllegalOperationError, LogStoreError
-
-    # Others are answers of a server that is well.
-    kinds = (AuthorizationException, IllegalOperationError, LogStoreError, RequestException, RuntimeError)
-    address = GlobalConfiguration().store_configuration.url
-    for each in _chain(error):
-        frames = traceback.walk_tb(each.__traceback__)
-        if isinstance(each, kinds) and any(frame.f_globals.get("__name__") == _CLIENT for frame, _ in frames):
-            what = f"ZenML's server fails: {type(each).__name__}: {hide(' '.join(str(each).split()))[:200]}"
-            fix = f"see that it answers, has room, and lets you in (zenml login {address}), then "
-            if resume is None:
-                return StackError(what, where=address, fix=f"{fix}start again")
-            what += ". Every step that had finished is kept"
-            return StackAwayError(what, where=address, fix=f"{fix}`{resume}`")
-    return None
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what it was raised from, or while."""
-    seen = list[BaseException]()
-    while error is not None and error not in seen:
-        yield error
-        seen.append(error)
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
