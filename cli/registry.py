@@ -13,7 +13,6 @@ import typer
 from mlops.home.databases import check_home
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import aliases_lock
-from mlops.runs.listing import note_versions
 from mlops.stacks.stack import check_tracking_address, connect
 from mlops.tracking.address import PATIENT_HTTP
 from rlft.errors import RlftError
@@ -60,8 +59,6 @@ def registry(stack: str | None, tracking_uri: str | None) -> Iterator[Registry]:
     os.environ["MLFLOW_TRACKING_URI"] = address  # without it, fluent calls of libraries write ./mlflow.db
     with answering(address, PATIENT_HTTP):
         yield Registry(RegistryClient(address), alone, options)
-        if address == find_home().tracking_uri:
-            note_versions(find_home())
 
 
 def _address(home: Home, stack: str | None, tracking_uri: str | None) -> tuple[str, AbstractContextManager[None], str]:

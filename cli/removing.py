@@ -15,7 +15,7 @@ from cli.options import DryRun, ResultAsJson, Verbose, Yes
 from cli.runs import duration
 from mlops.home.databases import check_home
 from mlops.home.folder import Home, find_home
-from mlops.runs.listing import ListedRun, find_local, list_runs, note_versions
+from mlops.runs.listing import ListedRun, find_local, list_runs
 from rlft.errors import RlftError
 from rlft.reporting.terminal import Terminal, console, errors, styled
 
@@ -90,16 +90,8 @@ def read_age(text: str) -> timedelta:
 
 
 def removable_runs(home: Home) -> list[ListedRun]:
-    """Return the runs of a home whose databases are whole: else it cannot be known what runs share. Raises RlftError.
-
-    Nothing is written before they are looked at, since writing hides damage.
-    """
+    """Return the runs of a home whose files are whole: else it cannot be known what runs share. Raises RlftError."""
     check_home(home)
-    if home.note.is_file():
-        from mlops.tracking.address import answering
-
-        with answering(home.tracking_uri):  # an alias may have been set in MLflow itself
-            note_versions(home)
     listing = list_runs(home)
     if listing.problems:
         raise RlftError("; ".join(listing.problems), fix="nothing is removed until both databases can be read")

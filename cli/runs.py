@@ -126,8 +126,8 @@ def cost(run: ListedRun) -> str:
 
 
 def version(run: ListedRun) -> str:
-    """Return the registered version with its aliases, and what else the registry holds about it."""
-    return "-" if run.version is None else "\n".join([" ".join(run.version), *run.aliases, *run.marks])
+    """Return the registered version."""
+    return "-" if run.version is None else " ".join(run.version)
 
 
 def duration(seconds: float) -> str:

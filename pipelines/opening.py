@@ -21,7 +21,6 @@ from mlops.registry.versions import open_name
 from mlops.runs.finding import attempts_of, root_run
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
-from mlops.runs.listing import note_versions
 from mlops.runs.noting import seen_on_stack
 from mlops.runs.report import make_report
 from mlops.runs.runtime import current_run
@@ -183,7 +182,6 @@ def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str, no
     if not attempt.is_shared:
         came_to = "completed" if status == "FINISHED" else "failed"
         RunStore(home).end(attempt.name, run_id, came_to, gpu_hours=result.get(GPU_HOURS))
-        _tried("`rlft runs` does not show the versions as they are", note_versions, home)
     _tried("there is no report.html in MLflow; `rlft report` writes it", _log_report, seen, home, run)
     tracker.finish(status)
     if tracker.run_id is not None:

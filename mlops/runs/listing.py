@@ -1,19 +1,14 @@
 """Lists the runs of a home from their files, without ZenML, which takes seconds to import.
 
-A run is all attempts at it. What cannot be read is left out, and `Listing` says so. The versions of the home's registry
-stand in `runs/versions.registry.json`, {name of a model: [its versions, the newest first]}, as rlft has last seen them:
-it is written at the end of a run and of every command that asks the registry of the home.
+A run is all attempts at it. What cannot be read is left out, and `Listing` says so.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -24,7 +19,6 @@ from mlops.runs.store import LocalRun, RunStore, not_shown
 from mlops.summary.file import SUMMARY_FILE, mlflow_ids, read_result, summary_of
 from mlops.summary.summary import Summary
 from rlft.errors import FormatVersionError, RlftError
-from rlft.files import write_file
 
 _KINDS = {PIPELINE: "training", EVALUATE: "evaluation", RESCORE: RESCORE, RETRAIN: RETRAIN}
 
@@ -47,11 +41,8 @@ class ListedRun:
 
     `status` is that of its summary, or `running`, `failed`, `killed` or `finished`; an evaluation or a replay that was
     cut short is `interrupted`, as a run is that a signal has ended, and `again` is the command that goes on with it,
-    where it is known. `version` is the
-    registered one as (name, version). `aliases` are those of all its versions, and `named` says of each which version
-    it names. `marks` says what else the registry holds about its version: `was champion`, or `waits for approval`.
-    `sweep` is the name of the sweep that it is one of, empty without one. `by` is who began it, as ZenML's server knows
-    them; empty in a home, where that is its owner.
+    where it is known. `sweep` is the name of the sweep that it is one of, empty without one. `by` is who began it, as
+    ZenML's server knows them; empty in a home, where that is its owner.
     """
 
     name: str
@@ -61,10 +52,6 @@ class ListedRun:
     gpu_hours: float | None = None
     mlflow_runs: tuple[str, ...] = ()
     summary: Summary | None = None
-    version: tuple[str, str] | None = None
-    aliases: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
-    marks: tuple[str, ...] = ()
     sweep: str = ""
     again: str = ""
     by: str = ""
@@ -78,6 +65,12 @@ class ListedRun:
     def seconds(self) -> float:
         """Wall seconds of all attempts."""
         return sum(attempt.seconds for attempt in self.attempts)
+
+    @property
+    def version(self) -> tuple[str, str] | None:
+        """The registered version as (name, version), if it has one by its summary."""
+        promotion = self.summary.promotion if self.summary else None
+        return (promotion.name, promotion.version) if promotion and promotion.name and promotion.version else None
 
     @property
     def is_resumable(self) -> bool:
@@ -107,8 +100,6 @@ class ListedRun:
             "gpu_hours": self.gpu_hours,
             "sampled_tokens": self.tokens,
             "version": self.version and {"name": self.version[0], "version": self.version[1]},
-            "aliases": list(self.aliases),
-            "marks": list(self.marks),
         }
 
 
@@ -153,60 +144,6 @@ def find_local(home: Home, asked: str) -> LocalRun:
     raise unknown_run(asked, [run.name for run in runs], [run.name for run in found], swept)
 
 
-VERSIONS = "versions.registry.json"
-
-
-def note_versions(home: Home) -> None:
-    """Write down which versions a home's registry has, with their aliases. Raises what MLflow raises, and OSError."""
-    from mlops.registry.client import RegistryClient
-    from mlops.registry.decisions import read_ledger
-
-    client = RegistryClient(home.tracking_uri)
-    found: dict[str, list[dict[str, Any]]] = {}
-    ledgers = {model.name: read_ledger(client, model.name) for model in client.search_registered_models()}
-    for version in client.all_versions():
-        ledger, number = ledgers[version.name], str(version.version)
-        marks = ["was champion"] if number in ledger.ever - {ledger.champion} else []
-        marks += ["waits for approval"] if ledger.waits(version) else []
-        aliases = sorted(alias for alias, named in ledger.aliases.items() if named == number)
-        known = {"version": number, "mlflow_run_id": version.run_id, "aliases": aliases, "marks": marks}
-        found.setdefault(version.name, []).append(known)
-    for versions in found.values():
-        versions.sort(key=lambda known: -int(known["version"]))
-    write_file(_file(home), json.dumps(found, indent=1))
-
-
-def noted_versions(home: Home) -> list[tuple[str, dict[str, Any]]]:
-    """Return the versions that were noted, each with the name of its model. Raises ValueError and OSError."""
-    try:
-        found = json.loads(_file(home).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return []
-    return [(name, version) for name, versions in found.items() for version in versions]
-
-
-def with_versions(run: ListedRun, versions: list[tuple[str, dict[str, Any]]]) -> ListedRun:
-    """Add the newest version that a run has registered, and the aliases of all of them."""
-    own = [(name, known) for name, known in versions if known["mlflow_run_id"] in run.mlflow_runs]
-    if not own:
-        return run
-    name, newest = own[0]
-    named = sorted(
-        (alias, f"{name} {known['version']} is {alias}") for name, known in own for alias in known["aliases"]
-    )
-    return dataclasses.replace(
-        run,
-        version=(name, newest["version"]),
-        aliases=tuple(dict.fromkeys(alias for alias, _ in named)),
-        named=tuple(said for _, said in named),
-        marks=tuple(newest["marks"]),
-    )
-
-
-def _file(home: Home) -> Path:
-    return home.root / "runs" / VERSIONS
-
-
 _UNFINISHED = ("initializing", "running")
 _COMPLETED = "completed"  # ZenML's word
 
@@ -229,11 +166,6 @@ def list_runs(home: Home) -> Listing:
     sweeps = store.sweeps()
     listing.runs = [_run(listing, run, sweeps) for run in store.runs()]
     listing.problems += store.problems
-    try:
-        versions = noted_versions(home)
-        listing.runs = [with_versions(run, versions) for run in listing.runs]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
-        listing.problems.append(f"{VERSIONS} cannot be read ({cause}): versions are not known; `rlft history` mends it")
     return listing
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from urllib.parse import unquote, urlsplit
 
 from mlops.home.folder import Home
 from mlops.home.processes import NameHeldError, claimed
-from mlops.ids import PARENT_TAG, SWEEP_TAG
 from mlops.runs.listing import ListedRun, list_runs
 from mlops.runs.store import RunStore
 from rlft.errors import StorageError
@@ -27,8 +25,6 @@ from rlft.errors import StorageError
 _MOVE = "remove the alias first, on the page of the model in MLflow (`rlft ui`), or let a newer version take it"
 _PAGE = 1000  # of what ZenML and MLflow list
 _TRACES_AT_ONCE = 100
-SETTLE_SECONDS = 3.0
-"""Seconds that a run which has just taken a result from the cache may need to note that it uses it."""
 
 
 @dataclass(slots=True)
@@ -48,22 +44,24 @@ class Plan:
     bytes: int = 0
 
 
-def why_kept(run: ListedRun, *, resumable_too: bool) -> str | None:
-    """Return why a run must stay, or `None`."""
+def why_kept(run: ListedRun, named: Sequence[str] = (), *, resumable_too: bool) -> str | None:
+    """Return why a run must stay, or `None`; `named` says of each alias which of its versions that names."""
     if run.status == "running":
         return "it goes on"
-    if run.named:
-        return f"{' and '.join(run.named)}; {_MOVE}"
+    if named:
+        return f"{' and '.join(named)}; {_MOVE}"
     if run.is_resumable and not resumable_too:
         return "it can be resumed; name it in `rlft delete`, or give --failed"
     return None
 
 
 def make_plan(home: Home, asked: Iterable[ListedRun], *, resumable_too: bool) -> Plan:
-    """Plan the removal of these runs."""
-    plan = Plan()
+    """Plan the removal of these runs. Raises TrackerError if the home's MLflow does not answer."""
+    plan, asked = Plan(), list(asked)
+    named = _aliases(home) if asked else {}
     for run in asked:
-        if reason := why_kept(run, resumable_too=resumable_too):
+        own = [said for one in run.mlflow_runs for said in named.get(one, ())]
+        if reason := why_kept(run, own, resumable_too=resumable_too):
             plan.kept.append((run, reason))
         else:
             plan.runs.append(run)
@@ -72,6 +70,22 @@ def make_plan(home: Home, asked: Iterable[ListedRun], *, resumable_too: bool) ->
         _note_mlflow(home, plan)
         plan.bytes = freed_bytes([*plan.artifacts, *plan.models.values(), *plan.mlflow_runs.values()])
     return plan
+
+
+def _aliases(home: Home) -> dict[str, list[str]]:
+    """Return what aliases of the registry name (`tiny 3 is champion`), by the MLflow runs of their versions."""
+    from mlflow import MlflowClient
+
+    from mlops.tracking.address import answering
+
+    found: dict[str, list[str]] = {}
+    with answering(home.tracking_uri):
+        client = MlflowClient(home.tracking_uri)
+        for model in client.search_registered_models():
+            for alias, version in sorted(model.aliases.items()):
+                run_id = client.get_model_version(model.name, str(version)).run_id
+                found.setdefault(str(run_id), []).append(f"{model.name} {version} is {alias}")
+    return found
 
 
 def own_artifacts(home: Home, runs: Sequence[ListedRun]) -> set[Path]:
@@ -122,7 +136,7 @@ def freed_bytes(folders: Iterable[Path]) -> int:
     return sum(found.st_size // found.st_nlink for found in map(os.lstat, files))
 
 
-def remove_runs(home: Home, plan: Plan, *, settle: float = SETTLE_SECONDS) -> Plan:
+def remove_runs(home: Home, plan: Plan) -> Plan:
     """Remove the runs of a plan; returns what was removed.
 
     All is looked at once more before: a run that has begun since, or that another process goes on with, is kept. Raises
@@ -142,7 +156,7 @@ def remove_runs(home: Home, plan: Plan, *, settle: float = SETTLE_SECONDS) -> Pl
             again.kept = [*kept, *again.kept]
             if again.runs:
                 _remove_from_mlflow(home, again)
-                _remove_from_zenml(home, again, settle)
+                _remove_from_zenml(home, again)
             for run in again.runs:
                 remove_folder(home, home.run_folder(run.name))
             return again
@@ -152,10 +166,7 @@ def remove_runs(home: Home, plan: Plan, *, settle: float = SETTLE_SECONDS) -> Pl
 
 
 def _remove_from_mlflow(home: Home, plan: Plan) -> None:
-    """Remove traces for good, and put runs and logged models among what MLflow has deleted, which `mlflow gc` removes.
-
-    The last run of a sweep takes the run of the sweep with it.
-    """
+    """Remove traces for good, and let MLflow mark runs and logged models as deleted, which `mlflow gc` removes."""
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
@@ -170,7 +181,6 @@ def _remove_from_mlflow(home: Home, plan: Plan) -> None:
             if run_id in plan.mlflow_runs:
                 remove_folder(home, plan.mlflow_runs[run_id])
                 client.delete_run(run_id)
-                _remove_sweep(client, run)
 
 
 def _remove_traces(client: Any, run: Any) -> None:
@@ -180,17 +190,8 @@ def _remove_traces(client: Any, run: Any) -> None:
         client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces])
 
 
-def _remove_sweep(client: Any, run: Any) -> None:
-    """Remove the run of a sweep that has ended and has no runs left."""
-    if above := run.data.tags.get(PARENT_TAG):
-        sweep, others = client.get_run(above), f"tags.`{PARENT_TAG}` = '{above}'"
-        is_over = SWEEP_TAG in sweep.data.tags and sweep.info.status != "RUNNING"
-        if is_over and not client.search_runs([run.info.experiment_id], others, max_results=1):
-            client.delete_run(above)
-
-
-def _remove_from_zenml(home: Home, plan: Plan, settle: float) -> None:
-    """Remove runs and the artifacts that only they had: a run that goes on may have taken one in the last seconds.
+def _remove_from_zenml(home: Home, plan: Plan) -> None:
+    """Remove runs and the artifacts that only they had.
 
     An artifact lies in STORE/STEP/OUTPUT/ID OF THE STEP'S RUN, and so does what a kill has left half written.
     """
@@ -203,7 +204,6 @@ def _remove_from_zenml(home: Home, plan: Plan, settle: float) -> None:
             found = depaginate(client.list_run_steps, pipeline_run_id=attempt.id, size=_PAGE)
             steps |= {str(step.id) for step in found}
             client.delete_pipeline_run(attempt.id)
-    time.sleep(settle)
     for artifact in depaginate(client.list_artifact_versions, only_unused=True, size=_PAGE):
         if Path(artifact.uri) in plan.artifacts or not steps.isdisjoint(Path(artifact.uri).parts):
             remove_folder(home, Path(artifact.uri))

@@ -22,13 +22,11 @@ from zenml.models import PipelineRunResponse
 from mlops.home.folder import Home
 from mlops.home.processes import resume_command
 from mlops.ids import OTHERS, PIPELINE, Stored
-from mlops.registry.client import RegistryClient
 from mlops.runs.finding import UNFINISHED, attempts_of, find_run, folder_of, is_alive, name_of, pipeline_of
 from mlops.runs.listing import Attempt, ListedRun, Listing, status_of
 from mlops.runs.noting import utc
 from mlops.runs.store import not_shown
 from mlops.summary.file import SUMMARY_FILE, read_result, read_summary, summary_of_text
-from mlops.summary.result import GPU_HOURS
 from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME, answering, tracking_address
 from mlops.tracking.run import noted_code
@@ -212,13 +210,11 @@ def _runs_of_stack() -> Iterator[Any]:
 
 def _listed(home: Home, name: str, runs: list[Any], stack: str, problems: list[str]) -> ListedRun:
     ids = tuple(dict.fromkeys(found[1] for found in map(mlflow_run_of, runs) if found))
-    address = next((found[0] for found in map(mlflow_run_of, runs) if found), None)
     attempts, summary = tuple(map(_attempt, runs)), None
     try:
         summary = _summary_of(home, runs) if attempts[0].pipeline == PIPELINE else None
     except FormatVersionError as other:
         problems.append(not_shown(other))
-    version, aliases, hours = _registered(address, ids, problems) if address else (None, (), None)
     status = status_of(attempts, any(run.status in UNFINISHED and is_alive(home, run) for run in runs), summary)
     is_resumed = status == "interrupted" and attempts[0].pipeline == PIPELINE
     return ListedRun(
@@ -226,11 +222,8 @@ def _listed(home: Home, name: str, runs: list[Any], stack: str, problems: list[s
         attempts,
         status,
         again=resume_command(name, stack) if is_resumed else "",
-        gpu_hours=hours,
         mlflow_runs=ids,
         summary=summary,
-        version=version,
-        aliases=aliases,
         by=runs[-1].user.name if runs[-1].user else "",
     )
 
@@ -239,26 +232,3 @@ def _attempt(run: Any) -> Attempt:
     began = utc(run.start_time or run.created)
     seconds = (utc(run.end_time) - began).total_seconds() if run.end_time else 0.0
     return Attempt(str(run.id), run.name, run.status.value, began, seconds, pipeline_of(run))
-
-
-def _registered(
-    address: str, ids: tuple[str, ...], problems: list[str]
-) -> tuple[tuple[str, str] | None, tuple[str, ...], float | None]:
-    """Return the version that a run has registered, its aliases, and the hours of GPUs, as far as MLflow answers."""
-    try:
-        with answering(address):
-            client = RegistryClient(address)
-            told = [client.get_run(one).data.metrics for one in ids]
-            hours = [each.get(GPU_HOURS) for each in told]
-            found = [version for one in ids for version in client.search_model_versions(f"run_id = '{one}'")]
-            newest = max(found, key=lambda version: int(version.version), default=None)
-            aliases = client.get_registered_model(newest.name).aliases if newest else {}
-    except TrackerError as away:
-        if (said := f"{away}: versions and GPU hours are not known") not in problems:
-            problems.append(said)
-        return None, (), None
-    spent = [each for each in hours if each is not None]
-    version = (newest.name, str(newest.version)) if newest else None
-    named = {(newest.name, str(each.version)) for each in found} if newest else set()
-    own = tuple(sorted(alias for alias, of in aliases.items() if newest and (newest.name, str(of)) in named))
-    return version, own, sum(spent) if spent else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,40 +13,25 @@ import pytest
 
 from cli.runs import cost, show_runs
 from mlops.home.folder import PROJECT, Home
-from mlops.registry.client import RegistryClient
-from mlops.registry.decisions import Person, roll_back, set_aliases
-from mlops.registry.names import PROMOTE_TAG
-from mlops.runs.listing import find_local, list_runs, note_versions, noted_versions
-from mlops.runs.removing import why_kept
+from mlops.runs.listing import find_local, list_runs
 from mlops.runs.store import RunStore
 from mlops.summary.file import SUMMARY_FILE, keep_summary
 from mlops.summary.replays import RetrainSummary
-from mlops.summary.summary import Difference, Summary
+from mlops.summary.summary import Difference, Promotion, Summary
 from rlft.errors import RlftError
 from rlft.reporting.terminal import Terminal
 from tests.mlops.made import make_run
-from tests.mlops.registry.written import add_version
 
 PIPELINES = {"p": "train", "x": "retrain", "e": "evaluate"}
-VERSIONS = {
-    "tiny": [
-        {"version": "3", "mlflow_run_id": "m2", "aliases": ["challenger", "champion"], "marks": []},
-        {"version": "2", "mlflow_run_id": "m1", "aliases": [], "marks": ["was champion"]},
-    ]
-}
 GAIN = Difference(metric="accuracy", before=0.25, after=0.75, mean=0.5, ci_low=0.25, ci_high=0.75, tasks=12)
 
 
 class Made:
-    """A home with the files of runs, and the versions of its registry."""
+    """A home with the files of runs."""
 
     def __init__(self, root):
         self.home, self.count = Home(root), 0
         (root / "runs").mkdir(parents=True)
-        self.registry(VERSIONS)
-
-    def registry(self, versions):
-        (self.home.root / "runs" / "versions.registry.json").write_text(json.dumps(versions))
 
     def attempt(self, name, state, hours, *, tag=None, pipeline="p", noted=None, parent="", **summary):
         """An attempt that began so many hours ago and took one; returns its id."""
@@ -75,13 +59,13 @@ def test_a_run_is_all_attempts_at_it(made):
     first = made.attempt("sums", "failed", 9, tag="sums", status="failed", mlflow_run_id="m1")
     second = made.attempt(
         "sums-resumed-1", "completed", 5, tag="sums", status="improved", mlflow_run_id="m1", difference=GAIN,
-        noted={"tokens": 100, "gpu_hours": 1.5},
+        promotion=Promotion(name="tiny", version="2"), noted={"tokens": 100, "gpu_hours": 1.5},
     )  # fmt: skip
     [run] = list_runs(made.home).runs
     assert (run.name, run.status, [each.id for each in run.attempts]) == ("sums", "improved", [second, first])
     assert run.seconds == 7200  # an hour each
     assert (run.tokens, run.gpu_hours) == (100, 1.5)
-    assert (run.version, run.aliases) == (("tiny", "2"), ())
+    assert run.version == ("tiny", "2")
     assert run.summary.difference == GAIN
 
 
@@ -116,7 +100,6 @@ def test_what_became_of_runs(made):
     }  # fmt: skip
     assert [run.name for run in runs if run.is_resumable] == ["dead", "killed", "failed", "my cut"]
     assert {run.name: run.again for run in runs if run.again} == {"my cut": "rlft resume 'my cut'"}
-    assert next(run for run in runs if run.name == "hard").aliases == ("challenger", "champion")
     assert list_runs(made.home).runs[0].as_json()["name"] == "dead"
 
 
@@ -156,37 +139,10 @@ def test_a_run_whose_summary_is_damaged_is_known_by_its_folder_and_the_damage_is
     file.unlink() if DAMAGES[damage] is None else file.write_text(DAMAGES[damage])
     listing = list_runs(made.home)
     [run] = listing.runs
-    assert (run.status, run.version, run.mlflow_runs) == ("finished", ("tiny", "3"), ("m2",))
-    assert why_kept(run, resumable_too=True).startswith("tiny 3 is challenger and tiny 3 is champion")
+    assert (run.status, run.version, run.mlflow_runs) == ("finished", None, ("m2",))
     [said] = listing.damaged
     assert said.startswith(f"{file} is damaged or gone")
     assert listing.problems == []
-
-
-@pytest.mark.slow
-def test_the_versions_of_a_registry_are_noted_with_what_was_decided_about_them(made, monkeypatch):
-    """Version 2 was champion and was rolled back from; version 3 waits for a person."""
-    monkeypatch.setattr("mlops.registry.decisions._check_files", lambda *_: None)
-    client = RegistryClient(made.home.tracking_uri)
-    run_id = client.create_run("0").info.run_id
-    for version in ("1", "2"):
-        add_version(client, "sums")
-        set_aliases(client, client.get_model_version("sums", version))
-    roll_back(client, "sums", None, "worse", Person(name="ann"))
-    record = {PROMOTE_TAG: "false"}
-    client.create_model_version("sums", "file:/sums", run_id, tags=record)
-    client.set_model_version_tag("sums", "3", "rlft.approval", "pending")
-    note_versions(made.home)
-    made.attempt("new", "completed", 1, status="improved", mlflow_run_id=run_id)
-    found = {known["version"]: (known["aliases"], known["marks"]) for _, known in noted_versions(made.home)}
-    aliases = client.get_registered_model("sums").aliases
-    named = {number: sorted(each for each in aliases if str(aliases[each]) == number) for number in "123"}
-    assert "champion" in named["1"]
-    assert found == {
-        "3": (named["3"], ["waits for approval"]), "2": (named["2"], ["was champion"]), "1": (named["1"], []),
-    }  # fmt: skip
-    [run] = list_runs(made.home).runs
-    assert (run.version, run.marks) == (("sums", "3"), ("waits for approval",))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "", '{"format": 99}'])
@@ -209,16 +165,16 @@ def test_80_columns_have_room_for_all_that_is_known_of_a_run(made):
     for number in range(3):
         made.attempt(
             f"press-releases-20261123-07245{number}-423787", "completed", number, status="not_improved",
-            mlflow_run_id="m2", difference=GAIN,
+            mlflow_run_id="m2", difference=GAIN, promotion=Promotion(name="tiny", version="3"),
         )  # fmt: skip
     text = StringIO()
     show_runs(Terminal(file=text, width=80), list_runs(made.home).runs, limit=2)
     lines = text.getvalue().splitlines()
-    # The headings, two runs of a name and three lines (the version is one, with two aliases), and the last sentence.
-    assert [len(line) <= 80 for line in lines] == [True] * 10
+    # The headings, two runs of a name and two lines, and the last sentence.
+    assert [len(line) <= 80 for line in lines] == [True] * 8
     assert lines[1] == "press-releases-20261123-072450-423787"
-    row = " ".join(lines[2:5])
-    for part in ("not_improved", "+0.50 [+0.25, +0.75]", "20", "60 min", "challenger"):
+    row = " ".join(lines[2:4])
+    for part in ("not_improved", "+0.50 [+0.25, +0.75]", "20", "60 min", "tiny 3"):
         assert part in row
     assert "2 of 3 runs" in lines[-1]
 

@@ -59,17 +59,3 @@ def test_logged_models_go_but_for_that_of_a_version(home, client):
     assert [place.is_dir() for place in places] == [False, True]
     left = client.search_logged_models([experiment])
     assert [model.model_id for model in left] == [models[1].model_id]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("gone", "ended", "kept"), [(1, True, True), (2, True, False), (2, False, True)])
-def test_the_run_of_a_sweep_goes_with_the_last_of_its_runs_once_it_has_ended(home, client, gone, ended, kept):
-    experiment = client.create_experiment("e", artifact_location=(home.root / "mlflow-artifacts").as_uri())
-    sweep = client.create_run(experiment, tags={"rlft.sweep": "seed=1,2"}).info.run_id
-    if ended:
-        client.set_terminated(sweep)
-    nested = {"mlflow.parentRunId": sweep}
-    ids = [client.create_run(experiment, tags=nested).info.run_id for _ in range(2)]
-    remove(home, ids[:gone])
-    left = {found.info.run_id for found in client.search_runs([experiment])}
-    assert left == {*ids[gone:], *([sweep] if kept else [])}
