@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from shlex import quote
 from typing import Annotated
 
 import typer
@@ -13,8 +12,8 @@ from rich.table import Table
 
 from cli.guard import guarded
 from cli.options import Verbose
-from mlops.home.folder import Home, find_home
-from mlops.runs.listing import ListedRun, Listing, list_runs
+from mlops.home.folder import find_home
+from mlops.runs.listing import ListedRun, list_runs
 from rlft.reporting.terminal import Terminal, console, errors, styled
 from rlft.texts.characters import visible
 
@@ -23,50 +22,32 @@ _COLOURS = {"improved": "green", "failed": "red", "killed": "red", "interrupted"
 
 def runs(
     limit: Annotated[int, typer.Option(help="List at most so many runs, the newest first; 0 lists all.", min=0)] = 20,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print all runs as JSON; of a stack, --limit of them.")
-    ] = False,
-    stack: Annotated[
-        str | None,
-        typer.Option(help="List the runs of everybody on this ZenML stack of yours, and not those in .rlft/."),
-    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all runs as JSON.")] = False,
     verbose: Verbose = False,
 ) -> None:
     """List the runs in .rlft/: when they began, what became of them, what they gained and cost, and their versions."""
     with guarded(verbose, None):
-        home = find_home()
-        listing = list_runs(home) if stack is None else _on_stack(home, stack, limit)
+        listing = list_runs(find_home())
         for problem in (*listing.problems, *listing.damaged):
             errors.print(styled("warning", "yellow"), problem)
         if as_json:
             console.write_json([run.as_json() for run in listing.runs])
         else:
-            show_runs(console, listing.runs, limit, stack)
+            show_runs(console, listing.runs, limit)
 
 
-def _on_stack(home: Home, stack: str, limit: int) -> Listing:
-    from mlops.stacks.stack import connect
-
-    connect(home, stack)
-    from mlops.runs.shared import list_stack_runs
-
-    return list_stack_runs(home, limit)
-
-
-def show_runs(console: Terminal, runs: list[ListedRun], limit: int, stack: str | None = None) -> None:
+def show_runs(console: Terminal, runs: list[ListedRun], limit: int) -> None:
     """Print the newest `limit` runs (0: all): for each its name, and below it what it came to, in columns."""
     if not runs:
-        where, option = (f"on {stack}", f" --stack {quote(stack)}") if stack else (f"in {find_home().root}", "")
-        console.print(f"no runs {where}; `rlft run configs/demo.yaml{option}` starts one")
+        console.print(f"no runs in {find_home().root}; `rlft run configs/demo.yaml` starts one")
         return
     shown = runs[:limit] if limit else runs
-    columns = {heading: cell for heading, cell in _COLUMNS.items() if heading != "by" or stack}
-    cells = [[cell(run) for cell in columns.values()] for run in shown]
-    widths = [width_of(texts) for texts in zip(columns, *cells, strict=True)]
-    console.print(_row(columns, widths, ["bold"] * len(columns)))
+    cells = [[cell(run) for cell in _COLUMNS.values()] for run in shown]
+    widths = [width_of(texts) for texts in zip(_COLUMNS, *cells, strict=True)]
+    console.print(_row(_COLUMNS, widths, ["bold"] * len(_COLUMNS)))
     for run, texts in zip(shown, cells, strict=True):
         console.print(called(run), soft_wrap=True)
-        console.print(_row(texts, widths, [_style(run, heading) for heading in columns]))
+        console.print(_row(texts, widths, [_style(run, heading) for heading in _COLUMNS]))
     for run in (each for each in shown if each.status == "interrupted"):
         way_on = f"this goes on with it: {run.again}" if run.again else "giving its command again goes on with it"
         console.print(f"{run.name} was interrupted; {way_on}", soft_wrap=True)
@@ -141,7 +122,6 @@ _COLUMNS: dict[str, Callable[[ListedRun], str]] = {
     "status": status,
     "before → after": gain,
     "began": began,
-    "by": lambda run: run.by or "-",
     "cost": cost,
     "version": version,
 }

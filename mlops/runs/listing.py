@@ -41,8 +41,7 @@ class ListedRun:
 
     `status` is that of its summary, or `running`, `failed`, `killed` or `finished`; an evaluation or a replay that was
     cut short is `interrupted`, as a run is that a signal has ended, and `again` is the command that goes on with it,
-    where it is known. `sweep` is the name of the sweep that it is one of, empty without one. `by` is who began it, as
-    ZenML's server knows them; empty in a home, where that is its owner.
+    where it is known. `sweep` is the name of the sweep that it is one of, empty without one.
     """
 
     name: str
@@ -54,7 +53,6 @@ class ListedRun:
     summary: Summary | None = None
     sweep: str = ""
     again: str = ""
-    by: str = ""
 
     @property
     def began(self) -> datetime:
@@ -91,7 +89,6 @@ class ListedRun:
             "kind": self.kind,
             "sweep": self.sweep or None,
             "began": self.began.isoformat(),
-            "by": self.by or None,
             "status": self.status,
             "again": self.again or None,
             "attempts": [attempt.id for attempt in self.attempts],

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -20,17 +18,13 @@ from zenml.client import Client
 from zenml.models import PipelineRunResponse
 
 from mlops.home.folder import Home
-from mlops.home.processes import resume_command
-from mlops.ids import OTHERS, PIPELINE, Stored
-from mlops.runs.finding import UNFINISHED, attempts_of, find_run, folder_of, is_alive, name_of, pipeline_of
-from mlops.runs.listing import Attempt, ListedRun, Listing, status_of
-from mlops.runs.noting import utc
-from mlops.runs.store import not_shown
+from mlops.ids import Stored
+from mlops.runs.finding import attempts_of, find_run, folder_of, name_of, pipeline_of
 from mlops.summary.file import SUMMARY_FILE, read_result, read_summary, summary_of_text
 from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME, answering, tracking_address
 from mlops.tracking.run import noted_code
-from rlft.errors import DamagedError, FormatVersionError, TrackerError
+from rlft.errors import DamagedError, TrackerError
 
 
 def stored_summary(home: Home, run: Any) -> Summary | None:
@@ -172,63 +166,3 @@ def _step(attempt: PipelineRunResponse, step: str) -> Any:
     for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=step, size=1):
         return Client().get_run_step(found.id)
     return None
-
-
-_PAGE, _THREADS = 100, 8
-
-
-def list_stack_runs(home: Home, limit: int) -> Listing:
-    """Return the newest `limit` runs (0: all) of the active stack, newest first.
-
-    Summaries come from the home or from MLflow; where that does not answer, the listing's problems say so.
-    """
-    groups: dict[str, list[Any]] = {}
-    for run in _runs_of_stack():
-        if (name := name_of(run)) not in groups and limit and len(groups) == limit:
-            break
-        groups.setdefault(name, []).append(run)
-    problems: list[str] = []
-    stack = str(Client().active_stack_model.name)
-    with ThreadPoolExecutor(_THREADS) as threads:  # most of the time is waiting for MLflow
-        found = list(threads.map(lambda name: _listed(home, name, groups[name], stack, problems), groups))
-    return Listing(found, problems)
-
-
-def _runs_of_stack() -> Iterator[Any]:
-    """Yield ZenML's responses of all attempts, the newest first."""
-    client = Client()
-    page = 1
-    while True:
-        found = client.list_pipeline_runs(
-            stack_id=client.active_stack_model.id, sort_by="desc:created", page=page, size=_PAGE, hydrate=True
-        )
-        yield from (run for run in found if pipeline_of(run) in (PIPELINE, *OTHERS))
-        if page >= found.total_pages:
-            return
-        page += 1
-
-
-def _listed(home: Home, name: str, runs: list[Any], stack: str, problems: list[str]) -> ListedRun:
-    ids = tuple(dict.fromkeys(found[1] for found in map(mlflow_run_of, runs) if found))
-    attempts, summary = tuple(map(_attempt, runs)), None
-    try:
-        summary = _summary_of(home, runs) if attempts[0].pipeline == PIPELINE else None
-    except FormatVersionError as other:
-        problems.append(not_shown(other))
-    status = status_of(attempts, any(run.status in UNFINISHED and is_alive(home, run) for run in runs), summary)
-    is_resumed = status == "interrupted" and attempts[0].pipeline == PIPELINE
-    return ListedRun(
-        name,
-        attempts,
-        status,
-        again=resume_command(name, stack) if is_resumed else "",
-        mlflow_runs=ids,
-        summary=summary,
-        by=runs[-1].user.name if runs[-1].user else "",
-    )
-
-
-def _attempt(run: Any) -> Attempt:
-    began = utc(run.start_time or run.created)
-    seconds = (utc(run.end_time) - began).total_seconds() if run.end_time else 0.0
-    return Attempt(str(run.id), run.name, run.status.value, began, seconds, pipeline_of(run))

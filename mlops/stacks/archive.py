@@ -1,14 +1,13 @@
 """The files that ZenML hands to the pods of a stack, and those that a run needs and they will not have.
 
-Handed over is what git knows of rlft's clone, and of a user's own repository. A pod unpacks it into one folder, in
-which the run begins. So a path that is named from the working directory on leads to the same file there. A path that is
-absolute and not on this machine may well be one of a volume that the stack mounts, and is not refused.
+Handed over is what git knows of rlft's clone, and of submodules in it (`CodeArchive` of ZenML). A pod unpacks it into
+one folder, in which the run begins. So a path that is named from the clone on leads to the same file there. A path that
+is absolute and not on this machine may well be one of a volume that the stack mounts, and is not refused.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,91 +21,33 @@ from rlft.training.algorithms import chosen_algorithm
 _IN_FILES = ("jsonl", "csv", "parquet")
 
 
-def archived_files() -> dict[str, Path]:
-    """Return the files of the archive: where each lies below the folder in which the run begins, and where it is here.
+def lacking_files(config: Config) -> list[StackError]:
+    """Return an error that lists the files that a run will not find where it begins, if there are any.
 
-    Where the working directory is in a repository of the user's own, beside the clone or within it, its files come too;
-    of two of the same name rlft's stays. Raises StackError if rlft's folder is no clone: all of it, `.venv` too, would
-    be uploaded.
-    """
-    found = _files_in(PROJECT)
-    if not found:
-        raise StackError(
-            "git knows no files of rlft's folder, and would not keep .venv out of what is uploaded for the pods",
-            where="--stack",
-            fix=f"use a clone of rlft, or run `git init` in {PROJECT}; git must be installed",
-        )
-    here = Path.cwd().resolve()
-    same = _git(here, "rev-parse", "--show-toplevel") == _git(PROJECT, "rev-parse", "--show-toplevel")
-    return found if same else _files_in(here) | found
-
-
-def archive_users_files() -> None:
-    """Make ZenML upload `archived_files`, once a process.
-
-    ZenML has no setting for it. It lists one folder alone, and no file with a space or a letter beyond ASCII in its
-    name; each would be missing in the pod.
+    So too if rlft's folder is no clone: all of it, `.venv` too, would be uploaded.
     """
     from zenml.utils.code_utils import CodeArchive
 
-    def get_files(archive: CodeArchive) -> dict[str, str]:
-        return {name: str(file) for name, file in sorted(archived_files().items())}
-
-    CodeArchive.get_files = get_files  # type: ignore[method-assign]
-
-
-def is_archived(named: Path, files: dict[str, Path]) -> bool:
-    """Return whether the archive holds a file, or all files of a folder, where a pod looks for the path.
-
-    An absolute path leads elsewhere there. So does a link whose target is not in the archive.
-    """
-    if named.is_dir():
-        inner = [Path(folder, each) for folder, _, names in os.walk(named) for each in names]
-        return bool(inner) and all(is_archived(file, files) for file in inner)
-    name = os.path.normpath(named)
-    held = files.get(name)
-    if held is None or not named.exists() or not held.samefile(named):
-        return False
-    return not held.is_symlink() or is_archived(Path(name).parent / held.readlink(), files)
-
-
-def lacking_files(config: Config) -> list[StackError]:
-    """Return an error that lists the files that a run will not find where it begins, if there are any."""
-    files = archived_files()
-    lacking = dict.fromkeys(f"{setting}: {file}" for setting, file in _named(config) if not is_archived(file, files))
+    archive = CodeArchive(root=str(PROJECT))
+    if archive.git_repo is None:
+        what = "rlft's folder is no git repository, and would be uploaded whole for the pods, .venv too"
+        return [StackError(what, where="--stack", fix=f"use a clone of rlft, or run `git init` in {PROJECT}")]
+    held = archive.get_files()
+    lacking = dict.fromkeys(f"{setting}: {file}" for setting, file in _named(config) if not _is_held(file, held))
     if not lacking:
         return []
-    return [
-        StackError(
-            "the run begins in a folder with what git knows of rlft's clone and of the working directory, and without "
-            "these files:\n  " + "\n  ".join(lacking),
-            where="--stack",
-            fix="run the command in the folder of a git repository that holds and does not ignore them, and name them "
-            f"from there on, or copy them into {PROJECT} and run it there (docs/guide/kubernetes.md)",
-        )
-    ]
+    what = "the run begins in a folder with what git knows of rlft's clone, and without these files:\n  "
+    fix = (
+        f"put them into {PROJECT}, where git does not ignore them, and run the command there (docs/guide/kubernetes.md)"
+    )
+    return [StackError(what + "\n  ".join(lacking), where="--stack", fix=fix)]
 
 
-def _files_in(folder: Path) -> dict[str, Path]:
-    """Return what git tracks in a folder, and what it neither tracks nor ignores."""
-    names = filter(None, _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"))
-    found = {name: folder / name for name in names}
-    # ZenML changes `.zen` at every start, and a pod is given its settings as variables.
-    return {
-        name: file
-        for name, file in found.items()
-        if ".zen" not in Path(name).parts and (file.is_file() or file.is_symlink())
-    }
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    """Return what git prints; nothing if the folder is in no repository, or there is no git."""
-    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False)
-    except OSError:
-        return ""
-    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else ""
+def _is_held(named: Path, held: dict[str, str]) -> bool:
+    """Return whether the archive holds a file, or files of a folder, where a pod looks for the path."""
+    name = os.path.normpath(named)
+    there = [each for each in held if each == name or each.startswith(f"{name}/")]
+    return named.exists() and any(Path(held[each]).samefile(Path.cwd() / each) for each in there)
 
 
 def _named(config: Config) -> Iterator[tuple[str, Path]]:

@@ -35,9 +35,6 @@ def connect(home: Home, stack: str | None) -> str:
         make_stores(home)
         uri = home.tracking_uri
     else:
-        from mlops.stacks.archive import archive_users_files
-
-        archive_users_files()
         uri = _use_stack(stack)
     os.environ["MLFLOW_TRACKING_URI"] = uri  # without it, fluent calls of libraries write ./mlflow.db
     return uri

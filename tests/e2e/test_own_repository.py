@@ -76,10 +76,8 @@ def own_repository(folder: Path) -> OwnRepository:
 
 
 def test_what_can_be_told_before_is_told_at_submission(user):
-    (user.folder / "helper.py").write_text("import pytest\nWORD = ''\n")
-    (user.folder / "gone.py").write_text("")
     refused = user.rlft("run", "config.yaml", "--stack", "rlft-kubernetes-gpu", "--set", "tasks.path=gone.jsonl")
     assert refused.code == 2
     said = " ".join(refused.output.split())
     assert "tasks.path: gone.jsonl" in said
-    assert "helper.py imports pytest, which is of pytest" in said
+    assert "environment.name: environment.py" in said

@@ -30,29 +30,41 @@ def files(config: Config) -> list[str]:
     return [line.strip() for problem in lacking_files(config) for line in problem.what.splitlines()[1:]]
 
 
-def test_every_file_of_a_folder_that_is_no_repository_is_named_with_its_setting(folder):
+def test_every_file_outside_the_clone_is_named_with_its_setting(folder, monkeypatch):
     config = config_of(folder)
     assert set(files(config)) == {f"{setting}: {name}" for setting, name in NAMED.items()}
     [problem] = lacking_files(config)
     assert str(folder / "rlft") in problem.fix
     git(folder, "init")
+    set_clone(monkeypatch, folder)
     assert files(config) == []
 
 
-def test_what_lies_in_the_clone_is_held_when_the_command_is_run_there(folder, monkeypatch):
+def test_a_folder_that_is_no_repository_would_be_uploaded_whole(folder, monkeypatch):
+    set_clone(monkeypatch, folder)
+    [problem] = lacking_files(config_of(folder))
+    assert ".venv too" in problem.what
+
+
+def test_a_file_that_git_ignores_is_lacking(folder, monkeypatch):
     git(folder, "init")
     set_clone(monkeypatch, folder)
-    assert files(config_of(folder)) == []
-
-
-def test_a_file_that_git_ignores_is_lacking(folder):
-    git(folder, "init")
     (folder / ".gitignore").write_text("*.jsonl\n")
     assert set(files(config_of(folder))) == {"tasks.path: tasks.jsonl", "warm_start.path: shown.jsonl"}
 
 
-def test_a_file_that_is_nowhere_is_lacking_and_one_of_a_volume_is_not(folder):
+def test_below_the_clone_paths_are_named_otherwise_than_in_a_pod(folder, monkeypatch):
     git(folder, "init")
+    set_clone(monkeypatch, folder)
+    (folder / "below").mkdir()
+    (folder / "below" / "tasks.jsonl").write_text("")
+    monkeypatch.chdir(folder / "below")
+    assert "tasks.path: tasks.jsonl" in files(config_of(folder))
+
+
+def test_a_file_that_is_nowhere_is_lacking_and_one_of_a_volume_is_not(folder, monkeypatch):
+    git(folder, "init")
+    set_clone(monkeypatch, folder)
     changes = ["tasks.path=gone.jsonl", "environment.name=gone.py:Gone", "policy.model=/volumes/models/qwen"]
     assert files(config_of(folder, *changes)) == [
         "environment.name: gone.py",
