@@ -71,7 +71,7 @@ def _train_tasks(home: Home, stored: Stored) -> frozenset[str]:
     config, use = load_config(Path(stored.schedule.config), overrides_of(stored.schedule)), None
     if config.tasks.use is not None and (address := _address(home, stored)):
         from mlops.runs.use import fetch_use
-        from rlft.training.overlap import shown_texts
+        from rlft.training.demonstration_file import shown_texts
 
         where = HOME if stored.schedule.stack is None else address
         use = fetch_use(config.tasks.use, where, config.registry_name, shown_texts(config.warm_start))
