@@ -71,7 +71,7 @@ class Tried:
 def try_attempt(config: Config, environment: BaseEnv, attempt: str | Sequence[object], task: Task) -> Tried:
     """Score one attempt, a text or messages. Raises RlftError where a grader fails, or an attempt is no message."""
     from rlft.environments.specified import helpers_of
-    from rlft.environments.workers.bounded import run_one
+    from rlft.environments.workers.threads import run_one
     from rlft.rewards.cases import trajectory
     from rlft.rewards.rubric import bounded_total, full_total
     from rlft.rewards.specification.grader import Attempt, item_of

@@ -18,7 +18,6 @@ from typing import Any
 from rlft.config import HarnessConfig
 from rlft.environments.contract.base import BaseEnv, call, keeping, live_states, prompt_messages, told_faults
 from rlft.environments.contract.faults import calling, described, failure_of
-from rlft.environments.contract.loading import check_run_tool
 from rlft.environments.contract.tools import ToolSpec, read_tools
 from rlft.harness.tools import ToolResult, call_tool, shortened
 from rlft.messages import MessageError, as_messages
@@ -44,7 +43,6 @@ async def make_playground(environment: BaseEnv, harness: HarnessConfig) -> Playg
     with calling(f"{type(environment).__name__}.list_tools"):
         listed = await call(environment.list_tools)
     tools = {spec.name: spec for spec in read_tools(listed)}
-    check_run_tool(environment, tuple(tools.values()))
     talks = bool(tools) or type(environment).respond is not BaseEnv.respond
     turns = harness.max_turns or environment.max_turns or (TURNS_WITH_TOOLS if talks else 1)
     return Playground(environment, tools, turns, harness)

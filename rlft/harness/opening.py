@@ -16,8 +16,7 @@ from rlft.environments.contract.base import BaseEnv, live_states
 from rlft.environments.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
 from rlft.environments.contract.tools import ToolSpec
 from rlft.environments.workers.child import Methods
-from rlft.environments.workers.pool import MAX_ENDED_IN_A_ROW, START_SECONDS, Pool
-from rlft.environments.workers.process import WorkerEnded
+from rlft.environments.workers.pool import MAX_ENDED_IN_A_ROW, START_SECONDS, Pool, WorkerEnded
 from rlft.environments.workers.threads import LoopThread
 from rlft.errors import RlftError
 from rlft.harness.dialogue import Dialogue, Playground, make_playground

@@ -8,7 +8,7 @@ from functools import partial
 
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import specification_of
-from rlft.environments.workers.bounded import run_one
+from rlft.environments.workers.threads import run_one
 from rlft.messages import as_messages
 from rlft.rewards.rubric import TOLERANCE, bounded_total, check_parts
 from rlft.rewards.specification.model import Case

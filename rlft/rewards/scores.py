@@ -21,11 +21,9 @@ from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.faults import failure_of
 from rlft.environments.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
 from rlft.environments.contract.marks import marked_steps, marked_weights
-from rlft.environments.workers.bounded import MAX_LATE_IN_A_ROW, Job, Late, run_bounded
 from rlft.environments.workers.child import Methods
-from rlft.environments.workers.pool import Pool
-from rlft.environments.workers.process import WorkerEnded
-from rlft.environments.workers.threads import in_thread
+from rlft.environments.workers.pool import Pool, WorkerEnded
+from rlft.environments.workers.threads import MAX_LATE_IN_A_ROW, Job, Late, in_thread, run_bounded
 from rlft.errors import RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.harness.tools import printable

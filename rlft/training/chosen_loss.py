@@ -21,7 +21,6 @@ from rlft.config.training import LossConfig
 from rlft.environments.contract.faults import described
 from rlft.environments.contract.importing import Name, import_named
 from rlft.environments.fingerprints import code_fingerprint, module_code
-from rlft.environments.workers.folders import staying
 from rlft.errors import ConfigError
 from rlft.files import file_hash
 from rlft.training.algorithms import chosen_algorithm
@@ -76,8 +75,7 @@ def _code_of(algorithm: str, loss: type[Loss] | None) -> str:
 
 def _find_class(named: Name) -> type[Loss]:
     """Return the class of this import path. Raises ConfigError unless it is a loss with an objective and a divisor."""
-    with staying():
-        module = import_named(named)
+    module = import_named(named)
     found = getattr(module, named.attribute, None)
     if not (isinstance(found, type) and issubclass(found, Loss)):
         losses = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Loss)]

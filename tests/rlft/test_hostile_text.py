@@ -27,8 +27,7 @@ from rlft.environments.generator_checks import score_answer
 from rlft.environments.gsm8k import GSM8K, Form
 from rlft.environments.maths import Maths
 from rlft.environments.press_releases import PressReleases
-from rlft.environments.search.client import Document
-from rlft.environments.search.lexical import Lexical
+from rlft.environments.search_index import Document, Lexical
 from rlft.environments.snips_slots import SnipsSlots
 from rlft.environments.stories import Stories
 from rlft.evaluation.gates import normalise_text

@@ -254,7 +254,7 @@ class BaseEnv:
 
 
 def _known(completion: Trajectory, ground_truth: Any) -> dict[str, Any]:
-    """Return what a marked reward may take, by the names of `rlft.environments.contract.marks.REWARD_ARGUMENTS`."""
+    """Return what a marked reward may take, by name (`rlft.reward`)."""
     return {
         "completion": completion,
         "text": completion.text,

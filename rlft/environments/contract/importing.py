@@ -8,7 +8,6 @@ import importlib.util
 import os
 import sys
 import sysconfig
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -16,10 +15,9 @@ from types import ModuleType
 
 from rlft.environments.contract.faults import place_of
 from rlft.errors import EnvironmentSetupError
-from rlft.files import OWN_PACKAGES, expanded, file_hash, is_installed, why_no_file
+from rlft.files import OWN_PACKAGES, expanded, is_installed, why_no_file
 from rlft.texts.secrets import hide, redact
 
-_SLOT = "_rlft_sha256"  # the attribute of a module that holds the hash of its file
 _STANDARD = tuple(
     {
         place
@@ -90,22 +88,6 @@ def check_own(named: Name) -> None:
             where=named.where,
             fix=f"write a function of your own that calls it, and name that: path/to/file.py:{named.kind}",
         )
-
-
-def users_files() -> dict[str, str]:
-    """Return the sha256 of each file of the user's own code that is imported, as it was when this was first asked.
-
-    Left out are installed packages, Python's own modules and rlft.
-    """
-    found: dict[str, str] = {}
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if name == "__main__" or name.partition(".")[0] in OWN_PACKAGES or not isinstance(path, str):
-            continue
-        if not is_installed(path) and not path.startswith(_STANDARD):
-            with suppress(OSError):  # it was removed
-                found[path] = module.__dict__[_SLOT] = module.__dict__.get(_SLOT) or file_hash(path)
-    return found
 
 
 def check_syntax(name: str, setting: str, kind: str) -> None:

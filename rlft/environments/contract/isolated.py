@@ -7,11 +7,8 @@ from typing import Any
 
 from rlft.config.workers import Isolation, Workers
 from rlft.environments.contract.base import BaseEnv
-from rlft.environments.contract.importing import users_files
 from rlft.environments.contract.loading import SOURCE, Source, load_environment
-from rlft.environments.workers.folders import enter
-from rlft.environments.workers.pool import Pool
-from rlft.environments.workers.process import Program
+from rlft.environments.workers.pool import Pool, Program
 from rlft.errors import ConfigError, EnvironmentSetupError
 from rlft.texts.secrets import hide_in_output
 from rlft.types import Task
@@ -40,7 +37,6 @@ def pool_of(
             fix="load it by its name (rlft.environments.contract.loading.load_environment), or set isolation to thread",
         )
     payload = {"name": source.name, "kwargs": source.kwargs, "module": source.module, "options": options}
-    payload["files"] = source.files
     number = workers.processes or processes
     key = json.dumps([handler, options, number, workers.memory_mib], sort_keys=True)
     pools: dict[str, Pool] = environment.__dict__.setdefault(_SLOT, {})
@@ -53,16 +49,13 @@ def environment_of(payload: dict[str, Any]) -> BaseEnv:
     """Make the environment again in a worker process. Raises EnvironmentSetupError as `load_environment` does."""
     hide_in_output()  # of this process, which the run passes on as it is; before the environment's code is imported
     environment = load_environment(payload["name"], payload["kwargs"])
-    known: dict[str, str] = payload["files"]
-    changed = sorted(path for path, digest in users_files().items() if known.get(path, digest) != digest)
-    if type(environment).__module__ != payload["module"] or changed:
+    if type(environment).__module__ != payload["module"]:
         raise EnvironmentSetupError(
-            f"{changed[0] if changed else 'its file'} has changed since the run began",
+            "its file has changed since the run began",
             where=payload["name"],
             fix="start the run again, so that all of it is done by the same code",
         )
     environment.__dict__["isolation"] = "thread"  # this is the worker process
-    enter(environment)
     return environment
 
 

@@ -1,28 +1,23 @@
 """Loads environments and functions by the names that a config gives them: `package.module:Class` or
-`path/to/file.py:function`.
-
-The methods of what was loaded are checked to take the arguments they are called with, before anything is sampled.
-"""
+`path/to/file.py:function`."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.config.section import SEVERAL, SPECIFICATION
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.faults import defined_at, described
-from rlft.environments.contract.importing import Name, check_own, import_named, users_files
-from rlft.environments.contract.marks import REWARD_ARGUMENTS, STEP_ARGUMENTS, marked_steps, marked_weights, taken
+from rlft.environments.contract.importing import Name, check_own, import_named
+from rlft.environments.contract.marks import marked_weights
 from rlft.environments.contract.several import MAKER, Several, without_specification
-from rlft.environments.contract.tools import ToolSpec
-from rlft.environments.workers.folders import enter, leave, staying
-from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
+from rlft.errors import EnvironmentSetupError, RlftError
 from rlft.texts.secrets import hide, hide_in, require, resolve
 
 _TARGET = "_target_"  # Hydra's name for it: https://hydra.cc/docs/advanced/instantiate_objects/overview/
@@ -36,15 +31,13 @@ SOURCE = "_rlft_source"
 class Source:
     """Holds what an environment was loaded from, so that a worker process can load it, too.
 
-    `kwargs` has the names of variables and not their values. The name of `module` holds a hash of a file's text, and
-    `files` those of all files of the user's that are imported.
+    `kwargs` has the names of variables and not their values. The name of `module` holds a hash of a file's text.
     """
 
     name: str
     kwargs: dict[str, Any]
     folder: Path
     module: str
-    files: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,39 +56,19 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     anew when its text has changed. A text `env:NAME` within `kwargs` is replaced by the value of that environment
     variable only here, so that no config, artifact or log holds it. With a specification among `kwargs` that is the
     environment's reward (`several`). The members of several environments are loaded one by one. Raises
-    `EnvironmentSetupError` that says what is wrong and what to do, and `ConfigError` for a variable that is not set and
-    for an address of a cloud's metadata service.
+    `EnvironmentSetupError` that says what is wrong and what to do, and `ConfigError` for a variable that is not set.
     """
     if name == SEVERAL:
         return Several({member: load_environment(**named) for member, named in kwargs["members"].items()})
     arguments = without_specification(kwargs)
     require(arguments, "environment.kwargs")  # fails on an unset variable before an import that may take long
     named = Name.read(name, "environment.name", "Class")
-    read = resolve(arguments, "environment.kwargs")
-    _refuse_metadata_servers(read)
-    folder = Path.cwd()
-    with staying():  # where its import and constructor have gone, its other code runs, too, and nothing else
-        module = import_named(named)
-        leave(module, str(folder))
-        enter(module)  # one that was imported before has gone there then
-        found = _with_reward(_find_class(module, named), named, kwargs.get(SPECIFICATION))
+    read, folder = resolve(arguments, "environment.kwargs"), Path.cwd()
+    with chdir(folder):  # wherever its import and constructor go
+        found = _with_reward(_find_class(import_named(named), named), named, kwargs.get(SPECIFICATION))
         environment = _build(found, construct(read))
-        leave(environment, str(folder))
-    environment.__dict__[SOURCE] = Source(name, kwargs, folder, type(environment).__module__, users_files())
-    check_signatures(environment)
+    environment.__dict__[SOURCE] = Source(name, kwargs, folder, type(environment).__module__)
     return environment
-
-
-def _refuse_metadata_servers(read: dict[str, Any]) -> None:
-    """Raise ConfigError if an argument is the address of a cloud's metadata service, which hands out credentials."""
-    for path, address in named_addresses(read, "environment.kwargs"):
-        try:
-            refuse_metadata(address)
-        except ValueError:  # its text may show the value of a variable, so neither it nor its trace is passed on
-            raise ConfigError(
-                f"{path} leads to a link-local or metadata address, or to two servers at once",
-                fix="name another server in it, or in the variable that it names",
-            ) from None
 
 
 def construct(value: Any, where: str = "environment.kwargs") -> Any:
@@ -213,62 +186,3 @@ def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
             where="environment.kwargs",
             fix=f"its arguments are {environment_class.__name__}{signature}{defined_at(environment_class.__init__)}",
         ) from (error if shows_no_secret else None)  # a cause's text is printed with the trace
-
-
-_GIVEN: dict[str, tuple[str, ...]] = {  # {method: the arguments it is called with, by position}
-    "context": ("task",),
-    "setup": ("task",),
-    "gold_completion": ("task",),
-    "attacks": ("task",),
-    "demonstration": ("task",),
-    "list_tools": (),
-    "respond": ("rollout_id", "completion"),
-    "teardown": ("rollout_id",),
-    "compute_reward": ("completion", "ground_truth"),
-    "compute_step_rewards": ("completion", "ground_truth"),
-    "final_answer": ("completion",),
-    "reward_weights": (),
-    "reward_minima": (),
-    "step_weights": (),
-    "data_fingerprint": (),
-    "reward_fingerprint": (),
-}
-_ON_COMPLETION = "; the task is completion.task, the answer's text completion.text, the state completion.state"
-
-
-def check_signatures(environment: BaseEnv) -> None:
-    """Raise EnvironmentSetupError for a method that does not take its arguments; the error shows what to write.
-
-    The methods of `BaseEnv` are called by position, so their arguments may have any name. Methods marked as rewards and
-    metrics are called by name.
-    """
-    for name, given in _GIVEN.items():
-        _bind(environment, name, given, {}, f"write {name}({', '.join(['self', *given])})")
-    for names, known in (
-        (marked_weights(environment), REWARD_ARGUMENTS),
-        (marked_steps(environment), STEP_ARGUMENTS),
-    ):
-        for name in names:
-            by_name = taken(getattr(environment, name), dict.fromkeys(known))
-            _bind(environment, name, (), by_name, f"a reward takes, by name, what it needs of: {', '.join(known)}")
-
-
-def check_run_tool(environment: BaseEnv, tools: Sequence[ToolSpec]) -> None:
-    """Raise EnvironmentSetupError if `run_tool` cannot take the arguments of a tool: every call of it would fail."""
-    for tool in tools:
-        arguments = dict.fromkeys(tool.parameters["properties"])
-        fix = "write run_tool(self, rollout_id, tool_name, /, **args)"
-        _bind(environment, "run_tool", ("rollout_id", "tool_name"), arguments, fix)
-
-
-def _bind(environment: BaseEnv, name: str, given: Sequence[str], by_name: Mapping[str, Any], fix: str) -> None:
-    method = getattr(environment, name)
-    try:
-        inspect.signature(method).bind(*given, **by_name)
-    except TypeError as error:
-        said = ", ".join([*given, *by_name]) or "nothing"
-        raise EnvironmentSetupError(
-            f"it cannot be called with {said}: {error}{defined_at(method)}",
-            where=f"{type(environment).__name__}.{name}",
-            fix=fix,
-        ) from error

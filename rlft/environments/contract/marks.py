@@ -18,10 +18,6 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 HIDDEN = ("self", "state", "rollout_id")
 """Parameters of a tool that `BaseEnv.run_tool` fills in, so that the model does not see them."""
-REWARD_ARGUMENTS = ("completion", "text", "thinking", "ground_truth", "task", "state")
-"""The arguments that a method marked as a reward or metric may take, by name."""
-STEP_ARGUMENTS = ("turn", *REWARD_ARGUMENTS)
-"""Those of a reward that is scored per turn."""
 Per = Literal["attempt", "turn"]
 _TOOL, _WEIGHT, _MAXIMUM = "__rlft_tool__", "__rlft_weight__", "__rlft_maximum__"
 _MINIMUM, _STEP = "__rlft_minimum__", "__rlft_step__"

@@ -2,26 +2,29 @@
 
 `LoopThread` runs an event loop, which is kept for the life of an environment: the connections of its asynchronous
 clients belong to the loop they were made in, and break in another one. `in_thread` runs plain code that may block.
+`run_bounded` runs many jobs on such a loop, so many at once, each within a time limit.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import queue
 import sys
 import threading
 import time
 import weakref
 from asyncio import AbstractEventLoop, Task
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswerYet
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rlft.environments.workers.folders import enter, leave
 from rlft.errors import RlftError
 
 
@@ -103,11 +106,10 @@ class LoopThread:
     """Runs coroutines side by side on a daemon thread of its own.
 
     With an environment this is in the event loop that it keeps for life, because its clients' connections belong to a
-    loop. It runs where that environment's code has gone (`os.chdir`). To be used as a context.
+    loop. To be used as a context.
     """
 
     def __init__(self, environment: object | None = None) -> None:
-        self._owner, self._folder = environment, None if environment is None else enter(environment)
         self._loop = take_loop(environment)
         self._left, self._over = threading.Event(), threading.Event()
         self._running: set[Task[Any]] = set()
@@ -124,8 +126,6 @@ class LoopThread:
             self._over.set()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(2 * _ENDING_SECONDS)
-        if self._owner is not None:
-            leave(self._owner, self._folder)
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Begin to run a coroutine, and return the future of its result."""
@@ -230,6 +230,101 @@ def _ending(loop: asyncio.AbstractEventLoop, environment: object | None, left: t
         yield
     finally:
         give_loop_back(None if left.is_set() else environment, loop)
+
+
+Job = Callable[[], Coroutine[Any, Any, Any]]
+MAX_LATE_IN_A_ROW = 8
+"""After so many jobs in a row that ran into their time limit, more of them are pointless."""
+_ANSWER_SECONDS = 0.25  # how long an event loop that is not blocked may take to answer
+
+
+class Late(TimeoutError):
+    """The outcome of a job that took longer than its limit; its text says so."""
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A job that was handed to the thread. `task` and `began` are set before its first line, `over` after its last."""
+
+    place: int
+    task: Task[Any] | None = None
+    began: float | None = None
+    over: bool = False  # its future learns this only when the loop has run all that was ready before
+
+    async def run(self, job: Job, thread: LoopThread) -> Any:
+        if thread.abandoned:  # what was to begin in the same turn of its loop must not block it once more
+            return None
+        self.task, self.began = asyncio.current_task(), time.perf_counter()
+        try:
+            return await job()
+        finally:
+            self.over = True
+
+    def is_late(self, seconds: float | None) -> bool:
+        if seconds is None or self.began is None or self.over:
+            return False
+        return time.perf_counter() - self.began > seconds
+
+
+def run_bounded(
+    jobs: Sequence[Job], owner: object | None, *, at_once: int = 1, seconds: float | None = None
+) -> Iterator[tuple[int, Any]]:
+    """Run all jobs, `at_once` of them side by side, and yield (place, result) as each ends, `Late` if it is too slow.
+
+    They run in the event loop of `owner` (`LoopThread`). The limit of a job, in seconds, begins with its
+    first line. A coroutine that is too late is cancelled. Code that neither returns nor awaits is left behind with its
+    thread; the others that ran there begin anew on another thread, so a job must be a pure function. Raises what a job
+    raises. Code in C that keeps the interpreter's lock cannot be left behind.
+    """
+    waiting = deque(range(len(jobs)))
+    while waiting:  # once for each thread that had to be left behind
+        with LoopThread(owner) as thread:
+            running: dict[Future[Any], _Running] = {}
+            over: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+            while not thread.abandoned and (waiting or running):
+                while waiting and len(running) < at_once:
+                    each = _Running(waiting.popleft())
+                    future = thread.start(each.run(jobs[each.place], thread))
+                    running[future] = each
+                    future.add_done_callback(over.put)
+                with suppress(queue.Empty):
+                    future = over.get(timeout=_next_limit(running, seconds))
+                    if future in running:  # and not one that was too late
+                        yield running.pop(future).place, future.result()
+                for future in _late(thread, running, seconds):
+                    future.cancel()
+                    yield running.pop(future).place, Late(f"no result within {seconds:g} s")
+            waiting.extendleft(sorted((each.place for each in running.values()), reverse=True))
+
+
+def run_one(job: Job, owner: object | None, *, seconds: float) -> Any:
+    """Return what a job comes to. Raises what it raises, and `Late` if it takes longer; else as `run_bounded`."""
+    [(_, result)] = run_bounded([job], owner, seconds=seconds)
+    if isinstance(result, Late):
+        raise result
+    return result
+
+
+def _next_limit(running: dict[Future[Any], _Running], seconds: float | None) -> float | None:
+    """Return after how many seconds to look for jobs that are too late; `None` if there is no limit."""
+    if seconds is None:
+        return None
+    now = time.perf_counter()
+    soonest = min((each.began for each in running.values() if each.began is not None and not each.over), default=now)
+    return max(soonest + seconds - now, 0.005)  # below a job's own clock the loop would spin
+
+
+def _late(thread: LoopThread, running: dict[Future[Any], _Running], seconds: float | None) -> list[Future[Any]]:
+    """Return the jobs that are too late. If one of them blocks the event loop, its thread is left behind."""
+    late = [future for future, each in running.items() if each.is_late(seconds)]
+    if not late or thread.answers(_ANSWER_SECONDS):
+        return late
+    blocking = thread.current()
+    guilty = next((future for future, each in running.items() if each.task is blocking), None)
+    if guilty is not None and guilty not in late:
+        return []  # the late ones wait for a job that is still within its own limit
+    thread.abandon()
+    return late if guilty is None else [guilty]
 
 
 SECONDS = 1e-4

@@ -15,10 +15,10 @@ from typing import Any
 from rlft.config import HarnessConfig, SourceConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.faults import described
-from rlft.environments.contract.loading import check_signatures, load_environment
+from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.tools import ToolSpec
 from rlft.environments.fingerprints import environment_fingerprints
-from rlft.environments.workers.bounded import Late, run_bounded
+from rlft.environments.workers.threads import Late, run_bounded
 from rlft.errors import RlftError, TaskError
 from rlft.files import files_read, named_files
 from rlft.harness.opening import open_playground
@@ -125,7 +125,6 @@ def check_environment(
     """
     harness = HarnessConfig(tool_timeout_seconds=timeout_seconds)
     try:
-        check_signatures(environment)
         tools = tuple(open_playground(environment, harness).tools.values())
     except Exception as error:
         return CheckReport((str(_problem(error, "list_tools")),))

@@ -19,8 +19,7 @@ from typing import Any
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.faults import defined_at, failure_of
 from rlft.environments.contract.several import Several
-from rlft.environments.workers.bounded import MAX_LATE_IN_A_ROW, Late, run_bounded
-from rlft.environments.workers.threads import in_thread
+from rlft.environments.workers.threads import MAX_LATE_IN_A_ROW, Late, in_thread, run_bounded
 from rlft.harness.scripted import Script, as_script
 from rlft.outcome import Failure
 from rlft.rewards.audit.attacks import KINDS, attempts_at

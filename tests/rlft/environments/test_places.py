@@ -1,6 +1,6 @@
 import pytest
 
-from rlft.environments.press_releases.places import PROVINCES, is_dated, named_provinces
+from rlft.environments.press_release_records import PROVINCES, is_dated, named_provinces
 
 
 @pytest.mark.parametrize("name", PROVINCES)

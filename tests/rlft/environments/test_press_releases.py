@@ -6,9 +6,8 @@ import json
 import pytest
 
 from rlft.environments.contract.tools import read_tools
-from rlft.environments.press_releases import PressReleases
-from rlft.environments.press_releases.extraction import Extraction, contradictions, extraction_schema
-from rlft.environments.press_releases.scores import FLAGS, MAIN_FIELDS
+from rlft.environments.press_release_records import Extraction, contradictions, extraction_schema
+from rlft.environments.press_releases import FLAGS, MAIN_FIELDS, PressReleases
 from rlft.types import Trajectory
 from tests.rlft.attempts import make_task
 from tests.rlft.environments.playing import calls, parts_of, play, says, share_of

@@ -7,9 +7,8 @@ from statistics import fmean
 import pytest
 
 from rlft.config import SourceConfig
-from rlft.environments.press_releases import PressReleases
-from rlft.environments.press_releases.places import PROVINCES, named_provinces
-from rlft.environments.press_releases.scores import CONSTANT, MAIN_FIELDS
+from rlft.environments.press_release_records import PROVINCES, named_provinces
+from rlft.environments.press_releases import CONSTANT, MAIN_FIELDS, PressReleases
 from rlft.rewards.audit.rewards import audit_reward
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import RawRow, read_rows

@@ -18,7 +18,6 @@ from rlft.rewards.audit.environment import check_environment
 from rlft.rewards.scores import RewardHangs
 from rlft.rewards.scoring import score_rollouts
 from tests.rlft.attempts import answered, make_task
-from tests.rlft.environments.workers import isolated_env
 
 TASK = make_task("t", "2+2=", "4")
 
@@ -48,9 +47,7 @@ def test_what_ends_the_process_is_the_error_of_its_rollout():
     assert said[1].startswith("compute_reward: its worker process ended with exit code 0; what to do: ")
     assert said[2].startswith("compute_reward: its worker process was ended by SIGABRT")
     assert said[3].startswith("compute_reward: its worker process was ended by SIGSEGV")
-    assert said[4].startswith(
-        "compute_reward: its worker process was killed by SIGKILL, which was not the kernel's for"
-    )
+    assert said[4].startswith("compute_reward: its worker process was ended by SIGKILL")
     place = "tests/rlft/environments/workers/isolated_env.py:50"
     assert said[6] == f"compute_reward: ZeroDivisionError: division by zero, at {place}"
     assert rows[6].error.place == place
@@ -130,32 +127,8 @@ def test_a_file_that_has_changed_since_the_run_began_is_refused(tmp_path):
     file.write_text(code.format(1.0))
     environment = load_environment(f"{file}:Mine", {})
     file.write_text(code.format(0.0))
-    with pytest.raises(EnvironmentSetupError, match=r"mine\.py has changed since the run began"):
+    with pytest.raises(EnvironmentSetupError, match="its file has changed since the run began"):
         score(["ok"], environment)
-
-
-@pytest.mark.parametrize("name", ["own_module:Mine", "{folder}/own_module.py:Mine"])
-@pytest.mark.parametrize("edited", ["own_module.py", "own_helper.py"])
-def test_a_worker_that_begins_later_does_not_run_edited_code(tmp_path, monkeypatch, name, edited):
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "own_helper.py").write_text("VALUE = 1.0\n")
-    (tmp_path / "own_module.py").write_text(
-        "import rlft\nfrom own_helper import VALUE\n"
-        "class Mine(rlft.BaseEnv):\n    def compute_reward(self, c, g):\n        return VALUE\n"
-    )
-    for module in ("own_module", "own_helper"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    environment = load_environment(name.format(folder=tmp_path), {})
-    assert score(["ok"], environment)[0].total == 1.0
-    file = tmp_path / edited
-    file.write_text(file.read_text() + "# edited\n")
-    assert score(["ok"], environment)[0].total == 1.0  # the worker that is kept runs the code that it began with
-    again = load_environment(name.format(folder=tmp_path), {})
-    if name.startswith("own") or edited == "own_helper.py":  # which is in memory as it was; only a file is read anew
-        with pytest.raises(EnvironmentSetupError, match=f"{edited} has changed since the run began"):
-            score(["ok"], again)
-    else:
-        assert score(["ok"], again)[0].total == 1.0
 
 
 def test_a_worker_needs_neither_torch_nor_trackers():
@@ -178,14 +151,6 @@ def test_the_check_and_the_audit_of_an_environment_run_where_it_says():
     assert report.problems == ()
     ends = check_environment(load("Leaves"), [make_task("t", "say", "exit"), make_task("u", "say", "ok")])
     assert "its worker process ended with exit code 0" in ends.problems[0]
-
-
-@pytest.mark.parametrize("isolation", ["thread", "process"])
-def test_a_reward_that_builds_up_memory_is_told_from_one_that_hangs(isolation):
-    (row,) = score(["swell"], seconds=0.5, isolation=isolation)
-    assert "no score within 0.5 s; its process took " in str(row.error)
-    assert "MiB of memory meanwhile" in str(row.error)
-    isolated_env.kept.clear()
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -38,7 +37,7 @@ async def start(file):
 
 
 async def say(text):
-    os.write(int(sys.argv[3]), struct.pack(">Q", len(text)) + text.encode())
+    os.write(int(sys.argv[2]), text.encode() + b"\n")
     time.sleep(60)
 
 
@@ -52,5 +51,6 @@ async def silent(_):
 
 
 async def flood(_):
-    os.write(int(sys.argv[3]), struct.pack(">Q", 3 << 30))  # the length of a message, and no more
+    for _ in range(300):
+        os.write(int(sys.argv[2]), b"x" * MIB)  # a message without end
     time.sleep(60)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from rlft.environments.workers.bounded import Late, run_bounded
+from rlft.environments.workers.threads import Late, run_bounded
 
 
 def outcomes(jobs, **limits):

@@ -1,26 +1,24 @@
-"""The search environment: its tools `search` and `read`, and the parts of its reward."""
+"""Questions whose answers stand in documents that have to be found, read and cited."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv, Context
 from rlft.environments.contract.marks import metric, reward, tool
 from rlft.environments.contract.tools import ToolSpec
-from rlft.environments.search.gold import gold_messages
-from rlft.environments.search.index import CorpusIndex, make_client, shorten
-from rlft.environments.search.labels import accepted, as_gold, gold_answers, gold_ids, recall
+from rlft.environments.search_index import CorpusIndex, SearchClient, make_client, shorten
 from rlft.environments.workers.threads import in_thread
 from rlft.errors import EnvironmentSetupError
 from rlft.rewards.graders.answers import exact_match, normalise_answer, token_f1
 from rlft.rewards.graders.lists import declared_answer
-from rlft.types import Message, Task, Trajectory
+from rlft.types import Message, Task, ToolCall, Trajectory
 
 AnswerScore = Literal["f1", "exact"]
 
-_WHERE = "environment.kwargs"
 _SYSTEM_PROMPT = """\
 Answer the question from the documents: find them with search, then read them. A question may need several documents, \
 found one after the other. Only what you have read counts as a source. End with exactly these two lines:
@@ -48,7 +46,6 @@ class Search(BaseEnv):
         max_document_characters: int = 4000,
         read_found_only: bool = True,
         answer_score: AnswerScore = "f1",
-        answer_needs_source: bool = True,
         cost_calls: int = 10,
     ) -> None:
         """Set up the search over `documents`, a JSON Lines file, or by `client`, the import path of a `SearchClient`.
@@ -58,25 +55,15 @@ class Search(BaseEnv):
         first is the default; with one alone it is not offered the choice. `max_results` bounds the hits of a search,
         `max_document_characters` the text that `read` shows. With `read_found_only` a document can only be read after
         a search has found it, so that guessing ids does not replace searching. `answer_score` says how `answer` is
-        scored, and with `answer_needs_source` it is 0 unless a gold document was read. `cost_calls` is the number of
-        needless calls at which `cost` is 1. Raises `EnvironmentSetupError` for arguments that do not work.
+        scored. `cost_calls` is the number of needless calls at which `cost` is 1. Raises `EnvironmentSetupError` for
+        arguments that do not work.
         """
-        known = get_args(AnswerScore)
-        _check(answer_score in known, f"answer_score={answer_score!r} is unknown", f"use one of {', '.join(known)}")
-        limits = {
-            "max_results": max_results,
-            "max_document_characters": max_document_characters,
-            "cost_calls": cost_calls,
-        }
-        for name, value in limits.items():
-            _check(value >= 1, f"{name}={value} is out of range", "use at least 1")
         self.client = make_client(documents, client, dict(client_kwargs or {}), modes)
         self.modes = tuple(modes)
         self.max_results = max_results
         self.max_document_characters = max_document_characters
         self.read_found_only = read_found_only
-        self.answer_score = answer_score
-        self.answer_needs_source = answer_needs_source
+        self.answer_score = {"f1": token_f1, "exact": exact_match}[answer_score]
         self.cost_calls = cost_calls
 
     def context(self, task: Task) -> Context:
@@ -137,12 +124,11 @@ class Search(BaseEnv):
 
     @reward(weight=1.0, minimum=0.0)
     def answer(self, completion: Trajectory, ground_truth: Any) -> float:
-        """Return the F1 or exact match of the declared answer; 0 if no gold document was read but one is needed."""
+        """Return the F1 or exact match of the declared answer; 0 if no gold document was read."""
         declared = declared_answer(completion)
-        if declared is None or (self.answer_needs_source and not accepted(completion)):
+        if declared is None or not accepted(completion):
             return 0.0
-        score = token_f1 if self.answer_score == "f1" else exact_match
-        return score(declared.text, gold_answers(ground_truth))
+        return self.answer_score(declared.text, gold_answers(ground_truth))
 
     @reward(weight=0.5, minimum=0.0)
     def sources(self, completion: Trajectory) -> float:
@@ -213,9 +199,11 @@ class Search(BaseEnv):
 
     def data_fingerprint(self) -> str:
         """Return the client's fingerprint. Raises `EnvironmentSetupError` if it is empty."""
-        identity = self.client.fingerprint
-        _check(isinstance(identity, str) and identity != "", "the client's fingerprint is empty", "return a hash in it")
-        return identity
+        if not self.client.fingerprint:
+            raise EnvironmentSetupError(
+                "the client's fingerprint is empty", where="environment.kwargs.client", fix="return a hash in it"
+            )
+        return self.client.fingerprint
 
     def _fitted(self, spec: ToolSpec) -> ToolSpec:
         """Return the tool `search` with the limits of `limit` and the choice of `mode` in its schema."""
@@ -228,10 +216,72 @@ class Search(BaseEnv):
         return replace(spec, parameters={**spec.parameters, "properties": properties})
 
 
-def _check(holds: bool, what: str, fix: str) -> None:
-    if not holds:
-        raise EnvironmentSetupError(what, where=_WHERE, fix=fix)
-
-
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def gold_ids(task: Task) -> list[str]:
+    """Return the ids of the task's gold documents, each once. Raises ValueError where the task lists none."""
+    ids = task.info.get("gold_doc_ids")
+    if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
+        raise ValueError(f"gold_doc_ids of task {task.id} are {ids!r:.80}, not a list of document ids")
+    return list(dict.fromkeys(ids))
+
+
+def as_gold(ids: set[str], task: Task) -> set[str]:
+    """Return the ids with each near duplicate's replaced by that of its gold document."""
+    twins = {twin: gold for gold, all_of in (task.info.get("near_duplicates_of_gold") or {}).items() for twin in all_of}
+    return {twins.get(each, each) for each in ids}
+
+
+def accepted(completion: Trajectory) -> set[str]:
+    """Return the ids of the documents that were read and are gold, or near duplicates of gold ones."""
+    gold = set(gold_ids(completion.task))
+    return {each for each in completion.state.get("read", ()) if as_gold({each}, completion.task) <= gold}
+
+
+def recall(ids: Sequence[str], task: Task) -> float:
+    """Return the share of the gold documents, 0 to 1, that are among `ids` themselves or as a near duplicate."""
+    gold = set(gold_ids(task))
+    return len(as_gold(set(ids), task) & gold) / len(gold)
+
+
+def gold_answers(answer: Any) -> list[str]:
+    """Return the right answers of a task whose `answer` is one text or a list of them. Raises ValueError otherwise."""
+    golds = [answer] if isinstance(answer, str) else answer
+    if not isinstance(golds, list) or not golds or not all(isinstance(each, str) and each.strip() for each in golds):
+        raise ValueError(f"the task's answer {answer!r:.80} is neither text nor a list of texts")
+    return golds
+
+
+def gold_messages(task: Task, client: SearchClient, *, mode: str, limit: int) -> list[Message] | None:
+    """Return the assistant's messages: searches, a read of each gold document, and the answer with its sources.
+
+    The first search is for the question; a document that it does not find gets one of its own. `mode` and `limit` are
+    those of each search. Return `None` where a gold document is found by none of the queries tried.
+    """
+
+    def found_by(query: str) -> list[str]:
+        return [hit.doc_id for hit in client.search(query, mode=mode, limit=limit)]
+
+    def add_call(name: str, **arguments: Any) -> None:
+        calls.append(make_call(name, arguments, f"call-{len(calls) + 1}"))
+
+    calls: list[ToolCall] = []
+    question = task.prompt[-1]["content"]
+    found = found_by(question)
+    add_call("search", query=question)
+    for doc_id in gold_ids(task):
+        if doc_id not in found:
+            document = client.read(doc_id)
+            queries = (document.title, f"{document.title} {question}", f"{document.title} {document.text[:200]}")
+            query = next((each for each in queries if each.strip() and doc_id in found_by(each)), None)
+            if query is None:
+                return None
+            add_call("search", query=query)
+        add_call("read", doc_id=doc_id)
+    answer = " ".join(gold_answers(task.answer)[0].split())  # in one line, as it is declared
+    return [
+        *(Message(role="assistant", content="", tool_calls=[call]) for call in calls),
+        Message(role="assistant", content=f"Answer: {answer}\nSources: {', '.join(gold_ids(task))}"),
+    ]

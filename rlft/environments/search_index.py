@@ -1,32 +1,152 @@
-"""The search that comes with rlft: an index in memory of a file's documents, for some ten thousand paragraphs.
+"""The interface that a search environment searches by, and the index that comes with rlft.
 
-The file has JSON lines with `doc_id`, `title` (may be missing) and `text`; other fields are ignored.
+The index is in memory, for some ten thousand paragraphs of a file of JSON lines with `doc_id`, `title` (may be missing)
+and `text`; other fields are ignored.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import pkgutil
+import logging
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
+import snowballstemmer
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
 
-from rlft.environments.search.client import MODES, Document, Hit, Mode, SearchClient
-from rlft.environments.search.lexical import Lexical, lexical_identity, stemmer_of
+from rlft.environments.contract.loading import load_function
 from rlft.errors import EnvironmentSetupError
-from rlft.files import each_key_once, expanded, why_no_file
+from rlft.files import expanded, why_no_file
+from rlft.texts.characters import apart
 
 if TYPE_CHECKING:
-    from rlft.environments.search.embedding import Embedding
+    from rlft.environments.search_embedding import Embedding
 
-_ID = re.compile(r"\w(?:[^\s,;]*[\w)])?")
+Mode = Literal["auto", "lexical", "vector", "hybrid"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Holds a text that can be found and read.
+
+    Answers list ids in a line, separated by commas or spaces. So `doc_id` has no white space, comma or semicolon, and
+    begins and ends with a letter, digit or underscore; a closing bracket, as in "Mercury_(planet)", may end it too.
+    """
+
+    doc_id: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Holds a document that a search found, with `snippet`, a passage of it. A higher `score` is better; it has no set
+    range."""
+
+    doc_id: str
+    title: str
+    snippet: str
+    score: float
+
+
+class SearchClient(Protocol):
+    """Searches documents and reads them. Its methods may be called from several threads at once."""
+
+    @property
+    def fingerprint(self) -> str:
+        """An identity, such as a hash, of all that results depend on: documents, settings, models. Never empty.
+
+        Stored rollouts are used again while it stays the same, so it must change whenever results may change.
+        """
+        ...
+
+    def search(self, query: str, *, mode: str = "auto", limit: int = 5) -> Sequence[Hit]:
+        """Return at most `limit` hits, best first, always the same for the same arguments.
+
+        `mode` is one of `MODES`. Raises `ValueError` for a query or mode that it cannot search with; its text is shown
+        to the model.
+        """
+        ...
+
+    def read(self, doc_id: str) -> Document:
+        """Return the whole document. Raises `LookupError` for an unknown id."""
+        ...
+
+
+_WORD = re.compile(r"\w+")
+TITLE_COPIES = 2  # a title counts as if it stood twice in the text: measured in docs/environments/search.md
+K1, B = 1.5, 0.75  # BM25's usual constants; other values changed recall little (docs/environments/search.md)
+_LONGEST_WORD = 64  # characters; longer ones are not stemmed, as the stemmers' time grows with the square of the length
+_MOST_STEMS = 1 << 16  # words whose stems are kept
+
+
+class Lexical:
+    """Scores documents for a query by BM25. Not for several threads at once: stemmers keep a state."""
+
+    def __init__(self, documents: Sequence[Document], language: str | None) -> None:
+        """Index the documents. `language` names a Snowball stemmer, such as "english"; `None` leaves words unstemmed.
+
+        Raises `EnvironmentSetupError` for a language without a stemmer.
+        """
+        import bm25s  # here, as it takes a second where numba is installed, and scoring stored rollouts needs no search
+
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG when it is imported
+        self._stemmer = stemmer_of(language)
+        self._stem = lru_cache(_MOST_STEMS)(self._stemmer.stemWord) if self._stemmer else str
+        self._index = bm25s.BM25(method="lucene", k1=K1, b=B)
+        texts = (" ".join([*[document.title] * TITLE_COPIES, document.text]) for document in documents)
+        self._index.index([self.words(text) or [""] for text in texts], show_progress=False)
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text in lower case, reduced to their stems; of scripts without spaces each letter."""
+        found = _WORD.findall(apart(text.lower()))
+        return [self._stem(word) if len(word) <= _LONGEST_WORD else word for word in found]
+
+    def scores(self, query: str) -> NDArray[np.float32]:
+        """Return one score per document, (documents,), in their order; 0 where no word of the query occurs."""
+        known = self._index.get_tokens_ids(self.words(query))
+        return self._index.get_scores_from_ids(known)
+
+
+def stemmer_of(language: str | None) -> Any:
+    """Return the Snowball stemmer of a language, or `None` for `None`.
+
+    Raises `EnvironmentSetupError`, which lists the languages there are, for one without a stemmer.
+    """
+    if language is None:
+        return None
+    if language not in snowballstemmer.algorithms():
+        raise EnvironmentSetupError(
+            f"language={language!r} has no stemmer",
+            where="environment.kwargs.client_kwargs",
+            fix=f"use null or one of {', '.join(sorted(snowballstemmer.algorithms()))}",
+        )
+    return snowballstemmer.stemmer(language)
+
+
+def lexical_identity(language: str | None) -> list[str | int | float | None]:
+    """Return all that scores depend on beside the documents: versions of libraries and settings."""
+    return ["bm25s", version("bm25s"), version("snowballstemmer"), language, K1, B, TITLE_COPIES]
+
+
+class _Row(BaseModel):
+    """A line of the file."""
+
+    doc_id: str = Field(pattern=r"^\w(?:[^\s,;]*[\w)])?$")
+    title: str | None = None
+    text: str
+
+
 _FIX = 'give one object in each line: {"doc_id": "...", "title": "...", "text": "..."}'
 
 
@@ -52,10 +172,15 @@ def load_documents(path: str | Path) -> tuple[Document, ...]:
         if not line.strip():
             continue
         where = f"documents: {path}:{number}"
-        document = _document(line, where)
-        if document.doc_id in found:
-            raise EnvironmentSetupError(f"the id {document.doc_id!r} is given twice", where=where, fix="rename one")
-        found[document.doc_id] = document
+        try:
+            row = _Row.model_validate_json(line)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            what = f"no document: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+            raise EnvironmentSetupError(what, where=where, fix=_FIX) from error
+        if row.doc_id in found:
+            raise EnvironmentSetupError(f"the id {row.doc_id!r} is given twice", where=where, fix="rename one")
+        found[row.doc_id] = Document(row.doc_id, row.title or "", row.text)
     if not found:
         raise EnvironmentSetupError("there are no documents in it", where=f"documents: {path}", fix=_FIX)
     return tuple(found[doc_id] for doc_id in sorted(found))
@@ -69,26 +194,6 @@ def hash_documents(documents: Iterable[Document]) -> str:
     return digest.hexdigest()
 
 
-def _document(line: str, where: str) -> Document:
-    """Return the document in one line. Raises EnvironmentSetupError with the place `where` if there is none."""
-    try:
-        row: Any = json.loads(line, object_pairs_hook=each_key_once)
-    except ValueError as error:
-        raise EnvironmentSetupError(f"no JSON: {error}", where=where, fix=_FIX) from error
-    if not isinstance(row, dict):
-        raise EnvironmentSetupError(f"{row!r:.80} is no object", where=where, fix=_FIX)
-    doc_id, title, text = row.get("doc_id"), row.get("title") or "", row.get("text")
-    if not isinstance(doc_id, str) or not _ID.fullmatch(doc_id):
-        raise EnvironmentSetupError(
-            f"{doc_id!r:.80} is no doc_id",
-            where=where,
-            fix="use one word without commas that begins and ends with a letter or digit",
-        )
-    if not isinstance(title, str) or not isinstance(text, str):
-        raise EnvironmentSetupError(f"title or text of {doc_id!r} is no text", where=where, fix=_FIX)
-    return Document(doc_id, title, text)
-
-
 RRF_K = 60
 """The constant of reciprocal rank fusion, as in the paper (see `fuse`)."""
 RRF_DEPTH = 100
@@ -97,7 +202,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 class CorpusIndex:
-    """Searches the documents of a JSON Lines file; it is a `rlft.environments.search.client.SearchClient`.
+    """Searches the documents of a JSON Lines file; it is a `rlft.environments.search_index.SearchClient`.
 
     Modes: `lexical` (BM25), `vector` (cosine of embeddings), `hybrid` (both, by reciprocal rank fusion), and `auto`,
     which is `hybrid` where there is an embedding, else `lexical`. Documents are embedded when the index is made; their
@@ -128,7 +233,7 @@ class CorpusIndex:
         self._lock = threading.Lock()
         self._embedding = None
         if embedding is not None:
-            from rlft.environments.search.embedding import (
+            from rlft.environments.search_embedding import (
                 load_embedding,  # imports torch, which BM25 alone does not need
             )
 
@@ -189,7 +294,7 @@ class CorpusIndex:
 
     def _embed(self, embedding: Embedding) -> NDArray[np.float32]:
         """Return the vectors of all documents, (documents, width), from the cache if they are there."""
-        from rlft.environments.search.embedding import cached_vectors
+        from rlft.environments.search_embedding import cached_vectors
 
         def make() -> NDArray[np.float32]:
             return embedding.documents([_titled(document) for document in self._documents])
@@ -238,37 +343,25 @@ def _titled(document: Document) -> str:
     return f"{document.title}. {document.text}" if document.title else document.text
 
 
-_WHERE = "environment.kwargs"
-
-
 def make_client(documents: str | None, name: str | None, kwargs: dict[str, Any], modes: Sequence[str]) -> SearchClient:
     """Return the index over `documents`, or the client whose import path is `name`, made with `kwargs`.
 
-    Raises `EnvironmentSetupError` if not exactly one of the two is given, if it cannot be made, has not the members of
-    a `SearchClient`, or does not offer the `modes`; for a client of the user's these are only checked against `MODES`.
+    Raises `EnvironmentSetupError` if not exactly one of the two is given, if the client cannot be imported, and if it
+    does not offer the `modes`; for a client of the user's these are only checked against `MODES`.
     """
-    _check((documents is None) != (name is None), "it needs documents or a client, one of them", "give one")
-    if documents is not None:
-        index = CorpusIndex(documents, **kwargs)
-        known = ", ".join(index.modes)
-        has_all = bool(modes) and set(modes) <= set(index.modes)
-        _check(has_all, f"modes={list(modes)} are not all there", f"use some of {known}, or give an embedding")
-        return index
-    _check(bool(modes) and set(modes) <= set(MODES), f"modes={list(modes)}", f"use some of {', '.join(MODES)}")
-    try:
-        client: Any = pkgutil.resolve_name(str(name))(**kwargs)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
+    if (documents is None) == (name is None):
         raise EnvironmentSetupError(
-            f"the client {name!r} cannot be made: {error}",
-            where=_WHERE,
-            fix="write package.module:Class, and its arguments as client_kwargs",
-        ) from error
-    lacks = [each for each in ("search", "read", "fingerprint") if not hasattr(client, each)]
-    fix = "see rlft.environments.search.client.SearchClient"
-    _check(not lacks, f"the client {name!r} has no {', '.join(lacks)}", fix)
+            "it needs documents or a client, one of them", where="environment.kwargs", fix="give one"
+        )
+    if documents is not None:
+        client: Any = CorpusIndex(documents, **kwargs)
+    else:
+        client = load_function(str(name), "environment.kwargs.client").call(**kwargs)
+    known = client.modes if isinstance(client, CorpusIndex) else MODES
+    if not modes or not set(modes) <= set(known):
+        raise EnvironmentSetupError(
+            f"modes={list(modes)} are not all there",
+            where="environment.kwargs",
+            fix=f"use some of {', '.join(known)}; vectors need an embedding",
+        )
     return client
-
-
-def _check(holds: bool, what: str, fix: str) -> None:
-    if not holds:
-        raise EnvironmentSetupError(what, where=_WHERE, fix=fix)

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from rlft.environments.search.index import CorpusIndex, fuse, shorten
+from rlft.environments.search_index import CorpusIndex, fuse, shorten
 from rlft.errors import EnvironmentSetupError
 
 ROWS = [
@@ -12,7 +12,7 @@ ROWS = [
     {"doc_id": "d3", "title": "Moon", "text": "The moon is not the sun."},
     {"doc_id": "d4", "title": "Moon", "text": "The moon is not the sun.", "source": "a copy"},
 ]
-COUNTS = "tests.rlft.environments.search.embeddings:count_words"
+COUNTS = "tests.rlft.environments.embeddings:count_words"
 
 
 def write(path, rows=ROWS):
@@ -104,12 +104,12 @@ def test_the_fingerprint_changes_with_all_that_results_depend_on(documents, tmp_
     ("text", "message"),
     [
         ("", "no documents"),
-        ("{", ":1: no JSON"),
-        ('{"doc_id": "a", "text": "x"}\n[]', ":2: .* no object"),
-        ('{"doc_id": "a, b", "text": "x"}', "no doc_id"),
-        ('{"doc_id": "a.", "text": "x"}', "no doc_id"),
-        ('{"doc_id": "", "text": "x"}', "no doc_id"),
-        ('{"doc_id": "Mercury_(planet)"}', "no text"),
+        ("{", ":1: no document: .*JSON"),
+        ('{"doc_id": "a", "text": "x"}\n[]', ":2: no document: .*object"),
+        ('{"doc_id": "a, b", "text": "x"}', "no document: doc_id"),
+        ('{"doc_id": "a.", "text": "x"}', "no document: doc_id"),
+        ('{"doc_id": "", "text": "x"}', "no document: doc_id"),
+        ('{"doc_id": "Mercury_(planet)"}', "no document: text"),
         ('{"doc_id": "a", "text": "x"}\n\n{"doc_id": "a", "text": "y"}', ":3: the id 'a' is given twice"),
     ],
 )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
-import pkgutil
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
+from rlft.environments.contract.loading import load_function
 from rlft.environments.fingerprints import module_code
 from rlft.errors import EnvironmentSetupError
 from rlft.files import expanded
@@ -96,23 +95,14 @@ class FunctionEmbedding:
     def __init__(self, name: str) -> None:
         """Import the function by its path `package.module:function`.
 
-        The fingerprint covers the file that defines it, the code that this file imports, and the function's attribute
-        `fingerprint` if it has one; if it reads data, that attribute must change with them. Raises
-        `EnvironmentSetupError` for what cannot be imported.
+        The fingerprint covers the code of the module and what it imports, and the function's attribute `fingerprint` if
+        it has one; if it reads data, that attribute must change with them. Raises `EnvironmentSetupError` for what
+        cannot be imported.
         """
-        try:
-            function = pkgutil.resolve_name(name)
-            inner = inspect.unwrap(function)
-            source, module = Path(inspect.getsourcefile(inner) or "").read_bytes(), inspect.getmodule(inner)
-        except (ImportError, AttributeError, ValueError, TypeError, OSError) as error:
-            raise EnvironmentSetupError(
-                f"{name!r} is no function that can be imported: {error}",
-                where=_WHERE,
-                fix="write package.module:function, and run from the folder that holds the package",
-            ) from error
-        self._function: Callable[[list[str]], Any] = function
-        own, imported = getattr(function, "fingerprint", ""), module_code(module) if module else ""
-        self.fingerprint = hashlib.sha256(f"{name} {own} {imported} ".encode() + source).hexdigest()
+        found = load_function(name, _WHERE)
+        self._function: Callable[[list[str]], Any] = found.call
+        own = getattr(found.call, "fingerprint", "")
+        self.fingerprint = hashlib.sha256(f"{name} {own} {module_code(found.module, _WHERE)}".encode()).hexdigest()
 
     def documents(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of documents, (texts, width), scaled to norm 1.
@@ -138,12 +128,7 @@ def load_embedding(name: str, **kwargs: Any) -> Embedding:
 
     `kwargs` are those of the class that is chosen. Raises `EnvironmentSetupError`.
     """
-    try:
-        return FunctionEmbedding(name, **kwargs) if ":" in name else ModelEmbedding(name, **kwargs)
-    except TypeError as error:
-        raise EnvironmentSetupError(
-            f"{error}", where=f"{_WHERE}_kwargs", fix="leave out what it does not take"
-        ) from error
+    return FunctionEmbedding(name, **kwargs) if ":" in name else ModelEmbedding(name, **kwargs)
 
 
 def cached_vectors(file: Path, make: Callable[[], Vectors], count: int) -> Vectors:

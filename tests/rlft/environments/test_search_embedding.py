@@ -5,10 +5,10 @@ import pytest
 import torch
 from transformers import BertModel
 
-from rlft.environments.search.embedding import FunctionEmbedding, ModelEmbedding, cached_vectors, load_embedding
-from rlft.environments.search.index import CorpusIndex
+from rlft.environments.search_embedding import FunctionEmbedding, ModelEmbedding, cached_vectors, load_embedding
+from rlft.environments.search_index import CorpusIndex
 from rlft.errors import EnvironmentSetupError
-from tests.rlft.environments.search.embeddings import save_tiny_model
+from tests.rlft.environments.embeddings import save_tiny_model
 from tests.rlft.environments.search.test_index import ROWS, write
 
 
@@ -91,10 +91,9 @@ def test_a_file_of_vectors_that_is_cut_off_is_written_anew(tmp_path):
 @pytest.mark.parametrize(
     ("name", "kwargs", "message"),
     [
-        ("nowhere:embed", {}, "no function that can be imported"),
-        ("tests.rlft.environments.search.embeddings:nothing", {}, "no function that can be imported"),
+        ("nowhere:embed", {}, "no module named"),
+        ("tests.rlft.environments.embeddings:nothing", {}, "there is no function 'nothing'"),
         ("no/such/folder", {}, "does not load"),
-        ("tests.rlft.environments.search.embeddings:count_words", {"revision": "x"}, "revision"),
     ],
 )
 def test_an_embedding_that_is_not_there_is_named(name, kwargs, message):
@@ -104,4 +103,4 @@ def test_an_embedding_that_is_not_there_is_named(name, kwargs, message):
 
 def test_a_function_that_gives_too_few_rows_is_refused():
     with pytest.raises(EnvironmentSetupError, match="one row of finite numbers for each text"):
-        FunctionEmbedding("tests.rlft.environments.search.embeddings:too_few").documents(["a", "b"])
+        FunctionEmbedding("tests.rlft.environments.embeddings:too_few").documents(["a", "b"])
