@@ -8,7 +8,7 @@ norms, activations, and what is computed twice to save memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,25 +93,23 @@ def sampling_costs(shape: ModelShape, rollouts: Sequence[Rollout], *, shares_pro
 
 def training_flops(
     shape: ModelShape,
-    rollouts: Iterable[Rollout],
-    trained: Collection[str],
+    rollouts: Sequence[Rollout],
     *,
     updates: int,
     iterations: int,
     shares_prompts: bool,
     readings: int = 0,
 ) -> float:
-    """Return what a round of GRPO costs, on those of the rollouts whose ids are `trained`.
+    """Return what a round of GRPO costs on the rollouts that are trained on.
 
     They are dealt out to `updates`, and gone through `iterations` times. With `shares_prompts` an update reads once
     what its rollouts have in common at their beginning. `readings` passes without gradients are added, such as that of
     the reference. The checks of the KL after an update read a sixteenth of its tokens and are left out.
     """
-    taken = [rollout for rollout in rollouts if rollout.rollout_id in trained]
-    sequences = [rollout.token_ids[:-1] for rollout in taken]  # the last token is read by nobody
-    prompts = [rollout.prompt_length for rollout in taken]
+    sequences = [rollout.token_ids[:-1] for rollout in rollouts]  # the last token is read by nobody
+    prompts = [rollout.prompt_length for rollout in rollouts]
     tokens, pairs = encoded(sequences, prompts, times=updates, shares_prompts=shares_prompts)
-    place = tokens, sum(int(rollout.loss_mask.sum()) for rollout in taken), pairs
+    place = tokens, sum(int(rollout.loss_mask.sum()) for rollout in rollouts), pairs
     return iterations * shape.training(*place) + readings * shape.forward(*place)
 
 

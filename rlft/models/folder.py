@@ -103,7 +103,10 @@ class PolicyFolder:
             names = (f"{self.NAME}/{part}" for part in parts or (METADATA_FILE, "model", "tokenizer", OPTIMIZER_FILE))
             self.seal.check(self.path.parent, *names)
         elif not parts or "model" in parts:
-            check_weights(self)
+            found, expected = hash_weights(self.path / "model"), self.metadata.weights_hash
+            if found != expected:
+                what = f"the weights have sha256 {found[:12]}, and policy.json says {expected[:12]}"
+                raise self.damage("model", what)
 
     def damage(self, name: str, what: str) -> DamagedError:
         """Return the error that says `what` is wrong with a file of the folder."""
@@ -114,14 +117,6 @@ class PolicyFolder:
     def size(self) -> int:
         """Return how many bytes the folder takes on disk."""
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
-
-
-def check_weights(folder: PolicyFolder) -> None:
-    """Raise DamagedError if the weights are not those whose hash `policy.json` has."""
-    found, expected = hash_weights(folder.path / "model"), folder.metadata.weights_hash
-    if found != expected:
-        what = f"the weights have sha256 {found[:12]}, and policy.json says {expected[:12]}"
-        raise folder.damage("model", what)
 
 
 def save_policy(policy: Policy, folder: Path, **changes: Any) -> PolicyFolder:
@@ -137,8 +132,8 @@ def save_policy(policy: Policy, folder: Path, **changes: Any) -> PolicyFolder:
 def save_sharded_policy(policy: Policy, folder: Path, *, writes: bool, **changes: Any) -> PolicyFolder | None:
     """Write a sharded policy as `save_policy` would write it whole; all its workers must call this together.
 
-    One of them `writes`; the others get `None`, and keep the metadata that they have. It gathers one weight at a time
-    and puts it on the disk beside `folder`, so that no memory ever holds the whole policy.
+    One of them `writes`, and holds whole copies of weights and moments in its machine's memory meanwhile; the others
+    get `None`, and keep the metadata that they have.
 
     Raises StorageError if the disk does not take it.
     """
@@ -146,8 +141,9 @@ def save_sharded_policy(policy: Policy, folder: Path, *, writes: bool, **changes
     if policy.metadata.kind == "adapter":
         kept = {name: tensor for name, tensor in kept.items() if tensor.requires_grad}
     moments = policy.optimizer.tensors() if policy.optimizer is not None else {}
-    with writing("the policy", str(folder)), whole_copies([kept, moments], folder.parent, writes=writes) as copies:
-        return _write(policy, folder, changes, *copies) if copies else None
+    copies = whole_copies(kept, keeps=writes), whole_copies(moments, keeps=writes)
+    with writing("the policy", str(folder)):
+        return _write(policy, folder, changes, *copies) if writes else None
 
 
 def _write(

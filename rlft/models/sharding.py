@@ -7,11 +7,8 @@ With `shard_grad_op`, torch's name for it, gathered weights are kept from the fi
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -113,29 +110,15 @@ def sharded_as(tensor: Tensor, like: Tensor) -> Tensor:
     return distribute_tensor(tensor.to(like.device), mesh, places, src_data_rank=None)
 
 
-@contextmanager
-def whole_copies(
-    sharded: Sequence[Mapping[str, Tensor]], place: Path, *, writes: bool
-) -> Iterator[list[dict[str, Tensor]] | None]:
-    """Provide whole copies of tensors in files below `place`, mapped to memory, for the trainer that `writes`.
+def whole_copies(tensors: Mapping[str, Tensor], *, keeps: bool) -> dict[str, Tensor]:
+    """Return whole copies in the machine's memory, for the trainer that `keeps` them; the others get empty tensors.
 
-    The others get `None`, and must call this with the same names in the same order: one tensor after the other is
-    gathered from all. A tensor under several names is copied once, so that tied weights stay tied.
+    All must call this with the same names in the same order: one tensor after the other is gathered from all. A tensor
+    under several names is copied once, so that tied weights stay tied.
     """
-    place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place) if writes else nullcontext() as folder:
-        copies: list[dict[str, Tensor]] = []
-        for tensors in sharded:
-            known: dict[int, Tensor] = {}
-            for tensor in tensors.values():
-                if id(tensor) not in known:
-                    found = whole(tensor)
-                    known[id(tensor)] = _mapped(found, Path(folder, str(id(tensor)))) if folder else found.new_empty(0)
-            copies.append({name: known[id(tensor)] for name, tensor in tensors.items()})
-        yield copies if writes else None
-
-
-def _mapped(tensor: Tensor, file: Path) -> Tensor:
-    """Return a copy of a tensor that lies in a file."""
-    flat = torch.from_file(str(file), shared=True, size=tensor.numel(), dtype=tensor.dtype)
-    return flat.copy_(tensor.flatten()).view(tensor.shape)
+    known: dict[int, Tensor] = {}
+    for tensor in tensors.values():
+        if id(tensor) not in known:
+            found = whole(tensor)
+            known[id(tensor)] = found.cpu().clone() if keeps else found.new_empty(0)
+    return {name: known[id(tensor)] for name, tensor in tensors.items()}

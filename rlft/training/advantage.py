@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import get_args
 
 import numpy as np
 import torch
@@ -79,11 +78,8 @@ def group_advantages(
         Float [rollouts]. A group whose rewards are equal but for rounding gets exact zeros, as it teaches nothing. TRL
         divides the rounding error by its own size, or by 1e-4, and trains on what is left.
 
-    Raises ValueError for unknown names, shapes that differ and rewards that are not finite.
+    Raises ValueError for shapes that differ and rewards that are not finite.
     """
-    for name, value, known in (("scale", scale, get_args(Scale)), ("baseline", baseline, get_args(Baseline))):
-        if value not in known:
-            raise ValueError(f"{name} {value!r} is unknown; use one of {', '.join(known)}")
     if rewards.shape != groups.shape or rewards.ndim != 1:
         raise ValueError(f"rewards {list(rewards.shape)} and groups {list(groups.shape)} must both be [rollouts]")
     if not rewards.isfinite().all():

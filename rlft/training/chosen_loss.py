@@ -9,7 +9,6 @@ import hashlib
 import inspect
 import json
 import sys
-from difflib import get_close_matches
 from functools import cache
 from typing import get_args
 
@@ -27,6 +26,7 @@ from rlft.training.algorithms import chosen_algorithm
 from rlft.training.losses import Divisor, Loss
 
 _TYPE, _KWARGS = "training.loss_type", "training.loss_kwargs"
+_SEE = "see rlft/training/losses/base.py, and a shipped loss beside it"
 
 
 def chosen_loss(settings: LossConfig) -> Loss:
@@ -76,21 +76,15 @@ def _code_of(algorithm: str, loss: type[Loss] | None) -> str:
 def _find_class(named: Name) -> type[Loss]:
     """Return the class of this import path. Raises ConfigError unless it is a loss with an objective and a divisor."""
     module = import_named(named)
-    found = getattr(module, named.attribute, None)
+    found, what = getattr(module, named.attribute, None), None
     if not (isinstance(found, type) and issubclass(found, Loss)):
-        losses = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Loss)]
-        close = get_close_matches(named.attribute, losses, n=1, cutoff=0.5)
-        what = f"there is no class {named.attribute!r}" if found is None else f"{named.attribute} is no loss"
-        hint = f"did you mean {close[0]}? " if close else ""
-        fix = f"{hint}A loss derives from rlft.training.losses.Loss: class {named.attribute}(Loss)"
-        raise ConfigError(what, where=named.where, fix=fix)
-    if inspect.isabstract(found):
-        fix = "define objective(self, ratio, advantages, logprobs)"
-        raise ConfigError(f"{named.attribute} has no objective", where=named.where, fix=fix)
-    if (divisor := getattr(found, "divisor", None)) not in get_args(Divisor):
-        said = "no divisor" if divisor is None else f"the divisor {divisor!r}"
-        fix = f"write divisor: ClassVar[Divisor] = one of {', '.join(get_args(Divisor))}"
-        raise ConfigError(f"{named.attribute} has {said}", where=named.where, fix=fix)
+        what = f"there is no loss {named.attribute!r}: derive it from rlft.training.losses.Loss"
+    elif inspect.isabstract(found):
+        what = f"{named.attribute} has no objective(self, ratio, advantages, logprobs)"
+    elif getattr(found, "divisor", None) not in get_args(Divisor):
+        what = f"{named.attribute} has no divisor: ClassVar[Divisor], one of {', '.join(get_args(Divisor))}"
+    if what:
+        raise ConfigError(what, where=named.where, fix=_SEE)
     return found
 
 
@@ -99,32 +93,16 @@ def _settings_of(kind: type[Loss]) -> str:
 
 
 def try_loss(loss: Loss) -> None:
-    """Call `loss` as training will, on a few tokens, with a ratio per token and with a ratio per rollout.
-
-    Advantages of both signs and ratios on both sides of 1 must give finite numbers, one for each token, with a
-    gradient; otherwise it raises ConfigError, which says what is wrong.
-    """
-    advantages = torch.tensor([[1.0], [-1.0]])
-    for columns in (3, 1):  # a ratio per token, and one per rollout
-        logprobs = torch.tensor([[-0.5, -1.0, -2.0], [-0.5, -1.0, -2.0]], requires_grad=True)
-        ratio = (logprobs - logprobs.detach() + torch.tensor([-0.5, 0.0, 0.5])).exp()[:, :columns]
-        try:
-            low, high = loss.bounds()
-            objective = loss.objective(ratio, advantages, logprobs)
-            shape = tuple(torch.broadcast_shapes(objective.shape, logprobs.shape))
-            if not objective.requires_grad:
-                raise _unusable(loss, "objective has no gradient; it must keep that of ratio or of logprobs")
-            (gradient,) = torch.autograd.grad(objective.sum(), logprobs)
-        except ConfigError:
-            raise
-        except Exception as error:
-            raise _unusable(loss, f"objective or bounds failed on a few tokens: {described(error)}") from error
-        if shape != tuple(logprobs.shape) or objective.ndim != 2:
-            raise _unusable(loss, f"objective returned {list(objective.shape)} of [rollouts, tokens] = [2, 3]")
-        if not (objective.isfinite().all() and gradient.isfinite().all() and low < high):
-            raise _unusable(loss, "objective, its gradient or the bounds are no finite numbers in order")
-
-
-def _unusable(loss: Loss, what: str) -> ConfigError:
-    fix = "objective(ratio, advantages, logprobs) returns one number for each token; see rlft/training/losses/base.py"
-    return ConfigError(f"{type(loss).__name__}: {what}", where="training.loss_type", fix=fix)
+    """Call `loss` on a few tokens; raise ConfigError unless it gives one finite number for each, with a gradient."""
+    logprobs = torch.tensor([[-0.5, -1.0, -2.0], [-0.5, -1.0, -2.0]], requires_grad=True)
+    ratio = (logprobs - logprobs.detach() + torch.tensor([-0.5, 0.0, 0.5])).exp()
+    try:
+        objective = loss.objective(ratio, torch.tensor([[1.0], [-1.0]]), logprobs)
+        (gradient,) = torch.autograd.grad(objective.sum(), logprobs)
+        if objective.shape != logprobs.shape or not (objective.isfinite().all() and gradient.isfinite().all()):
+            raise ValueError(
+                f"it returned {list(objective.shape)} of [rollouts, tokens] = [2, 3], or no finite numbers"
+            )
+    except Exception as error:
+        what = f"objective of {type(loss).__name__} failed on a few tokens: {described(error)}"
+        raise ConfigError(what, where=_TYPE, fix=_SEE) from error

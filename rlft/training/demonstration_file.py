@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from rlft.config import WarmStartConfig
 from rlft.errors import TaskError
@@ -21,6 +22,7 @@ from rlft.texts.characters import visible
 from rlft.types import Message, Split, TaskSet
 
 logger = logging.getLogger(__name__)
+_Row = TypeVar("_Row")
 MEASURED: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")
 
 
@@ -51,32 +53,40 @@ def iterate_demonstrations(path: Path) -> Iterator[Demonstration]:
     """Yield the demonstrations of JSONL rows with `messages`, the last one the assistant's; blank lines are skipped.
 
     Messages are in any form that `rlft.messages.as_messages` takes. The assistant's messages after the last one of the
-    user are imitated, with their `tool_calls` if there are any; what comes before them is the prompt.
+    user are imitated, with their `tool_calls` if there are any; what comes before them is the prompt. Raises as
+    `iterate_rows` does.
+    """
+    example = '{"messages": [{"role": "user", ...}, {"role": "assistant", ...}]}'
+    return iterate_rows(path, _demonstration, "demonstration", "warm_start.path", example)
 
-    Raises TaskError for a missing file, for a row that is no demonstration (with its line), and for a file without any.
+
+def iterate_rows(path: Path, read: Callable[[Any], _Row], what: str, setting: str, example: str) -> Iterator[_Row]:
+    """Yield what `read` makes of each row of the JSONL file that a setting names; blank lines are skipped.
+
+    Raises TaskError for a missing file, for a row that is not `what` it should be (with its line), and for a file
+    without any.
     """
     if problem := why_no_file(path):
-        raise TaskError(problem, where=str(path), fix="check warm_start.path")
+        raise TaskError(problem, where=str(path), fix=f"check {setting}")
     found = False
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
-                demonstration = _demonstration(as_messages(json_line(line)["messages"]))
+                row = read(json_line(line))
             except (ValueError, KeyError, TypeError) as cause:
-                raise TaskError(
-                    f"not a demonstration: {cause if isinstance(cause, MessageError) else repr(cause)}",
-                    where=f"{path}:{number}",
-                    fix='write rows such as {"messages": [{"role": "user", ...}, {"role": "assistant", ...}]}',
-                ) from cause
+                said = cause if isinstance(cause, MessageError) else repr(cause)
+                fix = f"write rows such as {example}"
+                raise TaskError(f"not a {what}: {said}", where=f"{path}:{number}", fix=fix) from cause
             found = True
-            yield demonstration
+            yield row
     if not found:
-        raise TaskError("no demonstrations in it", where=str(path), fix="write some, or remove warm_start.path")
+        raise TaskError(f"no {what}s in it", where=str(path), fix=f"write some, or remove {setting}")
 
 
-def _demonstration(messages: tuple[Message, ...]) -> Demonstration:
+def _demonstration(row: Any) -> Demonstration:
+    messages = as_messages(row["messages"])
     if len(messages) < 2 or messages[-1]["role"] != "assistant":
         raise MessageError("the last of at least two messages must be the assistant's")
     asked = [place for place, message in enumerate(messages) if message["role"] == "user"]

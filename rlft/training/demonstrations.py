@@ -28,7 +28,6 @@ from rlft.models.tokens import unknown_characters
 from rlft.progress import Meter, Progress, silent
 from rlft.tasks.curriculum.epochs import turns_of
 from rlft.tasks.splits import sample_tasks
-from rlft.texts.characters import visible
 from rlft.training.demonstration_file import Demonstration, read_demonstrations
 from rlft.types import Message, Rollout, Task
 
@@ -138,7 +137,6 @@ def _play(
     """Return what was said to each task, with what the tools answered; tasks to which nothing was said are left out."""
     parts = [Part(f"shown/{task.id}", task, _script(given, task)) for task, given in said if given is not None]
     played = play_scripts(parts, environment, HarnessConfig(isolation=isolation), progress=progress)
-    _warn_of_failed_calls(played)
     return [_demonstration(rollout, environment, part.task) for rollout, part in zip(played, parts, strict=True)]
 
 
@@ -149,19 +147,6 @@ def _script(said: Any, task: Task) -> Script:
         raise TaskError(
             f"its demonstration cannot be read: {error}", where=f"task {task.id}", fix="mend it in the environment"
         ) from error
-
-
-def _warn_of_failed_calls(played: Sequence[Rollout]) -> None:
-    """Warn of tool calls that failed, because a model that is shown such calls learns to make them."""
-    if failed := [rollout for rollout in played if rollout.tool_errors]:
-        told = next((m["content"] for m in failed[0].messages if m.get("failed")), "")
-        logger.warning(
-            "%d of %d demonstrations hold a tool call that failed, such as that of task %s: %s",
-            len(failed),
-            len(played),
-            failed[0].task_id,
-            f"{visible(told):.200}",
-        )
 
 
 def _demonstration(rollout: Rollout, environment: BaseEnv, task: Task) -> Demonstration:

@@ -68,8 +68,7 @@ def imitate(policy: Policy, rollouts: Sequence[Rollout], *, temperature: float =
 
 def imitation_flops(shape: ModelShape, rollouts: Sequence[Rollout], *, shares_prompts: bool) -> float:
     """Return the FLOPs of `imitate` on these rollouts."""
-    trained = {rollout.rollout_id for rollout in rollouts}
-    return training_flops(shape, rollouts, trained, updates=1, iterations=1, shares_prompts=shares_prompts)
+    return training_flops(shape, rollouts, updates=1, iterations=1, shares_prompts=shares_prompts)
 
 
 @dataclass(slots=True)

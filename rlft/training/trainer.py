@@ -177,7 +177,6 @@ def _flops(updater: Updater, plan: TrainingPlan, updates: int) -> float:
     return training_flops(
         shape_of(updater.policy.model),
         trained,
-        {rollout.rollout_id for rollout in trained},
         updates=updates,
         iterations=iterations,
         shares_prompts=updater.policy.shares_prompts,

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from rlft.errors import TaskError
-from rlft.files import json_line, why_no_file
 from rlft.training.algorithms.base import ADVANTAGES, RATIOS, Algorithm, PartLoss
 
 if TYPE_CHECKING:
@@ -147,30 +145,22 @@ def iterate_pairs(path: Path) -> Iterator[tuple[tuple[Message, ...], tuple[Messa
     """Yield prompt, better and worse answer of JSONL rows with `prompt`, `chosen` and `rejected`; blank lines are not.
 
     Each is a text, or messages in any form that `rlft.messages.as_messages` takes; answers are the assistant's. Raises
-    TaskError for a missing file, for a row that is no pair (with its line), and for a file without any.
+    as `rlft.training.demonstration_file.iterate_rows` does.
     """
+    from rlft.training.demonstration_file import iterate_rows
+
+    example = '{"prompt": "2+2=", "chosen": "4", "rejected": "5"}'
+    return iterate_rows(path, _pair, "pair", "training.pairs", example)
+
+
+def _pair(row: Any) -> tuple[tuple[Message, ...], tuple[Message, ...], tuple[Message, ...]]:
     from rlft.messages import as_messages
 
-    if problem := why_no_file(path):
-        raise TaskError(problem, where=str(path), fix="check training.pairs")
-    found = False
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json_line(line)
-                sides = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
-                said = [as_messages(_said(row[key], role)) for key, role in sides.items()]
-                if not all(said) or any(each[-1]["role"] != "assistant" for each in said[1:]):
-                    raise ValueError("chosen and rejected must end with a message of the assistant's")
-            except (ValueError, KeyError, TypeError) as cause:
-                fix = 'write rows such as {"prompt": "2+2=", "chosen": "4", "rejected": "5"}'
-                raise TaskError(f"not a pair: {cause!r}", where=f"{path}:{number}", fix=fix) from cause
-            found = True
-            yield said[0], said[1], said[2]
-    if not found:
-        raise TaskError("no pairs in it", where=str(path), fix="write some, or remove training.pairs")
+    roles = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
+    prompt, chosen, rejected = (as_messages(_said(row[key], role)) for key, role in roles.items())
+    if not (prompt and chosen and rejected) or any(each[-1]["role"] != "assistant" for each in (chosen, rejected)):
+        raise ValueError("chosen and rejected must end with a message of the assistant's")
+    return prompt, chosen, rejected
 
 
 def _said(value: Any, role: str) -> Any:

@@ -53,8 +53,7 @@ def test_a_step_is_one_of_cross_entropy_on_the_sampled_tokens_whatever_the_parts
 def test_a_step_costs_what_training_on_its_rollouts_costs():
     policy = make_policy()
     imitator = Imitator(policy)
-    ids = {rollout.rollout_id for rollout in ROLLOUTS}
-    one = training_flops(shape_of(policy.model), ROLLOUTS, ids, updates=1, iterations=1, shares_prompts=True)
+    one = training_flops(shape_of(policy.model), ROLLOUTS, updates=1, iterations=1, shares_prompts=True)
     assert imitator.flops(ROLLOUTS) == one
     assert imitator.flops(ROLLOUTS[:1]) < one
 

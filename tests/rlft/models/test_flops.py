@@ -100,11 +100,10 @@ def test_what_was_never_begun_costs_nothing():
 def test_an_update_reads_a_shared_prompt_once():
     # a completion: 1 token is read, 2 are predicted, 4 pairs: 6 * 10 + 6 * 5 * 2 + 12 * 4 = 168
     # the prompt: 3 tokens, 9 pairs: 6 * 10 * 3 + 12 * 9 = 288; read anew with it, 12 pairs: 180 + 144 = 324
-    rows = [rollout(number, [0, 0, 0, 1, 1]) for number in range(4)]
-    ids = {row.rollout_id for row in rows[:3]}
+    rows = [rollout(number, [0, 0, 0, 1, 1]) for number in range(3)]
     settings = {"updates": 2, "iterations": 1, "shares_prompts": True}
-    assert training_flops(SHAPE, rows, ids, **settings) == 3 * 168 + 2 * 288
-    assert training_flops(SHAPE, rows, ids, **settings | {"iterations": 2}) == 2 * (3 * 168 + 2 * 288)
-    assert training_flops(SHAPE, rows, ids, **settings | {"shares_prompts": False}) == 3 * (168 + 324)
+    assert training_flops(SHAPE, rows, **settings) == 3 * 168 + 2 * 288
+    assert training_flops(SHAPE, rows, **settings | {"iterations": 2}) == 2 * (3 * 168 + 2 * 288)
+    assert training_flops(SHAPE, rows, **settings | {"shares_prompts": False}) == 3 * (168 + 324)
     # a pass without gradients: 2 * 10 + 2 * 5 * 2 + 4 * 4 = 56 for a completion, 2 * 10 * 3 + 4 * 9 = 96 for a prompt
-    assert training_flops(SHAPE, rows, ids, **settings, readings=1) == 3 * (168 + 56) + 2 * (288 + 96)
+    assert training_flops(SHAPE, rows, **settings, readings=1) == 3 * (168 + 56) + 2 * (288 + 96)

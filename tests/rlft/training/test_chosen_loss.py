@@ -114,27 +114,18 @@ def test_a_shipped_one_is_chosen_by_name_and_can_be_tried(name):
 @pytest.mark.parametrize(
     ("edits", "options", "said"),
     [
-        (
-            [],
-            {"of": "Scale"},
-            "there is no class 'Scale'; did you mean Scaled? A loss derives from rlft.training.losses.Loss",
-        ),
-        ([], {"of": "Field"}, "Field is no loss; A loss derives from rlft.training.losses.Loss: class Field(Loss)"),
-        ([("def objective", "def objektive")], {}, "Scaled has no objective; define objective(self, ratio, adv"),
-        ([('"tokens"', '"token"')], {}, "Scaled has the divisor 'token'; write divisor: ClassVar[Divisor] = one of"),
+        ([], {"of": "Scale"}, "there is no loss 'Scale'"),
+        ([], {"of": "Field"}, "there is no loss 'Field'"),
+        ([("def objective", "def objektive")], {}, "Scaled has no objective"),
+        ([('"tokens"', '"token"')], {}, "Scaled has no divisor"),
         ([('= "tokens"', "")], {}, "Scaled has no divisor"),
         ([("return", "retrun")], {}, "my_loss.py:16"),
         ([("from pydantic", "from pydantick")], {}, "install pydantick"),
-        (
-            [],
-            {"loss_kwargs": {"faktor": 2.0}},
-            "training.loss_kwargs.faktor: unknown setting; Scaled has the settings factor",
-        ),
+        ([], {"loss_kwargs": {"faktor": 2.0}}, "training.loss_kwargs.faktor: unknown setting"),
         ([], {"loss_kwargs": {"factor": 0.0}}, "training.loss_kwargs.factor: Input should be greater than 0"),
         ([("* advantages", "* advantage")], {}, "NameError: name 'advantage' is not defined, at "),
-        ([("* advantages", "* ratio.detach()[0, 0, 0]")], {}, "objective or bounds failed on a few tokens: IndexErr"),
-        ([("ratio *", "ratio.sum() *"), ("* advantages", "* 1")], {}, "objective returned []"),
-        ([("ratio *", "ratio.detach() *")], {}, "has no gradient; it must keep that of ratio or of logprobs"),
+        ([("ratio *", "ratio.sum() *"), ("* advantages", "* 1")], {}, "it returned []"),
+        ([("ratio *", "ratio.detach() *")], {}, "does not require grad"),
         ([("* advantages", "* advantages.log()")], {}, "no finite numbers"),
     ],
 )
@@ -154,7 +145,7 @@ def test_only_an_edit_of_its_code_changes_the_fingerprint(written):
     assert fingerprint(("return", "# a comment\n        return")) == before
     assert fingerprint(("self.factor *", "2 * self.factor *")) != before
     assert loss_fingerprint(make_training()) == loss_fingerprint(make_training(loss_type="grpo"))  # of one file
-    assert loss_fingerprint(make_training(loss_type="sapo")) != loss_fingerprint(make_training())
+    assert loss_fingerprint(make_training(loss_type="cispo", epsilon_high=5.0)) != loss_fingerprint(make_training())
 
 
 def test_a_setting_may_be_a_pair(written):

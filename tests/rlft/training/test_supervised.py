@@ -240,35 +240,6 @@ def test_a_demonstration_that_cannot_be_read_names_its_task():
     assert caught.value.where == "task t7"
 
 
-def test_demonstrations_with_calls_that_fail_are_warned_of(caplog):
-    class Wrong(Adder):
-        def demonstration(self, task):
-            call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": {"frist": 1}}}
-            return [{"role": "assistant", "content": "", "tool_calls": [call]}, {"role": "assistant", "content": "3"}]
-
-    choose_demonstrations(WarmStartConfig(steps=1, demonstrations=2), [make_task("t7"), make_task("t8")], Wrong())
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith("2 of 2 demonstrations hold a tool call that failed, such as that of task t7: error: wrong")
-
-
-def test_the_call_that_failed_is_the_one_that_is_named(caplog):
-    class Manual(rlft.BaseEnv):
-        @rlft.tool
-        def explain(self, code: int) -> str:
-            """Explain a code."""
-            if code != 404:
-                raise ValueError(f"{code} is no code")
-            return "error: the page is not there"
-
-        def demonstration(self, task):
-            calls = [make_call("explain", {"code": code}, str(code)) for code in (404, 7)]
-            return [{"role": "assistant", "content": "", "tool_calls": calls}, {"role": "assistant", "content": "3"}]
-
-    choose_demonstrations(WarmStartConfig(steps=1, demonstrations=1), [make_task("t7")], Manual())
-    (said,) = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
-    assert said.endswith("such as that of task t7: error: ValueError: 7 is no code")
-
-
 @pytest.mark.parametrize("content", ["", "\n\n"])
 def test_a_file_without_demonstrations(tmp_path, content):
     path = tmp_path / "shown.jsonl"
