@@ -5,11 +5,11 @@
 - `rescore`, `retrain`, `replayed`: using stored attempts again, and what these two commands share
 - `promote`, `decisions` (`approve`, `reject`, `rollback`, `history`), `export`, `serve`: about versions of a model
 - `evaluate`, `estimate`, `audit`, `environments`, `ui`, `stack`, `doctor`: all others
-- `schedule`, `reward`, `review`: the commands about schedules, written rewards (a folder) and people's reviews
+- `schedule`, `reward`, `review`: the commands about schedules, written rewards and people's reviews
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `registry`: what the commands about versions share
-- `contrasted`: what is known of runs side by side; `compared`: how that is printed
+- `contrasted`: what is known of runs side by side, which `compare` prints
 - `evaluated`, `evaluation_tables`: what an evaluation came to
 - `sweep`: `run --sweep`, and each run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment

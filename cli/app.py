@@ -15,7 +15,7 @@ import typer
 
 # By the heading in the help: the commands, with the module of each where that has another name.
 _COMMANDS = {
-    "Train": "run resume estimate retrain rescore audit stack environments reward:reward.app schedule",
+    "Train": "run resume estimate retrain rescore audit stack environments reward schedule",
     "Look at runs": "runs show diagnose compare report ui doctor review",
     "Evaluate models": "evaluate",
     "The registry": "promote approve:decisions reject:decisions history:decisions rollback:decisions export",

@@ -1,20 +1,22 @@
-"""Puts runs side by side, as JSON: settings, tasks, code, evaluations, and attempts at a task."""
+"""Puts runs side by side, as JSON: settings, tasks, code, evaluations, and tasks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
 
-from mlops.ids import EVALUATION, RESCORE, RETRAIN, REWARDS, ROLLOUTS, TRAINED
+from mlops.ids import EVALUATION, RESCORE, RETRAIN, TRAINED
 from mlops.runs.results import Run, code_of_run, replay_of_run, settings_of_run, stored_tasks
 from rlft.config import Config
 from rlft.errors import RlftError
 from rlft.evaluation.comparison import Comparison, compare
 from rlft.evaluation.contrasts import (
     Asked,
+    Pair,
+    SettingPair,
     by_seed,
     compare_pairs,
     compare_settings,
@@ -27,7 +29,6 @@ from rlft.evaluation.contrasts import (
 )
 from rlft.evaluation.gates import digest, task_hash
 from rlft.types import EvaluationReport, Split
-from rlft.types.thinking import answer_of
 
 # Not `evaluation.num_generations`: more attempts at a task make its mean surer, and leave what it is expected to be.
 _SETTINGS = (
@@ -97,14 +98,6 @@ class StoredRun:
     start: EvaluationReport | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
     weights: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """What a run's trained policy made of a task: the `text` of its last message, and the total reward, if any."""
-
-    text: str
-    total: float | None
 
 
 def stored_runs(runs: Iterable[Run], split: Split) -> dict[str, StoredRun]:
@@ -185,17 +178,6 @@ def is_sampled_alike(one: StoredRun, other: StoredRun) -> bool:
     return len(codes) < 2 or one.settings.get("environment") != other.settings.get("environment")
 
 
-def attempts_at(run: StoredRun, tasks: Collection[str]) -> dict[str, list[Attempt]]:
-    """Return the attempts of a run's trained policy at these tasks, by task; none where none are stored."""
-    rollouts, rewards = (run.found.output(stored, TRAINED) for stored in (ROLLOUTS, REWARDS))
-    totals = {reward.rollout_id: reward.total for reward in rewards or ()}
-    made: dict[str, list[Attempt]] = {task: [] for task in tasks}
-    for rollout in rollouts or ():
-        if rollout.task_id in made:
-            made[rollout.task_id].append(Attempt(answer_of(rollout.messages), totals.get(rollout.rollout_id)))
-    return made
-
-
 def prompts_of(run: StoredRun, tasks: Collection[str]) -> dict[str, str]:
     """Return the last message of each task's prompt."""
     found = stored_tasks(run.found)
@@ -236,9 +218,9 @@ _OTHER_SAMPLING = (
 
 
 def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> dict[str, Any]:
-    """Return all that is known of runs side by side, as JSON. Raises RlftError if they share no task.
+    """Return all that is known of runs side by side, as JSON, with `count` of the tasks that one alone solves.
 
-    Tasks have the ids that they have in the first run.
+    Tasks have the ids that they have in the first run. Raises RlftError if the runs share no task.
     """
     ids = match({name: run.asked for name, run in runs.items()})
     kept = len(next(iter(ids.values())))
@@ -254,22 +236,25 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
     if unscored:
         raise RlftError(f"{unscored[0]} has no score in {metric} on these tasks", where="RUN", fix="leave it out")
     groups = same_setting({name: _trained_by(run) for name, run in runs.items()})
+    seeds = {name: run.settings.get("seed") for name, run in runs.items()}
     return {
         "split": split,
         "metric": metric,
         "tasks": kept,
         "left_out": {name: len(run.asked) - kept for name, run in runs.items()},
         "runs": {name: _means(report) for name, report in reports.items()},
-        "training": of_training(runs, reports, ids, metric),
+        "training": {name: _of_training(run, reports[name], ids[name], metric) for name, run in runs.items()},
         "settings": differing({name: run.settings for name, run in runs.items()}),
         "code": differing({name: run.code for name, run in runs.items()}),
         "data": differing({name: {"tasks": run.fingerprint} for name, run in runs.items()}),
-        "sampling": differing({name: run.sampling for name, run in runs.items()}),
         "groups": groups,
-        "seeds": [len(by_seed(group, seeds_of(runs))) for group in groups],
-        "pairs": of_pairs(reports, metric, runs),
-        "of_settings": of_settings(groups, reports, metric, runs),
-        "solved_by_one": _tasks(runs, reports, ids, count),
+        "seeds": [len(by_seed(group, seeds)) for group in groups],
+        "pairs": [_of_pair(pair, runs) for pair in compare_pairs(reports, metric)],
+        "of_settings": [
+            _of_settings(pair, [[runs[name] for name in groups[side]] for side in (pair.first, pair.second)])
+            for pair in compare_settings(groups, reports, metric, seeds)
+        ],
+        "solved_by_one": list(_solved_by_one(runs, reports, count)),
     }
 
 
@@ -279,117 +264,86 @@ def _trained_by(run: StoredRun) -> dict[str, Any]:
     return {**run.settings, "code": codes, "tasks fingerprint": run.fingerprint}
 
 
-def _own_metric(run: StoredRun) -> str:
-    """Return the metric by which a run chose its best round."""
-    return str((run.settings.get("evaluation") or {}).get("metric", "accuracy"))
-
-
 def _metric(runs: Mapping[str, StoredRun]) -> str:
-    """Return the metric of the first run, if all reports have it. All have `accuracy`."""
-    metric = _own_metric(next(iter(runs.values())))
+    """Return the metric by which the first run chose its best round, if all reports have it. All have `accuracy`."""
+    first = next(iter(runs.values()))
+    metric = str((first.settings.get("evaluation") or {}).get("metric", "accuracy"))
     return metric if all(metric in run.report.per_task for run in runs.values()) else "accuracy"
 
 
 def _means(report: EvaluationReport) -> dict[str, float]:
-    return {name: sum(scores.values()) / len(scores) for name, scores in report.per_task.items() if scores}
+    return {name: fmean(scores.values()) for name, scores in report.per_task.items() if scores}
 
 
-def _tasks(
-    runs: Mapping[str, StoredRun], reports: Reports, ids: Mapping[str, Mapping[str, str]], count: int
-) -> list[dict[str, Any]]:
-    """Return for the first run and each other one the tasks that one solves more often, with the attempts of both.
+def _of_training(run: StoredRun, report: EvaluationReport, ids: Mapping[str, str], metric: str) -> dict[str, Any]:
+    """Return the status of a run, the metric before and after its training, and the gain."""
+    gain = None
+    if run.start is not None and (start := renamed(run.start, ids)).per_task.get(metric):
+        gain = compare(report, start, metric)
+    return {
+        "status": run.status,
+        "before": gain.before if gain else None,
+        "after": gain.after if gain else fmean(report.per_task[metric].values()),
+        "gain": _interval(gain),
+    }
+
+
+def _solved_by_one(runs: Mapping[str, StoredRun], reports: Reports, count: int) -> Iterator[dict[str, Any]]:
+    """Yield for the first run and each other one the tasks that one solves more often, either way.
 
     `by_chance` is how many of the tasks that tell both apart two equal models would have each way: half. `solved` is
-    the share of the attempts that are, of which few may be shown.
+    the share of the attempts that are.
     """
     first, *others = runs
-    chosen = {
-        (solver, other): solved_by_one(reports[solver], reports[other])
-        for second in others
-        for solver, other in ((second, first), (first, second))
-    }
-    wanted = {task for found in chosen.values() for task in found[:count]}
-    said = {name: _attempts(run, ids[name], wanted) for name, run in runs.items()} if wanted else {}
-    prompts = prompts_of(runs[first], wanted) if wanted else {}
-    return [
-        {
-            "solver": solver,
-            "other": other,
-            "count": len(found),
-            "by_chance": (len(found) + len(chosen[other, solver])) / 2,
-            "tasks": [
-                {
-                    "id": task,
-                    "prompt": prompts.get(task, ""),
-                    "solved": {name: reports[name].per_task["accuracy"][task] for name in (solver, other)},
-                    "attempts": {
-                        name: [{"text": each.text, "reward": each.total} for each in said[name][task]]
-                        for name in (solver, other)
-                    },
-                }
-                for task in found[:count]
-            ],
-        }
-        for (solver, other), found in chosen.items()
-    ]
-
-
-def _attempts(run: StoredRun, ids: Mapping[str, str], tasks: set[str]) -> dict[str, list[Attempt]]:
-    found = attempts_at(run, [ids[task] for task in tasks])
-    return {task: found[ids[task]] for task in tasks}
-
-
-def _has_same_weights(one: StoredRun, other: StoredRun) -> bool:
-    return bool(one.weights) and one.weights == other.weights
-
-
-def of_training(
-    runs: Mapping[str, StoredRun], reports: Reports, ids: Mapping[str, Mapping[str, str]], metric: str
-) -> dict[str, Any]:
-    """Return by run its status, the metric before and after its training, and the gain."""
-    gains = dict[str, Comparison | None]()
-    for name, run in runs.items():
-        gains[name] = None
-        if run.start is not None and (start := renamed(run.start, ids[name])).per_task.get(metric):
-            gains[name] = compare(reports[name], start, metric)
-    return {
-        name: {
-            "status": runs[name].status,
-            "before": gain.before if gain else None,
-            "after": gain.after if gain else fmean(reports[name].per_task[metric].values()),
-            "gain": _interval(gain),
-        }
-        for name, gain in gains.items()
-    }
-
-
-def of_pairs(reports: Reports, metric: str, runs: Mapping[str, StoredRun]) -> list[dict[str, Any]]:
-    """Return the comparison of each two models. None is said to be better by scores of different kinds."""
-    made = []
-    for pair in compare_pairs(reports, metric):
-        obstacle = _obstacle(runs[pair.first], runs[pair.second])
-        one, two = reports[pair.first], reports[pair.second]
-        others = [name for name in one.per_task if name in two.per_task and name != metric]
-        rest = {name: compare(two, one, name) for name in others}
-        made.append(
-            {
-                "first": pair.first,
-                "second": pair.second,
-                "confidence": pair.confidence,
-                "difference": _interval(pair.found),
-                "stands": pair.stands and obstacle is None,
-                "obstacle": obstacle or pair.obstacle,
-                "other_metrics": {name: _interval(each) for name, each in rest.items() if each is not None},
+    for second in others:
+        found = {each: solved_by_one(reports[each[0]], reports[each[1]]) for each in ((second, first), (first, second))}
+        prompts = prompts_of(runs[first], {task for tasks in found.values() for task in tasks[:count]})
+        for (solver, other), tasks in found.items():
+            yield {
+                "solver": solver,
+                "other": other,
+                "count": len(tasks),
+                "by_chance": sum(map(len, found.values())) / 2,
+                "tasks": [
+                    {
+                        "id": task,
+                        "prompt": prompts.get(task, ""),
+                        "solved": {name: reports[name].per_task["accuracy"][task] for name in (solver, other)},
+                    }
+                    for task in tasks[:count]
+                ],
             }
-        )
-    return made
 
 
-def _obstacle(one: StoredRun, other: StoredRun) -> str | None:
-    """Return why the difference of two runs is not one of their models, whatever its size."""
+def _of_pair(pair: Pair, runs: Mapping[str, StoredRun]) -> dict[str, Any]:
+    """Return the comparison of two models. None is said to be better by scores of different kinds."""
+    one, other = runs[pair.first], runs[pair.second]
     if one.model == other.model:
-        return _SAME_ATTEMPTS
-    return _SAME_WEIGHTS if _has_same_weights(one, other) else _how_measured(one, other)
+        obstacle = _SAME_ATTEMPTS
+    elif one.weights and one.weights == other.weights:
+        obstacle = _SAME_WEIGHTS
+    else:
+        obstacle = _how_measured(one, other)
+    return {
+        "first": pair.first,
+        "second": pair.second,
+        "confidence": pair.confidence,
+        "difference": _interval(pair.found),
+        "stands": pair.stands and obstacle is None,
+        "obstacle": obstacle or pair.obstacle,
+    }
+
+
+def _of_settings(pair: SettingPair, runs: Sequence[Sequence[StoredRun]]) -> dict[str, Any]:
+    """Return the comparison of two settings, each with its runs."""
+    one, other = ([run.weights for run in each] for each in runs)
+    if all(one) and sorted(one) == sorted(other):
+        obstacle = "they have trained the same weights"
+    else:  # reward and sampling are part of the setting, so that they are those of all its runs
+        obstacle = _how_measured(runs[0][0], runs[1][0])
+    seeds = None if pair.over_seeds is None else dict(zip(("low", "high"), pair.over_seeds, strict=True))
+    found = {"over_seeds": seeds, "over_tasks": _interval(pair.over_tasks)}
+    return {**asdict(pair), **found, "stands": pair.stands and obstacle is None, "obstacle": obstacle}
 
 
 def _how_measured(one: StoredRun, other: StoredRun) -> str | None:
@@ -404,43 +358,3 @@ def _interval(found: Comparison | None) -> dict[str, float] | None:
         return None
     ends = {"low": found.low_with_errors, "high": found.high_with_errors}
     return {"mean": found.difference.mean, **ends, "tasks": found.difference.count}
-
-
-def seeds_of(runs: Mapping[str, StoredRun]) -> dict[str, Any]:
-    """Return the seed of each run; `None` where no config is stored."""
-    return {name: run.settings.get("seed") for name, run in runs.items()}
-
-
-def of_settings(
-    groups: Sequence[Sequence[str]], reports: Reports, metric: str, runs: Mapping[str, StoredRun]
-) -> list[dict[str, Any]]:
-    """Return the comparison of each two settings, which are groups of runs."""
-    made = []
-    for pair in compare_settings(groups, reports, metric, seeds_of(runs)):
-        obstacle = _obstacle_of_settings(*([runs[name] for name in groups[each]] for each in (pair.first, pair.second)))
-        made.append(
-            {
-                "first": pair.first,
-                "second": pair.second,
-                "difference": pair.difference,
-                "low": pair.low,
-                "high": pair.high,
-                "confidence": pair.confidence,
-                "over_seeds": None
-                if pair.over_seeds is None
-                else dict(zip(("low", "high"), pair.over_seeds, strict=True)),
-                "over_tasks": _interval(pair.over_tasks),
-                "stands": pair.stands and obstacle is None,
-                "obstacle": obstacle,
-            }
-        )
-    return made
-
-
-def _obstacle_of_settings(ones: Sequence[StoredRun], others: Sequence[StoredRun]) -> str | None:
-    """Return why the difference of two settings, by their runs, is not one of what they train, whatever its size."""
-    weights = [sorted(run.weights for run in runs) for runs in (ones, others)]
-    if all(weights[0]) and weights[0] == weights[1]:
-        return "they have trained the same weights"
-    # Reward and sampling are part of the setting, so that they are those of all its runs.
-    return _how_measured(ones[0], others[0])

@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.style import Style
+from rich.table import Table
 from rich.text import Text
 
 from rlft.texts.characters import visible, visible_json
@@ -72,6 +73,14 @@ class Terminal(Console):
 def styled(text: str, style: str | Style = "") -> Text:
     """Return text from anywhere as rich's `Text`, made visible and in a style of ours."""
     return Text(visible(text), style=style)
+
+
+def plain_table(*headings: str) -> Table:
+    """Return a table without lines, whose cells fold where they are too long."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
 
 
 console = Terminal()

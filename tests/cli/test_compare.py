@@ -22,9 +22,9 @@ def test_whoever_looks_at_the_gate_is_told_to_choose_by_validation(monkeypatch, 
     assert ("Choose by validation." in " ".join(done.stderr.split())) == (split == "gate")
 
 
-@pytest.mark.parametrize(("runs", "what"), [([], "no run is given"), (["a"], "only one run is given")])
-def test_too_few_runs_are_answered_with_what_to_do(runs, what):
+@pytest.mark.parametrize("runs", [[], ["a"]])
+def test_too_few_runs_are_answered_with_what_to_do(runs):
     done = CliRunner().invoke(make_app(), ["compare", *runs])
     said = " ".join(done.stderr.split())
-    assert (done.exit_code, what in said) == (2, True), done.output
+    assert done.exit_code == 2, done.output
     assert "name two to 20 runs; `rlft runs` lists them" in said

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from cli.reward.opened import reaches
+from cli.reward import reaches
 from rlft.config.environment import check_key, read_named_specifications
 from rlft.config.file import load_config
 from rlft.errors import ConfigError
