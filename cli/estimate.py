@@ -18,7 +18,7 @@ from rlft.reporting.terminal import console, errors, styled
 
 if TYPE_CHECKING:  # they import numpy
     from rlft.estimation.estimate import Estimate
-    from rlft.estimation.span import Span
+    from rlft.estimation.machine import Span
 
 
 def estimate(
@@ -31,18 +31,20 @@ def estimate(
     price_per_hour: Annotated[
         float | None, typer.Option(min=0, help="What an hour of the machine costs, in any currency.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=5, max=3600, help="The longest that a probe may take.")] = 60.0,
+    seconds: Annotated[
+        float, typer.Option(min=5, max=3600, help="How long is measured; at least one round is.")
+    ] = 60.0,
     verbose: Verbose = False,
 ) -> None:
     """Say before a run how long it takes, how much memory and how many tokens, as ranges.
 
-    A probe of at most a minute loads the model, samples a few attempts and trains on them; nothing of it is kept. The
-    exit code is 2 if memory is too small or the run could not start, and 0 otherwise.
+    A probe of a minute loads the model, samples a few attempts and trains on them; nothing of it is kept. The exit
+    code is 2 if memory is too small or the run could not start, and 0 otherwise.
     """
     with guarded(verbose, None):
         settings = load_config(config, overrides or [])
         check_start(settings, find_home(), stack=None)
-        errors.print(f"This machine is probed, for {seconds:g} s at most.")
+        errors.print(f"This machine is probed for {seconds:g} s.")
         found = _estimated(settings, seconds)
         if as_json:
             console.write_json(found.as_json(price_per_hour))
@@ -56,16 +58,11 @@ def _estimated(config: Config, seconds: float) -> Estimate:
     from rlft.estimation.estimate import estimate_run
     from rlft.estimation.machine import gpus_here, memory_bytes
     from rlft.estimation.probing import run_probe
-    from rlft.estimation.rates import basis_of, counts_of_probe, rates_of_probe
-    from rlft.estimation.work import work_of
     from rlft.training.distributed.demand import Demand, gpus_used
 
-    probed = run_probe(config, seconds)
-    work = work_of(config, counts_of_probe(probed))
-    rates, gpus = rates_of_probe(probed, config, work), gpus_here()
-    there = min(gpus) if rates.on_gpu and gpus else memory_bytes()
-    used = gpus_used(Demand.of(config, on_gpu=rates.on_gpu), len(gpus))
-    return estimate_run(config, work, rates, used, basis_of(probed, config), there)
+    probed, gpus = run_probe(config, seconds, errors.print), gpus_here()
+    there = min(gpus) if probed.on_gpu and gpus else memory_bytes()
+    return estimate_run(config, probed, gpus_used(Demand.of(config, on_gpu=probed.on_gpu), len(gpus)), there)
 
 
 def _show(found: Estimate, name: str, price_per_hour: float | None) -> None:

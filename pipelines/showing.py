@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rlft.config import Config
 from rlft.errors import RlftError, shortage_of
-from rlft.estimation.memory import Use, memory_error
+from rlft.estimation.machine import Use, memory_error
 from rlft.progress import Progress, silent
 
 

@@ -1,20 +1,81 @@
-"""The estimate of a run: its stages (work times rates), what they come to, what ends them early, what they cost."""
+"""The estimate of a run: the work that a config asks for, times what a probe took for a unit of each kind of it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlft.config import Config
-from rlft.config.training import BudgetConfig
-from rlft.estimation.memory import Room, room_for
-from rlft.estimation.rates import Rates
-from rlft.estimation.span import Span, exactly, longer, total
-from rlft.estimation.work import Work
+from rlft.estimation.machine import Room, Span, room_for
 
-SAMPLING, SCORING, TRAINING, EVALUATION = "sampling", "scoring", "training", "evaluation"
+if TYPE_CHECKING:
+    from rlft.estimation.probing import Probed
+
+# What a probe does not see: other lengths of attempts later in training, and a machine that does other work then.
+_FASTER, _SLOWER = 0.6, 1.6
+_LEAST_VARIED = 0.2  # share of the groups that is trained on at least
+_LEAST_CONTROL = 0.05  # of the time of the rounds; a control gets at most their FLOPs
+_AUDIT = Span(0.2, 30.0)  # seconds, where it was not measured
+_CLOSING = Span(1.0, 12.0)  # seconds from the constant answers to the registration
+_BETWEEN = Span(0.07, 0.35)  # seconds that ZenML takes for a step beside its work
+_PIPELINE = Span(2e8, 8e8)  # bytes that ZenML, MLflow and what they read take in the process of a run
+_FIXED_STEPS = 8  # tasks, audit, policy; and from the constant answer to the report
+# Several trainers on the cores of one machine take, of the time of one process, up to so much (docs/performance.md).
+_SAME_CORES = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a config asks for if no round is left out, in attempts.
+
+    `trained` and `sampled` are those of all rounds (with dynamic sampling more may be sampled), `evaluated` those of
+    the baseline, the validations, pass@k and the models at the end (`arms`). `steps` of the pipeline are stored.
+    """
+
+    trained: int
+    sampled: Span
+    evaluated: Span
+    validations: int
+    arms: Span
+    steps: Span
+
+
+def work_of(config: Config, tasks: Mapping[str, Any]) -> Work:
+    """Return what a config asks for, with so many `tasks` in `validation`, `test` and the `final` splits together."""
+    training, evaluation, baseline = config.training, config.evaluation, config.baseline
+    trained = training.rounds * training.tasks_per_round * training.num_generations
+    validations = 1 - (-training.rounds // evaluation.validate_every)  # after every so many rounds, and the last
+    often = 2 * min(baseline.num_tasks, tasks["test"]) * baseline.num_generations if evaluation.pass_at_k else 0
+    attempted = min(baseline.num_tasks, tasks["validation"]) * baseline.num_generations + often
+    attempted += validations * tasks["validation"] * evaluation.num_generations
+    arms = _arms(config)
+    evaluations = arms.plus(1 + validations + (2 if often else 0))
+    fixed = 3 * training.rounds + _FIXED_STEPS + (config.warm_start is not None)
+    return Work(
+        trained=trained,
+        sampled=Span(trained, trained * training.max_num_gen_batches),  # as many groups as have no variance
+        evaluated=arms.times(tasks["final"] * evaluation.num_generations).plus(attempted),
+        validations=validations,
+        arms=arms,
+        steps=evaluations.times(3).plus(fixed) + Span(0, 2 if _trained_controls(config) else 0),
+    )
+
+
+def _trained_controls(config: Config) -> int:
+    return config.wants_control("sft") + config.wants_control("rejection_sampling")
+
+
+def _arms(config: Config) -> Span:
+    """Return how many models are evaluated at the end.
+
+    Whether there is a champion, and whether the answers and examples that a control needs, is not in the config.
+    """
+    sure = 2 + (config.warm_start is not None) + config.wants_control("rejection_sampling")
+    sure += config.other_model is not None
+    can_read_examples = config.policy.model is not None
+    maybe = 1 + config.wants_control("sft") + (config.wants_control("few_shot") and can_read_examples)
+    return Span(sure, sure + maybe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +91,12 @@ class Stage:
 class Estimate:
     """What a run will take: wall seconds by stage and in all, tokens, memory, and what the numbers rest on.
 
-    `sampled` are the tokens of all rounds, which `budget.tokens` bounds, `evaluated` those of evaluations. `gpus` is
-    how many GPUs the run can see. `endings` say what would end it early, `basis` where the rates are from.
+    `sampled` are the tokens of all rounds, `evaluated` those of evaluations. `gpus` is how many GPUs the run uses.
+    `endings` say what would end it early, which the times do not count on, `basis` where the numbers are from.
     """
 
     stages: Sequence[Stage]
     seconds: Span
-    rounds: Span
     sampled: Span
     evaluated: Span
     room: Room
@@ -53,7 +113,6 @@ class Estimate:
         return {
             "seconds": asdict(self.seconds),
             "stages": {stage.name: {**asdict(stage.seconds), "what": stage.what} for stage in self.stages},
-            "rounds": asdict(self.rounds),
             "tokens": {"rounds": asdict(self.sampled), "evaluations": asdict(self.evaluated)},
             "gpu_hours": asdict(self.seconds.times(self.gpus / 3600)),
             "memory": asdict(self.room),
@@ -63,112 +122,152 @@ class Estimate:
         }
 
 
-def estimate_run(config: Config, work: Work, rates: Rates, gpus: int, basis: Sequence[str], there: int) -> Estimate:
-    """Return what a run of this config takes on a machine with so many GPUs, and `there` bytes of memory."""
-    rounds = rounds_within(config.budget, work, rates, gpus)
-    stages = stages_of(work, rates, rounds)
+def estimate_run(config: Config, probed: Probed, gpus: int, there: int) -> Estimate:
+    """Return what a run of a config takes of which at least one round was probed; the largest one counts.
+
+    The run uses so many `gpus`, and `there` are the bytes of memory of the machine, or of a GPU if one was used.
+    """
+    last, work = probed.last("round"), work_of(config, probed.last("tasks"))
+    stages, tokens = _stages(config, probed, work), _of_attempt(last, "tokens")
     return Estimate(
         stages=stages,
-        seconds=_together(stages, work.lag),
-        rounds=rounds,
-        sampled=rates.tokens.times(rounds.times(work.sampled)).at_most(config.budget.tokens or math.inf),
-        evaluated=rates.evaluated,
-        room=room_for(config, rates.memory, there, on_gpu=rates.on_gpu),
+        seconds=_together(stages, config.training.lag),
+        sampled=tokens.times(work.sampled),
+        evaluated=tokens.times(work.evaluated),
+        room=room_for(config, _memory(probed, config), there, on_gpu=probed.on_gpu),
         gpus=gpus,
-        basis=basis,
-        endings=endings(config, rounds),
+        basis=_basis(probed, config),
+        endings=_endings(config),
     )
 
 
-def before_rounds(work: Work, rates: Rates) -> Span:
-    """Return the seconds from the start of a run to its first round, with the validation before that."""
-    warm = rates.warm_start if work.warm_start else Span()
-    return total([rates.setup, warm, rates.baseline, rates.validation, rates.between.times(10)])
-
-
-def one_round(work: Work, rates: Rates) -> Span:
-    """Return the seconds of one round, with its share of the validations that follow rounds."""
-    sampling, training = (rates.sample + rates.score).times(work.sampled), rates.train.times(work.attempts)
-    each = longer(sampling, training) if work.lag else sampling + training
-    validating = rates.validation.times((work.validations - 1) / work.rounds)
-    return total([each, validating, rates.between.times(work.per_round)])
-
-
-def stages_of(work: Work, rates: Rates, rounds: Span) -> list[Stage]:
-    """Return the stages of a run of so many `rounds`, in their order; a run that a budget ends has fewer."""
-    sampled, share = rounds.times(work.sampled), rounds.times(1 / work.rounds)
-    validations = exactly(1) + share.times(work.validations - 1)
-    evaluated = [rates.baseline, rates.validation.times(validations), rates.arm.times(work.arms), rates.often]
-    per_round = f"{_counted(rounds)} rounds of {_counted(work.sampled)} attempts"
-    arms = f"{_counted(work.arms)} models at the end"
-    return [
-        Stage("setup", rates.setup, "reading tasks, the reward audit, making the model"),
-        *([Stage("warm start", rates.warm_start, "imitating demonstrations")] if work.warm_start else []),
-        Stage(SAMPLING, rates.sample.times(sampled), per_round),
-        Stage(SCORING, rates.score.times(sampled), "of the same attempts"),
-        Stage(TRAINING, rates.train.times(rounds.times(work.attempts)), "on those whose groups differ in reward"),
-        Stage(EVALUATION, total(evaluated), f"baseline, {_counted(validations)} validations, {arms}"),
-        *([Stage("controls", rates.controls.times(sampled), "at most the FLOPs of the rounds")] * work.controls),
-        Stage("conclusion", rates.closing, "constant answers, contamination, decision, registration, report"),
-        Stage("storing", rates.between.times(work.steps.times(share)), f"{_counted(work.steps)} steps of the pipeline"),
-    ]
+def _stages(config: Config, probed: Probed, work: Work) -> list[Stage]:
+    """Return the stages of a run, in their order."""
+    last, controls = probed.last("round"), _trained_controls(config)
+    sample, score, train = (_of_attempt(last, kind) for kind in ("sample", "score", "train"))
+    train = Span(train.low * max(last["varied"], _LEAST_VARIED), train.high).times(_of_trainers(config, probed))
+    # Smaller groups share less: an attempt of an evaluation takes longer, at most by what it encodes more.
+    encoded = last["encoded"] / last["attempts"]
+    shared = last["evaluated"] / encoded if encoded else 1.0
+    played = sample.times(Span(min(shared, 1.0), max(shared, 1.0))) + score
+    audit = _AUDIT if config.reward.audit and not probed.of("audit") else _seconds(probed, "audit")
+    rounds = f"{config.training.rounds:,} rounds, {_counted(work.sampled)} attempts in all"
+    evaluated = f"baseline, {work.validations:,} validations, {_counted(work.arms)} models at the end"
+    stages = {
+        "setup": (
+            total([_seconds(probed, "tasks"), _seconds(probed, "model"), audit]),
+            "reading tasks, the reward audit, making the model",
+        ),
+        "warm start": (_seconds(probed, "warm_start"), "imitating demonstrations"),
+        "sampling": (sample.times(work.sampled), rounds),
+        "scoring": (score.times(work.sampled), "of the same attempts"),
+        "training": (train.times(work.trained), "on those whose groups differ in reward"),
+        "evaluation": (played.times(work.evaluated), evaluated),
+        "controls": (
+            (sample + train).times(work.sampled).times(Span(_LEAST_CONTROL, controls)),
+            "at most the FLOPs of the rounds",
+        ),
+        "conclusion": (
+            _CLOSING.times(Span(1, probed.busy)),
+            "constant answers, contamination, decision, registration, report",
+        ),
+        "storing": (
+            _BETWEEN.times(Span(1, probed.busy)).times(work.steps),
+            f"{_counted(work.steps)} steps of the pipeline",
+        ),
+    }
+    left_out = {"warm start": config.warm_start is None, "controls": not controls}
+    return [Stage(name, *each) for name, each in stages.items() if not left_out.get(name)]
 
 
 def _together(stages: Sequence[Stage], lag: int) -> Span:
-    """Return the wall seconds of all stages. With a `lag` those of the rounds are gone through side by side."""
-    if not lag:
-        return total(stage.seconds for stage in stages)
-    sampling = total(stage.seconds for stage in stages if stage.name in (SAMPLING, SCORING))
-    training = total(stage.seconds for stage in stages if stage.name == TRAINING)
-    others = (stage.seconds for stage in stages if stage.name not in (SAMPLING, SCORING, TRAINING))
-    return total([longer(sampling, training), *others])
+    """Return the wall seconds of all stages. With a `lag` a round is sampled and scored while another is trained."""
+    seconds = {stage.name: stage.seconds for stage in stages}
+    if lag:
+        sampling, training = seconds.pop("sampling") + seconds.pop("scoring"), seconds.pop("training")
+        seconds["rounds"] = Span(max(sampling.low, training.low), max(sampling.high, training.high))
+    return total(seconds.values())
 
 
-def rounds_within(budget: BudgetConfig, work: Work, rates: Rates, gpus: int) -> Span:
-    """Return how many rounds are done before a budget is spent; at least one, and all without a budget."""
-    before, each, tokens = before_rounds(work, rates), one_round(work, rates), rates.tokens.times(work.sampled)
-    rounds = exactly(work.rounds)
-    for bound, start, spent in (
-        (None if budget.minutes is None else budget.minutes * 60, before, each),
-        (None if budget.gpu_hours is None else budget.gpu_hours * 3600, before.times(gpus), each.times(gpus)),
-        (budget.tokens, Span(), tokens),
-    ):
-        if bound is not None:  # the dearest rounds fit least often
-            rounds = Span(
-                min(rounds.low, _fitting(bound - start.high, spent.high)),
-                min(rounds.high, _fitting(bound - start.low, spent.low)),
-            )
-    return rounds
+def _of_trainers(config: Config, probed: Probed) -> Span:
+    """Return the time of training as a share of what one process takes.
+
+    On GPUs of their own N trainers take 1/N at least, and 2/(N+1) at most: two were 1.57 times as fast as one
+    (docs/performance.md). On the CPUs of a cluster each may have a machine's cores, or all of them those of one.
+    """
+    trainers = config.distributed.trainers if config.distributed is not None else 1
+    if trainers == 1:
+        return Span(1, 1)
+    return Span(1 / trainers, 2 / (trainers + 1) if probed.on_gpu else _SAME_CORES)
 
 
-def _fitting(left: float, each: float) -> int:
-    """Return how many rounds that take `each` fit into what is left; the first is always done."""
-    return max(1, math.floor(left / each)) if each > 0 else 10**9
+def _memory(probed: Probed, config: Config) -> Span:
+    """Return the bytes that a run holds at most: attempts side by side need more, up to `rollout.batch_size`.
+
+    On CPUs each of several trainers holds as much beside the run's own process, on GPUs the first one does.
+    """
+    kind = "gpu_memory" if probed.on_gpu else "memory"
+    last, tasks, model = (probed.last(each) for each in ("round", "tasks", "model"))
+    held, attempts = last[kind], config.training.tasks_per_round * config.training.num_generations
+    weights = max(model[kind] - (tasks[kind] or 0), 0)
+    side_by_side = min(attempts, max(config.rollout.batch_size, last["attempts"]))
+    more = max(held - model[kind], 0) * max(side_by_side / last["attempts"] - 1, 0)
+    needed = Span(held, held + more + weights)  # a second policy: the reference, or the one that is evaluated
+    if not probed.on_gpu:
+        needed += _PIPELINE
+    trainers = config.distributed.trainers if config.distributed is not None else 1
+    beside = 0 if trainers == 1 else 1 if probed.on_gpu else trainers
+    return needed + Span(0, needed.high * beside)
 
 
-def endings(config: Config, rounds: Span) -> list[str]:
-    """Return, in sentences, what may end a run early, which the times do not count on; a budget they count with."""
-    said = []
-    training, evaluation = config.training, config.evaluation
+def _basis(probed: Probed, config: Config) -> list[str]:
+    """Return, in sentences, what a probe has measured, and what it has not."""
+    last, warm = probed.last("round"), probed.of("warm_start")
+    whole = config.training.tasks_per_round * config.training.num_generations
+    said = [
+        f"It rests on a probe of {probed.seconds:.0f} s: a round of {last['attempts']:,.0f} attempts, where one of the "
+        f"run has {whole:,}."
+    ]
+    if (warm and not warm[-1]["whole"]) or (not warm and config.policy.from_scratch is not None):
+        said.append("The attempts were those of an untrained model, which may be longer or shorter than later ones.")
+    if config.reward.audit and not probed.of("audit"):
+        said.append("There was no time to measure the reward audit (--seconds gives more).")
+    if config.distributed is not None and config.distributed.trainers > 1:
+        said.append("Several trainers were not measured: what they change in time and memory is assumed.")
+    said.append("What comes after the rounds was not measured: controls get at most the FLOPs of the rounds.")
+    return said
+
+
+def _endings(config: Config) -> list[str]:
+    """Return, in sentences, what may end a run early. The times are those of all rounds."""
+    evaluation, said = config.evaluation, list[str]()
     bounds = {name: bound for name, bound in config.budget.model_dump().items() if bound is not None}
     if bounds:
         named = " and ".join(f"budget.{name} ({bound:,g})" for name, bound in bounds.items())
+        said.append(f"{named} may end the rounds early.")
+    earliest = (2 * evaluation.patience - 1) * evaluation.validate_every
+    if evaluation.patience and earliest < config.training.rounds:
         said.append(
-            f"{named} is counted with: it leaves time for {_counted(rounds)} of {training.rounds:,} rounds. What comes "
-            "after the rounds is not in a budget."
+            f"A plateau may end training from round {earliest:,} on (evaluation.patience: {evaluation.patience})."
         )
-    if evaluation.patience:
-        earliest = (2 * evaluation.patience - 1) * evaluation.validate_every
-        if earliest < training.rounds:
-            said.append(
-                f"A plateau may end training from round {earliest:,} on (evaluation.patience: {evaluation.patience}); "
-                "the times are those of all rounds."
-            )
     said.append(
         "If the baseline shows that the tasks are too hard or solved "
         f"(baseline.already_solved: {config.baseline.already_solved:g}), the run ends before its first round."
     )
     return said
+
+
+def total(spans: Iterable[Span]) -> Span:
+    """Return the range of a sum."""
+    return sum(spans, Span())
+
+
+def _of_attempt(last: Mapping[str, Any], kind: str) -> Span:
+    return Span(_FASTER, _SLOWER).times(last[kind] / last["attempts"])
+
+
+def _seconds(probed: Probed, kind: str) -> Span:
+    return Span(_FASTER, _SLOWER).times(probed.last(kind)["seconds"]) if probed.of(kind) else Span()
 
 
 def _counted(span: Span) -> str:

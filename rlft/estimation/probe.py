@@ -1,7 +1,7 @@
 """The probe: loads the model, samples a few attempts, scores them, and trains one update on them; keeps nothing.
 
-It runs in a process of its own (`rlft.estimation.probing`), which is ended when its time is over. So each measurement
-is written as soon as it is made, as a line of JSON.
+It runs in a process of its own (`rlft.estimation.probing`), which is ended when its time is over, and ends by itself
+with the one that started it. So each measurement is written as soon as it is made, as a line of JSON.
 
     {"kind": "tasks", "seconds": ..., "validation": ..., "test": ..., "final": ...}
     {"kind": "model" | "warm_start" | "audit", "seconds": ...}
@@ -18,9 +18,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import IO
 
@@ -28,7 +31,7 @@ from rlft.config import Config
 from rlft.engines.base import Engine, Sampling
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import RlftError, shortage_of
-from rlft.estimation.memory import peak_memory
+from rlft.estimation.machine import peak_memory
 from rlft.harness.preparing import prepare_policy
 from rlft.harness.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
 from rlft.models import Policy
@@ -48,17 +51,29 @@ Note = Callable[[str, Mapping[str, float]], None]
 
 
 def main() -> None:
-    """Read {config, seconds, began} from standard input, and write what is measured to the file descriptor in argv."""
-    asked = json.load(sys.stdin)
-    with open(int(sys.argv[-1]), "w", encoding="utf-8") as out:
-        stage = ["starting"]
+    """Read {config, seconds, began} from standard input, and write what is measured to the file named in argv."""
+    asked = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with open(sys.argv[-1], "w", encoding="utf-8") as out:
         try:
-            probe(Config.model_validate(asked["config"]), _notes(out, stage), asked["began"] + asked["seconds"])
+            probe(Config.model_validate(asked["config"]), partial(_note, out), asked["began"] + asked["seconds"])
         except Exception as cause:  # whatever torch, an engine or a user's code throws: the parent tells it
             kind = None if isinstance(cause, RlftError) else shortage_of(cause)
             said = {"what": cause.what, "where": cause.where, "fix": cause.fix} if isinstance(cause, RlftError) else {}
             told = {"what": f"{type(cause).__name__}: {cause}", **said}
-            out.write(json.dumps({"kind": "error", "after": stage[0], "shortage": kind, **told}) + "\n")
+            out.write(json.dumps({"kind": "error", "shortage": kind, **told}) + "\n")
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+def _note(out: IO[str], kind: str, measured: Mapping[str, float]) -> None:
+    """Write a measurement at once, with the peak of memory so far."""
+    held = peak_memory()
+    out.write(json.dumps({"kind": kind, **measured, "memory": held.process, "gpu_memory": held.gpu}) + "\n")
+    out.flush()
 
 
 def probe(config: Config, note: Note, deadline: float) -> None:
@@ -199,15 +214,3 @@ def _varied(rewards: Rewards) -> float:
     for each in rewards:
         groups.setdefault(each.task_id, set()).add(each.total)
     return sum(len(totals) > 1 for totals in groups.values()) / max(len(groups), 1)
-
-
-def _notes(out: IO[str], stage: list[str]) -> Note:
-    """Return what writes a measurement at once."""
-
-    def note(kind: str, measured: Mapping[str, float]) -> None:
-        held = peak_memory()
-        stage[0] = kind
-        out.write(json.dumps({"kind": kind, **measured, "memory": held.process, "gpu_memory": held.gpu}) + "\n")
-        out.flush()
-
-    return note

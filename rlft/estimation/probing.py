@@ -2,48 +2,58 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rlft.config import Config
 from rlft.errors import EngineError, RlftError
-from rlft.estimation.memory import memory_error
+from rlft.estimation.machine import memory_error
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rlft.estimation.probe import main; main()"
-_KILLED = -signal.SIGKILL
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+_LOOK_SECONDS = 0.1
+_STAGE = "the probe"
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What a probe has measured, in its order, after so many `seconds`; `cut` says that its time was over.
+    """What a probe has measured, in its order, after so many `seconds`.
 
     `busy` is how many programs each core of the machine had to do meanwhile, at least 1.
     """
 
     lines: Sequence[Mapping[str, Any]]
     seconds: float
-    cut: bool
     busy: float = 1.0
 
     def of(self, kind: str) -> list[Mapping[str, Any]]:
         """Return the measurements of a kind."""
         return [line for line in self.lines if line["kind"] == kind]
 
+    def last(self, kind: str) -> Mapping[str, Any]:
+        """Return the last measurement of a kind; there is at least one."""
+        return self.of(kind)[-1]
 
-def run_probe(config: Config, seconds: float) -> Probed:
-    """Probe a config for at most so many seconds, its start included.
+    @property
+    def on_gpu(self) -> bool:
+        """Whether torch has used a GPU."""
+        return bool(self.last("round")["gpu_memory"])
 
-    Raises EngineError where others may use the engine, MemoryShortError if memory ran out, RlftError as the probe's own
-    error says, or if the time was over before a round was measured.
+
+def run_probe(config: Config, seconds: float, say: Callable[[str], None] = lambda text: None) -> Probed:
+    """Probe a config for so many seconds, its start included, and until a round is measured; `say` tells of a wait.
+
+    Raises EngineError where others may use the engine, MemoryShortError if memory ran out, and RlftError as the probe's
+    own error says.
     """
     if not config.rollout.kind.restarts:
         raise EngineError(
@@ -52,74 +62,70 @@ def run_probe(config: Config, seconds: float) -> Probed:
             fix="estimate with --set rollout.engine=transformers",
         )
     began = time.time()
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-    def die_with_parent() -> None:
-        if libc is not None:
-            libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-
-    read, write = os.pipe()
-    with open(read, encoding="utf-8") as answers:
+    with tempfile.TemporaryDirectory(prefix="rlft-probe-") as folder:
+        file = Path(folder) / "measured.jsonl"
         process = subprocess.Popen(
-            [sys.executable, "-c", _START, json.dumps(sys.path), str(write)],
+            [sys.executable, "-c", _START, json.dumps(sys.path), str(file)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=[write],
             text=True,
             process_group=0,  # to be ended with what it starts; a session of its own may get more of the cores
-            preexec_fn=die_with_parent,
         )
-        os.close(write)
-        asked = json.dumps({"config": config.model_dump(mode="json"), "seconds": seconds, "began": began})
-        cut = False
         try:
-            process.communicate(asked, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            cut = True
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):  # it has ended
+                asked = {"config": config.model_dump(mode="json"), "seconds": seconds, "began": began}
+                process.stdin.write(json.dumps(asked) + "\n")
+                process.stdin.flush()  # and left open: it ends when this process does
+            _wait(process, file, seconds, say)
+            ended = process.poll()
         finally:
             _end(process)
-        lines = _lines(answers.read())
-    busy = max(os.getloadavg()[0] / (os.cpu_count() or 1), 1.0)
-    probed = Probed([line for line in lines if line["kind"] != "error"], time.time() - began, cut, busy)
-    _check(config, probed, [line for line in lines if line["kind"] == "error"], process.returncode)
-    return probed
+        lines = _lines(file)
+    _check(config, lines, ended)
+    return Probed(lines, time.time() - began, max(os.getloadavg()[0] / (os.cpu_count() or 1), 1.0))
 
 
-def _check(config: Config, probed: Probed, errors: Sequence[Mapping[str, Any]], code: int) -> None:
-    """Raise the error that a probe ended with, if it measured too little."""
-    stage = "the probe"
-    if errors:
-        [error] = errors
+def _wait(process: subprocess.Popen[str], file: Path, seconds: float, say: Callable[[str], None]) -> None:
+    """Wait until the probe has ended, or its time is over and a round is measured."""
+    end, told = time.monotonic() + seconds, False
+    while process.poll() is None:
+        if time.monotonic() >= end:
+            done = [str(line["kind"]) for line in _lines(file)]
+            if "round" in done:
+                return
+            if not told:
+                so_far = f" so far: {', '.join(done)}" if done else ": it is still starting"
+                say(f"{seconds:g} s are over, and no round is measured yet{so_far}. It goes on until one is.")
+                told = True
+        time.sleep(_LOOK_SECONDS)
+
+
+def _check(config: Config, lines: Sequence[Mapping[str, Any]], ended: int | None) -> None:
+    """Raise the error that a probe ended with."""
+    uses = ("model", "sampling", "updates")
+    for error in (line for line in lines if line["kind"] == "error"):
         if error["shortage"] in ("memory", "gpu"):
-            raise memory_error(stage, ("model", "sampling", "updates"), config, error["shortage"], error["what"])
-        raise RlftError(error["what"], where=error.get("where") or stage, fix=error.get("fix", ""))
-    if code == _KILLED and not probed.cut:  # by the system, which ends what takes too much memory
-        raise memory_error(stage, ("model", "sampling", "updates"), config, "memory", "")
-    if not probed.of("round"):
-        how = f"its {probed.seconds:.0f} s were over" if probed.cut else "its process has ended"
-        raise RlftError(
-            f"no attempt could be measured: {how} after {', '.join(_done(probed)) or 'nothing'}",
-            where=stage,
-            fix="give it more time (--seconds 300)",
-        )
-
-
-def _done(probed: Probed) -> list[str]:
-    return [str(line["kind"]).replace("_", " ") for line in probed.lines]
+            raise memory_error(_STAGE, uses, config, error["shortage"], error["what"])
+        raise RlftError(error["what"], where=error.get("where") or _STAGE, fix=error.get("fix", ""))
+    if ended == -signal.SIGKILL:  # by the system, which ends what takes too much memory
+        raise memory_error(_STAGE, uses, config, "memory", "")
+    if not any(line["kind"] == "round" for line in lines):
+        raise RlftError("its process ended before a round was measured", where=_STAGE, fix="see what ended it")
 
 
 def _end(process: subprocess.Popen[str]) -> None:
     """End a process and all that it has started."""
-    try:
+    with suppress(ProcessLookupError):  # it has ended, and left nothing
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:  # it has ended, and left nothing
-        return
-    finally:
-        process.wait()
+    process.wait()
+    if process.stdin is not None:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
 
 
-def _lines(text: str) -> list[dict[str, Any]]:
+def _lines(file: Path) -> list[dict[str, Any]]:
     """Return what was measured; a line that was cut off is none."""
-    whole = text.rpartition("\n")[0]
-    return [json.loads(line) for line in whole.splitlines()]
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    return [json.loads(line) for line in text.rpartition("\n")[0].splitlines()]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
-from rlft.config import Config, EnvironmentConfig, PolicyConfig, RewardConfig, TrainingConfig
+from rlft.config import Config, EnvironmentConfig, PolicyConfig, RewardConfig, SourceConfig, TrainingConfig
 from rlft.config.section import is_import_path
 from rlft.engines.kinds.base import is_installed
 from rlft.environments.contract.base import BaseEnv
@@ -18,15 +19,24 @@ from rlft.environments.contract.importing import check_syntax
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.marks import marked_steps, marked_weights
 from rlft.environments.workers.machine import cores_here
-from rlft.errors import DistributedError, EnvironmentSetupError, RlftError
-from rlft.estimation.inputs import check_chat_template, check_demonstrations, check_origin, check_rows
+from rlft.errors import DistributedError, EnvironmentSetupError, PolicyError, RlftError
 from rlft.estimation.machine import check_device, gpus_here
+from rlft.files import why_no_file
 from rlft.rewards.rubric import check_weighed
 from rlft.sandbox.bubblewrap import is_shown
+from rlft.tasks.fields import FieldError, check_template
+from rlft.tasks.reasoning_gym import draw_rows
+from rlft.tasks.rows import make_task
+from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 from rlft.training.algorithms import chosen_algorithm
+from rlft.training.demonstration_file import iterate_demonstrations
 from rlft.training.distributed.demand import Demand, gpus_used
 
 Check = Callable[[], None]
+_TEMPLATES = Path(__file__).parent.parent / "harness" / "chat" / "templates"
+_LOOK_SECONDS = 5.0  # for the answer of the hub; transformers tries again for minutes
+ROWS = 20
+"""How many rows are read beyond the number that `tasks.max_bad_rows` allows to be unusable."""
 
 
 def find_problems(config: Config, folder: Path) -> list[RlftError]:
@@ -179,3 +189,88 @@ def check_cluster(config: Config, folder: Path) -> None:
     assert demand is not None
     if problem := find_problem(demand, folder):
         raise problem
+
+
+def check_origin(settings: PolicyConfig, where: str = "policy.model") -> None:
+    """Raise PolicyError for a folder that is not there or holds no model, or a model that is not to be had of the hub.
+
+    The hub is asked once, within seconds, for a model that is not in its cache. The error names the setting `where`.
+    """
+    if settings.model is None:
+        return
+    folder = Path(settings.model)
+    if folder.is_dir():
+        lacks = [name for name in ("config.json", "*.safetensors") if not any(folder.glob(name))]
+        if lacks:
+            raise PolicyError(
+                f"there is no {' and no '.join(lacks)} in the folder {folder}",
+                where=where,
+                fix="name a folder with config.json, tokenizer and *.safetensors",
+            )
+    elif settings.model.startswith(("/", ".", "~")) or settings.model.count("/") > 1 or folder.exists():
+        raise PolicyError(
+            f"there is no folder {settings.model!r} (looked in {Path.cwd()})",
+            where=where,
+            fix="name a folder with config.json, tokenizer and *.safetensors, or a model of the hub as OWNER/NAME",
+        )
+    else:
+        _check_on_hub(settings, where)
+
+
+def _check_on_hub(settings: PolicyConfig, where: str) -> None:
+    """Raise PolicyError if neither the hub's cache nor the hub has the config of a model."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
+
+    name = settings.model or ""
+    try:
+        hf_hub_download(name, "config.json", revision=settings.revision, etag_timeout=_LOOK_SECONDS)
+    except (EntryNotFoundError, HfHubHTTPError, OSError, ValueError) as cause:
+        if isinstance(cause, EntryNotFoundError) and not isinstance(cause, LocalEntryNotFoundError):
+            return  # as of an adapter: the run looks for its own files
+        revision = f" at {settings.revision}" if settings.revision else ""
+        raise PolicyError(
+            f"the model {name!r}{revision} is not to be had of the hub: {' '.join(str(cause).split())}",
+            where=where,
+            fix=f"mend that, run `hf download {name}` where there is a network, or name a folder",
+        ) from cause
+
+
+def check_chat_template(settings: PolicyConfig) -> None:
+    """Raise PolicyError for a template that is neither a shipped one nor a file."""
+    name = settings.chat_template
+    shipped = sorted(path.stem for path in _TEMPLATES.glob("*.jinja"))
+    if name is not None and name not in shipped and (problem := why_no_file(Path(name))):
+        raise PolicyError(
+            f"{name!r} is no template that rlft ships, and as a path: {problem}",
+            where="policy.chat_template",
+            fix=f"name a file, or one of {', '.join(shipped)}",
+        )
+
+
+def check_rows(source: SourceConfig, section: str, *, allowed: int, seed: int) -> None:
+    """Raise TaskError for a source that is not there, or whose first rows ingestion would refuse.
+
+    `section` is where the source stands in the config, `allowed` how many rows may be unusable, and `seed` is that of a
+    generator.
+    """
+    for name in ("prompt", "answer"):
+        check_template(getattr(source, name), f"{section}.{name}")
+    count, bad = allowed + ROWS, BadRows(allowed)
+    is_drawn = source.source == "reasoning_gym"
+    rows = draw_rows(source, seed=seed, expected=count, most=count) if is_drawn else read_rows(source, count=count)
+    for raw in islice(rows, count):
+        try:
+            if isinstance(raw, RawRow):
+                make_task(raw, source, environment="")
+            else:
+                bad.rows.append(raw)
+        except FieldError as error:
+            bad.rows.append(BadRow(raw.place, str(error)))
+    bad.check(describe_source(source))
+
+
+def check_demonstrations(path: Path) -> None:
+    """Raise TaskError for a file of demonstrations that is not there, or whose first rows are no demonstrations."""
+    for _ in islice(iterate_demonstrations(path), ROWS):
+        pass

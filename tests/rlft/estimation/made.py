@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rlft.config import Config
-from rlft.estimation.span import Span, exactly
+from rlft.estimation.machine import Span
+from rlft.estimation.probing import Probed
 
 
 def make_config(**changes: Any) -> Config:
@@ -41,5 +42,10 @@ def make_round(attempts: int, seconds: float, **changes: Any) -> dict[str, Any]:
 
 def near(span: Span, low: float, high: float | None = None) -> bool:
     """Return whether a range has these ends."""
-    expected = exactly(low) if high is None else Span(low, high)
-    return abs(span.low - expected.low) < 1e-9 and abs(span.high - expected.high) < 1e-9
+    high = low if high is None else high
+    return abs(span.low - low) < 1e-9 * max(1, low) and abs(span.high - high) < 1e-9 * max(1, high)
+
+
+def probed(*rounds: dict[str, Any]) -> Probed:
+    """Return a probe of these rounds."""
+    return Probed([*BEFORE, *rounds], 20.0)

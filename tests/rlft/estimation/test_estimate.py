@@ -1,124 +1,166 @@
-"""A whole estimate by hand, and what a budget and an early stop change."""
+"""A whole estimate by hand: the work that a config asks for, times what a probe has measured."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
-from rlft.estimation.estimate import before_rounds, endings, estimate_run, one_round, rounds_within
-from rlft.estimation.memory import room_for
-from rlft.estimation.rates import Rates
-from rlft.estimation.span import Span, exactly
-from rlft.estimation.work import TaskCounts, work_of
-from tests.rlft.estimation.made import make_config, near
+from rlft.config.file import load_config
+from rlft.estimation.estimate import estimate_run, work_of
+from rlft.estimation.machine import Span, room_for
+from rlft.estimation.probing import Probed
+from tests.rlft.estimation.made import BEFORE, make_config, make_round, near, probed
 
-CONFIG = make_config()
-WORK = work_of(CONFIG, TaskCounts(10, 10, 20))  # 4 rounds of 10 attempts, 3 validations, 2 to 3 arms
-RATES = Rates(
-    setup=exactly(5),
-    warm_start=exactly(100),  # the config has none
-    sample=Span(0.1, 0.2),
-    score=exactly(0.05),
-    train=exactly(0.05),
-    baseline=exactly(4),
-    validation=exactly(2),
-    arm=exactly(3),
-    often=exactly(0),
-    controls=exactly(7),  # none is trained
-    closing=exactly(1),
-    between=exactly(0),
-    tokens=exactly(30),
-    evaluated=exactly(500),
-    memory=Span(2e9, 3e9),
-)
+TINY = Path(__file__).parents[2] / "fixtures" / "configs" / "tiny.yaml"
+COUNTS = {"validation": 10, "test": 10, "final": 10}
+# 32 attempts a round
+LARGER = {"training": {"rounds": 1, "tasks_per_round": 8, "num_generations": 4}, "rollout": {"batch_size": 16}}
 
 
-def test_the_stages_of_a_run():
-    found = estimate_run(CONFIG, WORK, RATES, 0, ["a probe"], 10**10)
-    by_name = {stage.name: stage.seconds for stage in found.stages}
-    assert list(by_name) == ["setup", "sampling", "scoring", "training", "evaluation", "conclusion", "storing"]
-    assert near(by_name["sampling"], 4, 8)  # 40 attempts
-    assert near(by_name["training"], 2)
-    assert near(by_name["evaluation"], 4 + 3 * 2 + 2 * 3, 4 + 3 * 2 + 3 * 3)
-    assert near(found.seconds, 5 + 4 + 2 + 2 + 16 + 1, 5 + 8 + 2 + 2 + 19 + 1)
-    assert near(found.sampled, 1200)
+def estimated(*rounds, gpus=0, **changes):
+    return estimate_run(make_config(**changes), probed(*rounds), gpus, 10**10)
+
+
+def by_name(found):
+    return {stage.name: stage.seconds for stage in found.stages}
+
+
+def test_the_work_of_the_tiny_config():
+    # 3 rounds of 8 tasks, 4 attempts each; 12 tasks for each of 4 splits; validations before, after round 2 and 3.
+    # Base, warm start and trained model are evaluated, and an sft control and a champion if there are.
+    work = work_of(load_config(TINY), {"validation": 12, "test": 12, "final": 36})
+    assert (work.trained, work.sampled, work.validations) == (96, Span(96, 96), 3)
+    # 12 tasks of the baseline 4 times, 3 validations of 12, and 36 for each of 3 to 5 models
+    assert (work.arms, work.evaluated) == (Span(3, 5), Span(48 + 36 + 3 * 36, 48 + 36 + 5 * 36))
+    # 9 of rounds, 8 beside them, the warm start; 3 for each of 1 + 3 + 3 to 5 evaluations; 0 to 2 for controls.
+    assert work.steps == Span(39, 47)  # a run had 43
+
+
+def test_pass_at_k_is_of_two_models():
+    def attempts(tasks, **changes):
+        config = make_config(baseline={"num_tasks": 50, "num_generations": 8}, **changes)
+        return work_of(config, {"validation": 10, "test": tasks, "final": 40}).evaluated.low
+
+    for tasks, asked in ((30, 30), (90, 50)):
+        assert attempts(tasks, evaluation={"pass_at_k": True}) - attempts(tasks) == 2 * asked * 8
+
+
+def test_arms_by_what_the_config_says():
+    assert work_of(make_config(), COUNTS).arms == Span(2, 3)  # base and trained; a champion
+    assert work_of(make_config(controls=["rejection_sampling"]), COUNTS).arms == Span(3, 4)
+    assert work_of(make_config(controls=["sft", "few_shot"]), COUNTS).arms == Span(2, 5)  # their answers may be missing
+    assert work_of(make_config(controls=None), COUNTS).arms == Span(3, 6)
+    assert work_of(make_config(controls=["few_shot", {"model": "y"}]), COUNTS).arms == Span(3, 5)
+
+
+def test_validations_come_after_every_third_round_and_after_the_last():
+    for rounds, after in ((1, 1), (3, 1), (4, 2), (6, 2), (7, 3)):
+        config = make_config(training={"rounds": rounds}, evaluation={"validate_every": 3})
+        assert work_of(config, COUNTS).validations == 1 + after
+
+
+def test_the_stages_of_a_run_and_what_they_come_to():
+    # 40 attempts in all at 0.4 s of sampling, 0.05 of scoring and 0.2 of training, each 0.6 to 1.6 times that
+    found = estimated(make_round(10, 4.0))
+    stages = by_name(found)
+    assert list(stages) == ["setup", "sampling", "scoring", "training", "evaluation", "conclusion", "storing"]
+    assert near(stages["sampling"], 0.6 * 16, 1.6 * 16)
+    assert near(stages["scoring"], 0.6 * 2, 1.6 * 2)
+    assert near(stages["training"], 0.6 * 8 * 0.5, 1.6 * 8)  # half of the groups differed: as many are trained on
+    # 10 tasks of the baseline 4 times, 3 validations of 10, and 50 for each of 2 to 3 models, at 0.45 s
+    assert near(stages["evaluation"], 0.6 * 0.45 * (40 + 30 + 100), 1.6 * 0.45 * (40 + 30 + 150))
+    assert near(found.seconds, sum(each.low for each in stages.values()), sum(each.high for each in stages.values()))
+    assert near(found.sampled, 0.6 * 400, 1.6 * 400)
     assert found.room.verdict == "fits"
 
 
+def test_the_largest_round_says_what_a_round_takes():
+    found = by_name(estimated(make_round(4, 9.0), make_round(32, 8.0), **LARGER))
+    assert near(found["sampling"], 0.6 * 8, 1.6 * 8)  # however slow the first was
+
+
+def test_a_single_attempt_takes_longer_by_what_it_encodes_more_than_one_of_a_group():
+    # An attempt of a group shares its prompt and encodes 20 tokens, a single one 50: up to 2.5 times the sampling.
+    found = by_name(estimated(make_round(10, 4.0, evaluated=50)))
+    assert near(found["evaluation"], 0.6 * 0.45 * 170, 1.6 * (2.5 * 0.4 + 0.05) * 220)
+
+
 def test_dynamic_sampling_widens_what_is_sampled_and_scored_but_not_what_is_trained_on():
-    config = make_config(training={"max_num_gen_batches": 3})
-    found = estimate_run(config, work_of(config, TaskCounts(10, 10, 20)), RATES, 0, [], 10**10)
-    by_name = {stage.name: stage.seconds for stage in found.stages}
-    assert near(by_name["sampling"], 4, 24)  # 40 to 120 attempts
-    assert near(by_name["scoring"], 2, 6)
-    assert near(by_name["training"], 2)
-    assert near(found.sampled, 1200, 3600)
-    assert "4 rounds of 10 to 30 attempts" in found.stages[1].what
+    plain, found = (by_name(estimated(make_round(10, 4.0), training=each)) for each in ({}, {"max_num_gen_batches": 3}))
+    for name in ("sampling", "scoring"):
+        assert near(found[name], plain[name].low, 3 * plain[name].high)
+    assert found["training"] == plain["training"]
 
 
-def test_rounds_that_are_sampled_ahead_take_as_long_as_the_longer_half():
-    config = make_config(training={"lag": 1})
-    work = work_of(config, TaskCounts(10, 10, 20))
-    for train, low, high in ((0.05, 4 + 2, 8 + 2), (0.2, 8, 10), (0.5, 20, 20)):  # 4 to 8 s of sampling, 2 of scoring
-        found = estimate_run(config, work, replace(RATES, train=exactly(train)), 0, [], 10**10)
-        assert near(found.seconds, 5 + low + 16 + 1, 5 + high + 19 + 1)
-        # of one round, with its share of two validations of 2 s
-        assert near(one_round(work, replace(RATES, train=exactly(train))), low / 4 + 1, high / 4 + 1)
+@pytest.mark.parametrize("train", [0.1, 20.0])
+def test_rounds_that_are_sampled_ahead_take_as_long_as_the_longer_half(train):
+    found = estimated(make_round(10, 4.0, train=train), training={"lag": 1})
+    stages = by_name(found)
+    halves = [stages.pop("sampling") + stages.pop("scoring"), stages.pop("training")]
+    for end in ("low", "high"):
+        rest = sum(getattr(each, end) for each in stages.values())
+        assert getattr(found.seconds, end) == pytest.approx(rest + max(getattr(each, end) for each in halves))
+
+
+@pytest.mark.parametrize(
+    ("trainers", "on_gpu", "low", "high"),
+    # 2 and 4 at best in a half and a quarter of the time; at most a little more than the 1/1.57 that two took, and 2/5
+    [(2, True, 1 / 2, 2 / 3), (4, True, 1 / 4, 2 / 5), (1, True, 1, 1), (2, False, 1 / 2, 1.5), (1, False, 1, 1)],
+)
+def test_training_takes_a_share_of_the_time_of_one(trainers, on_gpu, low, high):
+    line = make_round(10, 4.0, gpu_memory=2.0 if on_gpu else None)
+    lines = [{**each, "gpu_memory": 1.0 if on_gpu else None} for each in BEFORE]
+    config = make_config(distributed={"engine": "ray", "trainers": trainers})
+    found = by_name(estimate_run(config, Probed([*lines, line], 20.0), 0, 10**10))
+    assert near(found["training"], 0.6 * 4 * low, 1.6 * 8 * high)
 
 
 def test_what_it_costs():
-    found = estimate_run(CONFIG, WORK, RATES, 2, [], 10**10)
-    assert near(found.cost(120.0), 1.0, 37 / 30)  # 30 to 37 s at 2 a minute
+    found = estimated(make_round(10, 4.0), gpus=2)
+    assert found.cost(120.0).low == pytest.approx(found.seconds.low / 30)
     told = found.as_json(None)
     assert told["cost"] is None
-    assert told["gpu_hours"]["low"] == pytest.approx(60 / 3600)
+    assert told["gpu_hours"]["low"] == pytest.approx(2 * found.seconds.low / 3600)
     assert told["memory"]["verdict"] == "fits"
 
 
 def test_controls_and_a_warm_start_have_stages_of_their_own():
-    config = make_config(controls=["rejection_sampling"], warm_start={"steps": 3})
-    work = work_of(config, TaskCounts(10, 10, 20))
-    by_name = {stage.name: stage.seconds for stage in estimate_run(config, work, RATES, 0, [], 1).stages}
-    assert near(by_name["warm start"], 100)
-    assert near(by_name["controls"], 280)
-
-
-def test_a_budget_of_minutes_leaves_time_for_fewer_rounds():
-    # 11 s pass before the first round; a round takes 2 or 3 s, with half a validation, 1 s, beside it.
-    assert near(before_rounds(WORK, RATES), 11)
-    assert near(one_round(WORK, RATES), 3, 4)
-    config = make_config(budget={"minutes": 20 / 60})
-    assert rounds_within(config.budget, WORK, RATES, 0) == Span(2, 3)
-    found = estimate_run(config, WORK, RATES, 0, [], 10**10)
-    assert near({stage.name: stage.seconds for stage in found.stages}["sampling"], 2, 6)
-    assert "leaves time for 2 to 3 of 4 rounds" in found.endings[0]
-
-
-def test_budgets_of_tokens_and_gpu_hours():
-    tokens = make_config(budget={"tokens": 700})  # 300 a round
-    assert rounds_within(tokens.budget, WORK, RATES, 0) == exactly(2)
-    assert near(estimate_run(tokens, WORK, RATES, 0, [], 1).sampled, 600)
-    hours = make_config(budget={"gpu_hours": 2 * 20 / 3600})  # on two GPUs the same as 20 s
-    assert rounds_within(hours.budget, WORK, RATES, 2) == Span(2, 3)
-    assert rounds_within(hours.budget, WORK, RATES, 0) == exactly(4)  # no GPU, no hours of one
-
-
-def test_one_round_is_always_done():
-    config = make_config(budget={"minutes": 0.01})
-    assert rounds_within(config.budget, WORK, RATES, 0) == exactly(1)
+    warm = {"kind": "warm_start", "seconds": 100.0, "whole": 1.0}
+    changes = {"controls": ["rejection_sampling"], "warm_start": {"steps": 3}}
+    stages = by_name(estimated(warm, make_round(10, 4.0), **changes))
+    assert near(stages["warm start"], 60, 160)
+    # from a twentieth of what sampling and training take to all of it
+    assert near(stages["controls"], 0.05 * (9.6 + 2.4), 25.6 + 12.8)
 
 
 def test_what_may_end_a_run_is_said():
-    assert len(endings(CONFIG, exactly(4))) == 1
-    assert "baseline.already_solved: 0.97" in endings(CONFIG, exactly(4))[0]
-    patient = make_config(evaluation={"patience": 2, "validate_every": 1})
-    assert "from round 3 on" in endings(patient, exactly(4))[0]  # four validations, the first of them before training
-    late = make_config(evaluation={"patience": 3, "validate_every": 1})
-    assert len(endings(late, exactly(4))) == 1  # it would be after round 5
+    def endings(**changes):
+        return estimated(make_round(10, 4.0), **changes).endings
+
+    assert len(endings()) == 1
+    assert "baseline.already_solved: 0.97" in endings()[0]
+    assert endings(budget={"tokens": 700})[0] == "budget.tokens (700) may end the rounds early."
+    patient = {"patience": 2, "validate_every": 1}
+    assert "from round 3 on" in endings(evaluation=patient)[0]  # four validations, the first of them before training
+    assert len(endings(evaluation={"patience": 3, "validate_every": 1})) == 1  # it would be after round 5
+
+
+def test_memory_with_more_attempts_side_by_side_and_more_trainers():
+    # 8 attempts added 0.2 GB to the model's 1.5: 16, the batch size, add 0.2 more; another copy of the weights is 0.5.
+    # A pipeline takes 0.2 to 0.8 besides.
+    found = estimated(make_round(8, 1.0), **LARGER)
+    assert near(found.room.needed, 1.7e9 + 2e8, 1.7e9 + 0.2e9 + 0.5e9 + 8e8)
+    two = {**LARGER, "distributed": {"engine": "ray", "trainers": 2}}
+    assert near(estimated(make_round(8, 1.0), **two).room.needed, 1.9e9, 3 * 3.2e9)  # each may hold as much as the run
+    lines = [{**line, "gpu_memory": 1.0} for line in BEFORE]
+    on_gpu = Probed([*lines, make_round(16, 1.0, gpu_memory=2.0)], 20.0)
+    assert near(estimate_run(make_config(**two), on_gpu, 1, 10).room.needed, 2.0, 2 * 2.0)
 
 
 @pytest.mark.parametrize(("there", "verdict"), [(3e9, "fits"), (2.5e9, "may_not_fit"), (1.9e9, "does_not_fit")])
 def test_whether_memory_is_enough(there, verdict):
-    room = room_for(CONFIG, Span(2e9, 3e9), int(there), on_gpu=False)
+    room = room_for(make_config(), Span(2e9, 3e9), int(there), on_gpu=False)
     assert room.verdict == verdict
     assert bool(room.lower) is (verdict != "fits")
     assert room.sentence.startswith("It takes 1.86 GiB to 2.79 GiB of the")

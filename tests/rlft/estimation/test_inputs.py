@@ -10,12 +10,11 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from huggingface_hub import constants
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
 
 from rlft.config import PolicyConfig, SourceConfig
 from rlft.errors import PolicyError, TaskError
-from rlft.estimation import inputs
-from rlft.estimation.inputs import ROWS, check_chat_template, check_demonstrations, check_origin, check_rows
+from rlft.estimation.readiness import ROWS, check_chat_template, check_demonstrations, check_origin, check_rows
 
 ROW = {"question": "1 + 1 =", "answer": "2", "meta": {"topic": "sums"}}
 
@@ -143,35 +142,22 @@ def test_what_can_only_be_a_folder_is_not_looked_for_on_the_hub(name):
     assert f"there is no folder {folder!r}" in refused(check_origin, PolicyConfig(model=name))
 
 
-def test_a_model_of_the_hub_must_be_in_the_cache_or_the_hub_must_give_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(inputs, "_in_cache", lambda settings: None)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+@pytest.mark.parametrize("refusal", [RepositoryNotFoundError, LocalEntryNotFoundError, HFValidationError])
+def test_a_model_that_the_hub_does_not_give_is_refused(monkeypatch, refusal):
     asked = []
-    # 307: where the file lies; 503: it may answer in a moment; an adapter has no config.json
-    good = [httpx.Response(200), httpx.Response(307), httpx.Response(503)]
-    good.append(httpx.Response(404, headers={"X-Error-Code": "EntryNotFound"}))
-    bad = [httpx.Response(401), httpx.Response(404), httpx.ConnectError("no network")]
-    answers = iter([*good, *bad])
 
-    def head(address, timeout, **_):
-        asked.append(timeout)
-        if isinstance(answer := next(answers), Exception):
-            raise answer
-        return answer
+    def download(name, file, *, revision, etag_timeout):
+        asked.append((name, file, revision, etag_timeout))
+        if name == "owner/absent":
+            answer = {"response": httpx.Response(404, request=httpx.Request("HEAD", "https://hub"))}
+            raise refusal("no such", **(answer if refusal is RepositoryNotFoundError else {}))
 
-    monkeypatch.setattr(inputs.httpx, "head", head)
-    for _ in good:
-        check_origin(PolicyConfig(model="owner/name"))
-    for _ in bad:
-        assert refused(check_origin, PolicyConfig(model="owner/name")).startswith("policy.model: ")
-    assert asked == [5.0] * 7  # one look each, where transformers tries for 32 s for each of its files
-    refused(check_origin, PolicyConfig(model="no name"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    said = refused(check_origin, PolicyConfig(model="owner/name", revision="v1"))
-    assert "'owner/name' at v1 is not in the hub's cache" in said
-    monkeypatch.setattr(inputs, "_in_cache", lambda settings: tmp_path)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     check_origin(PolicyConfig(model="owner/name"))
+    said = refused(check_origin, PolicyConfig(model="owner/absent", revision="v1"))
+    assert said.startswith("policy.model: the model 'owner/absent' at v1 is not to be had of the hub: ")
+    # one look, where transformers tries for 32 s for each of its files
+    assert asked == [("owner/name", "config.json", None, 5.0), ("owner/absent", "config.json", "v1", 5.0)]
 
 
 def test_a_template_is_a_shipped_one_or_a_file(tmp_path):

@@ -1,7 +1,7 @@
 """Memory that runs out names the settings to lower, with values from the config at hand."""
 
 from rlft.config.file import load_config
-from rlft.estimation.memory import lower_settings, memory_error
+from rlft.estimation.machine import lower_settings, memory_error
 from tests.e2e.conftest import TINY
 
 
