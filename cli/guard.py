@@ -1,11 +1,14 @@
-"""What every command runs in: quiet logs, and errors as messages with an exit code instead of tracebacks."""
+"""What every command runs in: quiet logs, and errors as messages with an exit code instead of tracebacks.
+
+An error by which a machine or a stack says that something is missing becomes one sentence.
+"""
 
 from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
-import tempfile
 import time
 import traceback
 import warnings
@@ -19,14 +22,22 @@ from typing import Final, NoReturn
 import typer
 from rich.logging import RichHandler
 
-from cli.shortages import shortage_error
-from mlops.home.folder import find_home, stay_in
+from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import with_command
 from mlops.home.variables import quieten
 from mlops.runs.signals import ignore, signalled, when_late
 from mlops.summary.file import SUMMARY_FILE, clear_target, failed, keep_summary, summary_since, write_summary
 from mlops.summary.summary import Summary
-from rlft.errors import RlftError, StorageError
+from rlft.errors import (
+    SAID,
+    MemoryShortError,
+    RlftError,
+    Shortage,
+    StackAwayError,
+    StackError,
+    StorageError,
+    shortage_of,
+)
 from rlft.files import OWN_PACKAGES
 from rlft.reporting.terminal import errors, styled, visible_logs
 from rlft.texts.characters import visible
@@ -142,26 +153,64 @@ def _tell_unexpected(error: BaseException, resume: str | None) -> None:
     errors.print(f"  the whole trace is in {trace}{goes_on}")
 
 
-def keep_trace(error: BaseException) -> Path:
-    """Write an error's trace, without secrets and safe to look at in a terminal, to a file; returns the file.
+def keep_trace(error: BaseException) -> str:
+    """Write an error's trace, without secrets and safe to look at in a terminal, to a file; returns where it is.
 
-    It goes to the home's `logs`, else to the folder of temporary files. What no folder takes is printed.
+    It goes to the home's `logs`; if that takes nothing it is printed.
     """
-    text = visible(hide("".join(traceback.format_exception(error))))
-    name = f"rlft-error-{datetime.now():%Y%m%d-%H%M%S}.txt"
-    home = find_home()
-    for folder in (home.root / "logs", Path(tempfile.gettempdir())):
-        try:
-            if folder.parent == home.root:
-                home.make()
-                folder.mkdir(exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
-        except (OSError, StorageError) as cause:
-            errors.print(f"{folder} cannot be written: {cause}")
-        else:
-            return folder / name
-    errors.print(text)
-    return Path("(printed above)")
+    text, home = visible(hide("".join(traceback.format_exception(error)))), find_home()
+    file = home.root / "logs" / f"rlft-error-{datetime.now():%Y%m%d-%H%M%S}.txt"
+    try:
+        home.make()
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except (OSError, StorageError) as cause:
+        errors.print(f"{file} cannot be written: {cause}")
+        errors.print(text)
+        return "(printed above)"
+    return str(file)
+
+
+_AWS = "see that this machine reaches the store, has its keys (AWS_ACCESS_KEY_ID and so on) and finds room"
+_KUBECTL = "see that the cluster of the stack answers (`kubectl cluster-info`) and lets you in"
+# What to do where a client of a stack's store or cluster fails; requests and httpx wrap what urllib3 says.
+_CLIENTS = {**dict.fromkeys(("aiobotocore", "botocore", "s3fs"), _AWS), "kubernetes": _KUBECTL, "urllib3": _KUBECTL}
+_SHORTAGES: dict[Shortage, str] = {
+    "disk": "make room there, or for temporary files (TMPDIR)",
+    "read-only": "make it writable (mount -o remount,rw), or copy it to another place and set RLFT_HOME",
+    "temporary": "make room there, or name another folder in TMPDIR",
+    "memory": "free memory, or use a smaller model or smaller batches",
+    "gpu": "free memory, or use a smaller model or smaller batches",
+}
+
+
+def shortage_error(error: BaseException, home: Home, resume: str | None) -> RlftError | None:
+    """Return the sentence for an error by which room, memory, leave to write or an answer of a stack is missing.
+
+    `resume` is the command that goes on with the run, if one has begun. `None` for any other error.
+    """
+    used = Path(os.environ.get("ZENML_LOCAL_STORES_PATH", "")).is_relative_to(home.root)
+    if resume is not None and used and not home.note.exists():  # ZenML makes folders that it writes to again
+        return StorageError(
+            "the folder of the runs was deleted or moved while the run went on",
+            where=str(home.root),
+            fix="put it back and resume the run, or start it anew",
+        )
+    then = f", then `{resume}`" if resume else ", then start again"
+    if kind := shortage_of(error):
+        if kind in ("memory", "gpu"):
+            return MemoryShortError(SAID["memory"], fix=_SHORTAGES[kind] + then)
+        where = os.environ.get("TMPDIR", "/tmp") if kind == "temporary" else str(home.root)
+        return StorageError(SAID[kind], where=where, fix=_SHORTAGES[kind] + then)
+    if type(error).__module__.startswith("requests.") or type(error).__name__ == "AuthorizationException":
+        what = f"ZenML's server fails: {hide(' '.join(str(error).split()))[:200]}"
+        return StackAwayError(what, fix=f"see that it answers, has room, and lets you in (`zenml login`){then}")
+    for each in (error, error.__cause__):
+        if remedy := _CLIENTS.get(type(each).__module__.split(".")[0]):
+            what = f"the stack has failed: {type(error).__name__}: {error}"
+            kind = StackError if remedy == _KUBECTL else StorageError
+            return kind(what, fix=remedy + then)
+    return None
 
 
 def _import_from_working_directory() -> None:
