@@ -10,7 +10,7 @@
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `registry`: what the commands about versions share
 - `contrasted`: what is known of runs side by side, which `compare` prints
-- `evaluated`, `evaluation_tables`: what an evaluation came to
+- `evaluated`: what an evaluation came to
 - `sweep`: `run --sweep`, and each run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
 - `guard`: logs, and errors as sentences with an exit code

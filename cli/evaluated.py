@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cli.evaluation_tables import metrics_table, slice_tables
-from cli.result import show_ui
-from mlops.summary.file import SUMMARY_FILE, read_result, write_asked
-from rlft.errors import StorageError
-from rlft.reporting.terminal import Terminal, console, styled
+from cli.result import read_stored, show_ui
+from rlft.reporting.terminal import Terminal, console, plain_table, styled
+
+_SHOWN = ("accuracy", "reward", "pass_at_k", "maj_at_k")
+_PLAIN = {"turns": 1.0, "tool_calls": 0.0, "sampled_tokens": 0.0, "seconds": 0.0}  # what says nothing for all models
 
 
 def finish_evaluation(folder: Path, target: Path | None, stack: str | None = None, *, as_json: bool) -> None:
     """Print the summary in the folder of an evaluation, and write it to `target`. Raises StorageError without it."""
-    found, file = read_result(folder), folder / SUMMARY_FILE
-    if found is None:
-        raise StorageError("the summary of this evaluation cannot be read", where=str(file), fix="evaluate again")
-    if target is not None and not write_asked(target, json.dumps(found, indent=1)):
-        target = None
+    found, file = read_stored(folder, target, "evaluate again")
     if as_json:
         console.write_json(found)
     else:
-        where = [f"Summary: {target or file}", f"MLflow: {show_ui(stack)}"]
-        show_evaluation(found, console, where)
+        show_evaluation(found, console, [f"Summary: {file}", f"MLflow: {show_ui(stack)}"])
 
 
 def show_evaluation(found: Mapping[str, Any], console: Terminal, where: list[str]) -> None:
-    """Print a table for each cell and split, the slices, which versions these are, and a sentence for each pair."""
+    """Print a table for each cell and split, which versions these are, and a sentence for each pair."""
     for cell, of_models in found["scenarios"].items():
-        splits = dict.fromkeys(split for each in of_models.values() for split in each["splits"])
-        for split in splits:
-            console.print(metrics_table(console, cell, split, of_models))
-            for table in slice_tables(console, cell, split, of_models, found["metric"]):
-                console.print(table)
+        for split in dict.fromkeys(split for each in of_models.values() for split in each["splits"]):
+            there = {label: each["splits"][split] for label, each in of_models.items() if split in each["splits"]}
+            _show_split(console, f"{cell} ({split})", there, found["metric"])
     for line in _versions(found["models"]):
         console.print(line, soft_wrap=True)
     for label, each in _without_score(found):
@@ -52,6 +44,55 @@ def show_evaluation(found: Mapping[str, Any], console: Terminal, where: list[str
     console.print(f"{models}, {found['seconds']:.0f} s")
     for line in where:
         console.print(line, soft_wrap=True)
+
+
+def _show_split(console: Terminal, title: str, there: Mapping[str, Any], metric: str) -> None:
+    """Print the metrics of models at one split of a cell, and the metric in its slices: a row for each number.
+
+    So every number is whole, however narrow the terminal is.
+    """
+    tasks, n = (max(each[key] for each in there.values()) for key in ("tasks", "num_samples"))
+    console.print(styled(f"{title}: {tasks} tasks, {'once' if n == 1 else f'{n} times'} each", "bold"))
+    table = plain_table("metric", "model", "value")
+    for name in _metrics(there, n):
+        for label, each in there.items():
+            table.add_row(_heading(name, n), label, _cell(each["metrics"].get(name), name))
+    slices = {
+        (column, value): None
+        for each in there.values()
+        for column, values in each["slices"].items()
+        for value in values
+    }
+    for column, value in slices:
+        for label, each in there.items():
+            if one := each["slices"].get(column, {}).get(value, {}).get(metric):
+                where = f"{metric} where {column} is {value} ({one['count']} tasks)"
+                table.add_row(where, label, _cell(one, metric))
+    console.print(table)
+
+
+def _metrics(there: Mapping[str, Any], n: int) -> list[str]:
+    """Return which metrics are shown of models that attempted each task `n` times."""
+    known = {
+        name: [each["metrics"][name]["mean"] for each in there.values() if name in each["metrics"]]
+        for name in (*_SHOWN, *_PLAIN)
+    }
+    shown = [name for name in _SHOWN if known[name] and (n > 1 or name in ("accuracy", "reward"))]
+    return shown + [name for name, plain in _PLAIN.items() if any(mean != plain for mean in known[name])]
+
+
+def _heading(name: str, n: int) -> str:
+    return {"pass_at_k": f"pass@{n}", "maj_at_k": f"maj@{n}", "accuracy": f"avg@{n}" if n > 1 else "accuracy"}.get(
+        name, name.replace("_", " ")
+    )
+
+
+def _cell(interval: Mapping[str, Any] | None, name: str) -> str:
+    if interval is None:
+        return "-"
+    if name in _SHOWN:
+        return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
+    return f"{interval['mean']:.3g}"
 
 
 def _caveats(found: Mapping[str, Any]) -> Iterator[str]:

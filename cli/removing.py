@@ -17,7 +17,7 @@ from mlops.home.databases import check_home
 from mlops.home.folder import Home, find_home
 from mlops.runs.listing import ListedRun, find_local, list_runs
 from rlft.errors import RlftError
-from rlft.reporting.terminal import Terminal, console, errors, styled
+from rlft.reporting.terminal import console, errors
 
 if TYPE_CHECKING:
     from mlops.runs.removing import Plan
@@ -109,41 +109,30 @@ def remove(home: Home, asked: list[ListedRun], *, resumable_too: bool, dry_run: 
     if asked:
         connect(home, None)
     plan = make_plan(home, asked, resumable_too=resumable_too)
-    _show(plan, errors if as_json else console)
-    if dry_run or not plan.runs:
-        if as_json:
-            console.write_json(_to_json(plan, removed=False))
-        elif plan.runs:
-            said = f"{_count(plan.runs)} would be removed, which frees {megabytes(plan.bytes)}"
-            console.print(f"{said}; nothing has been changed")
-        return
-    if not yes:
-        if not sys.stdin.isatty():
-            raise RlftError("nobody can be asked here", where="--yes", fix="look with --dry-run, then give --yes")
-        said = f"{_count(plan.runs)} will be removed for good, which frees {megabytes(plan.bytes)}."
-        errors.print(styled(said, "yellow"))
-        if not typer.confirm("Remove them?", err=True):
-            raise typer.Exit(1)
-    done = remove_runs(home, plan)
-    if as_json:
-        console.write_json(_to_json(done, removed=True))
-        return
-    for run, reason in done.kept[len(plan.kept) :]:
-        console.print(f"{run.name} stays: {reason}")
-    console.print(f"{_count(done.runs)} removed, {megabytes(done.bytes)} freed")
-
-
-def _show(plan: Plan, console: Terminal) -> None:
-    """Print what stays and why, and what goes."""
+    told = errors if as_json else console
     for run, reason in plan.kept:
-        console.print(f"{run.name} stays: {reason}")
+        told.print(f"{run.name} stays: {reason}")
     for run in plan.runs:
         registered = f"; {' '.join(run.version)} stays in the registry" if run.version else ""
-        console.print(
+        told.print(
             f"{run.name}, {run.began.astimezone():%Y-%m-%d %H:%M}, {run.status}, {duration(run.seconds)}{registered}"
         )
-    if not plan.runs:
-        console.print("nothing to remove")
+    told.print(f"{_count(plan.runs)} to remove, which frees {megabytes(plan.bytes)}")
+    removes = bool(plan.runs) and not dry_run
+    if removes and not yes:
+        if not sys.stdin.isatty():
+            raise RlftError("nobody can be asked here", where="--yes", fix="look with --dry-run, then give --yes")
+        if not typer.confirm("Remove them for good?", err=True):
+            raise typer.Exit(1)
+    done = remove_runs(home, plan) if removes else plan
+    for run, reason in done.kept[len(plan.kept) :]:
+        told.print(f"{run.name} stays: {reason}")
+    if as_json:
+        console.write_json(_to_json(done, removed=removes))
+    elif removes:
+        console.print(f"{_count(done.runs)} removed, {megabytes(done.bytes)} freed")
+    elif plan.runs:
+        console.print("nothing has been changed")
 
 
 def _to_json(plan: Plan, *, removed: bool) -> dict[str, Any]:

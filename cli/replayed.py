@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import datetime
@@ -12,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.panel import Panel
 
-from cli.result import show_ui, shown
+from cli.result import read_stored, show_ui, shown
 from cli.resume import claim_early
 from cli.start import check_kept, say_start
 from mlops.home.folder import Home
 from mlops.ids import resumed_name
 from mlops.runs.labels import Labels, make_labels, refuse_taken, run_called
-from mlops.summary.file import SUMMARY_FILE, read_result, write_asked
 from mlops.summary.replays import replay_blocks
 from mlops.tracking.address import HOME
-from rlft.errors import StorageError
 from rlft.reporting.terminal import console, styled
 
 if TYPE_CHECKING:
@@ -96,15 +93,11 @@ def finish_replay(folder: Path, target: Path | None, stack: str | None, *, as_js
 
     Raises StorageError if it cannot be read.
     """
-    found, file = read_result(folder), folder / SUMMARY_FILE
-    if found is None:
-        raise StorageError("the summary cannot be read", where=str(file), fix="give the same command again")
-    if target is not None and not write_asked(target, json.dumps(found, indent=1)):
-        target = None
+    found, file = read_stored(folder, target, "give the same command again")
     if as_json:
         console.write_json(found)
         return found
     parts = [part for block in replay_blocks(found) for part in shown(block, "bold")]
-    parts += [f"Summary: {target or file}", f"MLflow: {show_ui(stack)}"]
+    parts += [f"Summary: {file}", f"MLflow: {show_ui(stack)}"]
     console.print(Panel(Group(*parts), title=styled(f"rlft {found['kind']}: {found['name']}"), expand=False))
     return found

@@ -11,15 +11,14 @@ from typing import Any
 import typer
 from rich.console import Group, RenderableType
 from rich.panel import Panel
-from rich.table import Table as RichTable
 
 from cli.guard import Begun
 from mlops.ids import name_of_first, resumed_name
-from mlops.summary.file import SUMMARY_FILE, read_summary, summary_text, write_summary
+from mlops.summary.file import SUMMARY_FILE, read_result, read_summary, summary_text, write_asked, write_summary
 from mlops.summary.summary import Status, Summary
 from mlops.summary.verdict import blocks
 from rlft.errors import StorageError, TrackerError, WeightsRemovedError
-from rlft.reporting.terminal import Terminal, console, errors, styled
+from rlft.reporting.terminal import Terminal, console, errors, plain_table, styled
 from rlft.texts.blocks import Block, Bullets, Caution, Headline, Table
 
 COLOURS: Mapping[Status, str] = {"improved": "green", "failed": "red"}  # of headlines; the others are yellow
@@ -64,6 +63,19 @@ def finish(folder: Path, run_id: str, target: Path | None, stack: str | None, *,
     raise typer.Exit(summary.exit_code)
 
 
+def read_stored(folder: Path, target: Path | None, again: str) -> tuple[dict[str, Any], Path]:
+    """Return the summary in the folder of a replay or an evaluation, and where it is: in `target`, if that was asked.
+
+    Raises StorageError, which says to do it `again`, if it cannot be read.
+    """
+    found, file = read_result(folder), folder / SUMMARY_FILE
+    if found is None:
+        raise StorageError("the summary cannot be read", where=str(file), fix=again)
+    if target is not None and write_asked(target, json.dumps(found, indent=1)):
+        file = target
+    return found, file
+
+
 def show_ui(stack: str | None) -> str:
     """Return the command that shows MLflow: that of a stack, or that of the home."""
     return f"rlft ui --stack {quote(stack)}" if stack else "rlft ui"
@@ -99,14 +111,13 @@ def shown(block: Block, colour: str) -> Iterator[RenderableType]:
             yield block
 
 
-def drawn(table: Table) -> RichTable:
+def drawn(table: Table) -> RenderableType:
     """Return a table as the terminal shows it."""
-    drawn = RichTable(title=table.title, title_justify="left")
-    for column in table.columns:
-        drawn.add_column(column, overflow="fold")  # what is cut off may be all that tells two rows apart
+    plain = plain_table(*table.columns)
+    plain.title, plain.title_justify = table.title or None, "left"
     for row in table.rows:
-        drawn.add_row(*row)
-    return drawn
+        plain.add_row(*row)
+    return plain
 
 
 def with_weights(begin: Callable[[], Any], pipeline: Any, arguments: Mapping[str, Any], name: str) -> Any:

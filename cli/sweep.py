@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -24,8 +24,7 @@ from mlops.home.folder import PROJECT, Home, find_home
 from mlops.runs.labels import default_name, make_labels, refuse_taken
 from mlops.runs.signals import Interrupted, signalled
 from mlops.runs.store import RunStore
-from mlops.summary.file import write_asked
-from mlops.summary.summary import Summary
+from mlops.summary.file import SUMMARY_FILE, read_summary, write_asked
 from rlft.config import Config
 from rlft.config.file import holds_secret, load_config
 from rlft.errors import ConfigError
@@ -103,7 +102,8 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
         log_mean_curves(tracker, runs)
     finally:
         close_sweep(tracker, runs, names, status.upper())
-    _tell(own, status, tracker.run_id, runs, names, summary, base, as_json=sweep.as_json)
+    known = {"name": own, "status": status, "mlflow_run_id": tracker.run_id}
+    _tell(known, runs, names, base, summary, as_json=sweep.as_json)
     code = next((run.exit_code for run in runs if run.exit_code), 0)
     raise typer.Exit(code or (INTERRUPTED + signalled() if signalled() else 0))
 
@@ -135,28 +135,27 @@ def _names(sweep: Sweep, experiment: str, varied: Sequence[Changes]) -> tuple[st
 
 
 def _tell(
-    name: str,
-    status: str,
-    run_id: str | None,
+    known: dict[str, Any],
     runs: Sequence[SweptRun],
     planned: Sequence[str],
-    summary: Path | None,
     base: str,
+    target: Path | None,
     *,
-    as_json: bool = False,
+    as_json: bool,
 ) -> None:
-    """Print what the runs came to, and write it to the file that `--summary` names; `base` is their `base_name`."""
+    """Print what the runs came to, and write it to `target`; `known` is said of the sweep, `base` is their `base_name`.
+
+    By `status` and `pipeline_run_id` the next command knows the file for a summary that it may replace.
+    """
     from pipelines.sweep import not_begun, result_of, table_of
 
-    # By `status` and `pipeline_run_id` the next command knows the file for a summary that it may replace.
-    known = {"name": name, "status": status, "pipeline_run_id": None, "mlflow_run_id": run_id, "planned": len(planned)}
-    result = {**known, **result_of(runs, planned)}
-    if summary is not None:
-        write_asked(summary, json.dumps(result, indent=1))
+    result = {**known, "pipeline_run_id": None, "planned": len(planned), **result_of(runs, planned)}
+    if target is not None:
+        write_asked(target, json.dumps(result, indent=1))
     if as_json:
         console.write_json(result)
         return
-    table = table_of(runs, title=f"{name}: {len(runs)} of {len(planned)} runs", base=base)
+    table = table_of(runs, title=f"{known['name']}: {len(runs)} of {len(planned)} runs", base=base)
     console.print(drawn(table))
     for run in runs:
         if run.exit_code:
@@ -177,30 +176,25 @@ def texts_of(changes: Changes) -> list[str]:
 def run_variation(home: Home, sweep: Sweep, name: str, changes: Changes, parent: str | None) -> SweptRun:
     """Run one variation in a process of its own, which takes all memory with it when it ends.
 
-    `name` is that of the run, and `parent` the id of the sweep's MLflow run.
+    `name` is that of the run, and `parent` the id of the sweep's MLflow run. On a stack the run leaves its summary in a
+    file, as it may be another machine's.
     """
     from pipelines.sweep import SweptRun
 
     with tempfile.TemporaryDirectory(prefix="rlft-sweep-") as folder:
-        target = Path(folder) / "summary.json" if sweep.stack else None
+        target = Path(folder) / SUMMARY_FILE if sweep.stack else None
         path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
-        command = sweep.command(name, changes, parent, target)
-        environment = os.environ | {"PYTHONPATH": path}
         output = sys.stderr if sweep.as_json else None
-        process = subprocess.Popen(command, env=environment, stdout=output)
+        command = sweep.command(name, changes, parent, target)
+        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, stdout=output)
         try:
             code = process.wait()
         except Interrupted:
             process.send_signal(signalled())  # which it may have had already
             code = process.wait()
-        kept = RunStore(home).called(name)
-        summary = _given(target) if target else kept and kept.summary()
+        if target is None:
+            kept = RunStore(home).called(name)
+            summary = kept and kept.summary()
+        else:
+            summary = read_summary(target.parent)
     return SweptRun(name, changes, code if code >= 0 else INTERRUPTED - code, summary)
-
-
-def _given(target: Path) -> Summary | None:
-    """Return the summary of a run on a stack; `None` if it left none."""
-    try:
-        return Summary.model_validate_json(target.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None

@@ -8,10 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-import time
-import webbrowser
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -21,14 +18,12 @@ from cli.options import Verbose
 from mlops.home.databases import check_home
 from mlops.home.folder import Home, find_home
 from mlops.stacks.stack import connect
-from mlops.tracking.address import check_reachable
 from rlft.errors import RlftError
 from rlft.reporting.terminal import Terminal, console, styled
 
 HOST, PORT = "127.0.0.1", 5000
 # MLflow's server starts five processes for evaluation jobs, which rlft never gives it; they take 2 GB.
 _SETTINGS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-_SCREENS = {"DISPLAY", "WAYLAND_DISPLAY"}  # of a machine with a screen; elsewhere a browser would be one of text
 
 
 def ui(
@@ -69,25 +64,16 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
     host, port = host or HOST, PORT if port is None else port
     check_free(host, port, "rlft ui")
     if not is_loopback(host):
-        console.print(
-            styled(
-                "Whoever reaches this machine there can read and change all runs and models: MLflow asks nobody who "
-                "they are.",
-                "yellow",
-            )
-        )
+        said = "Whoever reaches this machine there can read and change all runs and models: MLflow asks nobody"
+        console.print(styled(f"{said} who they are.", "yellow"))
     name = f"[{host}]" if ":" in host else host
-    lines = pages(f"http://{name}:{port}")
-    _print([*lines, "Ctrl-C ends it."], console)
+    _print([*pages(f"http://{name}:{port}"), "Ctrl-C ends it."], console)
     command = [sys.executable, "-m", "mlflow", "ui", "--host", host, "--port", str(port)]
     arguments = [*command, "--backend-store-uri", uri, "--workers", "1"]
     # In a session of its own MLflow does not get the terminal's Ctrl-C, at which it would print a traceback. Whatever
     # interrupts this process ends its children: `subprocess.call` would kill the parent of the one that listens.
     environment = {**os.environ, **_SETTINGS, **_allowed(host, port)}
-    process = subprocess.Popen(arguments, start_new_session=True, env=environment)
-    if console.is_terminal and is_loopback(host) and _SCREENS & set(os.environ):
-        _open(lines[0].rpartition(" ")[2], process)
-    return process.wait()
+    return subprocess.Popen(arguments, start_new_session=True, env=environment).wait()
 
 
 def pages(server: str) -> list[str]:
@@ -107,16 +93,6 @@ def pages(server: str) -> list[str]:
 def _print(lines: Sequence[str], console: Terminal) -> None:
     for line in lines:
         console.print(line, soft_wrap=True)
-
-
-def _open(address: str, process: subprocess.Popen[bytes]) -> None:
-    """Open a page in the person's browser once the server answers, unless that ends before."""
-    while process.poll() is None:
-        with suppress(OSError):
-            check_reachable(address.partition("/#")[0])
-            webbrowser.open(address)
-            return
-        time.sleep(0.3)
 
 
 def check_free(host: str, port: int, command: str) -> None:

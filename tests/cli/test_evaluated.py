@@ -66,14 +66,11 @@ def test_no_number_is_cut_however_narrow_the_terminal_is(capsys, width, models):
     # Of each model the accuracy in all and in two slices; of each its reward.
     assert sum(line.count("0.975 [0.925, 1.000]") for line in lines) == 3 * models
     assert sum(line.count("0.500 [0.250, 1.000]") for line in lines) == models
-    if width == 200 and models == 1:
-        assert "metric" not in printed  # all in one row for each model, where it fits
 
 
 def test_a_row_for_each_number_names_its_metric_and_model(capsys):
     printed = shown(capsys, 80, held_out={"first-best": measures(num_samples=8), f"second-{LONG}": measures()})
-    rows = [[part.strip() for part in line.split("│")[1:-1]] for line in printed.splitlines() if "│" in line]
-    assert rows[0] == ["avg@8", "first-best", "0.975 [0.925, 1.000]"]
+    assert printed.splitlines()[2].split()[:5] == ["avg@8", "first-best", "0.975", "[0.925,", "1.000]"]
 
 
 def test_what_an_alias_stood_for_is_told(capsys):

@@ -47,4 +47,4 @@ def test_a_person_who_asks_for_json_sees_what_would_go_before_the_question(tmp_p
     assert json.loads(said.out)["removed"] is True
     listed, question = said.err.splitlines()
     assert listed.startswith("first, 2026-03-01")
-    assert question == "1 run will be removed for good, which frees 2.0 MB."
+    assert question == "1 run to remove, which frees 2.0 MB"

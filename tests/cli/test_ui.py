@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
 import socket
 import subprocess
-import webbrowser
 from types import SimpleNamespace
 
 import pytest
@@ -35,7 +33,7 @@ def started(monkeypatch):
     def start(command, *, start_new_session, env):
         assert start_new_session
         calls.append((command[2:], env.get("MLFLOW_SERVER_ALLOWED_HOSTS")))
-        return SimpleNamespace(wait=lambda: 0, poll=lambda: None)
+        return SimpleNamespace(wait=lambda: 0)
 
     monkeypatch.delenv("MLFLOW_SERVER_ALLOWED_HOSTS", raising=False)
     monkeypatch.setattr(subprocess, "Popen", start)
@@ -67,24 +65,6 @@ def test_it_listens_on_loopback_unless_told_otherwise(home, started):
         "--backend-store-uri", home.tracking_uri, "--workers", "1",
     ]  # fmt: skip
     assert allowed is None  # MLflow's own: loopback and private networks
-
-
-def test_the_runs_are_opened_where_there_is_a_screen_once_the_server_answers(home, started, monkeypatch):
-    opened, answers = [], iter([OSError("not yet"), None])
-
-    def check(address):
-        if (wrong := next(answers)) is not None:
-            raise wrong
-
-    monkeypatch.setattr(ui, "check_reachable", check)
-    monkeypatch.setattr(webbrowser, "open", opened.append)
-    port = free_port()
-    for variables, is_terminal in (({}, True), ({"DISPLAY": ":0"}, False)):
-        monkeypatch.setattr(os, "environ", variables)
-        show_ui(home, None, None, port, Terminal(file=io.StringIO(), force_terminal=is_terminal))
-    assert opened == []
-    show_ui(home, None, None, port, Terminal(file=io.StringIO(), force_terminal=True))
-    assert opened == [f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"]
 
 
 def test_another_host_is_warned_of_and_may_be_asked_by_its_name(home, started):

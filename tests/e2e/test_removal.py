@@ -110,7 +110,7 @@ def test_what_has_an_alias_or_can_be_resumed_stays(shared):
     said = shared.rlft("prune", "--keep-last", "0", "--dry-run").output
     assert "first stays: tiny 2 is challenger" in said
     assert "third stays: it can be resumed" in said
-    assert "1 run would be removed" in said
+    assert "1 run to remove" in said
     assert there() == before
     refused = shared.rlft("delete", "second")
     assert (refused.code, "give --yes" in refused.output) == (2, True)
