@@ -31,7 +31,6 @@ RunName = Annotated[
     str | None,
     typer.Option(help="Name of the run. Without it the config's name, what --set changes and the time make one."),
 ]
-Note = Annotated[str | None, typer.Option(help="Text that MLflow shows as the run's description.")]
 Tags = Annotated[
     list[str] | None,
     typer.Option("--tag", help="Tag the run, as in --tag dataset=2026-11. May be given several times."),
@@ -45,4 +44,3 @@ Sweeps = Annotated[
         "times.",
     ),
 ]
-Parent = Annotated[str, typer.Option(hidden=True, help="Id of the MLflow run of the sweep that the run belongs to.")]

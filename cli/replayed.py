@@ -76,16 +76,14 @@ def _was_cut_short(home: Home, name: str, arguments: Mapping[str, Any]) -> bool:
     )
 
 
-def labels_for(
-    kind: str, source: str, name: str | None, note: str | None, commits: dict[str, str] | None = None
-) -> Labels:
+def labels_for(kind: str, source: str, name: str | None, commits: dict[str, str] | None = None) -> Labels:
     """Return the labels of a replay; without a name it is called after the run that it is made from, and the time.
 
     `commits` are those of the code that a config names, as `users_commits` finds them.
-    Raises RlftError for a name or a note that cannot be one.
+    Raises RlftError for a name that cannot be one.
     """
     made = name or f"{source}-{kind}-{datetime.now():%H%M%S-%f}"
-    return make_labels(source, name=made, note=note, tags=[], commits=commits or {})
+    return make_labels(source, name=made, tags=[], commits=commits or {})
 
 
 def finish_replay(folder: Path, target: Path | None, stack: str | None, *, as_json: bool) -> Mapping[str, Any]:

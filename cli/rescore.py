@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.guard import guarded
-from cli.options import Note, Overrides, RunName, Stack, Summary, SummaryAsJson, Verbose
+from cli.options import Overrides, RunName, Stack, Summary, SummaryAsJson, Verbose
 from cli.replayed import finish_replay, labels_for, open_home, options_for
 from cli.result import run_to_end
 from mlops.home.folder import find_home
@@ -29,7 +29,6 @@ def rescore(
         typer.Option("--round", min=0, help="Score this round alone. May be given several times; all without it."),
     ] = None,
     name: RunName = None,
-    note: Note = None,
     stack: Stack = None,
     summary: Summary = None,
     as_json: SummaryAsJson = False,
@@ -50,7 +49,7 @@ def rescore(
         from pipelines.rescore import rescore as pipeline
 
         plan = plan_rescoring(home, run, settings, rounds or [])
-        labels = labels_for("rescore", plan.source.name, name, note, users_commits(config, settings))
+        labels = labels_for("rescore", plan.source.name, name, users_commits(config, settings))
         arguments = {
             "config": settings.model_dump(mode="json"),
             "source": plan.source.name,

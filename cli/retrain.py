@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.guard import guarded
-from cli.options import Note, Overrides, RunName, Stack, Summary, SummaryAsJson, Verbose
+from cli.options import Overrides, RunName, Stack, Summary, SummaryAsJson, Verbose
 from cli.replayed import finish_replay, labels_for, open_home, options_for
 from cli.result import run_to_end, with_weights
 from mlops.home.folder import find_home
@@ -28,7 +28,6 @@ def retrain(
     ],
     overrides: Overrides = None,
     name: RunName = None,
-    note: Note = None,
     stack: Stack = None,
     summary: Summary = None,
     as_json: SummaryAsJson = False,
@@ -48,7 +47,7 @@ def retrain(
         from pipelines.retrain import retrain as pipeline
 
         plan = plan_retraining(home, run, from_round, overrides or [])
-        labels = labels_for("retrain", plan.source.name, name, note)
+        labels = labels_for("retrain", plan.source.name, name)
         arguments = {
             "config": plan.config.model_dump(mode="json"),
             "source": plan.source.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from functools import partial
 
@@ -9,9 +10,7 @@ from cli.guard import guarded
 from cli.options import (
     ConfigPath,
     NoCache,
-    Note,
     Overrides,
-    Parent,
     RunName,
     Stack,
     Summary,
@@ -22,7 +21,7 @@ from cli.options import (
 )
 from cli.result import finish, run_to_end, with_weights
 from cli.start import check_start, say_start
-from cli.sweep import Sweep, run_sweep
+from cli.sweep import PARENT, Sweep, run_sweep
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
 from mlops.runs.identity import users_commits
@@ -39,10 +38,8 @@ def run(
     as_json: SummaryAsJson = False,
     no_cache: NoCache = False,
     name: RunName = None,
-    note: Note = None,
     tags: Tags = None,
     sweep: Sweeps = None,
-    parent: Parent = "",
     verbose: Verbose = False,
 ) -> None:
     """Run an experiment: from the tasks to a model in the registry.
@@ -53,17 +50,15 @@ def run(
     """
     with guarded(verbose, summary) as begun, ExitStack() as held:
         if sweep:
-            given = Sweep(config, sweep, overrides or [], stack, no_cache, name, note, tags or [], verbose, as_json)
+            given = Sweep(config, sweep, overrides or [], stack, no_cache, name, tags or [], verbose, as_json)
             run_sweep(given, summary)
         home = find_home()
         settings = load_config(config, overrides)
         say_start(settings.name)
         check_start(settings, home, stack=stack)
         commits = users_commits(config, settings)
-        changed = overrides or []
-        labels = make_labels(
-            settings.name, name=name, note=note, tags=tags or [], commits=commits, overrides=changed, parent=parent
-        )
+        given, parent = {"name": name, "tags": tags or [], "overrides": overrides or []}, os.environ.get(PARENT, "")
+        labels = make_labels(settings.name, **given, commits=commits, parent=parent)
         tracking_uri = _connect(home, settings, stack)
         folder = home.run_folder(labels.name, shared=stack is not None)
         held.enter_context(claimed(folder))  # first: nobody else can take the name after the check

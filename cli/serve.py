@@ -37,8 +37,17 @@ class EngineName(StrEnum):
     MLFLOW = "mlflow"
 
 
-Logged = Annotated[bool, typer.Option("--log-conversations", help="Keep what is asked and answered as MLflow traces.")]
-Unmasked = Annotated[bool, typer.Option("--no-mask", help="Mask no personal data in them.")]
+class Kept(StrEnum):
+    """How conversations are kept."""
+
+    MASKED = "masked"
+    PLAIN = "plain"
+
+
+Logged = Annotated[
+    Kept | None,
+    typer.Option(help="Keep what is asked and answered as MLflow traces, with personal data masked or as it is."),
+]
 
 
 def serve(
@@ -50,9 +59,7 @@ def serve(
         EngineName, typer.Option(help="vllm answers as OpenAI does, mlflow is `mlflow models serve`.")
     ] = EngineName.VLLM,
     merge: Annotated[bool, typer.Option("--merge", help="vLLM gets the adapter merged into its base.")] = False,
-    log_conversations: Logged = False,
-    no_mask: Unmasked = False,
-    within: Annotated[float, typer.Option(help="Seconds that the engine may take to start.", min=1, max=86400)] = 600.0,
+    log_conversations: Logged = None,
     stack: RegistryStack = None,
     tracking_uri: TrackingUri = None,
     verbose: Verbose = False,
@@ -63,8 +70,6 @@ def serve(
     """
     with guarded(verbose, None):
         _check(engine, merge=merge, extra=context.args)
-        if no_mask and not log_conversations:
-            raise RlftError("no conversation is kept", where="--no-mask", fix="add --log-conversations or leave it out")
         check_free(host, port, f"rlft serve {version}")
         with registry(stack, tracking_uri) as asked:
             from mlops.registry.client import find_version, split_version
@@ -80,8 +85,9 @@ def serve(
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.create_server((host, port), family=family, backlog=2048) as listener:
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            given = address, found, alias, engine.value, listener, within, merge, context.args
-            serve(Settings(*given, log_conversations, not no_mask), lambda backend: _say(url, backend, engine))
+            given = address, found, alias, engine.value, listener, merge, context.args
+            mask = log_conversations is not Kept.PLAIN
+            serve(Settings(*given, log_conversations is not None, mask), lambda backend: _say(url, backend, engine))
 
 
 def serve_engine(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pipelines.sweep import SweptRun
 
 
+PARENT = "RLFT_SWEEP"  # the variable with the id of the MLflow run of the sweep that a run belongs to
 INTERRUPTED = 128  # and the number of the signal: how shells tell of a process that one has ended
 
 
@@ -48,15 +49,14 @@ class Sweep:
     stack: str | None = None
     no_cache: bool = False
     name: str | None = None
-    note: str | None = None
     tags: list[str] = field(default_factory=list)
     verbose: bool = False
     as_json: bool = False  # of the sweep alone: what its runs print goes to stderr then
 
-    def command(self, name: str, changes: Changes, parent: str | None, summary: Path | None) -> list[str]:
+    def command(self, name: str, changes: Changes, summary: Path | None) -> list[str]:
         """Return the command of one run."""
         given = [*self.overrides, *(f"{key}={value}" for key, value in changes.items())]
-        values = {"--stack": self.stack, "--note": self.note, "--parent": parent, "--name": name, "--summary": summary}
+        values = {"--stack": self.stack, "--name": name, "--summary": summary}
         return [
             *(sys.executable, "-P", "-m", "cli", "run", str(self.config)),
             *(part for each in given for part in ("--set", each)),
@@ -78,7 +78,7 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
     settings = _checked(home, sweep, varied)
     own, names = _names(sweep, settings.name, varied)
     for name in (own, *names):
-        make_labels(settings.name, name=name, note=sweep.note, tags=sweep.tags, commits={})
+        make_labels(settings.name, name=name, tags=sweep.tags, commits={})
     say_start(own)
     from mlops.stacks.stack import connect
     from pipelines.sweep import base_name, close_sweep, log_mean_curves, note_result, open_sweep
@@ -93,7 +93,7 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
         for name, changes in zip(names, varied, strict=True):
             errors.print(f"run {len(runs) + 1} of {len(names)}: {', '.join(texts_of(changes))}")
             runs.append(run_variation(home, sweep, name, changes, tracker.run_id))
-            note_result(tracker, runs, names, sweep.note or "", base)
+            note_result(tracker, runs, names, base)
             if signalled() or runs[-1].exit_code > INTERRUPTED:
                 status = "killed"
                 break
@@ -185,8 +185,8 @@ def run_variation(home: Home, sweep: Sweep, name: str, changes: Changes, parent:
         target = Path(folder) / SUMMARY_FILE if sweep.stack else None
         path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
         output = sys.stderr if sweep.as_json else None
-        command = sweep.command(name, changes, parent, target)
-        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, stdout=output)
+        command = sweep.command(name, changes, target)
+        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path, PARENT: parent or ""}, stdout=output)
         try:
             code = process.wait()
         except Interrupted:

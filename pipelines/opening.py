@@ -76,7 +76,7 @@ def open_run(
             _note_failure(seen, cause)
         raise
     finally:
-        _close(seen, home, run, status, labels.note)
+        _close(seen, home, run, status)
 
 
 def _begin(
@@ -111,11 +111,11 @@ def _begin(
     logger.info("run %s (`%s` if it is cut short)", run.name, resume)
     summary.mlflow_run_id = tracker.run_id
     keep_summary(folder, summary.model_copy(update={"status": "running"}))  # all that a kill leaves
-    # Also without a note: a run that goes on is not described as interrupted any more.
-    tracker.set_tags(tags | ({DESCRIPTION: labels.note} if labels.note or number > 1 else {}))
     if number == 1:
-        tracker.set_tags({"rlft.status": "running"})
+        tracker.set_tags(tags | {"rlft.status": "running"})
         tracker.log_result(NOT_YET)
+    else:
+        tracker.set_tags(tags | {DESCRIPTION: ""})  # it is not described as interrupted any more
     tracker.log_params(config.model_dump())
     code = identity_facts(fingerprints, labels)
     if own_store:
@@ -163,8 +163,8 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
         ) from cause
 
 
-def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str, note: str) -> None:
-    """Write everything that must be written however the run has ended; `note` is what the user wrote about it."""
+def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str) -> None:
+    """Write everything that must be written however the run has ended."""
     run_id, summary, tracker, attempt = str(run.id), seen.summary, seen.tracker, seen.attempt
     seen.keep()
     seen.measure()
@@ -173,9 +173,9 @@ def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str, no
     tracker.log_result(result)
     page = _tried("the run's page in ZenML is not known", get_run_url, run)
     links = links_of(summary, tracker.experiment_id, page, highest_paid=bool(seen.config.tracking.highest_paid))
-    said = description(summary, attempt.name, note, links)
+    said = description(summary, attempt.name, links)
     if summary.status == "interrupted":
-        said = "\n\n".join(filter(None, [cut_short("interrupted", f"`{attempt.resume}` goes on"), note]))
+        said = cut_short("interrupted", f"`{attempt.resume}` goes on")
     tracker.set_tags({"rlft.status": summary.status, DESCRIPTION: said})
     tracker.log_json(SUMMARY_FILE, summary.model_dump())
     keep_summary(attempt.folder, summary)

@@ -140,15 +140,15 @@ def open_replay(
         raise
     finally:
         summary.seconds = time.perf_counter() - started
-        _close(summary, folder, tracker, labels, ended)
+        _close(summary, folder, tracker, ended)
 
 
-def _close(summary: ReplaySummary, folder: Path, tracker: Tracker, labels: Labels, ended: str) -> None:
+def _close(summary: ReplaySummary, folder: Path, tracker: Tracker, ended: str) -> None:
     root, store = str(summary.pipeline_run_id), RunStore(find_home())
     note_artifacts(store, summary.name, root)
     store.end(summary.name, root, "completed" if summary.status == "finished" else "failed")
     write_file(folder / SUMMARY_FILE, summary.as_text())
-    tracker.set_tags({"rlft.status": summary.status, DESCRIPTION: _description(summary, tracker, labels.note)})
+    tracker.set_tags({"rlft.status": summary.status, DESCRIPTION: _description(summary, tracker)})
     tracker.log_json("summary.json", dataclasses.asdict(summary))
     tracker.finish(ended)
     known: dict[str, MetadataType] = {"replay_of": summary.source, "replay_of_run": summary.source_run_id}
@@ -161,11 +161,11 @@ def _tags(summary: ReplaySummary, run: Any) -> dict[str, str]:
     return found | ({_SOURCE_RUN: summary.source_mlflow_run_id} if summary.source_mlflow_run_id else {})
 
 
-def _description(summary: ReplaySummary, tracker: Tracker, note: str) -> str:
+def _description(summary: ReplaySummary, tracker: Tracker) -> str:
     """Return what came of a replay in Markdown, with a link to the run that it is made from."""
     found = json.loads(summary.as_text())
     source = plain(summary.source)
     if summary.source_mlflow_run_id and tracker.experiment_id:
         source = f"[{source}](#/experiments/{tracker.experiment_id}/runs/{summary.source_mlflow_run_id})"
     said = [*map(paragraph, replay_blocks(found)), f"This is a {summary.kind} of the run {source}."]
-    return "\n\n".join([*said, *([note] if note else [])])
+    return "\n\n".join(said)

@@ -105,13 +105,11 @@ def base_name(overrides: Sequence[str]) -> str:
     return changed or AS_IN_CONFIG
 
 
-def note_result(
-    tracker: Tracker, runs: Sequence[SweptRun], planned: Sequence[str], note: str = "", base: str = AS_IN_CONFIG
-) -> None:
+def note_result(tracker: Tracker, runs: Sequence[SweptRun], planned: Sequence[str], base: str = AS_IN_CONFIG) -> None:
     """Describe what the runs came to so far in the MLflow run of the sweep; `base` is its `base_name`."""
     settings = _settings(runs)
     tracker.log_json("sweep.json", result_of(runs, planned))
-    tracker.set_tags({DESCRIPTION: _description(settings, runs, planned, note, base)})
+    tracker.set_tags({DESCRIPTION: _description(settings, runs, planned, base)})
 
 
 def close_sweep(tracker: Tracker, runs: Sequence[SweptRun], planned: Sequence[str], status: str) -> None:
@@ -176,12 +174,10 @@ def _before(setting: SettingResult) -> float | None:
     return None if setting.after is None or setting.gain is None else setting.after.value - setting.gain.value
 
 
-def _description(
-    settings: Sequence[SettingResult], runs: Sequence[SweptRun], planned: Sequence[str], note: str, base: str
-) -> str:
+def _description(settings: Sequence[SettingResult], runs: Sequence[SweptRun], planned: Sequence[str], base: str) -> str:
     headline = Headline(_sentence(settings, runs, len(planned)))
     told = [paragraph(block) for block in (headline, table_of(runs, base=base))]
-    return "\n\n".join([*told, *([note] if note else [])])
+    return "\n\n".join(told)
 
 
 def _sentence(settings: Sequence[SettingResult], runs: Sequence[SweptRun], planned: int) -> str:

@@ -29,6 +29,7 @@ PATHS: dict[EngineName, frozenset[str]] = {
     "vllm": frozenset({"/v1/chat/completions", "/v1/completions"}),
     "mlflow": frozenset({"/invocations", "/ping", "/version"}),
 }
+_START_SECONDS = 600.0  # that an engine may take to load a model
 # How vLLM calls the reader of the tool calls that rlft's formats write.
 PARSERS = {"hermes": "hermes", "llama3": "llama3_json", "mistral": "mistral"}
 
@@ -123,8 +124,8 @@ def prepare(
     return ServedVersion(*known, folder, context, str(policy["dtype"]))
 
 
-def start_vllm(version: ServedVersion, within: float, extra: Sequence[str] = ()) -> Backend:
-    """Start vLLM for a version, which may take so many seconds; `extra` options are passed to `vllm serve` as they are.
+def start_vllm(version: ServedVersion, extra: Sequence[str] = ()) -> Backend:
+    """Start vLLM for a version; `extra` options are passed to `vllm serve` as they are.
 
     Raises EngineError if it does not start.
     """
@@ -137,10 +138,10 @@ def start_vllm(version: ServedVersion, within: float, extra: Sequence[str] = ())
     child = Child("vLLM", command, {**variables, "VLLM_API_KEY": key}, version.folder.parent / "vllm.log")
     reads = any(option.startswith("--tool-call-parser") for option in extra)
     made = Backend(version, "vllm", child, f"http://127.0.0.1:{port}", model, key, reads)
-    return _healthy(made, "/health", within)
+    return _healthy(made, "/health")
 
 
-def start_mlflow(version: ServedVersion, within: float, tracking_uri: str) -> Backend:
+def start_mlflow(version: ServedVersion, tracking_uri: str) -> Backend:
     """Start `mlflow models serve` for a version, in the environment that rlft runs in. Raises as `start_vllm` does."""
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(version.folder), "--env-manager", "local"]
@@ -150,7 +151,7 @@ def start_mlflow(version: ServedVersion, within: float, tracking_uri: str) -> Ba
     variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     child = Child("MLflow's server", command, variables, version.folder.parent / "mlflow.log")
     made = Backend(version, "mlflow", child, f"http://127.0.0.1:{port}", f"models:/{version.name}/{version.number}")
-    return _healthy(made, "/ping", within)
+    return _healthy(made, "/ping")
 
 
 def tool_parser(context: Mapping[str, Any]) -> str | None:
@@ -162,10 +163,10 @@ def tool_parser(context: Mapping[str, Any]) -> str | None:
     return PARSERS.get(str(context.get("tool_format"))) if calls else None
 
 
-def _healthy(made: Backend, path: str, within: float) -> Backend:
+def _healthy(made: Backend, path: str) -> Backend:
     """Return an engine once it answers; one that does not in time is ended."""
     try:
-        made.child.wait_until_healthy(made.address + path, within, threading.Event())
+        made.child.wait_until_healthy(made.address + path, _START_SECONDS, threading.Event())
     except BaseException:
         made.child.stop()
         raise

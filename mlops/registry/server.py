@@ -28,9 +28,8 @@ _CONNECTIONS = 1000  # open ones that are answered; uvicorn refuses more with 50
 class Settings:
     """What is served, and how: `found` is the version that `alias` names, or one named by its number (`None`).
 
-    `listener` is the socket on which requests come, and `within` how many seconds the engine may take to start. vLLM
-    gets the adapter on its base, or merged into it with `merge`, and the `extra` options. With `log_conversations` they
-    are logged, with personal data masked unless `mask` is false.
+    `listener` is the socket on which requests come. vLLM gets the adapter on its base, or merged into it with `merge`,
+    and the `extra` options. With `log_conversations` they are logged, with personal data masked unless `mask` is false.
     """
 
     tracking_uri: str
@@ -38,7 +37,6 @@ class Settings:
     alias: str | None
     engine: EngineName
     listener: socket.socket
-    within: float = 600.0
     merge: bool = False
     extra: Sequence[str] = ()
     log_conversations: bool = False
@@ -64,8 +62,8 @@ def _start(given: Settings, place: Path) -> Backend:
     export = given.engine == "vllm"
     version = prepare(given.tracking_uri, given.found, given.alias, place, export=export, merge=given.merge)
     if export:
-        return start_vllm(version, given.within, given.extra)
-    return start_mlflow(version, given.within, given.tracking_uri)
+        return start_vllm(version, given.extra)
+    return start_mlflow(version, given.tracking_uri)
 
 
 def _answer(given: Settings, backend: Backend, ready: Callable[[Backend], None]) -> None:

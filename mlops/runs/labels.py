@@ -1,4 +1,4 @@
-"""What a person gives a run, name, note and tags, and the commits it was started from; a resume keeps them.
+"""What a person gives a run, name and tags, and the commits it was started from; a resume keeps them.
 
 One that was given no name has its experiment, what differs from its config, the day, and four digits that no other
 run of the day has: `demo-seed=1-2026-11-26-9c1e`. Commands take the beginning of a name, too.
@@ -34,7 +34,9 @@ def default_name(experiment: str, overrides: Sequence[str]) -> str:
 
     The random digits at its end keep those apart that begin at once.
     """
-    return "-".join(filter(None, [experiment, short_overrides(overrides), f"{datetime.now():%Y-%m-%d}", token_hex(2)]))
+    differs = short_overrides(overrides)
+    named = "" if differs.startswith("+") else differs  # a number of settings alone tells nobody anything
+    return "-".join(filter(None, [experiment, named, f"{datetime.now():%Y-%m-%d}", token_hex(2)]))
 
 
 def short_overrides(overrides: Sequence[str]) -> str:
@@ -61,13 +63,12 @@ LONGEST_TAG = 250  # characters
 
 
 class Labels(Section):
-    """The `name` of a run, `note` and `tags` that the user gave it, and `commits` as `users_commits` finds them.
+    """The `name` of a run and `tags` that the user gave it, and `commits` as `users_commits` finds them.
 
     `parent` is the id of the MLflow run that it is nested in, which a sweep has; empty without one.
     """
 
     name: str
-    note: str = ""
     tags: dict[str, str] = Field(default={})
     commits: dict[str, str] = Field(default={})
     parent: str = ""
@@ -77,7 +78,6 @@ def make_labels(
     experiment: str,
     *,
     name: str | None,
-    note: str | None,
     tags: Sequence[str],
     commits: dict[str, str],
     overrides: Sequence[str] = (),
@@ -89,13 +89,13 @@ def make_labels(
     `tags` are texts `key=value`. What looks like a secret is refused: it would be stored with the run.
     """
     given = dict(_pair(tag) for tag in tags)
-    if found := find_secrets({"--name": name or "", "--note": note or "", "--tag": given}):
+    if found := find_secrets({"--name": name or "", "--tag": given}):
         raise _refused(found[0], "looks like a secret, and would be stored with the run", "leave it out")
     if name is None:
         name = default_name(experiment, overrides)
     else:
         _check_run_name(name)
-    return Labels(name=name, note=note or "", tags=given, commits=commits, parent=parent)
+    return Labels(name=name, tags=given, commits=commits, parent=parent)
 
 
 def labels_of(parameter: dict[str, Any] | None, run_name: str = "") -> Labels:
@@ -139,7 +139,7 @@ def _pair(tag: str) -> tuple[str, str]:
         raise _refused("--tag", f"tags called {key!r} are set by rlft and MLflow themselves", "give it another key")
     if not value.isprintable() or len(tag) > LONGEST_TAG:
         problem = f"{key}: a tag is a line of at most {LONGEST_TAG} characters that can be seen"
-        raise _refused("--tag", problem, "say it in --note")
+        raise _refused("--tag", problem, "say less")
     return key, value
 
 

@@ -130,9 +130,9 @@ class Watch:
         assert firing.run is not None
         schedule, outcome = self.stored.schedule, Outcome(UNUSABLE, None)
         due = f"{firing.due.astimezone(schedule.timezone):%Y-%m-%d %H:%M %Z}"
-        said = f"Schedule {schedule.name}, due {due}: {firing.reason}."[:1000]
+        said = f"due {due}: {firing.reason}"[:200]
         changes = [word for each in overrides_of(schedule) for word in ("--set", each)]
-        begin = ("run", "--name", firing.run, "--tag", f"schedule={schedule.name}", "--note", said, *changes)
+        begin = ("run", "--name", firing.run, "--tag", f"schedule={schedule.name}", "--tag", f"reason={said}", *changes)
         commands: list[tuple[str, ...]] = [(*begin, *self._ends(), "--", schedule.config)]  # may begin with a dash
         if is_begun:  # it was noted before it was begun, so that there may be nothing to resume yet
             commands.insert(0, ("resume", firing.run, *self._ends()))

@@ -68,11 +68,11 @@ def _ends(name: str, change: Difference) -> dict[str, float]:
     return {name: change.mean, f"{name}_low": change.low, f"{name}_high": change.high}
 
 
-def description(summary: Summary, name: str, note: str = "", links: Mapping[str, str] | None = None) -> str:
-    """Return what came of a run in Markdown: the sentences and tables that the terminal shows, and the user's note.
+def description(summary: Summary, name: str, links: Mapping[str, str] | None = None) -> str:
+    """Return what came of a run in Markdown: the sentences and tables that the terminal shows.
 
-    `name` is that of the run, as `rlft show` takes it, and `links` maps what can be looked at next to its address. The
-    note is the user's own Markdown; all else is escaped.
+    `name` is that of the run, as `rlft show` takes it, and `links` maps what can be looked at next to its address. All
+    texts are escaped.
     """
     # MLflow folds a description after five lines, and cautions alone may fill them, so that here the headline, which
     # names the controls that do as well, stands above them.
@@ -80,7 +80,7 @@ def description(summary: Summary, name: str, note: str = "", links: Mapping[str,
     linked = ", ".join(f"[{plain(text)}]({address})" for text, address in (links or {}).items())
     shows = f"`rlft show {quote(name)}` shows its conversations." if _has_sampled(summary) else ""
     more = " ".join(each for each in (shows, f"Look at: {linked}." if linked else "") if each)
-    return "\n\n".join([*map(paragraph, told), *(each for each in (more, note) if each)])
+    return "\n\n".join([*map(paragraph, told), *([more] if more else [])])
 
 
 def cut_short(why: str, way_on: str) -> str:

@@ -18,14 +18,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
-from typing import IO
+from typing import IO, Any
 
 from rlft.config import Config
 from rlft.engines.base import Engine, Sampling
@@ -50,11 +47,9 @@ _SHARE = 0.35  # of the time, which a whole warm start may take: then the attemp
 Note = Callable[[str, Mapping[str, float]], None]
 
 
-def main() -> None:
-    """Read {config, seconds, began} from standard input, and write what is measured to the file named in argv."""
-    asked = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with open(sys.argv[-1], "w", encoding="utf-8") as out:
+def main(asked: Mapping[str, Any], file: str) -> None:
+    """Probe what is `asked`, {config, seconds, began}, and write what is measured to a file."""
+    with open(file, "w", encoding="utf-8") as out:
         try:
             probe(Config.model_validate(asked["config"]), partial(_note, out), asked["began"] + asked["seconds"])
         except Exception as cause:  # whatever torch, an engine or a user's code throws: the parent tells it
@@ -62,11 +57,6 @@ def main() -> None:
             said = {"what": cause.what, "where": cause.where, "fix": cause.fix} if isinstance(cause, RlftError) else {}
             told = {"what": f"{type(cause).__name__}: {cause}", **said}
             out.write(json.dumps({"kind": "error", "shortage": kind, **told}) + "\n")
-
-
-def _end_with_parent() -> None:
-    sys.stdin.read()
-    os._exit(1)
 
 
 def _note(out: IO[str], kind: str, measured: Mapping[str, float]) -> None:

@@ -19,7 +19,15 @@ from rlft.config import Config
 from rlft.errors import EngineError, RlftError
 from rlft.estimation.machine import memory_error
 
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rlft.estimation.probe import main; main()"
+# Before anything is imported a thread waits for the end of standard input, which is the end of this process.
+_START = """
+import json, os, sys, threading
+asked = json.loads(sys.stdin.readline())
+threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
+sys.path[:] = json.loads(sys.argv[1])
+from rlft.estimation.probe import main
+main(asked, sys.argv[2])
+"""
 _LOOK_SECONDS = 0.1
 _STAGE = "the probe"
 

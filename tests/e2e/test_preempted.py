@@ -70,7 +70,7 @@ def submit(self, snapshot, stack, environment, placeholder_run=None):
     return SubmissionResult(wait_for_completion=lambda: begin(arguments, environment))
 
 type(Client().active_stack.orchestrator).submit_dynamic_pipeline = submit
-labels = make_labels(config.name, name=name, note=None, tags=[], commits={{}})
+labels = make_labels(config.name, name=name, tags=[], commits={{}})
 options = run_options(config, labels) | {{"settings": {{"docker": DockerSettings(parent_image="x", skip_build=True)}}}}
 train.with_options(run_name=name, **options)(**pipeline_inputs(config, labels, tracking_uri))
 run = Client().get_pipeline_run(name, allow_name_prefix_match=False)

@@ -141,7 +141,9 @@ def test_what_people_ask_becomes_tasks_and_the_run_that_learns_them_is_promoted(
     new = [word for word in words(NEW) if not any(word in found for found in measured.values())]
     questions = [*measured["gate"][:KNOWN], *new[: ASKED - KNOWN]]
     with mlflow_server(home) as address:
-        server = Served(tmp_path / "served", address, ("learns@champion", "--engine", "mlflow", "--log-conversations"))
+        server = Served(
+            tmp_path / "served", address, ("learns@champion", "--engine", "mlflow", "--log-conversations", "masked")
+        )
         try:
             server.wait()
             with ThreadPoolExecutor(4) as pool:

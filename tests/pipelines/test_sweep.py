@@ -105,6 +105,6 @@ def test_the_setting_without_swept_ones_is_called_by_what_was_set():
     assert base_name(["environment.kwargs={a: 1}"]) == "as in the config, but for 1 of --set"
     runs = [run({"seed": "0"}, 0.5)]
     assert table_of(runs, base="rounds=2").rows[0][0] == "rounds=2"
-    assert "| rounds=2 |" in _description(_settings(runs), runs, ["r"], "", "rounds=2")
+    assert "| rounds=2 |" in _description(_settings(runs), runs, ["r"], "rounds=2")
     swept = [run({"training.rounds": "3"}, 0.5)]
     assert table_of(swept, base="learning_rate=0.5").rows[0][0] == "rounds=3"

@@ -107,7 +107,7 @@ def servers(registered, tmp_path_factory):
     """All started at once: most of a start is one process importing."""
     folder, address = tmp_path_factory.mktemp("servers"), registered.client.tracking_uri
     options = {
-        "adapter": (f"{NAME}@champion", "--log-conversations"),
+        "adapter": (f"{NAME}@champion", "--log-conversations", "masked"),
         "merged": (f"models:/{NAME}/1", "--merge"),
         "mlflow": (f"{NAME}@champion", "--engine", "mlflow"),
     }

@@ -12,8 +12,8 @@ from rlft.errors import RlftError
 ESCAPE, LONG = "a=\x1b[31m", f"a={'x' * 250}"
 
 
-def labels(name=None, note=None, tags=()):
-    return make_labels("demo", name=name, note=note, tags=tags, commits={"config": "no repository"})
+def labels(name=None, tags=()):
+    return make_labels("demo", name=name, tags=tags, commits={"config": "no repository"})
 
 
 def test_all_that_was_given_is_kept():
@@ -40,7 +40,7 @@ def test_such_a_name_tells_what_differs_from_the_config():
         "rollout.api_key=sk-aaaabbbbccccdddd1111",
         "x=" + "y" * 99,
     ]
-    made = make_labels("demo", name=None, note=None, tags=(), commits={}, overrides=given)
+    made = make_labels("demo", name=None, tags=(), commits={}, overrides=given)
     assert re.fullmatch(r"demo-learning_rate=3e-4,seed=1,\+3-\d{4}-\d\d-\d\d-[0-9a-f]{4}", made.name)
 
 

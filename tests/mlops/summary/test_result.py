@@ -84,7 +84,7 @@ def test_without_a_scored_control_there_is_no_best_one():
 def test_the_description_says_what_the_terminal_says():
     arms = {"base": {"accuracy": 0.25}, "controls": {"sft": {"accuracy": 0.5}}, "final": {"accuracy": 0.75}}
     registered = Promotion(promoted=True, name="m", version="3", alias="champion", reasons=["passes: it is better"])
-    text = description(IMPROVED.model_copy(update={**arms, "promotion": registered}), "first", "My *note*.")
+    text = description(IMPROVED.model_copy(update={**arms, "promotion": registered}), "first")
     paragraphs = text.split("\n\n")
     assert paragraphs[0] == (  # a minus is no markup
         "**The trained model is better than what it started from: accuracy 25.0 % -\\> 75.0 % on 500 test "
@@ -94,7 +94,7 @@ def test_the_description_says_what_the_terminal_says():
     table = "|  | test |\n| --- | --- |\n| base model | 25.0 % |\n| SFT on your gold answers | 50.0 % |"
     assert any(paragraph.startswith(table) for paragraph in paragraphs)
     assert "Registry when the run ended: m version 3, alias champion\n- passes: it is better" in paragraphs
-    assert paragraphs[-2:] == ["`rlft show first` shows its conversations.", "My *note*."]
+    assert paragraphs[-1] == "`rlft show first` shows its conversations."
 
 
 def test_what_a_model_wrote_is_no_markup():

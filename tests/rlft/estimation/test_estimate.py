@@ -68,8 +68,8 @@ def test_the_stages_of_a_run_and_what_they_come_to():
     assert near(stages["sampling"], 0.6 * 16, 1.6 * 16)
     assert near(stages["scoring"], 0.6 * 2, 1.6 * 2)
     assert near(stages["training"], 0.6 * 8 * 0.5, 1.6 * 8)  # half of the groups differed: as many are trained on
-    # 10 tasks of the baseline 4 times, 3 validations of 10, and 50 for each of 2 to 3 models, at 0.45 s
-    assert near(stages["evaluation"], 0.6 * 0.45 * (40 + 30 + 100), 1.6 * 0.45 * (40 + 30 + 150))
+    # 10 tasks of the baseline 8 times, 3 validations of 10, and 50 for each of 2 to 3 models, at 0.45 s
+    assert near(stages["evaluation"], 0.6 * 0.45 * (80 + 30 + 100), 1.6 * 0.45 * (80 + 30 + 150))
     assert near(found.seconds, sum(each.low for each in stages.values()), sum(each.high for each in stages.values()))
     assert near(found.sampled, 0.6 * 400, 1.6 * 400)
     assert found.room.verdict == "fits"
@@ -83,7 +83,7 @@ def test_the_largest_round_says_what_a_round_takes():
 def test_a_single_attempt_takes_longer_by_what_it_encodes_more_than_one_of_a_group():
     # An attempt of a group shares its prompt and encodes 20 tokens, a single one 50: up to 2.5 times the sampling.
     found = by_name(estimated(make_round(10, 4.0, evaluated=50)))
-    assert near(found["evaluation"], 0.6 * 0.45 * 170, 1.6 * (2.5 * 0.4 + 0.05) * 220)
+    assert near(found["evaluation"], 0.6 * 0.45 * 210, 1.6 * (2.5 * 0.4 + 0.05) * 260)
 
 
 def test_dynamic_sampling_widens_what_is_sampled_and_scored_but_not_what_is_trained_on():
