@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -18,8 +17,7 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.harness.shown import shown_context
 from rlft.models import PolicyFolder
 from rlft.models.folder import load_tokenizer
-from rlft.models.origin import base_folder
-from rlft.reporting.model_card import Facts, licence_of, reward_by
+from rlft.reporting.model_card import Facts, reward_by
 from rlft.tasks.sources import describe_tasks
 from rlft.texts.blocks import Block
 from rlft.types import SPLITS, Evaluation, EvaluationReport, TaskSet
@@ -72,7 +70,6 @@ def version_facts(
         for name in report.per_task
         if name.startswith("rewards/")
     )
-    base = metadata.base_model
     return Facts(
         name=registration.name,
         run_name=registration.tags.get(RUN_NAME_TAG, ""),
@@ -92,16 +89,7 @@ def version_facts(
         caveats=_caveats(summary, trained),
         audit=told.get("audit"),
         code=told.get("code", {}),
-        licence=licence_of(base, _folder_of(base, metadata.base_revision), metadata.base_revision),
     )
-
-
-def _folder_of(base: str | None, revision: str | None) -> Path | None:
-    """Return the folder of a base model on this machine; `None` if it is not there any more."""
-    try:
-        return base_folder(base, revision) if base else None
-    except (OSError, ValueError):
-        return None
 
 
 def _simpler(summary: Summary) -> list[str]:

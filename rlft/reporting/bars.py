@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
@@ -19,11 +18,10 @@ from rlft.reporting.terminal import Terminal, errors, styled
 
 EVERY_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
-_SAMPLES = 64  # reports that are kept at most
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
+class _Report:
     """A report, with the time `at` which it came."""
 
     at: float
@@ -34,78 +32,76 @@ class _Sample:
     loss: float | None
 
     @property
-    def is_done(self) -> bool:
-        return self.total is not None and self.done >= self.total
+    def counted(self) -> str:
+        """How much is done of how much, as far as it is known."""
+        if self.total is None:
+            return f"{int(self.done):,} {self.what}" if self.done else self.what
+        return (
+            f"{int(self.done):,} of {int(self.total):,} {self.what}"
+            if self.done
+            else f"{int(self.total):,} {self.what}"
+        )
 
 
 class Stage:
     """An open stage: a `rlft.progress.Progress` that remembers reports. `clock` gives seconds.
 
-    Its pace is that of the later half of the time, as steps from the cache or before a resume, which took no time, say
-    nothing of the rest. So some earlier reports are kept, spread over the time.
+    Its pace is that since the first report of what is being done: what was stored is reported as something else.
     """
 
     def __init__(self, name: str, clock: Callable[[], float]) -> None:
         self.name, self.began = name, clock()
         self._clock = clock
-        self._samples: list[_Sample] = []  # of the part that is going on; replaced as a whole, for other threads
+        self._reports: tuple[_Report, _Report] | None = None  # the first and the last; replaced, for other threads
 
     def __call__(
         self, done: float, total: float | None, what: str, *, tokens: int | None = None, loss: float | None = None
     ) -> None:
         """Take a report; see `Progress`."""
-        before = self._samples
-        if before and (before[-1].what != what or before[-1].done > done):
-            before = []
-        if len(before) == _SAMPLES:
-            before = _thinned(before)
-        self._samples = [*before, _Sample(self._clock(), done, total, what, tokens, loss)]
+        last = _Report(self._clock(), done, total, what, tokens, loss)
+        goes_on = self._reports is not None and self._reports[1].what == what and self._reports[1].done <= done
+        self._reports = (self._reports[0] if self._reports and goes_on else last, last)
 
     @property
     def done(self) -> float:
         """How much is done, as last reported."""
-        return self._samples[-1].done if self._samples else 0.0
+        return self._reports[1].done if self._reports else 0.0
 
     @property
     def total(self) -> float | None:
         """How much there is to do, as last reported; `None` if that is not known."""
-        return self._samples[-1].total if self._samples else None
+        return self._reports[1].total if self._reports else None
 
-    def facts(self, *, now: datetime | None = None) -> list[str]:
-        """Return done and total, time left (and until when, given `now`) or spent, rates, loss: as far as known.
+    def facts(self) -> list[str]:
+        """Return done and total, time left or spent, rates, loss: as far as known.
 
-        The rates are those of the later half of the time. A stage that is done shows none: they would contradict the
-        whole time beside them, in which a model was loaded.
+        A stage that is done shows no rates: they would contradict the whole time beside them, in which a model was
+        loaded.
         """
-        samples = self._samples
-        spent = f"{duration(self._clock() - self.began)} so far"
-        if not samples:
+        now = self._clock()
+        spent = f"{duration(now - self.began)} so far"
+        if self._reports is None:
             return [spent]
-        last = samples[-1]
-        window = _window(samples)
-        seconds = None if window is None else window[1].at - window[0].at
-        per_second = None if window is None or not seconds else (window[1].done - window[0].done) / seconds
-        left = self._left(last, per_second)
+        first, last = self._reports
+        seconds, done = last.at - first.at, last.done - first.done
+        if not seconds or not done or (last.total is not None and last.done >= last.total):
+            return [last.counted, spent, *_loss(last)]
+        left = 0.0 if last.total is None else (last.total - last.done) * seconds / done - (now - last.at)
         # What is left of less than a second is over, or nobody knows how long it takes: the time spent is shown.
-        facts = [_counted(last), _remaining(left, now) if left and left >= 1 else spent]
-        if window and per_second and not last.is_done:
-            if last.what != "s":
-                facts.append(f"{_rate(per_second)} {last.what.split()[0]}/s")
-            if window[1].tokens and seconds and (tokens := window[1].tokens - (window[0].tokens or 0)) > 0:
-                facts.append(f"{_rate(tokens / seconds)} tokens/s")
-        if last.loss is not None:
-            facts.append(f"loss {last.loss:.4g}")
-        return facts
+        facts = [last.counted, f"{duration(left)} left" if left >= 1 else spent]
+        if last.what != "s":
+            facts.append(f"{_rate(done / seconds)} {last.what.split()[0]}/s")
+        if last.tokens and (tokens := last.tokens - (first.tokens or 0)) > 0:
+            facts.append(f"{_rate(tokens / seconds)} tokens/s")
+        return [*facts, *_loss(last)]
 
-    def words(self, *, now: datetime | None = None) -> str:
+    def words(self) -> str:
         """Return the stage's name and facts in one line."""
-        return f"{self.name}: {', '.join(self.facts(now=now))}"
+        return f"{self.name}: {', '.join(self.facts())}"
 
-    def _left(self, last: _Sample, per_second: float | None) -> float | None:
-        """Return the seconds that are left at this rate, counted from now; `None` if that is not known."""
-        if last.total is None or not per_second or last.is_done:
-            return None
-        return max((last.total - last.done) / per_second - (self._clock() - last.at), 0.0)
+
+def _loss(last: _Report) -> list[str]:
+    return [] if last.loss is None else [f"loss {last.loss:.4g}"]
 
 
 class Display:
@@ -119,9 +115,8 @@ class Display:
         console: Terminal = errors,
         *,
         clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = datetime.now,
     ) -> None:
-        self._console, self._clock, self._now = console, clock, now
+        self._console, self._clock = console, clock
         self._open: list[Stage] = []
         verbose = logging.getLogger("mlops").isEnabledFor(logging.DEBUG)
         self._bars = _Bars(console) if console.is_interactive and not verbose else None
@@ -157,7 +152,7 @@ class Display:
         stages, now = tuple(self._open), self._clock()
         if stages and now - max(self._said, stages[0].began) >= EVERY_SECONDS:
             self._said = now
-            line = "; ".join(stage.words(now=self._now()) for stage in stages)
+            line = "; ".join(stage.words() for stage in stages)
             self._console.print(styled(line), soft_wrap=True, highlight=False)
 
     def _begin(self) -> None:
@@ -214,35 +209,6 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
-def _window(samples: list[_Sample]) -> tuple[_Sample, _Sample] | None:
-    """Return the last report of the first half of the time, and the last of all; `None` if no time lies between."""
-    last = samples[-1]
-    middle = (samples[0].at + last.at) / 2
-    first = next(sample for sample in reversed(samples) if sample.at <= middle)
-    return (first, last) if last.at > first.at else None
-
-
-def _thinned(samples: list[_Sample]) -> list[_Sample]:
-    """Return at most half of the reports, about equally far apart in time; the first and the last stay."""
-    gap = (samples[-1].at - samples[0].at) * 2 / (_SAMPLES - 4)  # fits in (_SAMPLES - 4) / 2 times
-    kept = samples[:1]
-    for sample in samples[1:-1]:
-        if sample.at - kept[-1].at >= gap > 0:
-            kept.append(sample)
-    return [*kept, samples[-1]]
-
-
-def _counted(last: _Sample) -> str:
-    if last.total is None:
-        return f"{int(last.done):,} {last.what}" if last.done else last.what
-    return f"{int(last.done):,} of {int(last.total):,} {last.what}"
-
-
-def _remaining(left: float, now: datetime | None) -> str:
-    until = "" if now is None or left < 60 else f" until about {now + timedelta(seconds=left):%H:%M}"
-    return f"{duration(left)} left{until}"
 
 
 def _rate(per_second: float) -> str:

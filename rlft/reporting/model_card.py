@@ -8,14 +8,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub import EvalResult, ModelCardData
 from markupsafe import Markup
 
 from rlft.config import RewardConfig
@@ -28,42 +27,6 @@ from rlft.texts.characters import visible, visible_json
 from rlft.texts.secrets import hide, hide_secrets, redact
 from rlft.training.algorithms import learnt_by
 from rlft.types import EvaluationReport
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Licence:
-    """Names a licence as the Hub does: an id such as `apache-2.0`, or `other` with a name and an address."""
-
-    id: str
-    name: str = ""
-    link: str = ""
-
-
-def licence_of(base: str | None, folder: Path | None, revision: str | None = None) -> Licence | None:
-    """Return the licence of a base model: by the card in its folder, else by that of the Hub, asked for a few seconds.
-
-    `None` if neither names one.
-    """
-    if base is None:
-        return None
-    from huggingface_hub import hf_hub_download
-
-    try:
-        card = folder / "README.md" if folder is not None else Path(base, "README.md")
-        if not card.is_file():
-            if Path(base).exists():
-                return None
-            card = Path(hf_hub_download(base, "README.md", revision=revision, etag_timeout=5))
-        data: Any = ModelCard.load(card, ignore_metadata_errors=True).data
-    except Exception as cause:  # of a card that is no YAML, and whatever the Hub, a proxy or the network throws
-        logger.info("the licence of %s is not known: %s", base, cause)
-        return None
-    named = data.license[0] if isinstance(data.license, list) and data.license else data.license
-    if not isinstance(named, str) or not named:
-        return None
-    return Licence(named, *(each if isinstance(each, str) else "" for each in (data.license_name, data.license_link)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +62,6 @@ class Facts:
     reasons: Sequence[str] = ()
     caveats: Sequence[str] = ()
     audit: Mapping[str, Any] | None = None
-    licence: Licence | None = None
     code: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -248,20 +210,17 @@ _OFF = "off_distribution"
 
 
 def front_matter(facts: Facts) -> str:
-    """Return YAML with the base model, its licence, the library, tags, the data set and the results of the model.
+    """Return YAML with the base model, the library, tags, the data set and the results of the model.
 
     A base model or data set is named if it is one of the Hub; a path on this machine says nothing to others.
     """
-    adapter, licence = facts.policy.get("kind") == "adapter", facts.licence
+    adapter = facts.policy.get("kind") == "adapter"
     base, tasks = facts.base, facts.config["tasks"]
     data = ModelCardData(
         base_model=base if base and _is_of_the_hub(base) else None,
         base_model_relation=("adapter" if adapter else "finetune") if base and _is_of_the_hub(base) else None,
         library_name="peft" if adapter else "transformers",
         pipeline_tag="text-generation",
-        license=licence.id if licence else None,
-        license_name=(licence.name or None) if licence else None,
-        license_link=(licence.link or None) if licence else None,
         tags=["rlft", facts.config.get("training", {}).get("algorithm", "grpo"), "reinforcement-learning"],
         datasets=list(dict.fromkeys(each["path"] for each in _sources(tasks) if _is_hub_data(each))) or None,
         model_name=_line(facts.name),

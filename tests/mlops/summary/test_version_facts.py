@@ -45,7 +45,6 @@ def summary(**controls):
 def folder(tmp_path_factory):
     tokenizer = character_tokenizer("0123456789+=-")
     base = tmp_path_factory.mktemp("base")
-    (base / "README.md").write_text("---\nlicense: mit\n---\n")
     given = {"base_model": str(base), "base_hash": "b0", "content_hash": "c0", "update": 6, "stage": "grpo"}
     return PolicyFolder(write_policy(tmp_path_factory.mktemp("policy"), qwen(tokenizer, 0), tokenizer, **given))
 
@@ -81,8 +80,6 @@ def test_facts_of_a_run(folder):
     assert found.sizes == {"train": 2, "gate": 1}
     assert set(found.reports) == {"base", "trained"}
     assert found.shown["system_prompt"] == "Answer with the city alone."
-    assert found.licence is not None
-    assert found.licence.id == "mit"  # of the card in the base's folder
     assert found.simpler == ["No control that was tried does as well (constant)."]
     assert found.caveats == [
         "Apart from the best constant answer no control was trained, so something simpler may do as well."
@@ -95,7 +92,7 @@ def test_facts_of_a_run(folder):
     assert found.reward[:2] == ["Asks for capitals.", "right: paid with weight 1, at most 1."]
     files = version_files(found)
     assert yaml.safe_load(files["config.yaml"])["environment"]["kwargs"] == {"key": "env:CAPITALS_KEY"}
-    for said in ("license: mit", "Answer with the city alone.", "passes: base", "reward, which passed"):
+    for said in ("Answer with the city alone.", "passes: base", "reward, which passed"):
         assert said in files["README.md"]
 
 

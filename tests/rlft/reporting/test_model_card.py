@@ -6,7 +6,7 @@ from huggingface_hub import ModelCard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.reporting.model_card import Licence, model_card
+from rlft.reporting.model_card import model_card
 from rlft.texts.blocks import Caution, Table
 from tests.rlft.reporting.version_facts import CONFIG, make_facts, report
 
@@ -19,7 +19,7 @@ def body(text):
 
 def test_the_front_matter():
     data = ModelCard(model_card(make_facts())).data
-    assert (data.base_model, data.library_name, data.license) == ("Qwen/Qwen2.5-0.5B", "peft", "apache-2.0")
+    assert (data.base_model, data.library_name) == ("Qwen/Qwen2.5-0.5B", "peft")
     assert data.datasets == ["openai/gsm8k"]
     assert "rlft" in data.tags
     assert data.model_name == "capitals"
@@ -32,8 +32,8 @@ def test_the_front_matter():
 def test_a_path_of_this_machine_is_no_name_of_the_hub(tmp_path):
     tasks = {**CONFIG["tasks"], "source": "jsonl", "path": "/home/me/rows.jsonl"}
     policy = {"kind": "full", "base_model": str(tmp_path), "round": 1}
-    data = ModelCard(model_card(make_facts(policy=policy, config={**CONFIG, "tasks": tasks}, licence=None))).data
-    assert (data.base_model, data.datasets, data.license, data.library_name) == (None, None, None, "transformers")
+    data = ModelCard(model_card(make_facts(policy=policy, config={**CONFIG, "tasks": tasks}))).data
+    assert (data.base_model, data.datasets, data.library_name) == (None, None, "transformers")
     assert {(each.dataset_type, each.dataset_name) for each in data.eval_results} == {("rows.jsonl", "rows.jsonl")}
 
 
@@ -49,7 +49,7 @@ def test_the_data_of_several_environments_are_all_named():
     assert named == {"test": "chain_sum, openai/gsm8k", "off_distribution": "harder.jsonl"}
 
 
-def test_the_body_tells_results_data_reward_limits_licence_and_loading():
+def test_the_body_tells_results_data_reward_limits_and_loading():
     text = body(model_card(make_facts(caveats=["Two tasks are not new."], shown={"tools": [tool("look_up", "Look.")]})))
     titles = [line for line in text.splitlines() if line.startswith("#")]
     assert titles == [
@@ -61,7 +61,6 @@ def test_the_body_tells_results_data_reward_limits_licence_and_loading():
         "## Reward",
         "## What it is shown before a task",
         "## Limits",
-        "## Licence",
         "## How to load it",
     ]
     assert "| base model | test | 0.300 | 0.200 to 0.400 | 20 | 0 |" in text
@@ -76,7 +75,6 @@ def test_the_body_tells_results_data_reward_limits_licence_and_loading():
     for said in (
         "look\\_up: Look.",
         "Two tasks are not new.",
-        "has the licence apache-2.0",
         "models:/capitals@champion",
     ):
         assert said in text
@@ -86,8 +84,7 @@ def tool(name, description):
     return {"type": "function", "function": {"name": name, "description": description, "parameters": {}}}
 
 
-@pytest.mark.parametrize("licence", [None, Licence("other", NASTY, NASTY)])
-def test_nothing_that_a_user_or_a_model_wrote_breaks_the_card(licence):
+def test_nothing_that_a_user_or_a_model_wrote_breaks_the_card():
     nasty = make_facts(
         name=NASTY,
         run_name=NASTY,
@@ -100,11 +97,9 @@ def test_nothing_that_a_user_or_a_model_wrote_breaks_the_card(licence):
         simpler=[NASTY],
         reasons=[NASTY],
         caveats=[NASTY],
-        licence=licence,
     )
     card = model_card(nasty)
     data = ModelCard(card).data
-    assert data.license == (licence.id if licence else None)
     assert data.base_model is None
     outside, fenced_in = list[str](), False
     for line in body(card).splitlines():
@@ -121,5 +116,5 @@ def test_nothing_that_a_user_or_a_model_wrote_breaks_the_card(licence):
 def test_the_front_matter_is_yaml_whatever_the_names(name):
     card = model_card(make_facts(name=name or "x", source=name))
     front = yaml.safe_load(card[4:].split("\n---\n")[0])
-    assert front["license"] == "apache-2.0"
-    assert ModelCard(card).data.license == "apache-2.0"
+    assert front["library_name"] == "peft"
+    assert ModelCard(card).data.library_name == "peft"

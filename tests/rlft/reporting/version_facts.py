@@ -1,6 +1,6 @@
 """Facts of a version for the tests of its card."""
 
-from rlft.reporting.model_card import Facts, Licence
+from rlft.reporting.model_card import Facts
 from rlft.texts.blocks import Table
 from rlft.types import EvaluationReport, Interval
 
@@ -36,6 +36,5 @@ def make_facts(**changes):
         "results": ["Better.", Table("accuracy", ("", "test"), (("base model", "0.300"),))],
         "simpler": ["The best constant answer reaches 10 %."],
         "reasons": ["passes: base"],
-        "licence": Licence("apache-2.0"),
     }
     return Facts(**{**given, **changes})
