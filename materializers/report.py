@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from typing import Any, ClassVar
 
 from zenml.enums import ArtifactType, VisualizationType
 from zenml.types import HTMLString
 
-from materializers.sealed import SealedMaterializer, writing
+from materializers.sealed import SealedMaterializer
 from rlft.types import Report
 from rlft.types.formats import KEY, REPORT
 from rlft.types.storage import report_of
@@ -25,17 +24,10 @@ class ReportMaterializer(SealedMaterializer):
     ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (Report,)
     ASSOCIATED_ARTIFACT_TYPE: ClassVar[ArtifactType] = ArtifactType.DATA_ANALYSIS
 
-    @property
-    def _file(self) -> str:
-        return os.path.join(self.uri, _NAME).replace("\\", "/")
-
     def save(self, data: Any) -> None:
         """Write the report. Raises StorageError if the disk does not take it."""
         content = json.dumps({KEY: REPORT.version, **dataclasses.asdict(data)}, indent=1, default=str).encode()
-        with writing(self._file):
-            with self.artifact_store.open(self._file, "wb") as file:
-                file.write(content)
-            self.keep_seal({_NAME: content})
+        self.write_file(_NAME, content)
 
     def load(self, data_type: type[Any]) -> Any:
         """Read a report of this type; lists become tuples again where the type says so.
@@ -56,7 +48,7 @@ class ReportMaterializer(SealedMaterializer):
     def save_visualizations(self, data: Any) -> dict[str, VisualizationType]:
         """Let ZenML's dashboard show the file itself."""
         del data
-        return {self._file: VisualizationType.JSON}
+        return {self.file(_NAME): VisualizationType.JSON}
 
 
 _PAGE = "report.html"
@@ -68,17 +60,9 @@ class PageMaterializer(SealedMaterializer):
     ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (HTMLString,)
     ASSOCIATED_ARTIFACT_TYPE: ClassVar[ArtifactType] = ArtifactType.DATA_ANALYSIS
 
-    @property
-    def _file(self) -> str:
-        return os.path.join(self.uri, _PAGE).replace("\\", "/")
-
     def save(self, data: Any) -> None:
         """Write the page. Raises StorageError if the disk does not take it."""
-        content = data.encode()
-        with writing(self._file):
-            with self.artifact_store.open(self._file, "wb") as file:
-                file.write(content)
-            self.keep_seal({_PAGE: content})
+        self.write_file(_PAGE, data.encode())
 
     def load(self, data_type: type[Any]) -> HTMLString:
         """Read the page. Raises DamagedError if the file is not what was stored."""
@@ -90,4 +74,4 @@ class PageMaterializer(SealedMaterializer):
     def save_visualizations(self, data: Any) -> dict[str, VisualizationType]:
         """Let ZenML's dashboard show the page itself."""
         del data
-        return {self._file: VisualizationType.HTML}
+        return {self.file(_PAGE): VisualizationType.HTML}

@@ -82,6 +82,17 @@ class SealedMaterializer(BaseMaterializer):
         """Seal the artifact's files, by their paths in it; `contents` is what they were written from."""
         self._seal = make_seal(self.uri, contents, *_who())
 
+    def file(self, name: str) -> str:
+        """Return the address of a file of the artifact."""
+        return os.path.join(self.uri, name).replace("\\", "/")
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Write the one file of an artifact, and seal it. Raises StorageError if the disk does not take it."""
+        with writing(self.file(name)):
+            with self.artifact_store.open(self.file(name), "wb") as file:
+                file.write(content)
+            self.keep_seal({name: content})
+
     def stored_seal(self) -> Seal | None:
         """Return the artifact's seal; `None` if ZenML knows none."""
         known = noted_of(self.uri)

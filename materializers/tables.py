@@ -8,9 +8,8 @@ file. This is global state on purpose (docs/decisions/0002-artifacts.md).
 from __future__ import annotations
 
 import html
-import os
-from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -24,32 +23,16 @@ from rlft.texts.characters import visible
 from rlft.types import Rewards, Rollouts, TaskSet, storage
 
 MAX_TABLES = 4
-
-
-class WarmTables:
-    """Holds loaded objects by the file they come from, at most `limit` of them."""
-
-    def __init__(self, limit: int = MAX_TABLES) -> None:
-        self._limit = limit
-        self._objects: OrderedDict[str, Any] = OrderedDict()  # the least recently used first
-
-    def get(self, file: str) -> Any:
-        """Return the object of this file, or `None`."""
-        if file in self._objects:
-            self._objects.move_to_end(file)
-        return self._objects.get(file)
-
-    def put(self, file: str, value: Any) -> None:
-        """Keep an object, and drop the least recently used one if there are too many."""
-        self._objects[file] = value
-        self._objects.move_to_end(file)
-        while len(self._objects) > self._limit:
-            self._objects.popitem(last=False)
-
-
-WARM = WarmTables()
-
 PREVIEW_ROWS = 20
+WARM: dict[str, Any] = {}  # by the file they come from, the least recently used first
+
+
+def keep_warm(file: str, value: Any) -> None:
+    """Keep an object in memory, and drop the least recently used ones if there are too many."""
+    WARM.pop(file, None)
+    WARM[file] = value
+    while len(WARM) > MAX_TABLES:
+        del WARM[next(iter(WARM))]
 
 
 class _TableMaterializer(SealedMaterializer):
@@ -58,33 +41,19 @@ class _TableMaterializer(SealedMaterializer):
     ASSOCIATED_ARTIFACT_TYPE: ClassVar[ArtifactType] = ArtifactType.DATA
     SKIP_REGISTRATION: ClassVar[bool] = True
     FILE_NAME: ClassVar[str] = "table.parquet"
-
-    def to_table(self, data: Any) -> pa.Table:
-        """Return the object as a table."""
-        raise NotImplementedError
-
-    def from_table(self, table: pa.Table) -> Any:
-        """Return the object that a table was made of."""
-        raise NotImplementedError
+    to_table: ClassVar[Callable[[Any], pa.Table]]
+    from_table: ClassVar[Callable[[pa.Table], Any]]
 
     def preview(self, data: Any) -> tuple[str, list[str], Iterable[list[object]]]:
         """Return title, column names and rows of what the dashboard shows."""
         raise NotImplementedError
 
-    @property
-    def _file(self) -> str:
-        return os.path.join(self.uri, self.FILE_NAME)
-
     def save(self, data: Any) -> None:
         """Write the table. Raises StorageError if the disk does not take it."""
         written = pa.BufferOutputStream()
         pq.write_table(self.to_table(data), written, compression="zstd")
-        content = written.getvalue().to_pybytes()
-        with writing(self._file):
-            with self.artifact_store.open(self._file, "wb") as file:
-                file.write(content)
-            self.keep_seal({self.FILE_NAME: content})
-        WARM.put(self._file, data)
+        self.write_file(self.FILE_NAME, written.getvalue().to_pybytes())
+        keep_warm(self.file(self.FILE_NAME), data)
 
     def load(self, data_type: type[Any]) -> Any:
         """Return the object that was stored, from memory if this process wrote or read it lately.
@@ -92,12 +61,12 @@ class _TableMaterializer(SealedMaterializer):
         Raises DamagedError if the file is not what was stored.
         """
         del data_type
-        data = WARM.get(self._file)
+        data = WARM.get(file := self.file(self.FILE_NAME))
         if data is None:
             content = self.read_file(self.FILE_NAME)
             with self.reading(self.FILE_NAME):
                 data = self.from_table(storage.table_of(content))
-            WARM.put(self._file, data)
+        keep_warm(file, data)
         return data
 
     def save_visualizations(self, data: Any) -> dict[str, VisualizationType]:
@@ -105,7 +74,7 @@ class _TableMaterializer(SealedMaterializer):
         title, names, rows = self.preview(data)
         head = "".join(f"<th>{_escaped(name)}</th>" for name in names)
         body = "".join("<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        path = os.path.join(self.uri, "preview.html").replace("\\", "/")
+        path = self.file("preview.html")
         with writing(path), self.artifact_store.open(path, "w") as file:
             file.write(f"<h3>{_escaped(title)}</h3><table border='1'><tr>{head}</tr>{body}</table>")
         return {path: VisualizationType.HTML}
@@ -118,13 +87,8 @@ class TaskSetMaterializer(_TableMaterializer):
     SKIP_REGISTRATION: ClassVar[bool] = False
     FILE_NAME: ClassVar[str] = "tasks.parquet"
 
-    def to_table(self, data: TaskSet) -> pa.Table:
-        """Return a table with one row per task."""
-        return storage.tasks_to_table(data)
-
-    def from_table(self, table: pa.Table) -> TaskSet:
-        """Return the tasks in their stored order."""
-        return storage.tasks_from_table(table)
+    to_table = staticmethod(storage.tasks_to_table)
+    from_table = staticmethod(storage.tasks_from_table)
 
     def compute_content_hash(self, data: TaskSet) -> str:
         """Return the fingerprint of the tasks."""
@@ -148,13 +112,8 @@ class RolloutsMaterializer(_TableMaterializer):
     SKIP_REGISTRATION: ClassVar[bool] = False
     FILE_NAME: ClassVar[str] = "rollouts.parquet"
 
-    def to_table(self, data: Rollouts) -> pa.Table:
-        """Return a table with one row per rollout."""
-        return storage.rollouts_to_table(data)
-
-    def from_table(self, table: pa.Table) -> Rollouts:
-        """Return the rollouts in their stored order."""
-        return storage.rollouts_from_table(table)
+    to_table = staticmethod(storage.rollouts_to_table)
+    from_table = staticmethod(storage.rollouts_from_table)
 
     def compute_content_hash(self, data: Rollouts) -> str:
         """Return the hash of everything but wall times."""
@@ -181,13 +140,8 @@ class RewardsMaterializer(_TableMaterializer):
     SKIP_REGISTRATION: ClassVar[bool] = False
     FILE_NAME: ClassVar[str] = "rewards.parquet"
 
-    def to_table(self, data: Rewards) -> pa.Table:
-        """Return a table with one row per rollout."""
-        return storage.rewards_to_table(data)
-
-    def from_table(self, table: pa.Table) -> Rewards:
-        """Return the rewards in their stored order."""
-        return storage.rewards_from_table(table)
+    to_table = staticmethod(storage.rewards_to_table)
+    from_table = staticmethod(storage.rewards_from_table)
 
     def compute_content_hash(self, data: Rewards) -> str:
         """Return the hash of everything but wall times."""

@@ -55,7 +55,7 @@ def test_a_table_of_another_rlft(made, monkeypatch):
     rewards = made(RewardsMaterializer, "rewards")
     rewards.save(make_scored({"a": [1.0]})[1])
     monkeypatch.undo()
-    WARM._objects.clear()
+    WARM.clear()
     with pytest.raises(FormatVersionError) as caught:
         rewards.load(Rewards)
     assert caught.value.where.endswith("rewards/rewards.parquet")

@@ -68,7 +68,7 @@ def at(kind, store, name="step/output/id/1"):
 
 def forget(materializer):
     """Do as a new process: nothing is warm, and the materializer is new."""
-    WARM.__init__()
+    WARM.clear()
     return type(materializer)(materializer.uri, materializer.artifact_store)
 
 

@@ -1,6 +1,5 @@
 """The model card is what the Hub reads, whatever stands in it."""
 
-import pytest
 import yaml
 from huggingface_hub import ModelCard
 from hypothesis import given, settings
