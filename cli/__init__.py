@@ -12,6 +12,5 @@
 - `contrasted`: what is known of runs side by side, which `compare` prints
 - `evaluated`: what an evaluation came to
 - `sweep`: `run --sweep`, and each run of it
-- `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
 - `guard`: logs, and errors as sentences with an exit code
 """

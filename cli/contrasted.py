@@ -10,7 +10,6 @@ from typing import Any
 
 from mlops.ids import EVALUATION, RESCORE, RETRAIN, TRAINED
 from mlops.runs.results import Run, code_of_run, replay_of_run, settings_of_run, stored_tasks
-from rlft.config import Config
 from rlft.errors import RlftError
 from rlft.evaluation.comparison import Comparison, compare
 from rlft.evaluation.contrasts import (
@@ -21,7 +20,6 @@ from rlft.evaluation.contrasts import (
     compare_pairs,
     compare_settings,
     differing,
-    flat,
     match,
     renamed,
     same_setting,
@@ -31,7 +29,7 @@ from rlft.evaluation.gates import digest, task_hash
 from rlft.types import EvaluationReport, Split
 
 # Not `evaluation.num_generations`: more attempts at a task make its mean surer, and leave what it is expected to be.
-_SETTINGS = (
+_SAMPLING = (
     "evaluation.temperature",
     "evaluation.top_p",
     "evaluation.top_k",
@@ -43,21 +41,6 @@ _SETTINGS = (
     "harness",
 )
 _ASIDE = ("harness.lockstep", "harness.isolation", "harness.processes", "harness.memory_mib")  # where the code runs
-
-
-def ways_of_sampling(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {setting: value} of what a config says of how attempts at test tasks are sampled.
-
-    What an older run has not stored has its default: before there was the setting, there was no other value.
-    """
-    fields = Config.model_fields
-    defaults = {
-        name: fields[name].get_default(call_default_factory=True) for name in ("evaluation", "rollout", "harness")
-    }
-    known = flat({name: section.model_dump(mode="json") for name, section in defaults.items()})
-    known |= {"policy.chat_template": None, **flat(settings)}
-    chosen = {name for name in known if any(name == each or name.startswith(f"{each}.") for each in _SETTINGS)}
-    return {name: known[name] for name in sorted(chosen - set(_ASIDE))}
 
 
 def weights_of(report: EvaluationReport, settings: Mapping[str, Any]) -> str:
@@ -82,7 +65,7 @@ class StoredRun:
     fingerprints of what it ran, `asked` what each task of the split asks, by id, and `fingerprint` is that of all its
     tasks. `found` is read for more. `model` is the name of the run that trained the model: another one if this is
     about its attempts under another reward. `status` is that of its summary, and `start` the report of the policy that
-    training started from; `None` if there is none on the split. `sampling` are the settings by which the attempts of
+    training started from; `None` if there is none on the split. `sampled` are the settings by which the attempts of
     the report were sampled, and `weights` identify those of the trained policy; empty where they are not known.
     """
 
@@ -96,7 +79,7 @@ class StoredRun:
     model: str
     status: str = "unknown"
     start: EvaluationReport | None = None
-    sampling: Mapping[str, Any] = field(default_factory=dict)
+    sampled: Mapping[str, Any] = field(default_factory=dict)
     weights: str = ""
 
 
@@ -136,7 +119,7 @@ def _stored_run(run: Run, split: Split) -> StoredRun:
         str(replay["of"]) if replay.get("kind") == RESCORE else run.name,
         run.status(),
         start_report(run, replay, split),
-        ways_of_sampling(sampled),
+        sampled,
         weights_of(evaluation.splits[split], sampled),
     )
 
@@ -172,7 +155,8 @@ def is_sampled_alike(one: StoredRun, other: StoredRun) -> bool:
     Prompts and tools are those of the harness's code. Where the environments' arguments differ its fingerprint tells
     nothing, as it covers those that only the reward reads; then the rewards differ, too.
     """
-    if one.sampling != other.sampling:
+    found = differing({"one": one.sampled, "other": other.sampled})
+    if any(name.startswith(_SAMPLING) and not name.startswith(_ASIDE) for name in found):
         return False
     codes = {run.code[HARNESS_CODE] for run in (one, other) if HARNESS_CODE in run.code}
     return len(codes) < 2 or one.settings.get("environment") != other.settings.get("environment")

@@ -66,45 +66,35 @@ def _test_as_json(change: Difference | None) -> dict[str, Any] | None:
 
 def _heading(history: History, change: Difference | None, *, found: bool) -> Iterator[str]:
     """Yield whether the run has risen, and what the test split says; and if nothing was `found`, what that means."""
-    if not history.has_risen():
-        if change is not None:
-            yield _on_test(change)
-        if not found:
-            yield _nothing_found(len(history.rounds), change)
-        return
-    if not history.validation_has_risen() and change is not None:
-        yield _rise_on_test(history, change)
-    else:
+    risen = history.has_risen()
+    if history.validation_has_risen():
         yield "Validation is measurably better than before training."
-        if change is not None and not change.is_above_zero:
-            yield _on_test(change)
-            return
-    if not found:
+    if change is not None:
+        yield _on_test(change)
+    if risen and not history.validation_has_risen():
+        yield "No validation shows it: its tasks are too few to tell such a gain from chance."
+    if found:
+        return
+    if not risen:
+        yield _nothing_found(len(history.rounds), change)
+    elif change is None or change.is_above_zero:
         yield "There is nothing to explain."
 
 
 def _on_test(change: Difference) -> str:
-    """Return what the test split says of a model that is not measurably better on it, and how far it resolves."""
-    if change.is_below_zero:
-        return f"The trained model is measurably worse on the test split: {in_words(change)}."
-    return (
-        f"The test split does not tell the trained model from what it started from: {in_words(change)}. "
-        f"{_resolution(change)}"
-    )
-
-
-def _resolution(change: Difference) -> str:
-    """Return which change so many tasks show; of a reward that depends on its spread, so that its interval must do."""
+    """Return what the test split says of the trained model, and how far it resolves."""
+    if change.is_above_zero or change.is_below_zero:
+        kind = "better" if change.is_above_zero else "worse"
+        return f"The trained model is measurably {kind} on the test split: {in_words(change)}."
+    said = f"The test split does not tell the trained model from what it started from: {in_words(change)}."
     from rlft.evaluation.power import POWER, smallest_gain
 
-    more = "take more test tasks (tasks.splits) to see a smaller one"
-    if change.metric != "accuracy":
-        return f"Its {change.tasks} tasks leave open what lies within the interval: {more}."
-    least = smallest_gain(change.groups or change.tasks)
+    least = smallest_gain(change.groups or change.tasks) if change.metric == "accuracy" else None
     if least is None:
-        return f"With {change.tasks} tasks hardly any change could be shown: {more}."
+        return f"{said} Take more test tasks (tasks.splits) to see a smaller change."
     return (
-        f"With {change.tasks} tasks a true change of {100 * least:.0f} points is shown in {POWER:.0%} of runs: {more}."
+        f"{said} With {change.tasks} tasks a true change of {100 * least:.0f} points is shown in {POWER:.0%} of runs: "
+        "take more test tasks (tasks.splits) to see a smaller one."
     )
 
 
@@ -116,12 +106,3 @@ def _nothing_found(rounds: int, change: Difference | None) -> str:
     read = "Read attempts with the highest and the lowest reward (`rlft show`)"
     ways = "lower training.learning_rate" if change is not None and change.is_below_zero else "train for longer"
     return f"None of {len(AT_THE_END)} checks has found a cause in {trained}. {read}, and {ways}."
-
-
-def _rise_on_test(history: History, change: Difference) -> str:
-    """Return by how much a run has risen that the test split alone shows to have."""
-    said = f"The trained model is measurably better on the test split: {in_words(change)}."
-    if not (validated := history.scored_validations()):
-        return f"{said} It was not validated."
-    tasks = len(validated[-1][1].per_task[history.metric])
-    return f"{said} Validation does not show it: its {tasks} tasks are too few to tell such a gain from chance."

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import keyword
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
-from rlft.errors import ConfigError
-from rlft.reporting.terminal import console, styled
+from cli.show import number, show_messages, show_parts
+from rlft.errors import ConfigError, StorageError
+from rlft.reporting.terminal import console, plain_table, styled
 
 if TYPE_CHECKING:
     from rlft.rewards.audit.environment import CheckReport
@@ -30,6 +33,12 @@ _MEANS = {  # {what was tried: {whether it went well: the sentence for it}}
         True: "the same conversation and the same score came twice",
         False: "a conversation or a score came out differently the second time",
     },
+}
+_FILES = {
+    "environment.py.template": "{name}.py",
+    "test.py.template": "test_{name}.py",
+    "tasks.jsonl": "{name}.jsonl",
+    "config.yaml.template": "{name}.yaml",
 }
 app = typer.Typer(no_args_is_help=True, help="Try an environment, or begin a new one.")
 
@@ -96,11 +105,9 @@ def new(
 ) -> None:
     """Write a small environment that works, with a test, tasks and a config, to begin from."""
     with guarded(verbose, None):
-        from cli.scaffold import class_name, write_environment
-
         for path in write_environment(name, Path.cwd()):
             console.print(styled(f"wrote {path.name}"))
-        note = "" if find_spec("pytest") else "   (pytest comes with `make setup-dev`)"
+        note = "" if importlib.util.find_spec("pytest") else "   (pytest comes with `make setup-dev`)"
         console.print(
             styled(
                 "\nThey work as they are:\n"
@@ -145,7 +152,7 @@ def show_report(report: CheckReport) -> None:
 
 
 def _show_audit(audit: AuditReport) -> None:
-    table = Table("text", "mean", "lowest", "highest", "gold", "tasks", "paid most by", box=None, title_justify="left")
+    table = plain_table("text", "mean", "lowest", "highest", "gold", "tasks", "paid most by")
     for row in audit.shown():
         scores = [number(row[name]) for name in ("mean", "minimum", "maximum", "gold_mean")]
         table.add_row(row["attack"], *scores, str(row["count"]), row["part"])
@@ -161,3 +168,45 @@ def _read_kwargs(text: str) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise ConfigError(f"a JSON {type(read).__name__}", where="--kwargs", fix="""write an object: '{"name": 3}'""")
     return read
+
+
+def write_environment(name: str, folder: Path) -> list[Path]:
+    """Write environment, test, tasks and config to `folder`, and return where they are.
+
+    Raises ConfigError for a name that cannot be imported as a module of its own and for files that are there already:
+    then nothing is written. Raises StorageError where nothing can be written.
+    """
+    targets = {template: folder / target.format(name=name) for template, target in _FILES.items()}
+    _check_name(name)
+    if there := [target.name for target in targets.values() if target.exists()]:
+        raise ConfigError(f"there already: {', '.join(there)}", where=str(folder), fix="choose another name")
+    if importlib.util.find_spec(name) is not None:
+        raise ConfigError(f"{name!r} is the name of an installed module", where="NAME", fix=f"say, {name}_tasks")
+    source = files("cli") / "templates" / "environment"
+    for template, target in targets.items():
+        text = (source / template).read_text(encoding="utf-8")
+        try:
+            target.write_text(Template(text).substitute(name=name, class_name=class_name(name)), encoding="utf-8")
+        except OSError as error:
+            raise StorageError(
+                f"cannot be written: {error}", where=str(target), fix="change to another folder"
+            ) from error
+    return list(targets.values())
+
+
+def class_name(name: str) -> str:
+    """Return the name of an environment's class: PriceList for `price_list`."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _check_name(name: str) -> None:
+    """Raise ConfigError, which suggests a similar name, unless the name is a module's in snake case."""
+    if re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) and not keyword.iskeyword(name):
+        return
+    near = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_0123456789")
+    example = near if near and not keyword.iskeyword(near) else "my_tasks"
+    raise ConfigError(
+        f"{name!r} cannot be the name of a module",
+        where="NAME",
+        fix=f"use small letters, digits and underscores: {example}",
+    )

@@ -34,9 +34,6 @@ def evaluate(
     api_key_env: Annotated[
         str | None, typer.Option(help="Name of the environment variable that holds the key of openai:MODEL@URL.")
     ] = None,
-    cache_endpoint: Annotated[
-        bool, typer.Option("--cache-endpoint", help="Take answers of openai:MODEL@URL from an earlier evaluation.")
-    ] = False,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Attempt everything again, even where its result is stored.")
     ] = False,
@@ -63,8 +60,6 @@ def evaluate(
         if stack is None:
             check_suite_variables(settings)
             require(key, "--api-key-env")
-        if cache_endpoint:
-            settings = settings.model_copy(update={"cache_endpoint": True})
         say_start(settings.name)
         check_kept(home)
         from mlops.stacks.stack import connect

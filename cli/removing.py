@@ -12,11 +12,11 @@ import typer
 
 from cli.guard import guarded
 from cli.options import DryRun, ResultAsJson, Verbose, Yes
-from cli.runs import duration
 from mlops.home.databases import check_home
 from mlops.home.folder import Home, find_home
 from mlops.runs.listing import ListedRun, find_local, list_runs
 from rlft.errors import RlftError
+from rlft.reporting.bars import duration
 from rlft.reporting.terminal import console, errors
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from cli.guard import guarded
 from cli.options import Verbose
 from mlops.home.folder import find_home
 from mlops.runs.listing import ListedRun, list_runs
+from rlft.reporting.bars import duration
 from rlft.reporting.terminal import Terminal, console, errors, styled
 from rlft.texts.characters import visible
 
@@ -109,13 +110,6 @@ def cost(run: ListedRun) -> str:
 def version(run: ListedRun) -> str:
     """Return the registered version."""
     return "-" if run.version is None else " ".join(run.version)
-
-
-def duration(seconds: float) -> str:
-    """Return a time as a person reads it: `52 s`, `7 min`, `3.2 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 _COLUMNS: dict[str, Callable[[ListedRun], str]] = {

@@ -1,23 +1,27 @@
-"""`rlft show`: rollouts of a past run in the terminal."""
+"""`rlft show`: rollouts of a past run in the terminal.
+
+What a model or a tool wrote may hold anything; it cannot steer the terminal (`rlft.reporting.terminal`).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from shlex import quote
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
 from mlops.home.folder import find_home
-from rlft.reporting.terminal import console, styled
+from rlft.calls import marked
+from rlft.reporting.terminal import Terminal, console, plain_table, styled
 
-_WIDE = 120  # columns of a terminal in which the list has room for more than the result
-_TEXT = 90  # characters of prompt, answer and right answer together in the list, and half as many in a narrow terminal
+_TEXT = 60  # characters of prompt, answer and right answer together in the list
+LONGEST = 1500  # characters of a message or a call
+_LONGEST_NAME = 60  # characters of a tool's name
+_STYLES = {"system": "dim", "user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
 
 
 class Kind(StrEnum):
@@ -84,15 +88,11 @@ def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str, 
     shown = sorted(rows, key=lambda row: (row["total"] is None, -(row["total"] or 0)))
     if is_cut := 0 < limit < len(rows):
         shown = shown[: (limit + 1) // 2] + shown[len(rows) - limit // 2 :]
-    is_wide = console.width >= _WIDE
-    columns = ["solved", "turns", "tool calls", "stop", "split", "rollout"] if is_wide else []
     failed = any(row["error"] for row in shown)
-    texts = _texts(shown, _TEXT if is_wide else _TEXT // 2)
-    table = Table("", *texts, "reward", *columns, *["error"] * failed, box=None)
+    texts = _texts(shown, _TEXT)
+    table = plain_table("", *texts, "reward", *["error"] * failed)
     for row, *said in zip(shown, *texts.values(), strict=True):
-        table.add_row(
-            str(row["index"]), *said, *_facts(row, is_wide=is_wide), *[styled(row["error"] or "", "red")] * failed
-        )
+        table.add_row(str(row["index"]), *said, number(row["total"]), *[styled(row["error"] or "", "red")] * failed)
     console.print(table)
     more = f", of which the {len(shown)} best and worst are listed (--limit 0 lists all)" if is_cut else ""
     kinds = " | ".join(Kind)
@@ -119,16 +119,6 @@ def _texts(rows: list[dict[str, Any]], space: int) -> dict[str, list[str]]:
     return {
         name: [" ".join(text[: space // len(columns)].split()) for text in texts] for name, texts in columns.items()
     }
-
-
-def _facts(row: dict[str, Any], *, is_wide: bool) -> Iterator[str]:
-    """Yield what the list shows of a rollout after its texts and before its error."""
-    yield number(row["total"])
-    if is_wide:
-        yield {True: "yes", False: "no", None: ""}[row["solved"]]
-        failed = f" ({row['tool_errors']} failed)" if row["tool_errors"] else ""
-        yield from (str(row["turns"]), f"{row['tool_calls']}{failed}", str(row["stop_reason"]))
-        yield from (row["split"] or "", row["rollout_id"])
 
 
 def _in_words(answer: Any) -> str:
@@ -170,3 +160,63 @@ def _tokens(tokens: dict[str, int]) -> str:
     if not any(tokens.values()):
         return "not known"
     return f"{tokens['prompt']} prompt, {tokens['sampled']} sampled, {tokens['told']} told"
+
+
+def show_messages(console: Terminal, messages: Sequence[Mapping[str, Any]], *, full: bool = False) -> None:
+    """Print every message under its role, tool calls as `name(argument=value)`; long texts are cut unless `full`.
+
+    The result of a call that failed is marked. A call that could not be read is shown as the model wrote it, with the
+    place at which reading stopped marked.
+    """
+    turn = 0
+    for message in messages:
+        role = str(message["role"])
+        turn += role == "assistant"
+        title = {"assistant": f"assistant, turn {turn}", "tool": f"tool {_in_one_line(message.get('name'))}".rstrip()}
+        if role == "tool" and message.get("failed"):
+            console.print(styled(f"{title[role]}, failed", "bold red"))
+        else:
+            console.print(styled(title.get(role, role), _STYLES.get(role, "bold")))
+        if message["content"]:
+            console.print_behind("  ", cut(message["content"], full))
+        for call in message.get("tool_calls", ()):
+            console.print_behind("  ", cut(call_text(call), full), "yellow")
+        for call in message.get("invalid_tool_calls", ()):
+            if call["text"]:
+                console.print_behind("  not read: ", cut(marked(call["text"], call["position"]), full), "red")
+
+
+def show_parts(
+    console: Terminal, parts: Mapping[str, float | None], weights: Mapping[str, float], total: float | None
+) -> None:
+    """Print the parts of a reward with their weights, and its total; a part that does not apply is a dash."""
+    table = plain_table("part", "score", "weight")
+    for name, score in parts.items():
+        table.add_row(name, number(score), number(weights.get(name, 1.0)))
+    table.add_row("total", number(total), "", style="bold")
+    console.print(table)
+
+
+def call_text(call: Mapping[str, Any]) -> str:
+    """Return a tool call as a person would write it: `search(query="moon", count=3)`."""
+    function = call["function"]
+    arguments = function["arguments"].items()
+    given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments)
+    return f"{function['name']}({given})"
+
+
+def cut(text: str, full: bool) -> str:
+    """Return the first `LONGEST` characters of a text and how many are missing, or with `full` the whole text."""
+    if full or len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]} ... ({len(text) - LONGEST} more characters; --full shows them)"
+
+
+def _in_one_line(name: str | None) -> str:
+    """Return a tool's name in one line, cut if it is long: a model may have called anything a tool."""
+    return " ".join((name or "").split())[:_LONGEST_NAME]
+
+
+def number(value: float | None) -> str:
+    """Return a score with at most three decimals, or a dash for `None`."""
+    return "-" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")

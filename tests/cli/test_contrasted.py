@@ -122,8 +122,8 @@ COLD, WARM = {"evaluation.temperature": 0.0}, {"evaluation.temperature": 1.0}
 
 def test_the_same_weights_measured_in_two_ways_are_not_better_than_themselves():
     # Two seeds, each once at temperature 1 and once at 0: 10 and 11 of 40 tasks, and 36 and 37, by the same weights.
-    warm = [replace(run(f"w{seed}", 10 + seed, seed=seed, rate=1), sampling=WARM, weights=f"{seed}") for seed in (0, 1)]
-    cold = [replace(run(f"c{seed}", 36 + seed, seed=seed, rate=2), sampling=COLD, weights=f"{seed}") for seed in (0, 1)]
+    warm = [replace(run(f"w{seed}", 10 + seed, seed=seed, rate=1), sampled=WARM, weights=f"{seed}") for seed in (0, 1)]
+    cold = [replace(run(f"c{seed}", 36 + seed, seed=seed, rate=2), sampled=COLD, weights=f"{seed}") for seed in (0, 1)]
     found = compared(*warm, *cold)
     assert not any(pair["stands"] for pair in (*found["pairs"], *found["of_settings"]))
     obstacles = {(pair["first"], pair["second"]): pair["obstacle"] for pair in found["pairs"]}
@@ -138,7 +138,7 @@ def test_the_same_weights_measured_in_two_ways_are_not_better_than_themselves():
     other = shown(compared(warm[0], cold[1]))
     assert "the same weights" not in other
     assert "setting 2 minus setting 1: +0.675: no evidence, as their attempts were sampled in different ways" in other
-    alike = shown(compared(warm[0], replace(cold[1], sampling=WARM)))
+    alike = shown(compared(warm[0], replace(cold[1], sampled=WARM)))
     assert "the model of c1 is better" in alike
     assert "in different ways" not in alike
 

@@ -6,8 +6,7 @@ import io
 
 import pytest
 
-from cli.conversation import show_messages
-from cli.show import show_record
+from cli.show import show_messages, show_record
 from rlft.calls import make_call
 from rlft.reporting.terminal import Terminal
 from tests.factories import user

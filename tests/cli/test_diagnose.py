@@ -15,8 +15,8 @@ from tests.rlft.evaluation.diagnosis.test_diagnose import history, metrics
 GAIN = Difference(metric="accuracy", before=0.25, after=0.375, mean=0.125, ci_low=0.0625, ci_high=0.1875, tasks=400)
 SAID = (
     "The trained model is measurably better on the test split: accuracy 25.0 % -> 37.5 % on 400 test tasks "
-    "(+12.5 points, 95 % interval +6.2 to +18.8). Validation does not show it: its 40 tasks are too few to tell such "
-    "a gain from chance. There is nothing to explain."
+    "(+12.5 points, 95 % interval +6.2 to +18.8). No validation shows it: its tasks are too few to tell such a "
+    "gain from chance. There is nothing to explain."
 )
 OPEN = GAIN.model_copy(update={"mean": 0.03125, "ci_low": -0.0625, "ci_high": 0.125})
 LOSS = GAIN.model_copy(update={"mean": -0.125, "ci_low": -0.1875, "ci_high": -0.0625})
@@ -48,7 +48,7 @@ def diagnosed(tmp_path, monkeypatch):
     [
         ((10, 12), GAIN, SAID),
         ((10, 40), GAIN, "Validation is measurably better than before training. There is nothing to explain."),
-        ((), GAIN, "+6.2 to +18.8). It was not validated. There is nothing to explain."),
+        ((), GAIN, "+6.2 to +18.8). No validation shows it: its tasks are too few"),
         ((10, 12), None, UNKNOWN),
         ((10, 12), OPEN, RESOLVES),
         ((10, 12), OPEN, "and train for longer."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.scaffold import class_name, write_environment
+from cli.environments import class_name, write_environment
 from rlft.config.file import load_config
 from rlft.errors import RlftError
 

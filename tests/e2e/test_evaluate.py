@@ -183,7 +183,7 @@ def test_a_model_behind_an_address_is_asked_anew_unless_the_cache_is_asked_for(m
     with ChatServer(lambda body, number: "1") as server:
         model = f"openai:small@{server.url}"
         asked = []
-        for more in ([], [], ["--cache-endpoint"]):
+        for more in ([], [], ["--set", "cache_endpoint=true"]):
             found, _ = evaluated(home, model, "--api-key-env", "ENDPOINT_KEY", *more)
             asked.append(len(server.bodies) - sum(asked))
         # One request to get to know it; 6 tasks 3 times each, and 9 once each.
