@@ -11,14 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlflow import MlflowClient
-from mlflow.entities.model_registry import RegisteredModel
-
 from mlops.home.folder import Home, find_home
-from mlops.ids import PIPELINE, step_id
-from mlops.registry.client import NamedVersion, find_version, unless_absent
-from mlops.registry.names import CHAMPION
-from mlops.runs.finding import find_run, name_of
+from mlops.ids import step_id
+from mlops.registry.client import NamedVersion, find_version
 from mlops.runs.policies import stored_policy
 from mlops.tracking.address import answering, tracking_address
 from pipelines.scenarios import sampling_of, step_names
@@ -26,7 +21,7 @@ from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact
 from rlft.config import ModelControl, PolicyConfig, SuiteConfig
 from rlft.engines.chat_endpoint import AskedModel
-from rlft.errors import ConfigError, EngineError, RlftError
+from rlft.errors import EngineError, RlftError
 from rlft.estimation.readiness import check_origin
 from rlft.evaluation.suites.models import ModelName, check_model_folder, is_policy_folder, labels_of
 from rlft.files import expanded
@@ -47,7 +42,7 @@ def check_models(home: Home, models: Sequence[ModelName], tracking_uri: str) -> 
                 with answering(tracking_uri):
                     find_version(tracking_uri, model.name, model.alias, model.version)
             elif model.kind == "weights":
-                _check_weights(model, tracking_uri)
+                _check_weights(model)
 
 
 @contextmanager
@@ -64,50 +59,14 @@ def naming_model(model: ModelName) -> Iterator[None]:
         raise type(error)(error.what, where=where, fix=error.fix) from error
 
 
-def _check_weights(model: ModelName, tracking_uri: str) -> None:
+def _check_weights(model: ModelName) -> None:
     check_model_folder(model.name)
-    if expanded(model.name).is_dir():
-        return
-    with answering(tracking_uri):
-        meant = _of_this_home(model, tracking_uri)
-    if meant is not None:
-        kind, name, written = meant
-        hub = f"{model.name}@main" if model.revision is None else f"{model.name}@COMMIT"
-        raise ConfigError(
-            f"it is taken for a name on the Hub, but a {kind} is called {name}",
-            fix=f"write {written}, or {hub} for the model on the Hub",
-        )
-    check_origin(PolicyConfig(model=model.name, revision=model.revision))
-
-
-def _of_this_home(model: ModelName, tracking_uri: str) -> tuple[str, str, str] | None:
-    """Return what a name like one on the Hub means if this home has it: what it is, its name, and how it is written."""
-    if model.revision is None and _is_run(model.name):
-        return "run", model.name, f"{model.name}:best"
-    name, slash, number = model.name.partition("/")
-    found = None if slash and not number.isdecimal() else _registered(name, tracking_uri)
-    if found is None:
-        return None
-    if slash and model.revision is None:
-        return "registered model", name, f"models:/{name}/{number}"
-    if not slash and (model.revision is None or model.revision in found.aliases):
-        usual = CHAMPION if CHAMPION in found.aliases or not found.aliases else min(found.aliases)
-        return "registered model", name, f"models:/{name}@{model.revision or usual}"
-    return None
-
-
-def _is_run(name: str) -> bool:
-    """Return whether a run has this very name, as a beginning of it may be that of a model on the Hub."""
-    try:
-        found = find_run(name)
-    except RlftError:
-        return False
-    return found.pipeline is not None and found.pipeline.name == PIPELINE and name in (found.name, name_of(found))
-
-
-def _registered(name: str, tracking_uri: str) -> RegisteredModel | None:
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
-    return unless_absent(lambda: client.get_registered_model(name))
+    if not expanded(model.name).is_dir():
+        try:
+            check_origin(PolicyConfig(model=model.name, revision=model.revision))
+        except RlftError as error:
+            error.fix += "; a run's model is RUN:best, and a registered one models:/NAME@ALIAS"
+            raise
 
 
 STEPS = [ask_model, fetch_version, open_model, take_policy]
