@@ -24,6 +24,12 @@ from rlft.types import Rewards, Rollouts, TaskSet, storage
 
 MAX_TABLES = 4
 PREVIEW_ROWS = 20
+# How what is stored under these names becomes a table, and a table what was stored.
+_FORMS: dict[str, tuple[Callable[[Any], pa.Table], Callable[[pa.Table], Any]]] = {
+    "tasks.parquet": (storage.tasks_to_table, storage.tasks_from_table),
+    "rollouts.parquet": (storage.rollouts_to_table, storage.rollouts_from_table),
+    "rewards.parquet": (storage.rewards_to_table, storage.rewards_from_table),
+}
 WARM: dict[str, Any] = {}  # by the file they come from, the least recently used first
 
 
@@ -36,13 +42,11 @@ def keep_warm(file: str, value: Any) -> None:
 
 
 class _TableMaterializer(SealedMaterializer):
-    """Stores an object as one parquet file; subclasses say how it becomes a table and what the dashboard shows."""
+    """Stores an object as one parquet file; `_FORMS` says how, and subclasses what the dashboard shows."""
 
     ASSOCIATED_ARTIFACT_TYPE: ClassVar[ArtifactType] = ArtifactType.DATA
     SKIP_REGISTRATION: ClassVar[bool] = True
     FILE_NAME: ClassVar[str] = "table.parquet"
-    to_table: ClassVar[Callable[[Any], pa.Table]]
-    from_table: ClassVar[Callable[[pa.Table], Any]]
 
     def preview(self, data: Any) -> tuple[str, list[str], Iterable[list[object]]]:
         """Return title, column names and rows of what the dashboard shows."""
@@ -51,7 +55,7 @@ class _TableMaterializer(SealedMaterializer):
     def save(self, data: Any) -> None:
         """Write the table. Raises StorageError if the disk does not take it."""
         written = pa.BufferOutputStream()
-        pq.write_table(self.to_table(data), written, compression="zstd")
+        pq.write_table(_FORMS[self.FILE_NAME][0](data), written, compression="zstd")
         self.write_file(self.FILE_NAME, written.getvalue().to_pybytes())
         keep_warm(self.file(self.FILE_NAME), data)
 
@@ -65,7 +69,7 @@ class _TableMaterializer(SealedMaterializer):
         if data is None:
             content = self.read_file(self.FILE_NAME)
             with self.reading(self.FILE_NAME):
-                data = self.from_table(storage.table_of(content))
+                data = _FORMS[self.FILE_NAME][1](storage.table_of(content))
         keep_warm(file, data)
         return data
 
@@ -86,9 +90,6 @@ class TaskSetMaterializer(_TableMaterializer):
     ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (TaskSet,)
     SKIP_REGISTRATION: ClassVar[bool] = False
     FILE_NAME: ClassVar[str] = "tasks.parquet"
-
-    to_table = staticmethod(storage.tasks_to_table)
-    from_table = staticmethod(storage.tasks_from_table)
 
     def compute_content_hash(self, data: TaskSet) -> str:
         """Return the fingerprint of the tasks."""
@@ -111,9 +112,6 @@ class RolloutsMaterializer(_TableMaterializer):
     ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (Rollouts,)
     SKIP_REGISTRATION: ClassVar[bool] = False
     FILE_NAME: ClassVar[str] = "rollouts.parquet"
-
-    to_table = staticmethod(storage.rollouts_to_table)
-    from_table = staticmethod(storage.rollouts_from_table)
 
     def compute_content_hash(self, data: Rollouts) -> str:
         """Return the hash of everything but wall times."""
@@ -139,9 +137,6 @@ class RewardsMaterializer(_TableMaterializer):
     ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (Rewards,)
     SKIP_REGISTRATION: ClassVar[bool] = False
     FILE_NAME: ClassVar[str] = "rewards.parquet"
-
-    to_table = staticmethod(storage.rewards_to_table)
-    from_table = staticmethod(storage.rewards_from_table)
 
     def compute_content_hash(self, data: Rewards) -> str:
         """Return the hash of everything but wall times."""
