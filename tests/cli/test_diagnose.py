@@ -47,7 +47,7 @@ def diagnosed(tmp_path, monkeypatch):
     ("validations", "gain", "said"),
     [
         ((10, 12), GAIN, SAID),
-        ((10, 40), GAIN, "Validation is measurably better than before training. There is nothing to explain."),
+        ((10, 40), GAIN, "Validation is measurably better than before training. The trained model is measurably"),
         ((), GAIN, "+6.2 to +18.8). No validation shows it: its tasks are too few"),
         ((10, 12), None, UNKNOWN),
         ((10, 12), OPEN, RESOLVES),
