@@ -17,10 +17,9 @@ def labels(name=None, tags=()):
 
 
 def test_all_that_was_given_is_kept():
-    made = labels("sums, second try", "With a lower rate.\nSee the *first*.", ["dataset=2026-11", "url=a=b"])
+    made = labels("sums, second try", ["dataset=2026-11", "url=a=b"])
     assert made.model_dump() == {
         "name": "sums, second try",
-        "note": "With a lower rate.\nSee the *first*.",
         "tags": {"dataset": "2026-11", "url": "a=b"},
         "commits": {"config": "no repository"},
         "parent": "",
@@ -72,7 +71,6 @@ def test_tags_that_mean_something_else_are_refused(tag):
 @pytest.mark.parametrize(
     "given",
     [
-        {"note": "see ghp_0123456789abcdefghij"},
         {"tags": ["api_key=q8Zt4Lm2Xw9"]},
         {"tags": ["ghp_0123456789abcdefghij=1"]},
         {"name": "ghp_0123456789abcdefghij"},

@@ -27,7 +27,7 @@ def test_a_due_time_is_one_run(bench):
     [command] = bench.at(MONDAY).commands
     run = "weekly-2026-11-23-040000Z"
     summary = str(bench.home.root / "schedules/results/weekly.json")
-    said = "due 2026-11-23 04:00 UTC: it runs at every due time."
+    said = "due 2026-11-23 04:00 UTC: it runs at every due time"
     assert command == [
         *("run", "--name", run, "--tag", "schedule=weekly", "--tag", f"reason={said}", "--set", "budget.minutes=30.0"),
         *("--summary", summary, "--", "demo.yaml"),

@@ -166,7 +166,7 @@ def test_show_as_text_and_as_json(rlft, monkeypatch, rollout):
     assert shown.exit_code == 0, shown.output
     # The list says the id, the reason to stop, the error and the round; the rollout its messages and facts too. The
     # white space of a tool's name, which heads its message, is shown otherwise.
-    assert shown.stdout.count(SEEN) == (4 if not rollout else 16)
+    assert shown.stdout.count(SEEN) == (2 if not rollout else 16)
     assert is_harmless(shown.output)
     printed = rlft("show", "run", "0", *rollout, "--json")
     assert is_harmless(printed.stdout)
@@ -191,7 +191,7 @@ def test_the_summary_of_a_run():
 
 
 def test_doctor_and_stack(rlft, monkeypatch, tmp_path):
-    monkeypatch.setattr(doctor, "check_home", lambda home: [Finding("broken", EVIL, EVIL)])
+    monkeypatch.setattr(doctor, "check_home", lambda home: Finding("broken", EVIL, EVIL))
     monkeypatch.setattr(stack_file, "read_stack_file", lambda file: None)
     monkeypatch.setattr(stack_file, "apply_stack_file", lambda stack: EVIL)
     for arguments, times in ((["doctor"], 2), (["stack", "x.yaml"], 2)):
