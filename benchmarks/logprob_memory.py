@@ -24,8 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlft.models.selected import selected_logprobs
-from rlft.models.split import Head
+from rlft.models.head import Head, selected_logprobs
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 1 << 20

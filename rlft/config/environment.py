@@ -30,7 +30,6 @@ from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
 from rlft.rewards.specification.model import Specification
-from rlft.types import Aggregation
 
 
 def check_key(content: Mapping[str, Any], where: str) -> None:
@@ -126,13 +125,6 @@ class RewardConfig(Section):
         le=1e9,
         description="Total reward from which an attempt counts as solved. null means the total of an attempt that has "
         "the maximum in every part with a positive weight.",
-    )
-    aggregation: Aggregation = Field(
-        default="sum",
-        description="What attempts at one task are compared by in training: the weighted sum of the parts (`sum`), or "
-        "each part by itself, divided by its standard deviation in the group before they are weighed and summed "
-        "(`normalize_then_sum`, GDPO), so that a part of small spread is not drowned by one of large spread. The "
-        "reward that is reported is the sum either way. TRL's name is `multi_objective_aggregation`.",
     )
     audit: bool = Field(
         default=True,

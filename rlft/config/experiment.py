@@ -23,7 +23,6 @@ from rlft.config.section import (
     LARGEST_SEED,
     LONGEST_NAME,
     Section,
-    changed,
     check_plain_name,
     refuse_secrets,
     refuse_unread_variables,
@@ -206,18 +205,6 @@ class Config(Section):
             raise ValueError(
                 f"controls: the servers of rollout.engine {self.rollout.engine} sample the policy's own model alone; "
                 "give `model` an `endpoint`, take it out of the list, or set rollout.engine to vllm or transformers"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _normalizes_in_one_way(self) -> Self:
-        chosen = changed(self.training, "scale_rewards", "advantage")
-        if self.reward.aggregation == "normalize_then_sum" and chosen:
-            name, value = next(iter(chosen.items()))
-            raise ValueError(
-                f"training.{name}={value} does nothing with reward.aggregation normalize_then_sum, which divides each "
-                "part by its deviation in the group and the sum by that in the batch; remove it, or set "
-                "reward.aggregation to sum"
             )
         return self
 

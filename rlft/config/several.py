@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rlft.config.experiment import Config
 
 _MADE = ("environment", "tasks", "reward")  # sections that are made of `environments`
-_ALIKE = ("audit", "aggregation")  # settings of a reward that hold for the whole run
 
 
 class MemberConfig(Section):
@@ -98,11 +97,9 @@ def sections_of(members: Mapping[str, MemberConfig]) -> dict[str, Section]:
             check_plain_name(name)
         except ValueError as wrong:
             raise ValueError(f"environments: {wrong}") from None
-    for setting in _ALIKE:
-        said = {name: getattr(member.reward, setting) for name, member in members.items()}
-        if len(set(said.values())) > 1:
-            listed = ", ".join(f"{value} in {name}" for name, value in said.items())
-            raise ValueError(f"environments: reward.{setting} holds for the whole run, and is {listed}; set it alike")
+    audits = {name: member.reward.audit for name, member in members.items()}
+    if len(set(audits.values())) > 1:
+        raise ValueError(f"environments: reward.audit holds for the whole run, and is {audits}; set it alike")
     first = next(iter(members.values())).reward
     tasks = {name: member.tasks for name, member in members.items()}
     splits = {split: sum(getattr(each.splits, split) for each in tasks.values()) for split in SplitsConfig.model_fields}
@@ -113,7 +110,6 @@ def sections_of(members: Mapping[str, MemberConfig]) -> dict[str, Section]:
         "tasks": TasksConfig(source="environments", members=tasks, splits=SplitsConfig(**splits)),
         "reward": RewardConfig(
             audit=first.audit,
-            aggregation=first.aggregation,
             members={name: member.reward for name, member in members.items()},
         ),
     }

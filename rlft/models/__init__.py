@@ -4,8 +4,10 @@
 into its prompts and finds those that it cannot read, `optimizer` changes its weights, `fused` speeds up its training,
 `sharding` divides it among several workers, `weights` lists its weights for vLLM, and `flops` counts what it costs.
 
-`attention` encodes what sequences have in common once. `split` takes the output layer apart from the layers below it,
-`selected` computes log-probabilities of chosen tokens alone, and `blockwise` does so block by block.
+`export` writes what other programs load.
+
+`attention` encodes what sequences have in common once. `head` takes the output layer apart from the layers below it and
+computes log-probabilities of chosen tokens alone, `blockwise` block by block.
 """
 
 from rlft.models.folder import PolicyFolder, load_policy, save_policy

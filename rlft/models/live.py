@@ -15,9 +15,9 @@ from transformers import PreTrainedTokenizerBase
 from rlft.config.rollout import Sharding
 from rlft.models.attention.interface import shares_prompts
 from rlft.models.fused import Replacement, find_fusible
+from rlft.models.head import SplitModel, split_model
 from rlft.models.optimizer import Optimizer
 from rlft.models.sharding import Sharded, shard
-from rlft.models.split import SplitModel, split_model
 
 
 @dataclass(frozen=True, slots=True)

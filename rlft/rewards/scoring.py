@@ -33,7 +33,7 @@ from rlft.rewards.rubric import (
 )
 from rlft.rewards.scores import Scores
 from rlft.rewards.specification.judge import charge
-from rlft.types import Aggregation, Reward, Rewards, Rollout, Rollouts, Task, add_judging
+from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, add_judging
 
 Ends = tuple[float, float]  # the lowest and the highest score
 
@@ -87,7 +87,6 @@ def score_rollouts(
     full: float | None,
     timeout_seconds: float,
     workers: Workers | None = None,
-    aggregation: Aggregation = "sum",
     progress: Progress = silent,
     peers: Mapping[str, Sequence[Rollout]] | None = None,
 ) -> Rewards:
@@ -98,7 +97,7 @@ def score_rollouts(
     every part that is paid at its maximum, which `reward_maxima` declares. `timeout_seconds` bounds each score.
     `workers.concurrency` rollouts are scored side by side: an `async def` in the environment's event loop, a plain
     `def` in threads of its own; `None` means `ASYNC_CONCURRENCY` of the former, and one plain `def` after the other.
-    The rewards are the same whatever it is. `aggregation` is noted in the rewards, for training. `peers` are the groups
+    The rewards are the same whatever it is. `peers` are the groups
     that a reward sees which compares attempts (`groups_of`).
 
     A reward that raises, takes too long, returns anything but finite numbers or puts a part above its maximum or below
@@ -130,7 +129,6 @@ def score_rollouts(
         weights={name: float(weight_of(name, weights)) for name in names},
         seconds=time.perf_counter() - started,
         ranges=score_ranges(sorted(known), rubric),
-        aggregation=aggregation,
         step_weights={name: float(weight_of(name, steps)) for name in sorted(stepwise)},
     )
 
@@ -297,7 +295,6 @@ def _score(
         full=settings.full,
         timeout_seconds=settings.timeout_seconds,
         workers=settings.workers(),
-        aggregation=settings.aggregation,
         progress=progress,
     )
 
@@ -330,7 +327,6 @@ def _joined(
         weights=weights,
         seconds=sum(rewards.seconds for rewards in found.values()),
         ranges=ranges,
-        aggregation=settings.aggregation,
         step_weights=steps,
         members=members,
     )

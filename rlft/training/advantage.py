@@ -15,22 +15,6 @@ from rlft.evaluation.statistics import varies
 from rlft.types import Reward, Rewards, Rollout
 
 
-def weighed(rewards: Rewards) -> list[str]:
-    """Return the parts that have a weight, in the order of their names; the others are metrics."""
-    return sorted(name for name, weight in rewards.weights.items() if weight != 0)
-
-
-def compared(rewards: Rewards, reward: Reward) -> tuple[float | None, ...]:
-    """Return the numbers by which an attempt as a whole is compared with the others at its task.
-
-    These are its total; with `normalize_then_sum` they are its parts with a weight, in the order of `weighed`, of which
-    one that does not apply is `None`.
-    """
-    if rewards.aggregation == "sum":
-        return (reward.total,)
-    return tuple(reward.parts.get(name) for name in weighed(rewards))
-
-
 def step_scores(rewards: Rewards, reward: Reward) -> list[float | None]:
     """Return the score of each turn: the weighted sum of its parts that apply, `None` where none does.
 
@@ -47,9 +31,9 @@ def cannot_be_told_apart(rewards: Rewards, group: Sequence[Reward]) -> bool:
 
     Every question whether a group has something to train on is decided by this.
     """
-    columns = zip(*(compared(rewards, reward) for reward in group), strict=True)
+    totals = [reward.total for reward in group]
     steps = [score for reward in group for score in step_scores(rewards, reward)]
-    return not any(varies([value for value in column if value is not None]) for column in (*columns, steps))
+    return not any(varies([value for value in column if value is not None]) for column in (totals, steps))
 
 
 def _sum(weighted: Sequence[tuple[float, float | None]]) -> float | None:
@@ -96,41 +80,6 @@ def group_advantages(
             centred = centred / ((rewards[rows] if scale == "group" else rewards).std() + EPSILON)
         advantages[rows] = centred
     return advantages
-
-
-def decoupled_advantages(scores: Tensor, weights: Tensor, groups: Tensor) -> Tensor:
-    """Return the advantages of attempts whose parts are normalised one by one before they are summed (GDPO).
-
-    In each group the mean of a part is taken from it, and it is divided by its standard deviation; the weighted sum of
-    the parts is then divided by its standard deviation over the batch (arXiv:2601.05242).
-
-    Args:
-        scores: Float [rollouts, parts], NaN where a part does not apply, which then counts as its mean in the group.
-        weights: Float [parts].
-        groups: Int [rollouts], the same number for rollouts of one task; groups may differ in size.
-
-    Returns:
-        Float [rollouts]. A part that is equal in a group but for rounding adds exact zeros there. Standard deviations
-        are the unbiased ones, plus 1e-4.
-
-    Raises ValueError for shapes that differ and scores that are infinite.
-    """
-    if scores.ndim != 2 or weights.shape != scores.shape[1:] or groups.shape != scores.shape[:1]:
-        shapes = f"scores {list(scores.shape)}, weights {list(weights.shape)} and groups {list(groups.shape)}"
-        raise ValueError(f"{shapes} must be [rollouts, parts], [parts] and [rollouts]")
-    if scores.isinf().any():
-        raise ValueError("scores must be finite: leave out rollouts whose score is an error")
-    summed = scores.new_zeros(len(scores))
-    level = torch.ones(len(scores), dtype=torch.bool)
-    for group in groups.unique():
-        for part, weight in enumerate(weights.tolist()):
-            rows = ((groups == group) & ~scores[:, part].isnan()).nonzero().squeeze(-1)
-            found = scores[rows, part]
-            if varies(found.tolist()):
-                summed[rows] += weight * (found - found.mean()) / (found.std() + EPSILON)
-                level[groups == group] = False
-    deviation = summed.std() + EPSILON if len(summed) > 1 else 1.0
-    return ((summed - summed.mean()) / deviation).masked_fill(level, 0.0)
 
 
 Steps = Sequence[float | None]

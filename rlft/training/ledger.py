@@ -13,14 +13,11 @@ from rlft.config.training import Baseline, Scale
 from rlft.outcome import NO_SCORE, Fate
 from rlft.training.advantage import (
     cannot_be_told_apart,
-    compared,
     count_turns,
-    decoupled_advantages,
     group_advantages,
     spread,
     step_scores,
     turn_advantages,
-    weighed,
 )
 from rlft.training.batching import Pair
 from rlft.types import Reward, Rewards, Rollout, Rollouts
@@ -67,9 +64,8 @@ def plan_training(
     and not its direction, as what they would add is exactly 0.
     Errored rollouts leave their group before its mean is taken; truncated ones, when they are masked, after it, as
     their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL, of several
-    environments that of each one's own. Rewards
-    whose aggregation is `normalize_then_sum` are compared part by part, whatever `scale` and `baseline` are. Scores of
-    turns have advantages of their own, which are added to that of the attempt (`rlft.training.advantage`).
+    environments that of each one's own. Scores
+    of turns have advantages of their own, which are added to that of the attempt (`rlft.training.advantage`).
 
     A rollout whose turns have scores is errored if its tokens were sampled in another number of turns.
 
@@ -167,7 +163,7 @@ def _of_batch(
     groups: list[list[tuple[Rollout, Reward]]], rewards: Rewards, scale: Scale, baseline: Baseline
 ) -> list[list[Pair]]:
     """Return the groups of one environment with their advantages."""
-    found = iter(_of_attempts(groups, rewards, scale, baseline))
+    found = iter(_of_attempts(groups, scale, baseline))
     turns = turn_advantages([[step_scores(rewards, reward) for _, reward in group] for group in groups], scale)
     return [
         [
@@ -178,14 +174,8 @@ def _of_batch(
     ]
 
 
-def _of_attempts(
-    groups: list[list[tuple[Rollout, Reward]]], rewards: Rewards, scale: Scale, baseline: Baseline
-) -> list[float]:
+def _of_attempts(groups: list[list[tuple[Rollout, Reward]]], scale: Scale, baseline: Baseline) -> list[float]:
     """Return the advantage of each attempt as a whole."""
-    rows = [compared(rewards, reward) for group in groups for _, reward in group]
-    scores = torch.tensor([[math.nan if x is None else x for x in row] for row in rows], dtype=torch.float64)
+    totals = torch.tensor([reward.total for group in groups for _, reward in group], dtype=torch.float64)
     index = torch.cat([torch.full((len(group),), number) for number, group in enumerate(groups)])
-    if rewards.aggregation == "sum":
-        return group_advantages(scores[:, 0], index, scale, baseline).tolist()
-    weights = torch.tensor([rewards.weights[name] for name in weighed(rewards)], dtype=torch.float64)
-    return decoupled_advantages(scores, weights, index).tolist()
+    return group_advantages(totals, index, scale, baseline).tolist()

@@ -7,13 +7,12 @@
 """
 
 from rlft.types.report import Effect, Evaluation, EvaluationReport, Interval, Report, TrainReport
-from rlft.types.reward import Aggregation, Judging, Reward, Rewards, add_judging, judging_in
+from rlft.types.reward import Judging, Reward, Rewards, add_judging, judging_in
 from rlft.types.rollout import Rollout, Rollouts, StopReason, Trajectory, Turn
 from rlft.types.task import SPLITS, FunctionCall, InvalidToolCall, Message, Split, Task, TaskSet, ToolCall, derive_seed
 
 __all__ = [
     "SPLITS",
-    "Aggregation",
     "Effect",
     "Evaluation",
     "EvaluationReport",

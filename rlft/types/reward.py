@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from rlft.outcome import Failure
 
@@ -66,9 +66,6 @@ def add_judging(parts: Iterable[Judging | None]) -> Judging | None:
     return sum(asked, start=Judging()) if asked else None
 
 
-Aggregation = Literal["sum", "normalize_then_sum"]
-
-
 @dataclass(frozen=True, slots=True)
 class Reward:
     """The score of one rollout: the parts that `compute_reward` returned, and their weighted sum.
@@ -117,7 +114,6 @@ class Rewards:
 
     `ranges` are the lowest and the highest possible score of `reward` and of each `rewards/<part>` that declares them,
     and of `reward/<environment>` where there are several.
-    `aggregation` says what attempts at one task are compared by, where they are trained on (`rlft.training.advantage`).
     `step_weights` are those of the parts that are scored per turn. `members` are the names of the environments, where a
     run has several: what is compared over a batch is compared within one of them (`member_of`).
     """
@@ -126,7 +122,6 @@ class Rewards:
     weights: dict[str, float]
     seconds: float = 0.0
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-    aggregation: Aggregation = "sum"
     step_weights: dict[str, float] = field(default_factory=dict)
     members: tuple[str, ...] = ()
 

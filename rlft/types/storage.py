@@ -126,12 +126,11 @@ def rollouts_from_table(table: pa.Table) -> Rollouts:
 
 
 def rewards_to_table(rewards: Rewards) -> pa.Table:
-    """Return rewards as a table, with weights, wall seconds, ranges and the aggregation in its metadata."""
+    """Return rewards as a table, with weights, wall seconds and ranges in its metadata."""
     extra = {
         "weights": _dump(rewards.weights),
         "seconds": repr(rewards.seconds),
         "ranges": _dump(rewards.ranges),
-        "aggregation": rewards.aggregation,
         "step_weights": _dump(rewards.step_weights),
         "members": _dump(rewards.members),
     }
@@ -143,9 +142,8 @@ def rewards_from_table(table: pa.Table) -> Rewards:
     extra = _metadata(table, formats.REWARDS)
     rows = _from_table(table, _reward)
     ranges = {name: (low, high) for name, (low, high) in json.loads(extra["ranges"]).items()}
-    aggregation: Any = extra["aggregation"]
     weights, steps, members = (json.loads(extra[name]) for name in ("weights", "step_weights", "members"))
-    return Rewards(rows, weights, float(extra["seconds"]), ranges, aggregation, steps, tuple(members))
+    return Rewards(rows, weights, float(extra["seconds"]), ranges, steps, tuple(members))
 
 
 def _reward(row: dict[str, Any]) -> Reward:

@@ -51,7 +51,7 @@ def test_the_form_of_a_report_is_no_part_of_its_hash(made):
 
 
 def test_a_table_of_another_rlft(made, monkeypatch):
-    monkeypatch.setattr("rlft.types.storage.formats.REWARDS", storage.formats.Format("a table of rewards", 5))
+    monkeypatch.setattr("rlft.types.storage.formats.REWARDS", storage.formats.Format("a table of rewards", 6))
     rewards = made(RewardsMaterializer, "rewards")
     rewards.save(make_scored({"a": [1.0]})[1])
     monkeypatch.undo()

@@ -115,7 +115,7 @@ class StandIn(SimpleNamespace):
             num_iterations=1 if reuse else 2,  # with one, TRL takes the new log-probabilities for the old
             num_generations=GROUP,
             current_gradient_accumulation_steps=1,
-            multi_objective_aggregation=options.get("multi_objective_aggregation", "sum_then_normalize"),
+            multi_objective_aggregation="sum_then_normalize",
             reward_weights=options.get("reward_weights", torch.ones(1, dtype=torch.float64)),
             reward_clip_range=None,
             normalize_advantages=False,
@@ -183,12 +183,6 @@ def trl_loss(samples: Samples, *, advantages: Tensor | None = None, **options: A
 def trl_advantages(samples: Samples, scale_rewards: str) -> Tensor:
     """Advantages [rollouts] of the GRPO trainer."""
     return _scored(GRPOTrainer, samples, scale_rewards=scale_rewards)[0]["advantages"]
-
-
-def trl_decoupled_advantages(samples: Samples, weights: Tensor) -> Tensor:
-    """Advantages [rollouts] of the GRPO trainer where each part is normalised before they are summed."""
-    options = {"multi_objective_aggregation": "normalize_then_sum", "reward_weights": weights}
-    return _scored(GRPOTrainer, samples, **options)[0]["advantages"]
 
 
 def trl_leave_one_out(samples: Samples) -> Tensor:

@@ -10,13 +10,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rlft.training.advantage import decoupled_advantages, group_advantages
+from rlft.training.advantage import group_advantages
 from tests.parity.oracle import (
     CORRECTIONS,
     GROUP,
     random_samples,
     trl_advantages,
-    trl_decoupled_advantages,
     trl_leave_one_out,
     trl_loss,
 )
@@ -115,26 +114,6 @@ def test_leave_one_out_advantages():
         samples = SAMPLES[seed]
         found = group_advantages(samples.rewards, GROUPS, "none", "leave_one_out")
         torch.testing.assert_close(found, trl_leave_one_out(samples), rtol=0, atol=1e-12)
-
-
-def test_advantages_of_parts_that_are_normalised_before_they_are_summed():
-    generator = torch.Generator().manual_seed(0)
-    for seed in SAMPLES:
-        scores = torch.rand(2 * GROUP, 3, generator=generator, dtype=torch.float64) * torch.tensor([1.0, 20.0, 0.01])
-        scores[1, 2] = scores[6, 0] = torch.nan  # a part that does not apply
-        samples, weights = replace(SAMPLES[seed], rewards=scores), torch.tensor([1.0, 0.5, -2.0], dtype=torch.float64)
-        expected = trl_decoupled_advantages(samples, weights)
-        torch.testing.assert_close(decoupled_advantages(scores, weights, GROUPS), expected, rtol=0, atol=1e-7)
-
-
-def test_the_gradient_of_parts_that_are_normalised_before_they_are_summed():
-    rewards = torch.rand(2 * GROUP, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    samples, weights = replace(random_samples(0), rewards=rewards), torch.tensor([1.0, 3.0], dtype=torch.float64)
-    both = [decoupled_advantages(rewards, weights, GROUPS), trl_decoupled_advantages(samples, weights)]
-    ours, theirs = (trl_loss(random_samples(0), advantages=found, **options_of("dapo")) for found in both)
-    assert ours.loss == pytest.approx(theirs.loss, abs=1e-7)
-    torch.testing.assert_close(ours.gradient, theirs.gradient, rtol=0, atol=1e-7)
-    assert theirs.gradient.abs().max() > 1e-3
 
 
 # What rlft does otherwise, both numbers shown.

@@ -29,7 +29,6 @@ MODEL = {"model": "some/model"}
 CISPO = {"loss_type": "cispo", "epsilon_high": 5.0}
 VLLM = {"engine": "vllm"}
 SERVERS = {"engine": "vllm_server", "server": {"addresses": ["http://127.0.0.1:8000"]}}
-SAPO = {"loss_type": "sapo"}
 CORRECTED = {"importance_sampling_correction": "token_truncate"}
 
 
@@ -75,11 +74,6 @@ def test_the_smallest_config_holds():
             "times max_num_gen_batches=1000 are 80,000,000 rollouts in each round; lower one of them",
         ),
         ({"training__advantage": "leave_one_out"}, "training", "set scale_rewards to none"),
-        (
-            {"reward__aggregation": "normalize_then_sum", "training__scale_rewards": "none"},
-            "the whole config",
-            "training.scale_rewards=none does nothing with reward.aggregation normalize_then_sum",
-        ),
         ({"training": {"advantage": "leave_one_out", "scale_rewards": "batch"}}, "training", "scale_rewards=batch"),
         ({"training__delta": 1.2}, "training", "delta=1.2 must be above 1 + epsilon_high"),
         ({"training": {"delta": 1.28, "epsilon_high": 0.28}}, "training", "delta=1.28 must be above"),
@@ -87,15 +81,6 @@ def test_the_smallest_config_holds():
         ({"training": CISPO | {"epsilon_high": 0.28}}, "training", "epsilon_high=0.28: for cispo it is the cap"),
         ({"training": CISPO | {"delta": 7.0}}, "training", "delta=7.0 does nothing with loss_type cispo"),
         ({"training": CISPO | {"epsilon": 0.1}}, "training", "epsilon=0.1 does nothing with loss_type cispo"),
-        ({"training": SAPO | {"delta": 2.0}}, "training", "delta=2.0 does nothing with loss_type sapo"),
-        ({"training": SAPO | {"epsilon": 0.1}}, "training", "epsilon=0.1 does nothing with loss_type sapo"),
-        ({"training": SAPO | {"epsilon_high": 0.3}}, "training", "epsilon_high=0.3 does nothing with loss_type sapo"),
-        (
-            {"training__sapo_temperature_pos": 2.0},
-            "training",
-            "sapo_temperature_pos=2.0 does nothing with loss_type dapo",
-        ),
-        ({"training": CISPO | {"sapo_temperature_neg": 2.0}}, "training", "does nothing with loss_type cispo"),
         ({"training__epsilon_high": 1.5}, "training", "epsilon_high=1.5 is added to 1, so that hardly"),
         ({"training__loss_kwargs": {"power": 2}}, "training", "does nothing with the shipped loss dapo"),
         (
@@ -187,8 +172,6 @@ def test_pairs_that_cannot_be(changes, key, way_out):
         ({"training__importance_sampling_correction": "truncate"}, "training.importance_sampling_correction"),
         ({"training": CORRECTED | {"importance_sampling_min": 0.0}}, "training.importance_sampling_min"),
         ({"training": CORRECTED | {"importance_sampling_max": 0.0}}, "training.importance_sampling_max"),
-        ({"training": SAPO | {"sapo_temperature_pos": 0.0}}, "training.sapo_temperature_pos"),
-        ({"training": SAPO | {"sapo_temperature_neg": 0.0}}, "training.sapo_temperature_neg"),
         ({"evaluation__temperature": -1.0}, "evaluation.temperature"),
         ({"evaluation__top_p": 0.0}, "evaluation.top_p"),
         ({"evaluation__top_p": 1.1}, "evaluation.top_p"),
@@ -285,7 +268,6 @@ def test_all_problems_at_once():
         {},
         {"policy": MODEL | {"lora": {"target_modules": ["q_proj"]}}, "training__beta": 0.1},
         {"training": CISPO},
-        {"training": SAPO | {"sapo_temperature_pos": 1, "sapo_temperature_neg": 2.0}, "evaluation__temperature": 1.0},
         {
             "training": {
                 "advantage": "leave_one_out",

@@ -21,7 +21,7 @@ import torch
 
 from rlft.evaluation.statistics import Range, bounds
 from rlft.models import Policy
-from rlft.models.selected import selected_logprobs
+from rlft.models.head import selected_logprobs
 from rlft.models.tokens import unknown_characters
 from rlft.progress import Meter, Progress, silent
 from rlft.types import Interval, Report

@@ -94,10 +94,6 @@ def test_a_config_with_one_environment_is_stored_as_before():
             {"environments": {"two": member(reward={"audit": False})}},
             "reward.audit holds for the whole run",
         ),
-        (
-            {"environments": {"two": member(reward={"aggregation": "normalize_then_sum"})}},
-            "reward.aggregation holds for the whole run",
-        ),
         ({"environments": {"two": member(environment={"name": SEVERAL})}}, "an environment is a single one here"),
         ({"environments": {"two": member(reward={"members": {}})}}, "an environment is a single one here"),
         ({"environments": {"two": member(share=0.0)}}, "greater than or equal to 0.001"),

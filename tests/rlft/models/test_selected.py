@@ -11,8 +11,7 @@ from peft.tuners.lora import LoraConfig
 from torch import nn
 
 from benchmarks.logprob_memory import measure
-from rlft.models.selected import selected_logprobs
-from rlft.models.split import Head
+from rlft.models.head import Head, selected_logprobs
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 WAYS = {"kept": 1 << 20, "chunked": 8 * 4 * 6}  # six float32 rows of a vocabulary of eight, or fewer

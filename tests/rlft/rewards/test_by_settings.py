@@ -11,9 +11,7 @@ from tests.rlft.attempts import attempt
 from tests.rlft.several import Sums, make_several, of
 
 TASKS = {task.id: task for task in (of("sums", 1), of("words", 2), of("sums", 3))}
-BOTH = RewardConfig(
-    members={"sums": RewardConfig(weights={"right": 3.0}), "words": RewardConfig(full=0.5)}, aggregation="sum"
-)
+BOTH = RewardConfig(members={"sums": RewardConfig(weights={"right": 3.0}), "words": RewardConfig(full=0.5)})
 
 
 def score(*said, settings=BOTH, environment=None):

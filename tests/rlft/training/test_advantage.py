@@ -14,7 +14,6 @@ from rlft.training.advantage import (
     Baseline,
     Scale,
     count_turns,
-    decoupled_advantages,
     group_advantages,
     spread,
     turn_advantages,
@@ -154,52 +153,6 @@ def test_leave_one_out_compares_with_the_others_only(rewards):
 def test_what_is_wrong_is_said(rewards, groups, modes, match):
     with pytest.raises(ValueError, match=match):
         advantages(rewards, groups, *modes)
-
-
-def decoupled(scores, weights, groups):
-    scores, weights = torch.tensor(scores, dtype=torch.float64), torch.tensor(weights, dtype=torch.float64)
-    return decoupled_advantages(scores, weights, torch.tensor(groups)).tolist()
-
-
-def test_a_part_of_small_spread_counts_as_much_as_one_of_large_spread():
-    # Part 0 is 10, 0 and part 1 is 0, 0.1: each deviates by +-0.7071 of its own deviation. With weights 1 and 1 they
-    # cancel but for the 1e-4: 5 / 7.0712 = 0.70709678 and 0.05 / 0.0708107 = 0.70610801, so 0.00098877 is left.
-    # In the second group part 0 alone varies: +-0.70709678. Its deviation over the batch is
-    # sqrt(2 * (0.70709678^2 + 0.00098877^2) / 3) = 0.57734265.
-    found = decoupled([[10, 0], [0, 0.1], [1, 5], [-9, 5]], [1, 1], [0, 0, 1, 1])
-    small, large = 0.00098877 / (0.57734265 + 1e-4), 0.70709678 / (0.57734265 + 1e-4)
-    assert found == pytest.approx([small, -small, large, -large], abs=1e-6)
-    summed = advantages([10, 0.1, 6, -4], [0, 0, 1, 1], "none")
-    assert summed == [4.95, -4.95, 5.0, -5.0]  # of which part 1 is a hundredth
-
-
-def test_a_part_that_does_not_apply_counts_as_its_mean_in_the_group():
-    # Part 1 applies to the first two alone, which differ by it; the third has nothing to be compared by.
-    nan = math.nan
-    found = decoupled([[0, 1], [0, 0], [0, nan]], [1, 2], [0, 0, 0])
-    assert found == pytest.approx([1 / 1.0001, -1 / 1.0001, 0], abs=1e-3)
-
-
-@given(st.lists(st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3), min_size=2, max_size=12), st.data())
-@settings(deadline=None, max_examples=50)
-def test_decoupled_advantages_have_no_mean_and_none_where_all_parts_are_equal(scores, data):
-    groups = sorted(data.draw(st.integers(0, 2)) for _ in scores)
-    found = decoupled(scores, [1.0, -2.0, 0.5], groups)
-    assert sum(found) == pytest.approx(0, abs=1e-6)
-    for group in set(groups):
-        rows = [number for number, value in enumerate(groups) if value == group]
-        if not any(varies([scores[row][part] for row in rows]) for part in range(3)):
-            assert [found[row] for row in rows] == [0.0] * len(rows)
-
-
-@pytest.mark.parametrize(
-    ("scores", "weights", "groups"), [([1.0, 2.0], [1.0], [0, 0]), ([[1.0], [2.0]], [1.0, 2.0], [0, 0])]
-)
-def test_decoupled_advantages_refuse_other_shapes(scores, weights, groups):
-    with pytest.raises(ValueError, match="must be"):
-        decoupled(scores, weights, groups)
-    with pytest.raises(ValueError, match="finite"):
-        decoupled([[math.inf]], [1.0], [0])
 
 
 def test_a_turn_is_credited_with_what_came_of_it():

@@ -106,10 +106,3 @@ def test_the_ledger_says_why_each_task_was_attempted():
         "t2": "learnability: expected pass rate 0.40 from 8.0 attempts",
     }
     assert reasons(None, rewards) == {}
-
-
-def test_a_group_of_equal_totals_whose_parts_differ_is_not_wasted_where_parts_are_compared():
-    rollouts = Rollouts((make_rollout("t0", 0), make_rollout("t0", 1)))
-    rows = tuple(make_reward(row, 1.0, parts={"a": float(n), "b": 1.0 - n}) for n, row in enumerate(rollouts))
-    assert without_variance(Rewards(rows, {"a": 1.0, "b": 1.0})) == ["t0"]
-    assert without_variance(Rewards(rows, {"a": 1.0, "b": 1.0}, aggregation="normalize_then_sum")) == []

@@ -164,28 +164,6 @@ def test_nothing_sampled_is_nothing_to_train():
     assert (found.groups, found.fates) == ([], {})
 
 
-def test_attempts_of_equal_totals_and_unequal_parts_are_compared_part_by_part():
-    # Part a deviates by 0.5 of 0.70711, part b by 5 of 7.0711: the normalised parts are +-0.70701 and +-0.70710. With
-    # weights 10 and -1 the sums are +-6.36301, of a deviation of 8.99865 over the batch: +-0.70710.
-    rollouts, rewards = make_scored({"same": [0.0, 0.0]})
-    parts = [{"a": 1.0, "b": 10.0, "length": 3.0}, {"a": 0.0, "b": 0.0, "length": 9.0}]
-    rows = tuple(dataclasses.replace(row, parts=each) for row, each in zip(rewards, parts, strict=True))
-    weights = {"a": 10.0, "b": -1.0, "length": 0.0}
-    summed = plan(rollouts, Rewards(rows, weights))
-    assert set(map(str, summed.fates.values())) == {"filtered:no_variance"}
-    found = plan(rollouts, Rewards(rows, weights, aggregation="normalize_then_sum"))
-    assert found.fates == {}
-    assert list(by_id(found).values()) == pytest.approx([0.70710, -0.70710], abs=1e-4)
-
-
-def test_attempts_that_differ_in_a_metric_alone_have_nothing_to_be_compared_by():
-    rollouts, rewards = make_scored({"same": [1.0, 1.0]})
-    rows = tuple(dataclasses.replace(row, parts={"a": 1.0, "length": float(n)}) for n, row in enumerate(rewards))
-    found = plan(rollouts, Rewards(rows, {"a": 1.0, "length": 0.0}, aggregation="normalize_then_sum"))
-    assert found.groups == []
-    assert set(map(str, found.fates.values())) == {"filtered:no_variance"}
-
-
 def with_steps(rewards, *steps, **weights):
     rows = tuple(dataclasses.replace(row, steps=each) for row, each in zip(rewards, steps, strict=True))
     return Rewards(rows, rewards.weights, step_weights=weights)
@@ -248,26 +226,6 @@ def test_advantages_never_mix_environments(scale, baseline):
 def test_groups_keep_their_order():
     found = plan(*of_two({"b/1": [0.0, 1.0], "a/1": [1.0, 0.0], "b/2": [1.0, 0.0]}))
     assert [group[0][0].task_id for group in found.groups] == ["b/1", "a/1", "b/2"]
-
-
-def test_parts_are_normalised_within_an_environment():
-    def parted(task, sample, name, score):
-        rollout = make_rollout(task, sample)
-        return rollout, make_reward(rollout, score, parts={name: score})
-
-    def plan_of(*rows, members=()):
-        rewards = Rewards(
-            tuple(reward for _, reward in rows),
-            {"a/x": 1.0, "b/x": 2.0},
-            aggregation="normalize_then_sum",
-            members=members,
-        )
-        return by_id(plan(Rollouts(tuple(rollout for rollout, _ in rows)), rewards))
-
-    one = [parted("a/1", n, "a/x", score) for n, score in enumerate([0.0, 1.0, 1.0])]
-    other = [parted("b/1", n, "b/x", score) for n, score in enumerate([0.0, 0.0, 5.0])]
-    assert plan_of(*one, *other, members=("a", "b")) == plan_of(*one) | plan_of(*other)
-    assert plan_of(*one, *other) != plan_of(*one) | plan_of(*other)
 
 
 def test_turns_are_scaled_within_an_environment():

@@ -81,7 +81,7 @@ def test_a_change_of_a_format_is_noticed_here():
         ["answer", "environment", "group", "id", "info", "prompt", "question_key", "split"],
     )
     assert (formats.REWARDS.version, sorted(storage.REWARD_SCHEMA.names)) == (
-        4,
+        5,
         ["answer", "error", "judging", "parts", "rollout_id", "seconds", "solved", "steps", "task_id", "total"],
     )
     assert (formats.ROLLOUTS.version, " ".join(sorted(storage.ROLLOUT_SCHEMA.names))) == (

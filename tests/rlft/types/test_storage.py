@@ -114,7 +114,7 @@ rewards = st.builds(
 @given(st.lists(rewards, max_size=4).map(tuple), st.dictionaries(texts, st.floats(allow_nan=False), max_size=3))
 def test_rewards_come_back(rows, weights):
     ranges = {"reward": (-10.0, 0.1)}
-    stored = Rewards(rows, weights, 0.1 + 0.2, ranges, "normalize_then_sum", {"read": -0.5})
+    stored = Rewards(rows, weights, 0.1 + 0.2, ranges, {"read": -0.5})
     assert storage.rewards_from_table(through_a_file(storage.rewards_to_table(stored))) == stored
 
 

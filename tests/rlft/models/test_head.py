@@ -8,8 +8,7 @@ from peft import LoraConfig, get_peft_model
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, LlamaForCausalLM
 
-from rlft.models.selected import selected_logprobs
-from rlft.models.split import Head, split_model
+from rlft.models.head import Head, selected_logprobs, split_model
 
 VOCABULARY = 40
 SHAPE = {
