@@ -81,8 +81,8 @@ class StandIn(SimpleNamespace):
         args = SimpleNamespace(
             delta=options.get("delta"),
             use_bias_correction_kl=options.get("kl_importance_weighted", False),
-            sapo_temperature_pos=1.0,
-            sapo_temperature_neg=1.0,
+            sapo_temperature_pos=options.get("sapo_temperature_pos", 1.0),
+            sapo_temperature_neg=options.get("sapo_temperature_neg", 1.0),
             steps_per_generation=1,
             gradient_accumulation_steps=1,
             gradient_checkpointing_kwargs=None,

@@ -1,6 +1,7 @@
 """Losses, gradients and advantages against TRL's own code, and what rlft does otherwise on purpose.
 
-Bounds are narrow enough for the random samples to lie on both sides of each.
+Bounds are narrow enough for the random samples to lie on both sides of each. The sapo temperatures are numbers that
+float32 holds exactly: TRL rounds them to it, also when everything else is float64.
 """
 
 import itertools
@@ -22,7 +23,7 @@ from tests.parity.oracle import (
 from tests.rlft.training.loss_with import loss_with
 
 CLIPPED = ["grpo", "bnpo", "dr_grpo", "dapo"]
-LOSS_TYPES = [*CLIPPED, "cispo"]
+LOSS_TYPES = [*CLIPPED, "cispo", "sapo"]
 KLS = [{}, {"beta": 0.3}, {"beta": 0.3, "kl_importance_weighted": True}]
 GROUPS = torch.arange(2).repeat_interleave(GROUP)
 SAMPLES = {seed: random_samples(seed, empty_row=seed == 5) for seed in (4, 5, 6)}
@@ -30,7 +31,7 @@ SAMPLES = {seed: random_samples(seed, empty_row=seed == 5) for seed in (4, 5, 6)
 
 def options_of(loss_type, **more):
     options = {"loss_type": loss_type, "epsilon": 0.2, "epsilon_high": 1.3 if loss_type == "cispo" else 0.28}
-    options |= {"max_completion_length": 9}
+    options |= {"max_completion_length": 9, "sapo_temperature_pos": 0.75, "sapo_temperature_neg": 1.25}
     return options | more
 
 

@@ -16,7 +16,7 @@ from tests.factories import save_base
 from tests.parity.one_step import GROUP, by_rlft, by_trl, load, random_round, weights
 
 pytestmark = [pytest.mark.filterwarnings("ignore:You are using 'rollout_func'"), pytest.mark.slow]
-LOSS_TYPES = ["dapo", "grpo", "dr_grpo", "bnpo", "cispo"]
+LOSS_TYPES = ["dapo", "grpo", "dr_grpo", "bnpo", "cispo", "sapo"]
 RATE = 3e-4
 ROUND = random_round(0)
 
@@ -62,7 +62,7 @@ def test_one_step(loss_type, temperature, base, tmp_path):
     assert report.metrics["grad_norm"] > 0.3
 
 
-@pytest.mark.parametrize("loss_type", ["dapo", "cispo"])
+@pytest.mark.parametrize("loss_type", ["dapo", "cispo", "sapo"])
 def test_two_steps_over_the_same_rollouts(loss_type, base, tmp_path):
     # at the second step ratios are not 1, some are clipped, and AdamW has a past
     options = options_of(loss_type, epsilon=0.02) if loss_type == "dapo" else options_of(loss_type)

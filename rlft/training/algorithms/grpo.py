@@ -1,4 +1,4 @@
-"""GRPO and its family: DAPO, Dr. GRPO, GSPO, CISPO and RLOO differ in settings and losses."""
+"""GRPO and its family: DAPO, Dr. GRPO, GSPO, CISPO, SAPO and RLOO differ in settings and losses."""
 
 from __future__ import annotations
 

@@ -32,12 +32,13 @@ def loss_of(logprobs, advantages, **options):
     return loss_with(logprobs, old, torch.tensor(advantages, dtype=torch.float64), mask, **options)
 
 
-# Ratios are 1, so a token's loss is -A, for cispo A * 1.5 (its log-probability is
+# Ratios are 1, so a token's loss is -A, for sapo -2 * A (4 * sigmoid(0)), for cispo A * 1.5 (its log-probability is
 # -1.5); rows have 1 and 3 tokens of 4 columns; A = 2 and -1.
 @pytest.mark.parametrize(
     ("loss_type", "expected"),
     [
         ("grpo", (-2 + 1) / 2),  # mean over rows of the mean over their tokens
+        ("sapo", 2 * (-2 + 1) / 2),
         ("bnpo", (-2 + 3) / 4),  # sum over 4 tokens
         ("dapo", (-2 + 3) / 4),
         ("cispo", -1.5 * (-2 + 3) / 4),
@@ -47,10 +48,14 @@ def loss_of(logprobs, advantages, **options):
 def test_normalisation_by_value(loss_type, expected):
     mask = torch.tensor([[0, 1, 0, 0], [0, 1, 1, 1]])
     logprobs = torch.full((2, 4), -1.5, dtype=torch.float64)
-    options = {"loss_type": loss_type, "max_completion_length": 10}
+    options = {"loss_type": loss_type, "max_completion_length": 10, "sapo_temperature_neg": 1.0}
     report = loss_of(logprobs, [2.0, -1.0], old=logprobs, mask=mask, **options)
     assert report.loss.item() == pytest.approx(expected, abs=1e-12)
     assert report.tokens == 4
+
+
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
 
 
 # Two tokens with ratios 2 and 8, so 4 for the sequence; the clip is at 1.2, and bounds nothing where A = -1.
@@ -64,11 +69,17 @@ def test_normalisation_by_value(loss_type, expected):
         ({"importance_sampling_level": "sequence", "delta": 3.0}, -1, 3),
         ({"delta": 5.0}, -1, (2 + 5) / 2),
         ({"loss_type": "cispo", "epsilon_high": 5.0}, 1, -(2 * math.log(2) + 5 * math.log(8)) / 2),
+        ({"loss_type": "sapo", "sapo_temperature_pos": 3.0}, 1, -4 / 3 * (sigmoid(3 * 1) + sigmoid(3 * 7)) / 2),
     ],
 )
 def test_options_reach_the_objective(options, advantage, loss):
     logprobs = torch.tensor([[2.0, 8.0]], dtype=torch.float64).log()
     assert loss_of(logprobs, [advantage], **options).loss.item() == pytest.approx(loss, abs=1e-12)
+
+
+def test_the_temperature_of_bad_advantages():
+    # ratio 1: 4 / 2 * 1/2 * -1, negated
+    assert loss_of(column(1.0), [-1.0], loss_type="sapo", sapo_temperature_neg=2.0).loss.item() == pytest.approx(1)
 
 
 def test_one_advantage_per_token():
@@ -138,6 +149,7 @@ def test_what_counts_as_clipped():
     assert counts(epsilon=0.6) == (0, 0, 4, 4)
     assert counts(loss_type="cispo", epsilon_high=1.4) == (0, 1, 4, 4)
     assert counts(loss_type="cispo", epsilon_high=1.6) == (0, 0, 4, 4)
+    assert counts(loss_type="sapo") == (0, 0, 4, 4)
 
 
 def test_a_sequence_is_one_ratio():

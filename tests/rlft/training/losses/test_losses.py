@@ -12,7 +12,7 @@ from pydantic import Field
 
 from rlft.config import TrainingConfig
 from rlft.config import training as config
-from rlft.training.losses import LOSSES, Loss, cispo
+from rlft.training.losses import LOSSES, Loss, sapo
 from rlft.training.losses.clipped import Dapo
 from rlft.types.declared import shipped
 
@@ -83,7 +83,7 @@ def test_a_setting_without_bounds_is_one_of_the_config():
 
 
 def test_two_losses_of_one_name_are_refused(monkeypatch):
-    again = type("Again", (cispo.Cispo,), {"__module__": cispo.__name__})
-    monkeypatch.setattr(cispo, "Again", again, raising=False)
-    with pytest.raises(TypeError, match="two classes are called 'cispo'"):
+    again = type("Again", (sapo.Sapo,), {"__module__": sapo.__name__})
+    monkeypatch.setattr(sapo, "Again", again, raising=False)
+    with pytest.raises(TypeError, match="two classes are called 'sapo'"):
         shipped("rlft.training.losses", Loss)
