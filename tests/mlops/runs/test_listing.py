@@ -174,7 +174,7 @@ def test_80_columns_have_room_for_all_that_is_known_of_a_run(made):
     assert [len(line) <= 80 for line in lines] == [True] * 8
     assert lines[1] == "press-releases-20261123-072450-423787"
     row = " ".join(lines[2:4])
-    for part in ("not_improved", "+0.50 [+0.25, +0.75]", "20", "60 min", "tiny 3"):
+    for part in ("not_improved", "+0.50 [+0.25, +0.75]", "20", "1 h 0 min", "tiny 3"):
         assert part in row
     assert "2 of 3 runs" in lines[-1]
 
@@ -203,7 +203,7 @@ def test_the_cost_names_what_is_known(made):
     made.attempt(
         "sums", "completed", 1, mlflow_run_id="m1", status="improved", noted={"tokens": 12_345, "gpu_hours": 1.5}
     )
-    assert cost(list_runs(made.home).runs[0]) == "60 min\n1.5 GPU h\n12.3k tokens"
+    assert cost(list_runs(made.home).runs[0]) == "1 h 0 min\n1.5 GPU h\n12.3k tokens"
 
 
 def test_replays_are_listed_by_their_kind_and_are_not_resumed(made):

@@ -129,8 +129,8 @@ def test_every_message_stands_under_its_role(shown):
     assert lines[start + 5] == "tool search"
     assert lines[start + 6] == "  " + "x" * 1500 + " ... (500 more characters; --full shows them)"
     assert lines[start + 7 : start + 9] == ["assistant, turn 2", "  There \\x1b[31m[bold]"]
-    assert " exact  0.5    2" in lines
-    assert " style  -      0.5" in lines
+    assert "exact  0.5    2" in lines
+    assert "style  -      0.5" in lines
     assert "stop           length, truncated" in lines
     assert "tokens         4 prompt, 3 sampled, 3 told" in lines
     assert "fate           trained" in lines
