@@ -172,7 +172,7 @@ def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str) ->
     result = result_metrics(summary, seen.gpus, seen.trained, seen.tokens)
     tracker.log_result(result)
     page = _tried("the run's page in ZenML is not known", get_run_url, run)
-    links = links_of(summary, tracker.experiment_id, page, highest_paid=bool(seen.config.tracking.highest_paid))
+    links = links_of(summary, tracker.experiment_id, page)
     said = description(summary, attempt.name, links)
     if summary.status == "interrupted":
         said = cut_short("interrupted", f"`{attempt.resume}` goes on")

@@ -183,7 +183,7 @@ def retrain(
 
 def _stages(config: Config, source: Source, correction: str | None, display: Any) -> StoredStages:
     """Return the stages of a retraining; the source shows its attempts, so that this shows none of them."""
-    silent = config.tracking.model_copy(update={"trace_every": 0, "highest_paid": 0})
+    silent = config.tracking.model_copy(update={"trace_every": 0})
     updates = {"tracking": silent, "training": config.training.without_lag()}  # nothing is sampled, ahead or not
     plain = Stages.of(config.model_copy(update=updates), display)
     lag = config.training.lag

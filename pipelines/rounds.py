@@ -14,7 +14,6 @@ from functools import partial
 
 from mlops.ids import validation_name
 from mlops.runs.policies import Retention
-from mlops.summary.result import highest_paid_file
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import ROUND_TAG, choose_rollouts, log_rollouts
 from pipelines.showing import Show
@@ -28,15 +27,11 @@ from rlft.evaluation.stopping import TOKENS, Account, plateau
 from rlft.evaluation.variety import collapse, named
 from rlft.models.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.outcome import FATES
-from rlft.reporting.highest_paid import highest_paid, highest_paid_page
 from rlft.training.groups import RESAMPLING
 from rlft.types import (
     Evaluation,
     EvaluationReport,
     Judging,
-    Rewards,
-    Rollouts,
-    TaskSet,
     TrainReport,
     add_judging,
     judging_in,
@@ -210,7 +205,7 @@ def run_rounds(
         policy, report, ahead = _train(stages, draws, policy, reference, scored, number, ahead=goes_on)
         rounds.reports.append(report)
         rounds.is_stored = _record(tracker, account, report, time.perf_counter() - started, _worked(report, ahead))
-        show_attempts(tracker, scored, number, tasks, config)
+        trace_attempts(tracker, scored, number, tasks, config)
         rounds.stopped = _why_to_end(report, number, "" if last else enough or _spent(account, ahead))
         last = last or bool(rounds.stopped)
         validates = last or (number + 1) % config.evaluation.validate_every == 0
@@ -388,31 +383,13 @@ def _warn_of_collapse(report: EvaluationReport, start: EvaluationReport, number:
         logger.warning("validation after round %d: %s; most often it says %s", number, collapsed, said)
 
 
-def show_attempts(tracker: Tracker, scored: Scored, number: int, tasks: Artifact, config: Config) -> None:
-    """Store what `config.tracking` asks for of a round. Nothing is read while MLflow is away."""
-    settings = config.tracking
-    traced = settings.trace_every > 0 and number % settings.trace_every == 0
-    if not (traced or settings.highest_paid) or tracker.run_id is None or tracker.is_away:
+def trace_attempts(tracker: Tracker, scored: Scored, number: int, tasks: Artifact, config: Config) -> None:
+    """Store attempts of a round as traces, if it is one that is traced. Nothing is read while MLflow is away."""
+    every, count = config.tracking.trace_every, config.tracking.trace_rollouts
+    if not every or number % every or tracker.is_away or tracker.run_id is None or tracker.experiment_id is None:
         return
-    rollouts, rewards, all_tasks = scored.rollouts.load(), scored.rewards.load(), tasks.load()
-    if settings.highest_paid:
-        _show_highest_paid(tracker, rollouts, rewards, number, all_tasks, settings.highest_paid)
-    if traced:
-        _trace(tracker, rollouts, rewards, number, all_tasks, settings.trace_rollouts)
-
-
-def _show_highest_paid(
-    tracker: Tracker, rollouts: Rollouts, rewards: Rewards, number: int, tasks: TaskSet, count: int
-) -> None:
-    if attempts := highest_paid(rollouts, rewards, tasks.by_id(), count):
-        page = highest_paid_page(tracker.run_name, number, attempts, len(rollouts))
-        tracker.log_text(highest_paid_file(number), page)
-
-
-def _trace(tracker: Tracker, rollouts: Rollouts, rewards: Rewards, number: int, tasks: TaskSet, count: int) -> None:
-    if tracker.run_id is None or tracker.experiment_id is None:
-        return
+    rollouts, rewards, tasks_by_id = scored.rollouts.load(), scored.rewards.load(), tasks.load().by_id()
     where = (tracker.tracking_uri, tracker.experiment_id, tracker.run_id)
     chosen, tags = choose_rollouts(rollouts, rewards, count), {ROUND_TAG: str(number)}
-    stored = log_rollouts(*where, chosen, rewards, tasks.by_id(), tags)
+    stored = log_rollouts(*where, chosen, rewards, tasks_by_id, tags)
     tracker.log_metrics({"traces/stored": float(stored)}, step=number + 1)

@@ -97,26 +97,14 @@ def _has_sampled(summary: Summary) -> bool:
     return bool(measured) or summary.status not in ("failed", "interrupted")
 
 
-def highest_paid_file(round: int) -> str:
-    """Return the artifact of a run that shows the attempts which its reward paid most in a round."""
-    return f"highest_paid/round_{round:04d}.html"
-
-
-def links_of(
-    summary: Summary, experiment_id: str | None, zenml_page: str | None = None, *, highest_paid: bool = False
-) -> dict[str, str]:
-    """Return where the report of a run, its curves, tasks and version are in MLflow's own pages, and its ZenML run.
-
-    `highest_paid` says whether its rounds have a page of the attempts that were paid most; that of the last is named.
-    """
+def links_of(summary: Summary, experiment_id: str | None, zenml_page: str | None = None) -> dict[str, str]:
+    """Return where the report of a run, its curves, tasks and version are in MLflow's own pages, and its ZenML run."""
     if summary.mlflow_run_id is None or experiment_id is None:
         return {}
     page = f"#/experiments/{experiment_id}/runs/{summary.mlflow_run_id}"
     found = {"report": f"{page}/artifacts/report.html", "curves": f"{page}/model-metrics"}
     if _has_sampled(summary):
         found |= {"traces": f"{page}/traces", "tasks": f"{page}/artifacts/task_notes.json"}
-    if highest_paid and summary.rounds:
-        found["highest paid"] = f"{page}/artifacts/{highest_paid_file(summary.rounds - 1)}"
     name, version = summary.promotion.name, summary.promotion.version
     if name is not None and version is not None:
         found[f"{name} version {version}"] = f"#/models/{in_address(name, safe='')}/versions/{version}"

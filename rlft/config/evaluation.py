@@ -156,13 +156,6 @@ class TrackingConfig(Section):
     trace_rollouts: int = Field(
         default=16, ge=1, le=MOST, description="At most this many rollouts of such a round are traced."
     )
-    highest_paid: int = Field(
-        default=20,
-        ge=0,
-        le=1000,
-        description="So many of the highest-paid attempts of each round are put on a page in MLflow, for a person to "
-        "read. 0 means none.",
-    )
 
 
 ControlName = Literal["sft", "rejection_sampling", "few_shot"]

@@ -3,6 +3,5 @@
 - `terminal`, `bars`: text from anywhere, printed and logged safely; the open stages of a run
 - `model_card`: what a version of a policy tells about itself, and the texts beside it
 - `page`, `plots`: one page about a run, as HTML that needs nothing beside it, with its curves as SVG
-- `highest_paid`: the page of the attempts that a round's reward pays most
 - `template`: how templates are opened, so that nothing in them can run
 """

@@ -155,23 +155,6 @@ def test_the_report_is_shown_as_a_page(browser):
     assert "other-seed" in frame.locator("body").inner_text()
 
 
-def test_what_a_round_paid_most_is_shown_as_a_page_that_the_description_leads_to(browser):
-    run = browser.runs["other-seed"]
-    browser.see(f"experiments/{browser.experiment}/runs/{run}", "Description", "Model metrics (")
-    browser.page.get_by_text("Show more").first.click()
-    link = browser.page.get_by_role("link", name="highest paid", exact=True)
-    place = link.get_attribute("href").partition("#/")[2]
-    assert place.endswith(f"/runs/{run}/artifacts/highest_paid/round_0002.html")  # the last of three
-    for number in (0, 1, 2):
-        browser.see(place.replace("round_0002", f"round_000{number}"), f"round_000{number}.html")
-        frame = browser.page.frame_locator("iframe").first
-        frame.get_by_text(f"round {number}: the").first.wait_for(timeout=_MILLISECONDS)
-        text = frame.locator("body").inner_text()
-        assert "1. Reward " in text
-        assert "The right answer" in text
-        assert "of 32 attempts" in text.lower()
-
-
 def test_a_version_says_what_it_is_worth_and_leads_to_its_run(browser):
     text = browser.see("models/tiny/versions/2", "Made by the run")
     assert "The trained model is" in text

@@ -47,7 +47,7 @@ class FakeStages:
         return SimpleNamespace(
             training=SimpleNamespace(rounds=self.rounds, curriculum="uniform", max_num_gen_batches=1, lag=self.lag),
             evaluation=SimpleNamespace(metric="accuracy", validate_every=self.validate_every, patience=self.patience),
-            tracking=SimpleNamespace(trace_every=0, trace_rollouts=1, highest_paid=0),
+            tracking=SimpleNamespace(trace_every=0, trace_rollouts=1),
             policy=SimpleNamespace(keep=None),
             chosen_by="accuracy",
         )
