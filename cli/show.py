@@ -15,7 +15,7 @@ import typer
 
 from cli.guard import guarded
 from mlops.home.folder import find_home
-from rlft.calls import marked
+from rlft.messages import marked
 from rlft.reporting.terminal import Terminal, console, plain_table, styled
 
 _TEXT = 60  # characters of prompt, answer and right answer together in the list

@@ -15,10 +15,10 @@ import typer
 import yaml
 
 from cli.app import make_app
-from rlft.calls import make_call
 from rlft.config.file import check_config, load_config
 from rlft.config.policy import FromScratchConfig
 from rlft.harness.chat.formats import FORMATS
+from rlft.messages import make_call
 from rlft.models.tokens import character_tokenizer, unknown_characters
 from rlft.tasks.use.records import REASONS
 from rlft.texts.privacy import PERSONAL

@@ -18,8 +18,8 @@ from benchmarks.audit.data import (
     SUMS,
     YES_NO,
 )  # fmt: skip
-from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv
+from rlft.messages import make_call
 from rlft.rewards.graders.answers import token_f1
 
 

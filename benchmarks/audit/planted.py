@@ -8,8 +8,8 @@ import re
 import rlft
 from benchmarks.audit.cases import Case
 from benchmarks.audit.data import CAPITALS, CITIES, PROGRAMS, RECORDS, SUMS
-from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv
+from rlft.messages import make_call
 
 
 class Anywhere(BaseEnv):

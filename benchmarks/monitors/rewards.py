@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import rlft
-from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv
+from rlft.messages import make_call
 from rlft.types import Message, Split, Task, TaskSet
 from tests.factories import make_task
 

@@ -34,8 +34,7 @@ from mlflow.tracing.client import TracingClient
 
 from mlops.tracking.address import check_reachable, quick_http
 from mlops.tracking.values import reason_of
-from rlft.calls import marked
-from rlft.messages import as_openai, written
+from rlft.messages import as_openai, marked, written
 from rlft.outcome import as_text
 from rlft.texts.characters import visible
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task

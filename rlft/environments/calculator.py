@@ -15,9 +15,9 @@ from fractions import Fraction
 from typing import Any
 
 import rlft
-from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EnvironmentSetupError
+from rlft.messages import make_call
 from rlft.rewards.graders.numbers import format_number, parse_number
 from rlft.syntax import parse
 from rlft.types import Message, Task, Trajectory

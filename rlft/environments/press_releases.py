@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from typing import Any, get_args
 
-from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv, Context
 from rlft.environments.contract.marks import tool
 from rlft.environments.contract.tools import ToolArgumentsError, ToolSpec
@@ -29,6 +28,7 @@ from rlft.environments.press_release_records import (
     named_provinces,
     read_extraction,
 )
+from rlft.messages import make_call
 from rlft.rewards.graders.json_values import read_json_object
 from rlft.types import Message, Task, Trajectory
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv, Context
 from rlft.environments.contract.marks import metric, reward, tool
 from rlft.environments.contract.tools import ToolSpec
 from rlft.environments.search_index import CorpusIndex, SearchClient, make_client, shorten
 from rlft.environments.workers.threads import in_thread
 from rlft.errors import EnvironmentSetupError
+from rlft.messages import make_call
 from rlft.rewards.graders.answers import exact_match, normalise_answer, token_f1
 from rlft.rewards.graders.lists import declared_answer
 from rlft.types import Message, Task, ToolCall, Trajectory

@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv, Context
+from rlft.messages import make_call
 from rlft.rewards.graders.json_values import read_json_object
 from rlft.types import Message, Task, Trajectory
 

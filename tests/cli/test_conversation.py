@@ -7,7 +7,7 @@ import io
 import pytest
 
 from cli.show import show_messages, show_record
-from rlft.calls import make_call
+from rlft.messages import make_call
 from rlft.reporting.terminal import Terminal
 from tests.factories import user
 

@@ -19,14 +19,14 @@ import pytest
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
 from rlft.environments.calculator import Calculator, calculate, expression_of
-from rlft.environments.code.answers import complete, extract_code
+from rlft.environments.code import complete, extract_code
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.tools import ToolArgumentsError, ToolSpec
-from rlft.environments.generator_checks import score_answer
 from rlft.environments.gsm8k import GSM8K, Form
 from rlft.environments.maths import Maths
 from rlft.environments.press_releases import PressReleases
+from rlft.environments.reasoning_gym import score_answer
 from rlft.environments.search_index import Document, Lexical
 from rlft.environments.snips_slots import SnipsSlots
 from rlft.environments.stories import Stories

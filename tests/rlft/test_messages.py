@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from rlft.calls import make_call
-from rlft.messages import MessageError, as_messages, as_openai
+from rlft.messages import MessageError, as_messages, as_openai, make_call
 from tests.rlft.harness.chat.strategies import names, texts, values
 
 ASKED = {"role": "assistant", "content": "", "tool_calls": [make_call("search", {"query": "moon"}, "c1")]}

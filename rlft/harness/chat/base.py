@@ -22,9 +22,9 @@ from functools import lru_cache
 
 from transformers import PreTrainedTokenizerBase
 
-from rlft.calls import MAX_CHARACTERS
 from rlft.harness.chat.formats import Parsed, ToolFormat
 from rlft.harness.chat.marks import Marks
+from rlft.messages import MAX_CHARACTERS
 from rlft.types import InvalidToolCall, Message, ToolCall
 from rlft.types.thinking import CHANNELS, is_open, part
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from rlft.calls import make_call
 from rlft.environments.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 from rlft.harness.chat.base import AssistantTurn, Chat
@@ -23,6 +22,7 @@ from rlft.harness.chat.formats import (
 )
 from rlft.harness.chat.marks import Marks
 from rlft.harness.chat.templates import QUESTION, TOOL, choose_template, how_to_fix, render
+from rlft.messages import make_call
 from rlft.models.tokens import render_prompt
 from rlft.types import Message
 

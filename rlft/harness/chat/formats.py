@@ -5,7 +5,7 @@
   `<|python_tag|>`
 - `mistral`: `[TOOL_CALLS][{"name": ..., "arguments": {...}}, ...]`, or `[TOOL_CALLS]name[ARGS]{...}`
 - one that a tokenizer declares itself: `response_template` in its tokenizer_config.json. The parser is that of
-  transformers (`parse_response`). It is laxer than `rlft.calls`: it does not notice a key that occurs twice.
+  transformers (`parse_response`). It is laxer than `rlft.messages`: it does not notice a key that occurs twice.
 
 Parsing never raises. A call that cannot be read becomes an invalid call, with a sentence for the model about what is
 wrong; the calls beside it count.
@@ -21,8 +21,8 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from rlft.calls import MAX_CALLS, CallError, as_call, read_json
 from rlft.environments.contract.tools import ToolSpec
+from rlft.messages import MAX_CALLS, CallError, as_call, read_json
 from rlft.types import InvalidToolCall, ToolCall
 
 

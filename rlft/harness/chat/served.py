@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlft.calls import MAX_CALLS, MAX_CHARACTERS, CallError, as_call, read_json
 from rlft.harness.chat.base import AssistantTurn
-from rlft.messages import as_openai, printable, written
+from rlft.messages import MAX_CALLS, MAX_CHARACTERS, CallError, as_call, as_openai, printable, read_json, written
 from rlft.types import InvalidToolCall, Message, ToolCall
 
 _SENT = ("role", "content", "tool_calls", "tool_call_id")

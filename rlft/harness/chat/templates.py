@@ -17,11 +17,10 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from rlft.calls import make_call
 from rlft.environments.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 from rlft.files import expanded
-from rlft.messages import as_read
+from rlft.messages import as_read, make_call
 from rlft.types import ToolCall
 
 # The templates in rlft/harness/chat/templates, by the names that `policy.chat_template` takes.

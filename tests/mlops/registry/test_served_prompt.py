@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, normalizers
 
 from mlops.registry.served_policy import answer_text, prompt_ids, with_context
-from rlft.calls import make_call
 from rlft.config import HarnessConfig
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.marks import tool
 from rlft.harness.chat import open_chat
 from rlft.harness.opening import open_playground
 from rlft.harness.shown import shown_context
+from rlft.messages import make_call
 from rlft.models.tokens import character_tokenizer, render_prompt
 from rlft.types import Task
 from tests.rlft.harness.chat import strategies

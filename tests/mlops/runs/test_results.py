@@ -21,9 +21,9 @@ from mlops.runs.results import ScoredRound, stored_tasks
 from mlops.runs.store import LocalRun, RunStore, as_parameter
 from mlops.summary.file import keep_summary
 from mlops.summary.summary import Difference, Summary
-from rlft.calls import make_call
 from rlft.config.file import load_config
 from rlft.errors import DamagedError, RlftError
+from rlft.messages import make_call
 from rlft.reporting.terminal import Terminal
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user

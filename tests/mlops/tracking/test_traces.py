@@ -8,7 +8,7 @@ from mlflow import MlflowClient
 
 from mlops.tracking import traces
 from mlops.tracking.traces import ROUND_TAG, choose_rollouts, log_rollouts, prompt_count
-from rlft.calls import make_call
+from rlft.messages import make_call
 from rlft.outcome import Failure
 from rlft.types import Rewards, Rollouts, Task, TaskSet
 from tests.mlflow_stores import new_store

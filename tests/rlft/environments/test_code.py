@@ -10,12 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.environments.code import MBPP, HumanEval
-from rlft.environments.code.answers import complete, extract_code
-from rlft.environments.code.judge import CallFailed, called_names, nearest_exception, split_check
-from rlft.environments.code.running import Checks, run_code
-from rlft.environments.code.tasks import humaneval_shown, mbpp_tests
-from rlft.environments.code.values import NotPlain, decode, encode
+from rlft.environments.code import MBPP, HumanEval, complete, extract_code, humaneval_shown, mbpp_tests
+from rlft.environments.code_inside import (
+    CallFailed,
+    NotPlain,
+    called_names,
+    decode,
+    encode,
+    nearest_exception,
+    split_check,
+)
+from rlft.environments.code_running import Checks, run_code
 from rlft.environments.contract.base import live_states
 from rlft.errors import EnvironmentSetupError, SandboxError, TaskError
 from rlft.rewards.audit.rewards import audit_reward

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from rlft.calls import make_call
 from rlft.config import EnvironmentConfig, TasksConfig
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.gsm8k import GSM8K
 from rlft.environments.maths import Maths
 from rlft.harness.scripted import Part, as_script, play_scripts
+from rlft.messages import make_call
 from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from rlft.config import SourceConfig
-from rlft.environments.generator_checks import EVALUATE_EXPRESSIONS, EVALUATE_LITERALS
-from rlft.environments.reasoning_gym import ReasoningGym
+from rlft.environments.reasoning_gym import EVALUATE_EXPRESSIONS, EVALUATE_LITERALS, ReasoningGym
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.reasoning_gym import draw_rows, import_reasoning_gym, load_generator
 from rlft.tasks.rows import make_task

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.calls import make_call
 from rlft.config import HarnessConfig
 from rlft.environments.contract.base import live_states
 from rlft.environments.contract.tools import read_tools
@@ -18,6 +17,7 @@ from rlft.environments.search import Search
 from rlft.environments.search_index import Document, Hit
 from rlft.errors import EnvironmentSetupError
 from rlft.harness.scripted import Part, play_scripts
+from rlft.messages import make_call
 from rlft.rewards.graders.lists import declared_answer
 from rlft.types import Task, Trajectory
 

@@ -9,7 +9,7 @@ from rlft.environments.search_embedding import FunctionEmbedding, ModelEmbedding
 from rlft.environments.search_index import CorpusIndex
 from rlft.errors import EnvironmentSetupError
 from tests.rlft.environments.embeddings import save_tiny_model
-from tests.rlft.environments.search.test_index import ROWS, write
+from tests.rlft.environments.test_search_index import ROWS, write
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from rlft.calls import make_call
 from rlft.config import HarnessConfig
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import RlftError
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Part, as_script, play_scripts
+from rlft.messages import make_call
 from tests.factories import make_task
 
 

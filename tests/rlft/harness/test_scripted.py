@@ -7,11 +7,11 @@ import time
 import pytest
 
 import rlft
-from rlft.calls import make_call
 from rlft.config import HarnessConfig
 from rlft.environments.contract.base import BaseEnv, live_states
 from rlft.errors import EnvironmentSetupError
 from rlft.harness.scripted import Part, as_script, play_scripts
+from rlft.messages import make_call
 from tests.factories import make_task, user
 from tests.rlft.several import make_several, of
 

@@ -6,9 +6,9 @@ import json
 import pytest
 
 import rlft
-from rlft.calls import make_call
 from rlft.config import HarnessConfig
 from rlft.harness.dialogue import Dialogue, make_playground
+from rlft.messages import make_call
 from rlft.rewards.scoring import score_rollouts
 from rlft.texts.secrets import resolve
 from rlft.types import Rollouts

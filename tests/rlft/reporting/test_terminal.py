@@ -22,8 +22,8 @@ from mlops.home.folder import PROJECT
 from mlops.runs import results as stored_rollouts
 from mlops.stacks import file as stack_file
 from mlops.summary.summary import Difference, Ledger, Promotion, Seconds, Summary
-from rlft.calls import make_call
 from rlft.errors import RlftError
+from rlft.messages import make_call
 from rlft.reporting import bars as progress
 from rlft.reporting import terminal
 from rlft.reporting.terminal import Terminal

@@ -53,7 +53,7 @@ FORGERIES = {
     "    try:\n      m = open('/proc/self/mem', 'rb'); m.seek(a); d = m.read(min(b - a, 1 << 22))\n"
     "    except (OSError, ValueError, OverflowError): continue\n    if needle.search(d): return True\n"
     "found = scan()\ndef f(x): return 2 * x if found else None",
-    "sys_modules": "import sys, types\nfor n in ('json', 'random', 'ast', 'builtins', 'rlft.environments.code.judge'):\n"
+    "sys_modules": "import sys, types\nfor n in ('json', 'random', 'ast', 'builtins', '__main__', 'code_inside'):\n"
     "  sys.modules[n] = types.ModuleType(n)\ndef f(x): return None",
     "import_hook": "import sys, builtins\nbuiltins.__import__ = lambda *a, **k: sys\nsys.meta_path[:] = []\n"
     "def f(x): return None",

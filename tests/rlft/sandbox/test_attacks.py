@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rlft.environments.code.running import Checks, run_code
+from rlft.environments.code_running import Checks, run_code
 from rlft.sandbox.base import MIB, Limits, run_program
 from rlft.sandbox.bubblewrap import Bubblewrap
 from rlft.sandbox.create import NoSandbox, create_sandbox

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.calls import make_call
 from rlft.config import SourceConfig
 from rlft.evaluation.gates import normalise_text, prompt_key, question_key
+from rlft.messages import make_call
 from rlft.tasks.fields import FieldError
 from rlft.tasks.rows import content_id, make_task, to_messages
 from rlft.tasks.sources import RawRow, read_rows

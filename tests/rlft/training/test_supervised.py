@@ -10,13 +10,12 @@ import pytest
 import torch
 
 import rlft
-from rlft.calls import make_call
 from rlft.config import WarmStartConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several
 from rlft.errors import PolicyError, TaskError
 from rlft.harness.chat import open_chat
-from rlft.messages import as_openai
+from rlft.messages import as_openai, make_call
 from rlft.models import save_policy
 from rlft.training.demonstration_file import Demonstration, read_demonstrations
 from rlft.training.demonstrations import choose_demonstrations, encode, open_chats

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.calls import make_call
+from rlft.messages import make_call
 from rlft.outcome import Failure
 from rlft.types import SPLITS, Judging, Reward, Rewards, Rollouts, Task, TaskSet, storage
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user

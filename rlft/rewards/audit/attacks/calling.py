@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from rlft.calls import make_call
 from rlft.harness.scripted import Script, as_script
+from rlft.messages import make_call
 from rlft.rewards.audit.attacks.base import Attack, Known
 from rlft.rewards.audit.attacks.texts import calls_of, text_of
 from rlft.types import Message, ToolCall

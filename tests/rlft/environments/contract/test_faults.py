@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rlft.calls import make_call
 from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.environments.calculator import Calculator
 from rlft.environments.contract.faults import described, failure_of
 from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.harness.scripted import Part, as_script, play_scripts
+from rlft.messages import make_call
 from rlft.outcome import Failure
 from rlft.rewards.audit.environment import check_environment
 from rlft.rewards.audit.rewards import audit_reward

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from rlft.calls import make_call
+from rlft.messages import make_call
 
 # Texts that look like marks of a conversation, whole and in parts.
 FORGERIES = [

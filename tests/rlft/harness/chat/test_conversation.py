@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rlft.calls import MAX_CHARACTERS, make_call
 from rlft.environments.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 from rlft.harness.chat import conversation, open_chat
 from rlft.harness.chat.templates import QUESTION, SYSTEM, render
+from rlft.messages import MAX_CHARACTERS, make_call
 from rlft.models.tokens import character_tokenizer, render_prompt
 from rlft.types.thinking import part
 from tests.rlft.harness.chat import strategies

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlft.calls import MAX_CALLS, MAX_DEPTH, CallError, make_call, marked, read_json
 from rlft.harness.chat.formats import FORMATS, HERMES, LLAMA3, LLAMA3_TAGGED, MISTRAL
+from rlft.messages import MAX_CALLS, MAX_DEPTH, CallError, make_call, marked, read_json
 from tests.rlft.harness.chat.strategies import MARKS, call, contents
 from tests.rlft.harness.chat.strategies import calls as some_calls
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlft.calls import MAX_CALLS, MAX_CHARACTERS, make_call
 from rlft.harness.chat.served import as_sent, read_served
+from rlft.messages import MAX_CALLS, MAX_CHARACTERS, make_call
 from tests.factories import user
 from tests.rlft.engines.chat_servers import function_call
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from rlft.calls import make_call
 from rlft.environments.contract.tools import read_tools
 from rlft.errors import PolicyError
 from rlft.harness.chat import (
@@ -15,6 +14,7 @@ from rlft.harness.chat import (
     use_training_template,
 )
 from rlft.harness.chat.templates import QUESTION, SYSTEM, family, render, shipped_template
+from rlft.messages import make_call
 from tests.rlft.harness.chat.tokenizers import (
     CHATML_FORGETFUL,
     FAMILIES,

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from rlft.calls import make_call
 from rlft.harness.scripted import as_script
+from rlft.messages import make_call
 from rlft.rewards.audit import attacks
 from rlft.rewards.audit.attacks import KINDS, attempts_at, padding
 from rlft.rewards.audit.attacks.base import Attack, Known, Pool, other_gold

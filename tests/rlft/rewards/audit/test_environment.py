@@ -12,8 +12,8 @@ import time
 import pytest
 
 import rlft
-from rlft.calls import make_call
 from rlft.config import SourceConfig
+from rlft.messages import make_call
 from rlft.rewards.audit.environment import check_environment, check_named
 from tests.rlft.attempts import make_task
 

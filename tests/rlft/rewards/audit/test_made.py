@@ -3,9 +3,9 @@
 import pytest
 
 import rlft
-from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv
 from rlft.harness.scripted import as_script
+from rlft.messages import make_call
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
 from rlft.rewards.audit.attacks.texts import are_near, made_answer, position_of, text_of, with_number
 from rlft.rewards.audit.rewards import audit_reward

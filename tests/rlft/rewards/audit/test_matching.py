@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv
+from rlft.messages import make_call
 from rlft.rewards.audit.matching import Matcher, paid_attacks
 from rlft.types import Message, Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_task, user

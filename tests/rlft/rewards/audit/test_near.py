@@ -5,9 +5,9 @@ import re
 import pytest
 
 import rlft
-from rlft.calls import make_call
 from rlft.environments.contract.base import BaseEnv
 from rlft.harness.scripted import as_script
+from rlft.messages import make_call
 from rlft.rewards.audit.attacks import KINDS
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
 from rlft.rewards.audit.attacks.texts import text_of

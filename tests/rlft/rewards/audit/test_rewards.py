@@ -10,7 +10,6 @@ from typing import ClassVar
 import pytest
 
 import rlft
-from rlft.calls import make_call
 from rlft.config import HarnessConfig
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
@@ -19,7 +18,7 @@ from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import Several
 from rlft.errors import ConfigError
 from rlft.harness.scripted import as_script
-from rlft.messages import as_openai
+from rlft.messages import as_openai, make_call
 from rlft.rewards.audit.attacks.base import Pool, other_gold
 from rlft.rewards.audit.findings import Findings
 from rlft.rewards.audit.golds import ask_golds

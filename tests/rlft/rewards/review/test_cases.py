@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlft.calls import make_call
+from rlft.messages import make_call
 from rlft.rewards.review.opinions import cases
 from rlft.rewards.specification.model import Specification
 from rlft.types import Message

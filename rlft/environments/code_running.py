@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlft.environments import code_inside
 from rlft.errors import SandboxError, TaskError
 from rlft.sandbox.base import MIB, Limits, Sandbox, SandboxProcess, Stopped
 
-_FOLDER = Path(__file__).parent
 _GONE = b'{"gone": 1}\n'
 _ANSWER_BYTES = 16 * MIB  # of stdout of each sandbox: all calls, and all that they return
 _JUDGE_MIB = 1024
@@ -134,10 +134,9 @@ def _line(content: dict[str, Any]) -> bytes:
     return json.dumps(content).encode() + b"\n"
 
 
-def _python(sandbox: Sandbox, module: str) -> list[str]:
-    return [*sandbox.python, "-m", f"rlft.environments.code.{module}"]
+def _python(sandbox: Sandbox, program: str) -> list[str]:
+    return [*sandbox.python, "-m", "code_inside", program]
 
 
 def _files() -> dict[str, str]:
-    names = ("values.py", "judge.py", "subject.py")
-    return {f"rlft/environments/code/{name}": (_FOLDER / name).read_text(encoding="utf-8") for name in names}
+    return {"code_inside.py": Path(code_inside.__file__).read_text(encoding="utf-8")}

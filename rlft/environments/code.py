@@ -1,18 +1,23 @@
-"""The environments of programming tasks: a base class, HumanEval and MBPP."""
+"""Programming tasks, whose answers are run against tests in a sandbox: a base class, HumanEval and MBPP."""
 
 from __future__ import annotations
 
+import ast
+import doctest
+import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
-from rlft.environments.code.answers import complete, extract_code
-from rlft.environments.code.running import Checks, Verdict, run_code
-from rlft.environments.code.tasks import humaneval_hidden, humaneval_shown, mbpp_row, mbpp_tests
+from rlft.environments.code_running import Checks, Verdict, run_code
 from rlft.environments.contract.base import BaseEnv, Context
 from rlft.environments.contract.marks import tool
+from rlft.errors import TaskError
 from rlft.sandbox.base import Limits, Sandbox
 from rlft.sandbox.create import create_sandbox
+from rlft.syntax import parse
 from rlft.types import Task, Trajectory
 
 
@@ -179,3 +184,164 @@ class MBPP(CodeEnv):
         """Return the reference solution of the version whose tests are run, in a fenced block, or `None`."""
         code = mbpp_row(task).get("code") or task.answer
         return None if code is None else f"```python\n{code}\n```"
+
+
+def humaneval_prompt(task: Task) -> str:
+    """Return the code that the model continues, which is the last message of the prompt."""
+    return task.prompt[-1]["content"]
+
+
+def humaneval_hidden(task: Task) -> Checks:
+    """Return the task's `check(candidate)`, with the prompt as its prelude: it may define helpers.
+
+    Raises `TaskError` for a row without HumanEval's fields.
+    """
+    return Checks(prelude=humaneval_prompt(task), check=_field(task, "test"), entry_point=_field(task, "entry_point"))
+
+
+def humaneval_shown(task: Task) -> Checks:
+    """Return the docstring's examples that expect a literal (`>>> f(1)` and `2` below it) as asserts.
+
+    Raises `TaskError` for a row without HumanEval's fields.
+    """
+    shown = []
+    for example in _examples(_docstring(task)):
+        try:
+            ast.literal_eval(example.want.strip())
+            called = ast.unparse(parse(example.source.strip(), mode="eval"))  # without its comment
+        except (ValueError, SyntaxError):
+            continue
+        shown.append(f"assert ({called}) == ({example.want.strip()})")
+    return Checks(prelude="from typing import *", asserts=tuple(shown), entry_point=_field(task, "entry_point"))
+
+
+def mbpp_row(task: Task) -> dict[str, Any]:
+    """Return the row's fields, with those of its hand-verified version (`sanitized`) in their place if it has one.
+
+    `test_setup_code` and `challenge_test_list`, which only the full version has, are empty then.
+    """
+    sanitized = task.info.get("sanitized")
+    return {**task.info, "test_setup_code": "", "challenge_test_list": [], **sanitized} if sanitized else task.info
+
+
+def mbpp_tests(task: Task) -> tuple[Checks, Checks]:
+    """Return the assert that the prompt shows, and the others. Raises `TaskError` with fewer than two of them.
+
+    The first one is shown, unless all the others expect the same value, so that a constant would pass them: of three
+    that expect True, False, False the second is shown.
+    """
+    row = mbpp_row(task)
+    prelude = "\n".join([*row.get("test_imports", ()), row.get("test_setup_code") or ""]).replace("\r\n", "\n")
+    asserts = [test.strip() for test in [*(row.get("test_list") or ()), *(row.get("challenge_test_list") or ())]]
+    tests = list(dict.fromkeys(asserts))
+    if len(tests) < 2:
+        raise TaskError(
+            f"task {task.id} has no test that could be hidden",
+            where="test_list",
+            fix="give it two different asserts, or leave the row out",
+        )
+    others = {test: [other for other in tests if other != test] for test in tests}
+    shown = next((test for test in tests if len(set(map(_expected, others[test]))) > 1), tests[0])
+    return Checks(prelude, (shown,)), Checks(prelude, tuple(others[shown]))
+
+
+def _expected(test: str) -> str:
+    """Return what an assert compares with, as code; "True" or "False" for a bare call or its negation."""
+    try:
+        statements = parse(test).body
+    except SyntaxError:  # an error of the task, which the judge reports
+        return test
+    match statements:
+        case [ast.Assert(test=ast.Compare(comparators=[*_, last]))]:
+            return ast.unparse(last)
+        case [ast.Assert(test=ast.UnaryOp(op=ast.Not()))]:
+            return "False"
+        case _:
+            return "True"
+
+
+def _examples(docstring: str) -> list[doctest.Example]:
+    """Return the examples in a docstring, or none if doctest cannot read it (an argument has a line break, say)."""
+    try:
+        return doctest.DocTestParser().get_examples(docstring)
+    except ValueError:
+        return []
+
+
+def _docstring(task: Task) -> str:
+    """Return the docstring of the task's function, or an empty text."""
+    for node in ast.walk(parse(humaneval_prompt(task))):
+        if isinstance(node, ast.FunctionDef) and node.name == task.info["entry_point"]:
+            return ast.get_docstring(node) or ""
+    return ""
+
+
+def _field(task: Task, name: str) -> str:
+    if not isinstance(task.info.get(name), str):
+        raise TaskError(
+            f"task {task.id} has no text in {name!r}", where="tasks", fix="use rows with HumanEval's own fields"
+        )
+    return task.info[name]
+
+
+# `*+` is possessive: with `*`, a fence whose line never ends would be tried with every division of it into parts.
+_FENCE = re.compile(r"^([ \t]*+)```[ \t]*+([\w+-]*+)[^\n]*+\n(.*?)(?:^[ \t]*+```|\Z)", re.DOTALL | re.MULTILINE)
+_PYTHON = ("python", "python3", "py")
+
+
+@lru_cache(maxsize=1)  # the score and the vote of an attempt read the same text, one after the other
+def extract_code(text: str) -> str:
+    """Return the last fenced block labelled as Python, else the last without a label, else the whole text.
+
+    Labelled blocks come first because one without a label may be the program's output. The last block may lack its
+    closing fence.
+    """
+    text = text.replace("\r\n", "\n")
+    blocks = [(language.lower(), _without(margin, body)) for margin, language, body in _FENCE.findall(text)]
+    labelled = [body for language, body in blocks if language in _PYTHON]
+    bare = [body for language, body in blocks if not language]
+    return [text, *bare, *labelled][-1]
+
+
+def _without(margin: str, body: str) -> str:
+    """Return a block's body without the margin of its fence, which a fence in a list has.
+
+    A body that begins further left than its fence stays as it is.
+    """
+    first = next((line for line in body.split("\n") if line.strip()), "")
+    if len(first) - len(first.lstrip(" \t")) < len(margin):
+        return body
+    return re.sub(rf"^[ \t]{{0,{len(margin)}}}", "", body, flags=re.MULTILINE)
+
+
+def defines(code: str, name: str) -> bool:
+    """Return whether the code binds `name` at its top level, as a function, a class or by an assignment."""
+    name = re.escape(name)
+    return (
+        re.search(rf"^(?:(?:async[ ]+)?def[ ]+{name}\b|class[ ]+{name}\b|{name}[ ]*(?::[^=\n]+)?=)", code, re.M)
+        is not None
+    )
+
+
+def complete(prompt: str, code: str, entry_point: str) -> str:
+    """Return the program made of a prompt, which ends with a signature and a docstring, and its completion.
+
+    `code` is the whole function named `entry_point`, or its body; a body may have lost the indentation of its first
+    line, or all of it.
+    """
+    if defines(code, entry_point):
+        return f"{prompt}\n{code}"
+    return prompt + _indented(code.strip("\n"))
+
+
+def _indented(body: str) -> str:
+    """Return a function's body with its indentation restored."""
+    first, _, rest = body.partition("\n")
+    if not first.strip() or first[0].isspace():
+        return body
+    indents = [len(line) - len(line.lstrip()) for line in rest.splitlines() if line.strip()]
+    # A block below the first line is indented once more than the line; if it is by eight, the line has lost its four.
+    least = 8 if first.rstrip().endswith(":") else 4
+    if indents and indents[0] >= least and min(indents) >= 4:
+        return f"    {first}\n{rest}"
+    return textwrap.indent(body, "    ")

@@ -1,13 +1,25 @@
-"""A program for the sandbox of the tests: it runs them, and their calls go to the model's code in another sandbox.
+"""The programs in the two sandboxes of a score: the judge, which has the tests, and the subject, the model's code.
 
-The model's code is never in this process. What it returns arrives as plain data (`values.py`) and is compared here, so
-there is nothing here that it could read, change or forge. One JSON object a line comes in on stdin and goes out on
-stdout:
+The model's code is never in the judge's process. What it returns arrives as plain data and is compared there, so there
+is nothing there that it could read, change or forge. In the subject nothing is secret and nothing is trusted: the
+model's code may rewrite all of it, and can then do no more than answer calls, which is what it is asked to do.
+
+One JSON object a line comes in on stdin and goes out on stdout. Of the judge:
 
     in   {"prelude": code, "tests": [code, ...], "check": code or null,
           "entry_point": name, "explain": bool}                          out  {"ready": number of tests}
     out  {"call": name, "args": [...], "kwargs": {...}}                      in   the subject's answer, or {"gone": 1}
     out  {"passed": [true, ...], "messages": [why the first ones did not, if it is to explain]}
+
+Of the subject:
+
+    in   {"code": text}                                     out  {"ready": 1} before, then {"value": null}
+    in   {"call": name, "args": [...], "kwargs": {...}}     out  {"value": encoded}
+                                                            or   {"raised": class, "bases": [...], "text": ...}
+
+Values are encoded as JSON for a closed set of built-in types: only data can cross over. A subclass is sent as the
+built-in type it derives from (a Counter as a dict, an IntEnum as an int), an iterator as what it yields, a match of a
+regular expression as the tuple of its groups. This module imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -18,11 +30,105 @@ import importlib
 import json
 import os
 import random
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from rlft.environments.code.values import decode, encode
+_SMALL = 1 << 53  # integers that every reader of JSON holds exactly are below it; others go as hexadecimal text
+_TYPES = {kind.__name__: kind for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)}
+
+
+class NotPlain(TypeError):
+    """Raised for a value of a type that cannot be sent from one process to the other."""
+
+
+def encode(value: Any) -> Any:
+    """Return JSON for a value: itself, or [tag of its type, its content], such as `["t", [1, 2]]` for a tuple.
+
+    Raises `NotPlain` for other types, `RecursionError` for what is nested too deep.
+    """
+    if value is None or value is True or value is False:
+        return value
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is int:
+        return value if -_SMALL < value < _SMALL else ["i", hex(value)]
+    if kind is float:
+        return ["f", value.hex()]
+    return _encode_other(value)
+
+
+def _encode_other(value: Any) -> Any:
+    # Methods of the built-in types are called on the class, as the model's subclasses may override them.
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return ["i", hex(int.__index__(value))]
+    if isinstance(value, float):
+        return ["f", float.hex(value)]
+    if isinstance(value, complex):
+        return ["c", [value.real.hex(), value.imag.hex()]]
+    if isinstance(value, dict):
+        return ["d", [[encode(key), encode(item)] for key, item in dict.items(value)]]
+    for tag, kind in (("l", list), ("t", tuple), ("s", set), ("z", frozenset)):
+        if isinstance(value, kind):
+            return [tag, [encode(item) for item in kind.__iter__(value)]]  # type: ignore[arg-type]
+    if isinstance(value, bytes | bytearray):
+        return ["b" if isinstance(value, bytes) else "a", bytes(value).hex()]
+    if isinstance(value, range):
+        return ["r", [encode(part) for part in (value.start, value.stop, value.step)]]
+    if value is Ellipsis:
+        return ["e", 0]
+    if isinstance(value, Iterator):
+        return ["n", [encode(item) for item in value]]
+    if isinstance(value, type) and value.__name__ in _TYPES:
+        return ["y", value.__name__]
+    if isinstance(value, re.Match):
+        return ["t", [encode(group) for group in (value.group(), *value.groups())]]
+    raise NotPlain(f"a {type(value).__name__} cannot be passed on")
+
+
+def decode(data: Any) -> Any:
+    """Return the value that `encode` wrote, which always has one of exactly the built-in types.
+
+    Raises `ValueError`, `LookupError`, `TypeError` or `RecursionError` for anything else.
+    """
+    if data is None or isinstance(data, bool | int | str):
+        return data
+    if not isinstance(data, list) or len(data) != 2 or not isinstance(data[0], str) or data[0] not in _DECODE:
+        raise ValueError("this is not an encoded value")
+    return _DECODE[data[0]](data[1])
+
+
+def _items(data: Any) -> list[Any]:
+    if not isinstance(data, list):
+        raise ValueError("items must be a list")
+    return [decode(item) for item in data]
+
+
+def _pairs(data: Any) -> dict[Any, Any]:
+    return {decode(key): decode(item) for key, item in data}
+
+
+_DECODE: dict[str, Callable[[Any], Any]] = {
+    "i": lambda data: int(data, 16),
+    "f": float.fromhex,
+    "c": lambda data: complex(float.fromhex(data[0]), float.fromhex(data[1])),
+    "d": _pairs,
+    "l": _items,
+    "t": lambda data: tuple(_items(data)),
+    "s": lambda data: set(_items(data)),
+    "z": lambda data: frozenset(_items(data)),
+    "b": bytes.fromhex,
+    "a": bytearray.fromhex,
+    "r": lambda data: range(*_items(data)),
+    "e": lambda data: Ellipsis,
+    "y": lambda data: _TYPES[data],
+    "n": lambda data: iter(_items(data)),
+}
+
 
 _LONGEST_MESSAGE, _MOST_MESSAGES = 500, 8  # characters, messages
 
@@ -176,12 +282,9 @@ def prepare(task: dict[str, Any], remote: Callable[[str], Any]) -> tuple[list[st
     return tests, namespace
 
 
-def main() -> None:
+def judge() -> None:
     """Read the task from stdin, run its tests, and write which passed to stdout."""
-    answers, calls = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
-    nothing = os.open(os.devnull, os.O_RDWR)  # what the tests print must not get between the calls
-    os.dup2(nothing, 0)
-    os.dup2(nothing, 1)
+    answers, calls = _streams()
     random.seed(0)
     task = json.loads(answers.readline())
     tests, namespace = prepare(task, lambda name: Remote(name, calls, answers))
@@ -190,6 +293,48 @@ def main() -> None:
     print(json.dumps({"passed": passed, "messages": messages}), file=calls, flush=True)
 
 
+_LONGEST_TEXT = 300  # characters of an exception's text
+
+
+def subject() -> None:
+    """Read calls from stdin and answer them on stdout, until there are no more."""
+    calls, answers = _streams()
+    namespace: dict[str, Any] = {"__name__": "solution", "__builtins__": __builtins__}
+    print('{"ready": 1}', file=answers, flush=True)
+    for line in calls:
+        try:
+            text = json.dumps({"value": encode(_answer(json.loads(line), namespace))})
+        except BaseException as error:
+            text = json.dumps(_as_json(error))
+        print(text, file=answers, flush=True)
+
+
+def _answer(call: dict[str, Any], namespace: dict[str, Any]) -> Any:
+    if "code" in call:
+        exec(compile(call["code"], "solution.py", "exec"), namespace)  # noqa: S102 - this is the sandbox
+        return None
+    name = call["call"]
+    if name not in namespace:
+        raise NameError(f"name {name!r} is not defined")
+    kwargs = {key: decode(value) for key, value in call["kwargs"].items()}
+    return namespace[name](*[decode(value) for value in call["args"]], **kwargs)
+
+
+def _as_json(error: BaseException) -> dict[str, Any]:
+    """Return an exception as an answer, with the names of its built-in base classes, the most special first."""
+    bases = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
+    return {"raised": type(error).__name__, "bases": bases, "text": str(error)[:_LONGEST_TEXT]}
+
+
+def _streams() -> tuple[TextIO, TextIO]:
+    """Return stdin and stdout for the messages; what the code prints and reads itself is nothing."""
+    came_in, goes_out = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    return came_in, goes_out
+
+
 if __name__ == "__main__":
     sys.setrecursionlimit(5000)
-    main()
+    {"judge": judge, "subject": subject}[sys.argv[1]]()
