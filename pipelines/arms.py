@@ -1,21 +1,31 @@
-"""Evaluates the arms of a run on the same tasks: an arm is one of the policies that are compared."""
+"""Makes and evaluates the arms of a run on the same tasks: an arm is one of the models that are compared.
+
+Beside the run's own policies they are those of `rlft.evaluation.arms` that the config wants: something simpler, with at
+most the FLOPs of the training.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from mlops.ids import step_id
 from mlops.registry.client import NamedVersion
-from mlops.tracking.run import Tracker
-from pipelines.controls import left_out_controls, make_controls, prompted_controls
+from mlops.tracking.run import Tracker, log_control
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
-from rlft.controls.best import ControlReport
-from rlft.controls.few_shot import PromptReport
 from rlft.errors import TrackerError
+from rlft.evaluation.arms import Arm, PolicyArm
+from rlft.evaluation.searches.judge import ControlReport, Terms
+from rlft.evaluation.searches.prompts import PromptReport
+from rlft.harness.examples import Examples
 from rlft.types import Evaluation, Split
+from steps.arms import choose_prompt, train_arm
 from steps.policies import fetch_champion
 
+logger = logging.getLogger(__name__)
+ARM_STEPS = [train_arm, choose_prompt, fetch_champion]
 FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
 
 
@@ -23,8 +33,8 @@ FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
 class Arms:
     """Holds the evaluation artifact of each arm by its key in the summary; `None` for one that the run does not have.
 
-    `controls` are those that are trained, by name, and `reports` theirs; `constant` is the best constant answer, a
-    control of every run. `left_out` says by name why others that the config wants do not apply.
+    `controls` are those of `rlft.evaluation.arms` by name, and `reports` say how they were made; `constant` is the best
+    constant answer, a control of every run. `left_out` says by name why others that the config wants do not apply.
 
     `final` is the trained policy, whose steps have ids such as `evaluate_policy_trained`.
     """
@@ -53,13 +63,13 @@ class Arms:
 class Starts:
     """Holds the policies that were there before the rounds.
 
-    `base` is the model before the warm start, `start` the one that the rounds began with, and `other` the other model
+    `base` is the model before the warm start, `start` the one that the rounds began with, and `own` the other model
     that `controls` name, if any.
     """
 
     base: Artifact
     start: Artifact
-    other: Artifact | None
+    own: Artifact | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +103,14 @@ def evaluate_arms(
     warm = None
     if stages.config.warm_start is not None:
         warm = stages.evaluate(starts.start, tasks, FINAL_SPLITS, "warm_start")
-    left_out = left_out_controls(stages, tasks)
-    made = make_controls(stages, starts.start, tasks, rounds, tracker, left_out)
-    controls = {
-        name: stages.evaluate(policy, tasks, FINAL_SPLITS, f"{name}_control") for name, (policy, _) in made.items()
-    }
-    prompted = prompted_controls(stages, starts.base, starts.other, tasks, rounds, tracker, left_out)
-    controls |= {
-        name: stages.evaluate(each.policy, tasks, FINAL_SPLITS, f"{name}_control", each.examples)
-        for name, each in prompted.items()
-    }
+    left_out = arms_left_out(stages, tasks)
+    controls, reports = dict[str, Artifact](), dict[str, ControlReport | PromptReport]()
+    for arm in sorted(stages.config.arms(), key=lambda arm: not isinstance(arm, PolicyArm)):
+        if arm.name not in left_out:
+            policy, report, examples = make_arm(stages, tasks, starts, rounds, arm)
+            log_control(tracker, arm.name, report)
+            reports[arm.name] = report
+            controls[arm.name] = stages.evaluate(policy, tasks, FINAL_SPLITS, f"{arm.name}_control", examples)
     found = _fetch(stages, find_champion, tracking_uri)
     champion = None if found.policy is None else stages.evaluate(found.policy, tasks, FINAL_SPLITS, "champion")
     arms = Arms(
@@ -112,11 +120,44 @@ def evaluate_arms(
         constant=stages.constant(tasks, rounds.often_said(), FINAL_SPLITS),
         final=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
         champion=champion,
-        reports={name: report for name, (_, report) in made.items()}
-        | {name: each.report for name, each in prompted.items()},
+        reports=reports,
         left_out=left_out,
     )
     return arms, found
+
+
+def arms_left_out(stages: Stages, tasks: Artifact) -> dict[str, str]:
+    """Return why arms that the config wants do not apply, by their names."""
+    has_answers = stages.has_demonstrations(tasks.load())
+    reasons = {arm.name: arm.why_not(stages.config, has_answers=has_answers) for arm in stages.config.arms()}
+    found = {name: reason for name, reason in reasons.items() if reason}
+    for name, reason in found.items():
+        logger.info("the control %s is left out: %s", name, reason)
+    return found
+
+
+def make_arm(
+    stages: Stages, tasks: Artifact, starts: Starts, rounds: Rounds, arm: Arm
+) -> tuple[Artifact, ControlReport | PromptReport, Examples | None]:
+    """Return the policy of an arm, the report on how it was made, and what it reads before each prompt."""
+    config, policy = stages.config, getattr(starts, arm.begins)
+    terms = Terms(
+        warm_start=config.warm_start,
+        training=config.training,
+        sampling=stages.sampling(config.rollout.temperature),
+        rounds=len(rounds.reports),
+        validate_every=config.evaluation.validate_every,
+        flops=rounds.flops(),
+        validation_flops=rounds.validation_flops(),
+    )
+    given = (policy, tasks, arm.name, arm.decisive(), arm.terms(terms), stages.validation(), config.policy.device)
+    if isinstance(arm, PolicyArm):
+        with stages.show(f"control {arm.name}", "supervised", "sampling"):
+            policy, trained = train_arm(*given, id=f"{arm.name}_control")
+        return policy, trained.load(), None
+    with stages.show(f"prompts {arm.name}", "sampling"):
+        chosen = choose_prompt(*given, id=step_id("choose_prompt", arm.name)).load()
+    return policy, chosen, chosen.read_examples()
 
 
 def _fetch(stages: Stages, find_champion: Callable[[], NamedVersion | None], tracking_uri: str) -> Champion:

@@ -33,7 +33,7 @@ from steps.promotion import decide_promotion, register_policy
 
 logger = logging.getLogger(__name__)
 
-LAST_STEPS = [fetch_champion, decide_promotion, register_policy]
+LAST_STEPS = [decide_promotion, register_policy]
 FROM_SCRATCH = "The policy began with random weights: there is nothing that training could have cost elsewhere."
 
 

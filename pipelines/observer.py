@@ -28,10 +28,10 @@ from pipelines.arms import Arms
 from pipelines.gate import say_what_it_sees
 from pipelines.rounds import Rounds
 from rlft.config import Config
-from rlft.controls.constant import ConstantAnswer
 from rlft.estimation.machine import peak_memory
 from rlft.evaluation.diagnosis.table import diagnose
 from rlft.evaluation.evaluate import advice, baseline_verdict, report_numbers
+from rlft.evaluation.searches.constant import ConstantAnswer
 from rlft.evaluation.statistics import compare_pass_at_k
 from rlft.evaluation.variety import collapse
 from rlft.rewards.audit.report import AuditReport

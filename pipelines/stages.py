@@ -13,12 +13,12 @@ from mlops.runs.runtime import pipeline_environment, shared_runtime
 from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
 from rlft.config.environment import unscored
-from rlft.controls.best import Validation
 from rlft.environments.fingerprints import EnvironmentFingerprints, environment_fingerprints
 from rlft.environments.workers.threads import shared_evenly
 from rlft.errors import WeightsRemovedError
 from rlft.evaluation.evaluate import compared_by
 from rlft.evaluation.forgetting import fingerprint_texts, shipped_texts
+from rlft.evaluation.searches.judge import Validation
 from rlft.files import file_hash
 from rlft.harness.examples import Examples
 from rlft.harness.rollout import SamplingSettings, Selection
@@ -30,7 +30,7 @@ from rlft.training.groups import Groups
 from rlft.training.imitation import Memory
 from rlft.training.job import Round
 from rlft.types import Evaluation, Split, TaskSet
-from steps.controls import evaluate_constant
+from steps.arms import evaluate_constant
 from steps.evaluation import evaluate_policy, measure_forgetting
 from steps.policies import ask_model, initialize_policy, warm_start_policy
 from steps.round import (
@@ -404,7 +404,6 @@ class Stages:
             sampling=self.evaluation_sampling(),
             num_generations=config.evaluation.num_generations,
             metric=config.evaluation.metric,
-            every=config.evaluation.validate_every,
             fingerprint=self.fingerprints.harness + self.fingerprints.reward,
         )
 

@@ -15,9 +15,8 @@ from mlops.runs.resuming import naming_damage
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
 from mlops.runs.store import stored_config
 from mlops.tracking.address import tracking_address
-from pipelines.arms import Starts
+from pipelines.arms import ARM_STEPS, Starts
 from pipelines.conclusion import LAST_STEPS, conclude
-from pipelines.controls import CONTROL_STEPS
 from pipelines.gate import check_slices
 from pipelines.observer import Observer
 from pipelines.opening import open_run
@@ -33,7 +32,7 @@ from rlft.training.distributed.demand import Demand, gpus_used
 from steps.promotion import write_report
 
 # All steps that the body may call: ZenML compiles them with the pipeline, before its body runs.
-STEPS = [*STAGE_STEPS, *CONTROL_STEPS, *LAST_STEPS, write_report]
+STEPS = [*STAGE_STEPS, *ARM_STEPS, *LAST_STEPS, write_report]
 
 
 @pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime)

@@ -20,11 +20,11 @@ from mlops.summary.summary import Summary
 from mlops.summary.version_facts import Registration, verdict_blocks, version_facts
 from mlops.tracking.address import HOME, PATIENT_HTTP, answering, tracking_address
 from rlft.config import Config, EvaluationConfig, PromotionConfig
-from rlft.controls.constant import ConstantAnswer
 from rlft.evaluation.gates import Look
 from rlft.evaluation.promotion.decide import Decision, Known, RegisteredVersion
 from rlft.evaluation.promotion.decide import decide_promotion as decide
 from rlft.evaluation.promotion.rules import Rules
+from rlft.evaluation.searches.constant import ConstantAnswer
 from rlft.evaluation.slices import slices_of
 from rlft.models import PolicyFolder
 from rlft.reporting.model_card import version_files

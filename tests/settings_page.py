@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from rlft.config import Config, ModelControl, Section
+from rlft.config import Config, Section
+from rlft.evaluation.arms import ARMS
 from rlft.training.losses import LOSSES
 
 HEAD = """# Settings
@@ -22,8 +24,7 @@ makes no sense is an error before anything is loaded.
 def page() -> str:
     """All sections as tables."""
     top = [name for name, field in Config.model_fields.items() if section_of(field.annotation) is None]
-    parts = [HEAD, *table("", Config, top), f"## A model in controls\n\n{ModelControl.__doc__}\n"]
-    parts += table("", ModelControl, list(ModelControl.model_fields))
+    parts = [HEAD, *table("", Config, top), *controls()]
     for name, field in Config.model_fields.items():
         if section := section_of(field.annotation):
             parts += part(f"{name}.NAME" if get_origin(field.annotation) is dict else name, section, field)
@@ -44,7 +45,7 @@ def part(path: str, section: type[Section], field: FieldInfo) -> Iterator[str]:
         yield from part(f"{path}.{name}{'.NAME' if get_origin(below.annotation) is dict else ''}", found, below)
 
 
-def table(path: str, section: type[Section], names: list[str]) -> Iterator[str]:
+def table(path: str, section: type[BaseModel], names: list[str]) -> Iterator[str]:
     """One row for each setting."""
     yield "| setting | type | default | |\n|---|---|---|---|"
     for name in names:
@@ -54,6 +55,21 @@ def table(path: str, section: type[Section], names: list[str]) -> Iterator[str]:
         kind = type_name(field.annotation) + (f", {limits}" if limits else "")
         yield f"| `{path}{'.' if path else ''}{name}` | {kind} | {default} | {field.description or ''} |"
     yield ""
+
+
+def controls() -> Iterator[str]:
+    """One row for each arm that the config can name, and the settings of those that have some."""
+    arms = {name: kind for name, kind in ARMS.items() if not kind.in_every_run}
+    yield "## controls\n\n| `controls` | | if none is named | from |\n|---|---|---|---|"
+    for name, kind in arms.items():
+        written = f"{{{name}: …}}" if kind.model_fields else name
+        says = (kind.__doc__ or "").splitlines()[0]
+        yield f"| `{written}` | {says} | {'yes' if kind.by_default else 'no'} | {kind.paper} |"
+    yield ""
+    for name, kind in arms.items():
+        if kind.model_fields:
+            yield f"### {name} in controls\n"
+            yield from table("", kind, list(kind.model_fields))
 
 
 def losses() -> Iterator[str]:

@@ -18,7 +18,7 @@ KILLS = (
     "steps.round:collect_rollouts:4",
     "steps.round:score_by:3",
     "rlft.training.job:train_round:3",
-    "rlft.controls.sft:train_sft:1",
+    "rlft.evaluation.searches.sft:train_sft:1",
     "steps.evaluation:evaluate_rollouts:4",
     "steps.promotion:register_policy_version:1",
 )

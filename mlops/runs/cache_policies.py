@@ -25,13 +25,12 @@ def _policy(function: str) -> CachePolicy:
     return CachePolicy.model_validate({"cache_func": f"{__name__}.{function}"})
 
 
-# Attacks and engines are found by their place, which no import says.
+# Attacks, engines and arms are found by their place, which no import says.
 _attacks = (f"rlft.rewards.audit.attacks.{file.stem}" for file in RLFT_FOLDER.glob("rewards/audit/attacks/*.py"))
+_arms = [f"rlft.evaluation.arms.{file.stem}" for file in RLFT_FOLDER.glob("evaluation/arms/[a-z]*.py")]
 _engines = [f"rlft.engines.kinds.{file.stem}" for file in RLFT_FOLDER.glob("engines/kinds/[a-z]*.py")]
 audit_code = _code("rlft.rewards.audit.rewards", *_attacks)
 warm_start_code = _code("rlft.training.imitation")
-control_code = _code("rlft.controls.sft", *_engines)
-rejection_code = _code("rlft.controls.rejection", *_engines)
 rollout_code = _code("rlft.harness.rollout", *_engines)
 draw_code = _code("rlft.tasks.curriculum.draw")
 groups_code = _code("rlft.training.groups", "rlft.harness.rollout", *_engines, "rlft.rewards.scoring")
@@ -40,16 +39,14 @@ training_code = _code("rlft.training.trainer", "rlft.training.distributed.traine
 unused_code = _code("rlft.training.job")
 evaluation_code = _code("rlft.evaluation.evaluate", "rlft.evaluation.promotion.decide")
 scenario_code = _code("rlft.evaluation.suites.measures")
-prompt_code = _code("rlft.controls.few_shot", *_engines)
-constant_code = _code("rlft.controls.constant")
+arm_code = _code(*_arms, *_engines)
+constant_code = _code("rlft.evaluation.searches.constant")
 contamination_code = _code("rlft.tasks.contamination.overlap", "rlft.training.demonstration_file")
 forgetting_code = _code("rlft.evaluation.forgetting.bits")
 rescoring_code = _code("rlft.rewards.rescored")
 
 AUDIT = _policy("audit_code")
 WARM_START = _policy("warm_start_code")
-CONTROL = _policy("control_code")
-REJECTION = _policy("rejection_code")
 ROLLOUT = _policy("rollout_code")
 DRAW = _policy("draw_code")
 GROUPS = _policy("groups_code")
@@ -59,7 +56,7 @@ UNUSED = _policy("unused_code")
 EVALUATION = _policy("evaluation_code")
 SCENARIO = _policy("scenario_code")
 CONSTANT = _policy("constant_code")
-PROMPT = _policy("prompt_code")
+ARM = _policy("arm_code")
 CONTAMINATION = _policy("contamination_code")
 RESCORING = _policy("rescoring_code")
 FORGETTING = _policy("forgetting_code")

@@ -17,12 +17,12 @@ from mlops.summary.summary import (
     Status,
     TextChange,
 )
-from rlft.controls.best import ControlReport
-from rlft.controls.few_shot import PromptReport
 from rlft.evaluation.comparison import compare
 from rlft.evaluation.forgetting import Change as BitsChange
 from rlft.evaluation.forgetting import TextBits
 from rlft.evaluation.promotion.decide import Decision, RegisteredVersion
+from rlft.evaluation.searches.judge import ControlReport
+from rlft.evaluation.searches.prompts import PromptReport
 from rlft.evaluation.statistics import PassAtK
 from rlft.tasks.contamination import ContaminationReport, clean_scores, contamination_sentence
 from rlft.types import Evaluation, Interval

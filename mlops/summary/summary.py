@@ -332,8 +332,7 @@ class Summary(Section):
         default={},
         description="The same metrics of each control, by its name in the config (`controls`): what something simpler "
         "reaches from the same start with at most the FLOPs of the training, search and validation included. "
-        "`constant` is the best constant answer, which every run has; `few_shot` and `model` are the base model and "
-        "another one, with examples in their prompts.",
+        "`constant` is the best constant answer, which every run has.",
     )
     controls_left_out: dict[str, str] = Field(
         default={}, description="Why controls that the config wants do not apply, by their names."

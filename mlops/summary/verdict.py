@@ -6,23 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mlops.registry.names import failed_of_all, failing
 from mlops.summary.summary import NOT_REGISTERED, AlarmSection, Difference, Metrics, SeveralAttempts, Status, Summary
+from rlft.evaluation.arms import ARMS, PromptArm
 from rlft.texts.blocks import Block, Bullets, Caution, Headline, Table, ends, level
 from rlft.texts.blocks import change as signed
 
-LABELS = {
-    "sft": "SFT on your gold answers",
-    "rejection_sampling": "Rejection sampling",
-    "few_shot": "base model with examples in its prompt",
-    "model": "other model with examples in its prompt",
-    "constant": "best constant answer",
-}
 _IMITATED = {"bare": "bare answers", "demonstration": "demonstrations", "file": "demonstrations"}
 
 
 def label_of(summary: Summary, name: str) -> str:
     """Return what a control is called for a person; another model is called by its name."""
     named = summary.control_model if name == "model" else ""
-    label = f"{named} with examples in its prompt" if named else LABELS.get(name, name)
+    label = f"{named} with examples in its prompt" if named else ARMS[name].label if name in ARMS else name
     cost = summary.control_costs.get(name)
     return label.replace("gold answers", _IMITATED.get(cost.answers, "gold answers")) if cost else label
 
@@ -73,7 +67,7 @@ def weak_controls(summary: Summary) -> list[str]:
 
 def _cost(name: str, summary: Summary) -> str:
     """Return what a control costs beside the rounds; it never costs more."""
-    if name in ("few_shot", "model"):
+    if name in ARMS and issubclass(ARMS[name], PromptArm):
         return " without training"
     cost = summary.control_costs.get(name)
     if cost is None or not cost.budget or cost.flops is None:
@@ -184,7 +178,7 @@ DISAGREE = (
     "`test` shows whether training made the model better than its start; `gate`, on other tasks and with a wider "
     "interval the more models it may judge, whether it is better than each rival: one may show what the other does not"
 )
-ARMS = (
+ROWS = (
     ("base", "base model"),
     ("warm_start", "warm start (SFT)"),
     ("controls", "control"),
@@ -296,7 +290,7 @@ def judges_effort(summary: Summary) -> str:
 def arms_table(summary: Summary, metric: str) -> Table:
     """Return the metric of every arm on each split that was measured."""
     arms: dict[str, Metrics] = {}
-    for key, label in ARMS:
+    for key, label in ROWS:
         if key == "controls":
             arms |= {label_of(summary, name): metrics for name, metrics in summary.controls.items()}
         else:

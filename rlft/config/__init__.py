@@ -7,7 +7,6 @@ before anything is loaded. `docs/guide/settings.md` lists all settings and is ma
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import (
     BaselineConfig,
-    ControlName,
     EvaluationConfig,
     ModelControl,
     PromotionConfig,
@@ -25,7 +24,6 @@ __all__ = [
     "BaselineConfig",
     "Cell",
     "Config",
-    "ControlName",
     "DistributedConfig",
     "EngineSettings",
     "EnvironmentConfig",

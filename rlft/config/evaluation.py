@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
 from rlft.config.addresses import check_address
 from rlft.config.section import (
@@ -158,9 +159,6 @@ class TrackingConfig(Section):
     )
 
 
-ControlName = Literal["sft", "rejection_sampling", "few_shot"]
-
-
 _ASKING = "/chat/completions"
 _AT_ADDRESS = '{model: NAME, endpoint: "http://127.0.0.1:8000/v1", api_key: env:NAME}'
 
@@ -197,6 +195,13 @@ class ModelControl(Section):
         default=8, ge=1, le=10_000, description="The endpoint gets at most this many requests at the same time."
     )
 
+    @field_validator("model")
+    @classmethod
+    def _is_no_address(cls, model: str) -> str:
+        if model.startswith(("openai:", "http://", "https://")):
+            raise ValueError(f"a model behind an address is written {_AT_ADDRESS}; without a key, leave api_key out")
+        return model
+
     @field_validator("endpoint")
     @classmethod
     def _is_an_address(cls, endpoint: str | None) -> str | None:
@@ -224,23 +229,31 @@ class ModelControl(Section):
         return self
 
 
-def _is_a_control(given: Any) -> Any:
-    """Return what is a name, or a mapping with `model`. Raises ValueError, which says what there is, for all else."""
-    names = get_args(ControlName)
-    if isinstance(given, ModelControl) or given in names:
+def arms() -> Mapping[str, Any]:
+    """Return the classes of `rlft.evaluation.arms` by name. They are imported here, as they import this room."""
+    return import_module("rlft.evaluation.arms").ARMS
+
+
+def _as_arm(given: Any) -> Any:
+    """Return the arm of a name, or of a mapping of settings, one of which is called as the arm is."""
+    known = {name: kind for name, kind in arms().items() if not kind.in_every_run}
+    if isinstance(given, tuple(known.values())):
         return given
-    if not isinstance(given, Mapping) or "model" not in given or set(given) - set(ModelControl.model_fields):
+    if isinstance(given, str) and given in known and not known[given].example:
+        return known[given]()
+    named = [name for name in known if name in given] if isinstance(given, Mapping) else []
+    if not named:
         shown = sorted(map(str, given)) if isinstance(given, Mapping) else given  # the values may hold a key
-        raise ValueError(
-            f"{shown!r:.80} is no control: use {', '.join(names)}, or {{model: NAME}} for another model, with "
-            f"{', '.join(name for name in ModelControl.model_fields if name != 'model')} if need be"
-        )
-    if str(given["model"]).startswith(("openai:", "http://", "https://")):
-        raise ValueError(f"a model behind an address is written {_AT_ADDRESS}; without a key, leave api_key out")
-    return ModelControl.model_validate(given)
+        forms = [f"{{{name}: ...}}" if kind.example else name for name, kind in known.items()]
+        raise ValueError(f"{shown!r:.80} is no control: use {', '.join(forms)}")
+    return known[named[0]].model_validate(given)
 
 
-AnyControl = Annotated[ControlName | ModelControl, BeforeValidator(_is_a_control)]
+def _as_written(arm: Any) -> Any:
+    return arm.model_dump(mode="json") or arm.name
+
+
+AnyControl = Annotated[Any, BeforeValidator(_as_arm), PlainSerializer(_as_written)]
 
 
 PromotionSuite = Literal["test", "off_distribution"]  # splits beside `gate` on which every policy is evaluated

@@ -11,11 +11,11 @@ from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConf
 from rlft.config.evaluation import (
     AnyControl,
     BaselineConfig,
-    ControlName,
     EvaluationConfig,
     ModelControl,
     PromotionConfig,
     TrackingConfig,
+    arms,
 )
 from rlft.config.policy import PolicyConfig, WarmStartConfig
 from rlft.config.rollout import DistributedConfig, RolloutConfig
@@ -79,11 +79,9 @@ class Config(Section):
     controls: list[AnyControl] | None = Field(
         default=None,
         max_length=10,
-        description="Which controls are made for comparison, each with at most the FLOPs of the training: `sft` "
-        "imitates an answer to every train task that has one, `rejection_sampling` in as many rounds as GRPO the best "
-        "of its own attempts, `few_shot` is the base model with some answers in its prompt, and `{model: NAME}` "
-        "another model with them in its prompt (hub name or folder, or behind an `endpoint`: [its settings]"
-        "(#a-model-in-controls)). null means all that apply but another model, and [] none.",
+        description="Which controls are made for comparison, each with at most the FLOPs of the training, by name or "
+        "with their settings, as in `[sft, {model: NAME}]` ([which there are](#controls)). null means all that apply "
+        "of those without settings, and [] none.",
     )
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()
@@ -94,9 +92,11 @@ class Config(Section):
     def _is_a_name(cls, name: str) -> str:
         return check_plain_name(name)
 
-    def wants_control(self, name: ControlName) -> bool:
-        """Return whether `controls` names this control, or leaves it to what applies."""
-        return self.controls is None or name in self.controls
+    def arms(self) -> list[Any]:
+        """Return the arms (`rlft.evaluation.arms`) that `controls` name, or those that a run has by default."""
+        if self.controls is not None:
+            return self.controls
+        return [kind() for kind in arms().values() if kind.by_default and not kind.in_every_run]
 
     @property
     def chosen_by(self) -> str:
@@ -126,7 +126,7 @@ class Config(Section):
     @property
     def other_model(self) -> ModelControl | None:
         """The model that `controls` name for comparison; `None` if they name none."""
-        return next((each for each in self.controls or () if isinstance(each, ModelControl)), None)
+        return next((each for each in self.arms() if isinstance(each, ModelControl)), None)
 
     @model_validator(mode="before")
     @classmethod
@@ -197,15 +197,12 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _one_other_model_that_is_sampled_here(self) -> Self:
-        if sum(isinstance(each, ModelControl) for each in self.controls or ()) > 1:
-            raise ValueError("controls: a run is compared with one other model; leave one `model` in the list")
-        other = self.other_model
-        if other is not None and other.endpoint is None and not self.rollout.kind.restarts:
-            raise ValueError(
-                f"controls: the servers of rollout.engine {self.rollout.engine} sample the policy's own model alone; "
-                "give `model` an `endpoint`, take it out of the list, or set rollout.engine to vllm or transformers"
-            )
+    def _has_controls_that_fit(self) -> Self:
+        names = [arm.name for arm in self.controls or ()]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"controls: leave one `{twice[0]}` in the list")
+        for arm in self.controls or ():
+            arm.check(self)
         return self
 
     @model_validator(mode="after")

@@ -133,9 +133,8 @@ def _not_for_several(config: Config) -> str:
         return "warm_start.path names a file whose rows do not say which environment they are of"
     if config.suite is not None:
         return "suite has scenarios of its own, which would take their reward from one environment"
-    if named := [each for each in config.controls or () if each == "few_shot" or not isinstance(each, str)]:
-        what = named[0] if isinstance(named[0], str) else "model"
-        return f"controls: {what} has the same answers before every prompt, of whichever environment they are"
+    if named := [arm.name for arm in config.controls or () if arm.begins != "start"]:
+        return f"controls: {named[0]} has the same text before every prompt, of whichever environment it is"
     if config.training.curriculum != "uniform":
         return "training.curriculum: pass_rate draws tasks by their pass rates alone, against the shares"
     if config.training.max_num_gen_batches > 1:

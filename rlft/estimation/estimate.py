@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlft.config import Config
 from rlft.estimation.machine import Room, Span, room_for
+from rlft.evaluation.arms import PolicyArm
 
 if TYPE_CHECKING:
     from rlft.estimation.probing import Probed
@@ -63,7 +64,7 @@ def work_of(config: Config, tasks: Mapping[str, Any]) -> Work:
 
 
 def _trained_controls(config: Config) -> int:
-    return config.wants_control("sft") + config.wants_control("rejection_sampling")
+    return sum(isinstance(arm, PolicyArm) for arm in config.arms())
 
 
 def _arms(config: Config) -> Span:
@@ -71,11 +72,9 @@ def _arms(config: Config) -> Span:
 
     Whether there is a champion, and whether the answers and examples that a control needs, is not in the config.
     """
-    sure = 2 + (config.warm_start is not None) + config.wants_control("rejection_sampling")
-    sure += config.other_model is not None
-    can_read_examples = config.policy.model is not None
-    maybe = 1 + config.wants_control("sft") + (config.wants_control("few_shot") and can_read_examples)
-    return Span(sure, sure + maybe)
+    own = 2 + (config.warm_start is not None)
+    least, most = (sum(not arm.why_not(config, has_answers=known) for arm in config.arms()) for known in (False, True))
+    return Span(own + least, own + 1 + most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
-"""Examples that a model reads before each task: solved tasks in its prompt, of which the environment knows nothing."""
+"""What a model reads before each task: solved tasks and instructions, of which the environment knows nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Literal, cast
+
+from pydantic import Field
 
 from rlft.config import Section
 from rlft.types import Message
@@ -30,21 +32,26 @@ class Example(Section):
 
 
 class Examples(Section):
-    """Holds solved tasks and the form in which they are shown.
+    """Holds solved tasks and the form in which they are shown, and instructions that end the system's messages.
 
-    As `turns` they are earlier turns of the conversation, after the task's messages of the system. As `text` they stand
-    in its first message of the user, before what that says.
+    As `turns` the tasks are earlier turns of the conversation, after the task's messages of the system. As `text` they
+    stand in its first message of the user, before what that says.
     """
 
-    form: Form
-    shown: list[Example]
+    form: Form = "turns"
+    shown: list[Example] = Field(default=[])
+    instructions: str = Field(default="", exclude_if=lambda instructions: not instructions)
 
     def before(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages of a task's prompt with the examples before them; what is given is not changed.
+        """Return the messages of a task's prompt with all of this before them; what is given is not changed.
 
         Raises ValueError if they are to be shown as text, and an example or the prompt cannot hold that.
         """
         system = list(takewhile(lambda message: message["role"] == "system", messages))
+        if self.instructions:
+            said = "\n\n".join([*(message["content"] for message in system[-1:]), self.instructions])
+            messages = [*system[:-1], {"role": "system", "content": said}, *messages[len(system) :]]
+            system = list(messages[: max(1, len(system))])
         if self.form == "turns":
             earlier = [each for one in self.shown for each in (*_without_system(one.prompt), *one.turns)]
             return [*system, *earlier, *messages[len(system) :]]

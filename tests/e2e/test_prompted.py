@@ -73,7 +73,9 @@ def test_a_search_for_the_prompt_that_was_killed_is_made_again_and_chooses_the_s
     for model in ("model", "other"):
         shutil.copytree(prompted[0].folder / model, home.folder / model)
     wanted = options(CHANGES | {"controls": ["few_shot", {"model": "other"}]})
-    killed = home.rlft("run", str(TINY), *wanted, "--name", "killed", kill_at="rlft.controls.few_shot:is_better:2")
+    killed = home.rlft(
+        "run", str(TINY), *wanted, "--name", "killed", kill_at="rlft.evaluation.searches.prompts:is_better:2"
+    )
     assert killed.code == -signal.SIGKILL, killed.output
     resumed = home.rlft("resume", "killed")
     assert resumed.code == 0, resumed.output

@@ -20,13 +20,13 @@ import steps
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
-from rlft.controls.best import Candidate, ControlReport
-from rlft.controls.constant import ConstantAnswer
-from rlft.controls.few_shot import PromptReport, PromptTrial
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import DamagedError, StorageError
 from rlft.evaluation.forgetting import TextBits
 from rlft.evaluation.promotion.decide import Decision, RegisteredVersion
+from rlft.evaluation.searches.constant import ConstantAnswer
+from rlft.evaluation.searches.judge import Candidate, ControlReport
+from rlft.evaluation.searches.prompts import PromptReport, PromptTrial
 from rlft.evaluation.suites.measures import CellMeasures, SplitMeasures
 from rlft.files import write_file
 from rlft.models import PolicyFolder, load_policy, save_policy

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rlft.config import Config, ModelControl
+from rlft.config import Config
 from rlft.config.file import check_variables, load_config
 from rlft.errors import ConfigError
 from tests.shipped import ROOT
@@ -16,7 +16,8 @@ DEMO = ROOT / "configs" / "demo.yaml"
 
 def test_another_model_is_named_by_hub_name_or_folder():
     config = load_config(DEMO, ["controls=[sft, {model: Qwen/Qwen2.5-0.5B-Instruct, revision: main}]"])
-    assert config.controls == ["sft", ModelControl(model="Qwen/Qwen2.5-0.5B-Instruct", revision="main")]
+    assert [arm.name for arm in config.controls] == ["sft", "model"]
+    assert (config.other_model.model, config.other_model.revision) == ("Qwen/Qwen2.5-0.5B-Instruct", "main")
     assert config.other_model == config.controls[1]
     assert Config.model_validate(config.model_dump()) == config  # the pipeline gets it as a mapping
     assert load_config(DEMO, []).other_model is None
@@ -25,9 +26,12 @@ def test_another_model_is_named_by_hub_name_or_folder():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("controls=[sfd]", "controls.0: 'sfd' is no control: use sft"),
-        ("controls=[sft, {modell: a}]", "or {model: NAME} for another model"),
-        ("controls=[{model: a, k: 4}]", "or {model: NAME} for another model"),
+        ("controls=[sfd]", "controls.0: 'sfd' is no control: use few_shot"),
+        ("controls=[sft, {modell: a}]", "is no control"),
+        ("controls=[model]", "'model' is no control"),  # which one?
+        ("controls=[constant]", "'constant' is no control"),  # every run has it
+        ("controls=[{model: a, k: 4}]", "controls.0"),
+        ("controls=[{prompt: []}]", "controls.0"),
         ("controls=[[sft]]", "['sft'] is no control"),
         ("controls=[{model: 'openai:gpt@http://x'}]", "a model behind an address is written {model: NAME, endpoint: "),
         ("controls=[{model: 'http://127.0.0.1:8000/v1'}]", "api_key: env:NAME}; without a key, leave api_key out"),
@@ -82,7 +86,7 @@ def test_an_endpoint_may_have_a_path(given):
         ({"timeout_seconds": 0.0}, "greater than 0"),
         ({"attempts": 0}, "greater than or equal to 1"),
         ({"concurrency": 10_001}, "less than or equal to 10000"),
-        ({"timeout": 3}, "with revision, endpoint, api_key, timeout_seconds, attempts, concurrency if need be"),
+        ({"timeout": 3}, "controls.1"),
     ],
 )
 def test_what_an_endpoint_cannot_have_is_refused_with_a_sentence(settings, said):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from rlft.config import HarnessConfig, RewardConfig
-from rlft.controls.constant import best_constant
 from rlft.environments.contract.several import Several
+from rlft.evaluation.searches.constant import best_constant
 from rlft.rewards.audit.rewards import audit_by, audit_reward
 from rlft.rewards.specification.judge import billed, charge
 from rlft.types import Judging, TaskSet

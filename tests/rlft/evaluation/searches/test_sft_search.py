@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from rlft.config import WarmStartConfig
-from rlft.controls import sft as module
-from rlft.controls.sft import Search
+from rlft.evaluation.searches import sft as module
+from rlft.evaluation.searches.sft import Search
 from rlft.harness.chat import open_chat
 from rlft.training.demonstration_file import Demonstration
 from rlft.types import EvaluationReport

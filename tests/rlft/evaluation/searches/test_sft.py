@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from rlft.config import RewardConfig, WarmStartConfig
-from rlft.controls.best import Judge
-from rlft.controls.sft import run_sft_control
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
+from rlft.evaluation.searches.judge import Judge, Terms
+from rlft.evaluation.searches.sft import run_sft_control
 from rlft.harness.rollout import SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set
 
@@ -44,6 +44,10 @@ VALIDATION = [make_task(f"v{a}", f"{a}+{a}=", str(a + a), split="validation") fo
 SETTINGS = WarmStartConfig(steps=5, demonstrations=2, batch_size=4, warmup_steps=2, learning_rate=3e-3)
 
 
+def terms(flops, validation):
+    return Terms(warm_start=SETTINGS, flops=flops, validation_flops=validation)
+
+
 def test_it_ends_with_the_chosen_weights_inside_its_budget():
     sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=16, seed=0)
     tasks = make_task_set(*TRAIN, *VALIDATION)
@@ -51,7 +55,7 @@ def test_it_ends_with_the_chosen_weights_inside_its_budget():
     policy = make_policy()
     before = torch.cat([p.detach().flatten().clone() for p in policy.model.parameters()])
     _, validation = judge.validate(policy)
-    report = run_sft_control(policy, SETTINGS, judge, flops=1e9, validation_flops=validation, seed=0)
+    report = run_sft_control(policy, judge, terms(1e9, validation))
     assert 0 < report.spent <= report.budget == 1e9
     assert (report.demonstrations, report.metric) == (9, "accuracy")
     assert report.chosen in report.candidates
@@ -70,7 +74,7 @@ def test_gold_that_the_model_cannot_be_shown_ends_no_run(caplog):
         judge = Judge(
             make_task_set(*train, *VALIDATION), Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy"
         )
-        return run_sft_control(make_policy(), SETTINGS, judge, flops=1e8, validation_flops=1e6, seed=0)
+        return run_sft_control(make_policy(), judge, terms(1e8, 1e6))
 
     assert controlled(long, *TRAIN).demonstrations == 9
     assert "1 of 10 demonstrations are left out, such as warm_start, demonstration for '1+1='" in caplog.text
@@ -84,7 +88,7 @@ def test_of_gold_and_demonstrations_the_control_imitates_what_does_better_in_val
     sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=16, seed=0)
     tasks = make_task_set(*TRAIN, *VALIDATION)
     judge = Judge(tasks, environment, TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
-    report = run_sft_control(make_policy(), SETTINGS, judge, flops=2e10, validation_flops=1e7, seed=0)
+    report = run_sft_control(make_policy(), judge, terms(2e10, 1e7))
     assert [each.form for each in report.candidates[:2]] == ["gold", "demonstration"]  # both at the middle rate
     assert report.candidates[0].learning_rate == report.candidates[1].learning_rate == 3e-3
     assert report.chosen.form == answers

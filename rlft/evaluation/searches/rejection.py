@@ -15,12 +15,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlft.config import TrainingConfig, WarmStartConfig
-from rlft.controls.best import FACTORS, Best, Candidate, ControlReport, Judge, rate_after_trials, usual_rate
 from rlft.errors import PolicyError
+from rlft.evaluation.searches.judge import (
+    FACTORS,
+    Best,
+    Candidate,
+    ControlReport,
+    Judge,
+    Terms,
+    rate_after_trials,
+    usual_rate,
+)
 from rlft.harness.rollout import SamplingSettings
 from rlft.models import Policy
 from rlft.models.flops import ROLLOUT_FLOPS, encoded, sampling_costs, shape_of
-from rlft.rewards.specification.judge import billed
 from rlft.tasks.curriculum.epochs import tasks_of_round
 from rlft.training.algorithms.rejection_sampling import Form, choose_attempts
 from rlft.training.imitation import Imitator, Memory
@@ -82,42 +90,31 @@ SCARCE = 1 / 20  # with a smaller share of the attempts solved in a trial the fo
 FEWEST_ROUNDS = 2  # with fewer in a trial the given learning rate is taken without trials
 
 
-@billed
-def run_rejection_control(
-    policy: Policy,
-    settings: WarmStartConfig | None,
-    judge: Judge,
-    sampling: SamplingSettings,
-    training: TrainingConfig,
-    *,
-    rounds: int,
-    validate_every: int,
-    flops: float,
-    validation_flops: float,
-) -> ControlReport:
+def run_rejection_control(policy: Policy, judge: Judge, terms: Terms) -> ControlReport:
     """Change `policy` in place to the best validated one of rejection sampling, in the form that does better.
 
-    `sampling` and `training` are those of GRPO, which did so many `rounds` and was validated after `validate_every` of
-    them. `flops` is the budget of both forms, search and validation included; one validation is expected to cost
-    `validation_flops`. Batch size, warm-up and the middle learning rate are those of the warm start `settings`. Raises
-    as `collect_rollouts` and `score_rollouts` do.
+    Both forms share the budget. Batch size, warm-up and the middle learning rate are those of the warm start. Raises as
+    `collect_rollouts` and `score_rollouts` do.
     """
-    started, usual = time.perf_counter(), settings or WarmStartConfig(steps=1)
+    started, settings = time.perf_counter(), terms.warm_start
+    usual = settings or WarmStartConfig(steps=1)
+    assert terms.sampling is not None
+    assert terms.training is not None
     loop = Rejection(
         policy,
         judge,
-        sampling,
-        training,
-        rounds=rounds,
-        validate_every=validate_every,
+        terms.sampling,
+        terms.training,
+        rounds=terms.rounds,
+        validate_every=terms.validate_every,
         batch_size=usual.batch_size,
         warmup_steps=usual.warmup_steps,
-        budget=flops,
-        validation_flops=validation_flops,
+        budget=terms.flops or 0.0,
+        validation_flops=terms.validation_flops or 0.0,
     )
     loop.run(settings.learning_rate if settings else usual_rate(policy))
     return ControlReport(
-        budget=flops,
+        budget=loop.budget,
         spent=loop.spent,
         seconds=time.perf_counter() - started,
         demonstrations=loop.imitated,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlft.controls.rejection import RoundCost
 from rlft.errors import PolicyError
+from rlft.evaluation.searches.rejection import RoundCost
 from rlft.models.flops import ROLLOUT_FLOPS, sampling_costs, shape_of, training_flops
 from rlft.training.imitation import Imitator, Memory
 from rlft.types import Rollouts

@@ -10,21 +10,21 @@ from typing import ClassVar
 import pytest
 
 from rlft.config import RewardConfig, WarmStartConfig
-from rlft.controls import few_shot
-from rlft.controls.best import Judge
-from rlft.controls.few_shot import (
-    AskedPrompts,
-    PolicyPrompts,
-    PromptTrial,
-    candidates,
-    choose_prompt,
-    find_examples,
-    open_prompts,
-)
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EngineError
+from rlft.evaluation.searches import prompts as few_shot
+from rlft.evaluation.searches.judge import Judge, Terms
+from rlft.evaluation.searches.prompts import (
+    AskedPrompts,
+    PolicyPrompts,
+    PromptTrial,
+    candidates,
+    choose_examples,
+    find_examples,
+    open_prompts,
+)
 from rlft.harness.chat import apply_chat_template_setting, open_chat
 from rlft.harness.examples import Examples
 from rlft.harness.rollout import AskedPlayer, SamplingSettings
@@ -75,7 +75,7 @@ def chosen(means, *, flops=1e12, context=512, environment=None, train=TRAIN, exp
     judge = judges(tasks, environment or Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
     FakeJudge.means, FakeJudge.asked = means, []
     player = judge.player_of(policy)
-    return choose_prompt(player, None, judge, flops=flops, validation_flops=expected), FakeJudge.asked
+    return choose_examples(player, judge, Terms(flops=flops, validation_flops=expected)), FakeJudge.asked
 
 
 def test_the_best_validated_number_and_form_are_kept():
@@ -242,7 +242,7 @@ def chosen_by_asking(answer, environment=None, attempts=1):
     )
     with ChatServer(answer) as server:
         player = AskedPlayer(AskedModel(server.url, "small", attempts=attempts))
-        report = choose_prompt(player, None, judge, flops=None, validation_flops=0.0)
+        report = choose_examples(player, judge, Terms(validation_flops=0.0))
     return report, server
 
 

@@ -1,4 +1,4 @@
-"""What all controls share: sampling and validation as in GRPO, learning rates to try, and the best checkpoint.
+"""What all searches share: sampling and validation as in GRPO, learning rates to try, and the best checkpoint.
 
 Tasks, seeds and reward are those by which the pipeline samples and validates, of a policy that is in memory.
 """
@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rlft.config import EnvironmentConfig, RewardConfig, Section
+from rlft.config import EnvironmentConfig, RewardConfig, Section, TrainingConfig, WarmStartConfig
 from rlft.engines.base import Engine
 from rlft.environments.contract.base import BaseEnv
 from rlft.evaluation.comparison import guarded_mean, is_better
@@ -27,10 +27,9 @@ from rlft.types import EvaluationReport, Judging, Report, Rewards, Rollouts, Tas
 
 
 class Validation(Section):
-    """Says how policies are validated: where, by which reward, sampled how and how often, and compared by what.
+    """Says how policies are validated: where, by which reward, sampled how, and compared by what.
 
-    Those of a control that is trained in rounds are validated after each `every` of them. `fingerprint` is that of the
-    code of the environment and its reward, for cache keys.
+    `fingerprint` is that of the code of the environment and its reward, for cache keys.
     """
 
     environment: EnvironmentConfig
@@ -38,8 +37,25 @@ class Validation(Section):
     sampling: SamplingSettings
     num_generations: int
     metric: str
-    every: int
     fingerprint: str
+
+
+class Terms(Section):
+    """Says by which terms an arm is made: those of the rounds that it stands beside.
+
+    Training had `training`, sampled by `sampling` for so many `rounds`, and was validated after each `validate_every`
+    of them. `flops` is what the search may spend, validations included, of which one is expected to cost
+    `validation_flops`. Where `flops` are `None` nobody knows them, and nothing bounds the search; where
+    `validation_flops` are, they follow from the size of the model.
+    """
+
+    warm_start: WarmStartConfig | None = None
+    training: TrainingConfig | None = None
+    sampling: SamplingSettings | None = None
+    rounds: int = 0
+    validate_every: int = 1
+    flops: float | None = None
+    validation_flops: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

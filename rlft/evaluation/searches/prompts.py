@@ -1,4 +1,4 @@
-"""The prompted controls: a model that is not trained, with solved tasks in its prompt (arXiv:2005.14165).
+"""The search of the best prompt of a model that is not trained: what it reads before each task.
 
 Prompts are measured before a model reads them: whether they fit its context, and what reading them costs.
 """
@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Protocol
 
 from rlft.config import WarmStartConfig
 from rlft.config.workers import Isolation
-from rlft.controls.best import Judge
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.errors import PolicyError
 from rlft.evaluation.comparison import guarded_mean, is_better
+from rlft.evaluation.searches.judge import Judge, Terms
 from rlft.harness.asked import COMPLETION_TOKENS, PROMPT_TOKENS
 from rlft.harness.chat import open_chat
 from rlft.harness.examples import Example, Examples, Form
@@ -26,7 +26,6 @@ from rlft.harness.rollout import Player, PolicyPlayer
 from rlft.models import Policy
 from rlft.models.flops import ROLLOUT_FLOPS, encoded, shape_of
 from rlft.progress import Progress, silent
-from rlft.rewards.specification.judge import billed
 from rlft.training.demonstrations import Answers, all_demonstrations
 from rlft.types import EvaluationReport, Judging, Message, Report, Split, Task
 
@@ -166,7 +165,7 @@ FORMS: tuple[Form, ...] = ("turns", "text")
 
 @dataclass(frozen=True, slots=True)
 class PromptTrial:
-    """Reports a prompt: how many examples it has, in which form, and the mean in validation, errors counted as lowest.
+    """Reports a prompt: its examples and instructions, and the mean in validation, errors counted as lowest.
 
     `answers` says whose answers the examples have (`rlft.training.demonstrations.all_demonstrations`). `validation` is
     `None` where nothing could be scored, and for a prompt that `left_out` says why it was not tried.
@@ -177,13 +176,14 @@ class PromptTrial:
     validation: float | None = None
     left_out: str = ""
     answers: str = ""
+    instructions: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptReport(Report):
     """Reports a prompted control: FLOPs `spent` of its `budget`, wall seconds, and the prompts, of which one is chosen.
 
-    `examples` is the `Examples.model_dump` of the chosen prompt; `None` for the prompt without examples. Of a model
+    `examples` is the `Examples.model_dump` of the chosen prompt; `None` for the prompt as it is. Of a model
     behind an address nobody knows the FLOPs, so both are `None`; instead there are the tokens that its endpoint says to
     have read (`prompt_tokens`) and written, if it says so. `judging` is what judges were asked, `None` if none was.
     """
@@ -211,41 +211,15 @@ class PromptReport(Report):
         return None if self.examples is None else Examples.model_validate(self.examples)
 
 
-@billed
-def choose_prompt(
-    player: Player,
-    settings: WarmStartConfig | None,
-    judge: Judge,
-    *,
-    flops: float | None,
-    validation_flops: float | None,
-    isolation: Isolation | None = None,
-    progress: Progress = silent,
-) -> PromptReport:
+def choose_examples(player: Player, judge: Judge, terms: Terms, progress: Progress = silent) -> PromptReport:
     """Choose number, form and answers of the examples in the prompt by validation; the first of equally good ones.
 
-    `flops` is the budget of all validations; the first is expected to cost `validation_flops` beside reading its
-    prompts, and the others what was measured by then. `None`, for another model than the one that was measured, expects
-    attempts of the full length. A prompt whose validation would exceed the budget is not tried, and neither is one with
-    which a task does not fit the context any more. `flops` is `None` for a model behind an address, with which all are
-    tried. Raises TaskError for a demonstration that cannot be played.
+    Raises TaskError for a demonstration that cannot be played.
     """
-    started = time.perf_counter()
-    tasks, environment = judge.tasks.split("train"), judge.environment
-    pools = find_examples(settings, tasks, environment, isolation=isolation, progress=progress)
-    search = PromptSearch(player, judge, flops, validation_flops)
-    search.run(pools)
-    return PromptReport(
-        budget=flops,
-        spent=None if flops is None else search.spent,
-        seconds=time.perf_counter() - started,
-        metric=judge.metric,
-        trials=tuple(search.trials),
-        chosen=search.chosen,
-        examples=None if search.examples is None else search.examples.model_dump(),
-        prompt_tokens=search.tokens(PROMPT_TOKENS),
-        completion_tokens=search.tokens(COMPLETION_TOKENS),
-    )
+    tasks, environment, isolation = judge.tasks.split("train"), judge.environment, judge.sampling.harness.isolation
+    search = PromptSearch(player, judge, terms)
+    search.run(find_examples(terms.warm_start, tasks, environment, isolation=isolation, progress=progress))
+    return search.report()
 
 
 def find_examples(
@@ -278,12 +252,16 @@ def candidates(pool: Sequence[Example]) -> Iterator[Examples]:
 
 @dataclass
 class PromptSearch:
-    """Validates with one prompt after the other, as the `budget` of FLOPs allows, and keeps the best."""
+    """Validates with one prompt after the other, as the budget of FLOPs allows, and keeps the best.
+
+    The first validation is expected to cost what the terms say beside reading its prompts, and the others what was
+    measured by then; without that, attempts of the full length are expected. A prompt whose validation would exceed the
+    budget is not tried, and neither is one with which a task does not fit the context any more.
+    """
 
     player: Player
     judge: Judge
-    budget: float | None
-    expected: float | None  # FLOPs of a validation beside reading its prompts; `None` before anything is known
+    terms: Terms
     spent: float = 0.0
     measured: dict[str, float] = field(default_factory=dict)  # the sums of what the validations measured
     trials: list[PromptTrial] = field(default_factory=list)
@@ -292,7 +270,23 @@ class PromptSearch:
 
     def __post_init__(self) -> None:
         self._report: EvaluationReport | None = None
-        self._prompts = open_prompts(self.player, self.judge)
+        self._prompts, self._began = open_prompts(self.player, self.judge), time.perf_counter()
+        self._expected = self.terms.validation_flops  # of a validation beside reading its prompts
+
+    def report(self) -> PromptReport:
+        """Return what was tried, and what did best."""
+        budget = self.terms.flops
+        return PromptReport(
+            budget=budget,
+            spent=None if budget is None else self.spent,
+            seconds=time.perf_counter() - self._began,
+            metric=self.judge.metric,
+            trials=tuple(self.trials),
+            chosen=self.chosen,
+            examples=None if self.examples is None else self.examples.model_dump(),
+            prompt_tokens=self.tokens(PROMPT_TOKENS),
+            completion_tokens=self.tokens(COMPLETION_TOKENS),
+        )
 
     def tokens(self, name: str) -> int | None:
         """Return how many tokens all validations took, by the name of a count; `None` if none has told it."""
@@ -310,24 +304,27 @@ class PromptSearch:
 
     def consider(self, examples: Examples | None, answers: str = "") -> bool:
         """Validate with these examples, keep them if they are the best so far; return whether that could be done."""
-        number, form = (len(examples.shown), examples.form) if examples else (0, "")
+        told = {"answers": answers, "instructions": examples.instructions if examples else ""}
+        number = len(examples.shown) if examples else 0
+        form = examples.form if examples and number else ""
         reason = self._prompts.why_not(examples)
         reading = 0.0 if reason else self._prompts.reading_flops(examples)
-        expected = self._prompts.answering_flops(examples) if self.expected is None else self.expected
-        if not reason and self.budget is not None and self.spent + reading + expected > self.budget:
+        expected = self._prompts.answering_flops(examples) if self._expected is None else self._expected
+        budget = self.terms.flops
+        if not reason and budget is not None and self.spent + reading + expected > budget:
             reason = "its validation does not fit the budget any more"
         if reason:
             logger.info("a prompt with %d examples is left out: %s", number, reason)
-            self.trials.append(PromptTrial(number, form, left_out=reason, answers=answers))
+            self.trials.append(PromptTrial(number, form, left_out=reason, **told))
             return False
         sampling = self.judge.sampling.model_copy(update={"examples": examples})
         report, measured = replace(self.judge, sampling=sampling).validate_player(self.player)
         self.measured |= {name: self.measured.get(name, 0.0) + value for name, value in measured.items()}
         flops = measured.get(ROLLOUT_FLOPS, 0.0)
         before, self.spent = self.spent, self.spent + flops
-        self.expected = max(expected, flops - reading) if before else flops - reading
+        self._expected = max(expected, flops - reading) if before else flops - reading
         metric = self.judge.metric
-        found = PromptTrial(number, form, guarded_mean(report, metric), answers=answers)
+        found = PromptTrial(number, form, guarded_mean(report, metric), **told)
         self.trials.append(found)
         logger.info("%d examples as %s: %s %s", number, form or "none", metric, found.validation)
         if is_better(report, self._report, metric):

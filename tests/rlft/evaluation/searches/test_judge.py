@@ -6,7 +6,7 @@ import dataclasses
 
 import torch
 
-from rlft.controls.best import FACTORS, Best, Candidate, rate_after_trials, usual_rate
+from rlft.evaluation.searches.judge import FACTORS, Best, Candidate, rate_after_trials, usual_rate
 from rlft.types import EvaluationReport, Interval
 from tests.factories import make_policy
 

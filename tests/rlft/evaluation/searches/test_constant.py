@@ -8,9 +8,9 @@ import pytest
 
 import rlft
 from rlft.config import HarnessConfig, RewardConfig
-from rlft.controls.constant import best_constant
 from rlft.environments.contract.several import Several
 from rlft.errors import JudgeGoneError
+from rlft.evaluation.searches.constant import best_constant
 from rlft.types import TaskSet
 from tests.rlft.attempts import make_task
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from rlft.config import RewardConfig, TrainingConfig, WarmStartConfig
-from rlft.controls import rejection as module
-from rlft.controls.best import Judge
-from rlft.controls.rejection import run_rejection_control
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
+from rlft.evaluation.searches import rejection as module
+from rlft.evaluation.searches.judge import Judge, Terms
+from rlft.evaluation.searches.rejection import run_rejection_control
 from rlft.harness.rollout import SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set
 
@@ -59,14 +59,16 @@ def controlled(environment, *, rounds=12, flops=None, settings=SETTINGS, metric=
     before, validation = judge.validate(policy)
     report = run_rejection_control(
         policy,
-        settings,
         judge,
-        sampled(1.0),
-        TRAINING,
-        rounds=rounds,
-        validate_every=4,
-        flops=rounds * ROUND if flops is None else flops,
-        validation_flops=validation,
+        Terms(
+            warm_start=settings,
+            training=TRAINING,
+            sampling=sampled(1.0),
+            rounds=rounds,
+            validate_every=4,
+            flops=rounds * ROUND if flops is None else flops,
+            validation_flops=validation,
+        ),
     )
     return policy, judge, report, before
 

@@ -14,13 +14,20 @@ from itertools import accumulate, islice, takewhile
 from statistics import fmean
 
 from rlft.config import WarmStartConfig
-from rlft.config.workers import Isolation
-from rlft.controls.best import FACTORS, Best, Candidate, ControlReport, Judge, rate_after_trials, usual_rate
 from rlft.errors import PolicyError
+from rlft.evaluation.searches.judge import (
+    FACTORS,
+    Best,
+    Candidate,
+    ControlReport,
+    Judge,
+    Terms,
+    rate_after_trials,
+    usual_rate,
+)
 from rlft.models import Policy
 from rlft.models.flops import shape_of
 from rlft.progress import Progress, silent
-from rlft.rewards.specification.judge import billed
 from rlft.training.demonstration_file import Demonstration
 from rlft.training.demonstrations import (
     Answers,
@@ -161,27 +168,14 @@ class Search:
         return sum(1 for _ in takewhile(lambda spent: spent <= flops, accumulate(islice(self._costs(answers), most))))
 
 
-@billed
-def run_sft_control(
-    policy: Policy,
-    settings: WarmStartConfig | None,
-    judge: Judge,
-    *,
-    flops: float,
-    validation_flops: float,
-    seed: int,
-    isolation: Isolation | None = None,
-    progress: Progress = silent,
-    memory: Memory = ENOUGH,
-) -> ControlReport:
+def run_sft_control(policy: Policy, judge: Judge, terms: Terms, progress: Progress = silent) -> ControlReport:
     """Change `policy` in place to the best validated one of supervised fine-tuning on all demonstrations there are.
 
-    `flops` is the budget, search and validation included; one validation is expected to cost `validation_flops`.
-    `memory` bounds what a step needs. Batch size, warm-up and the middle learning rate are those of the warm start
-    `settings`. Demonstrations that the policy cannot be shown are left out; without any it stays as it is. Raises as
-    `all_demonstrations` does.
+    Batch size, warm-up and the middle learning rate are those of the warm start. Demonstrations that the policy cannot
+    be shown are left out; without any it stays as it is. Raises as `all_demonstrations` does.
     """
     started, environment = time.perf_counter(), judge.environment
+    settings, flops, isolation = terms.warm_start, terms.flops or 0.0, judge.sampling.harness.isolation
     chat = open_chats(policy, environment, isolation)
     found = all_demonstrations(
         settings, judge.tasks.split("train"), environment, isolation=isolation, progress=progress
@@ -195,11 +189,11 @@ def run_sft_control(
         judge,
         chat,
         settings=settings or WarmStartConfig(steps=1),
-        seed=seed,
+        seed=judge.sampling.seed,
         budget=flops,
-        validation_flops=validation_flops,
+        validation_flops=terms.validation_flops or 0.0,
         progress=progress,
-        memory=memory,
+        memory=ENOUGH if terms.training is None else Memory.of(terms.training),
     )
     search.run(settings.learning_rate if settings else usual_rate(policy))
     return ControlReport(

@@ -1,0 +1,55 @@
+"""A better prompt: would written instructions do, without any training?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from rlft.config.section import Text
+from rlft.evaluation.arms.base import PromptArm
+
+if TYPE_CHECKING:
+    from rlft.evaluation.searches.judge import Judge, Terms
+    from rlft.evaluation.searches.prompts import PromptReport
+    from rlft.harness.rollout import Player
+    from rlft.progress import Progress
+
+
+class Prompt(PromptArm):
+    """Is the base model with the best of your written instructions, alone or several, in its system prompt."""
+
+    name: ClassVar[str] = "prompt"
+    label: ClassVar[str] = "base model with better instructions"
+    by_default: ClassVar[bool] = False
+    example: ClassVar[dict[str, Any]] = {"prompt": ["Think step by step."]}
+
+    prompt: list[Text] = Field(
+        min_length=1,
+        max_length=50,
+        description="Instructions, each of which is tried at the end of the task's own system prompt.",
+    )
+
+    def choose(self, player: Player, judge: Judge, terms: Terms, progress: Progress) -> PromptReport:
+        """Try no instructions, each alone, and then the best with the next best as long as that does better.
+
+        This is forward selection by validation: of n instructions it tries 1 + n prompts and at most n - 1 unions.
+        """
+        del progress
+        from rlft.evaluation.searches.prompts import PromptSearch
+        from rlft.harness.examples import Examples
+
+        search = PromptSearch(player, judge, terms)
+        search.consider(None)
+        for text in self.prompt:
+            search.consider(Examples(instructions=text))
+        alone = [trial for trial in search.trials if trial.instructions and trial.validation is not None]
+        ranked = sorted(alone, key=lambda trial: -(trial.validation or 0.0))
+        for trial in ranked:
+            best = search.chosen.instructions
+            if best and trial.instructions not in best.split(JOINT):
+                search.consider(Examples(instructions=JOINT.join([best, trial.instructions])))
+        return search.report()
+
+
+JOINT = "\n\n"
