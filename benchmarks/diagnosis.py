@@ -27,7 +27,7 @@ from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.evaluation.diagnosis.history import History
-from rlft.evaluation.diagnosis.table import diagnose
+from rlft.evaluation.diagnosis.monitors import diagnose
 from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.iteration import run_round
@@ -182,15 +182,8 @@ LATER = {
         "answers in the wrong form", rollout={"max_completion_length": 16}, environment=Marked()
     ),
     "a judge with moods": Broken("a reward that contradicts itself", environment=Moody(), rounds=40),
-    "answers that no token spells": Broken(
-        "nothing left to compare", tasks=make_tasks(60, lambda a, b: str(a % 2) if b < 5 else "x"), rounds=40
-    ),
-    "a short leash": Broken("held by the KL penalty", training={"beta": 1.0}, rounds=40),
     "train tasks with other answers": Broken(
         "worse than at the start", tasks=with_other_answers(make_tasks()), taught=8
-    ),
-    "a falling rate that begins high": Broken(
-        "first updates too large", training={"learning_rate": 0.06, "lr_scheduler_type": "linear"}, taught=8
     ),
 }
 ALL = BROKEN | LATER

@@ -33,7 +33,7 @@ def diagnose(
     with guarded(verbose, None):
         home = find_home()
         from mlops.runs.results import open_run, stored_change, stored_history
-        from rlft.evaluation.diagnosis.table import diagnose as find
+        from rlft.evaluation.diagnosis.monitors import diagnose as find
 
         found = open_run(home, run, stack)
         history, change = stored_history(found), stored_change(found)
@@ -100,7 +100,7 @@ def _on_test(change: Difference) -> str:
 
 def _nothing_found(rounds: int, change: Difference | None) -> str:
     """Return what was looked for, and what to do; more rounds help only a run that has not become worse."""
-    from rlft.evaluation.diagnosis.table import AT_THE_END
+    from rlft.evaluation.diagnosis.monitors import AT_THE_END
 
     trained = "1 round" if rounds == 1 else f"{rounds} rounds"
     read = "Read attempts with the highest and the lowest reward (`rlft show`)"

@@ -49,7 +49,7 @@ def evaluate(
     """
     with guarded(verbose, summary) as begun:
         from rlft.config.suite_file import check_suite_variables, load_suite
-        from rlft.evaluation.suites.models import labels_of, parse_model
+        from rlft.evaluation.model_names import labels_of, parse_model
         from rlft.texts.secrets import require
 
         home = find_home()

@@ -38,8 +38,6 @@ def show_evaluation(found: Mapping[str, Any], console: Terminal, where: list[str
         console.print(
             f"These are {len(found['differences'])} comparisons, each at 95 %: some may exclude zero by chance."
         )
-    for text in _caveats(found):
-        console.print(text, soft_wrap=True)
     models = "1 model" if len(found["models"]) == 1 else f"{len(found['models'])} models"
     console.print(f"{models}, {found['seconds']:.0f} s")
     for line in where:
@@ -93,17 +91,6 @@ def _cell(interval: Mapping[str, Any] | None, name: str) -> str:
     if name in _SHOWN:
         return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
     return f"{interval['mean']:.3g}"
-
-
-def _caveats(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which tasks are among the train tasks, where some are, and how well the models predict other texts."""
-    for cell, splits in found.get("contamination", {}).items():
-        for each in (split for split in splits.values() if split["exact"] + split["overlapping"]):
-            clean = {label: scores["all"]["clean"] for label, scores in each["scores"].items() if "all" in scores}
-            told = ", ".join(f"{label} {score['mean']:.3f}" for label, score in clean.items() if score)
-            yield f"{cell}: {each['sentence']}" + (f" {found['metric']} on the others: {told}." if told else "")
-    for pair in found.get("forgetting", {}).get("pairs", []):
-        yield from pair["sentences"]
 
 
 def _versions(models: Mapping[str, Any]) -> Iterator[str]:

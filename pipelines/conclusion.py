@@ -27,7 +27,7 @@ from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
 from rlft.evaluation.forgetting import compare_bits, forgetting_sentences
-from rlft.evaluation.promotion.decide import Decision, Known, RegisteredVersion
+from rlft.evaluation.promotion import Decision, Known, RegisteredVersion
 from steps.policies import fetch_champion
 from steps.promotion import decide_promotion, register_policy
 

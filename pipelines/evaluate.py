@@ -28,19 +28,15 @@ from pipelines import scenarios
 from pipelines.models import Opened, open_models
 from pipelines.scenarios import (
     Evaluated,
-    caveat_metrics,
     check_slices,
     evaluate_scenarios,
-    forgetting_as_json,
     ingest_suite,
-    suite_contamination,
-    suite_forgetting,
 )
 from pipelines.showing import watched
 from rlft.config import SuiteConfig
 from rlft.errors import EngineError
-from rlft.evaluation.suites.differences import compare_models
-from rlft.evaluation.suites.models import parse_model
+from rlft.evaluation.model_names import parse_model
+from rlft.evaluation.suites import compare_models
 from rlft.files import write_file
 from rlft.reporting.bars import Display
 from rlft.texts.secrets import hide
@@ -53,7 +49,7 @@ STEPS = [*scenarios.STEPS, *opening.STEPS]
 def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_key: str | None = None) -> None:
     """Evaluate models on a suite.
 
-    `suite` is a `rlft.config.SuiteConfig` as a mapping, `models` are named as in `suites.models`, `tracking_uri`
+    `suite` is a `rlft.config.SuiteConfig` as a mapping, `models` are named as in `model_names`, `tracking_uri`
     is an address of MLflow or `home`, and `api_key` is `env:NAME` for the key of endpoints.
     """
     settings = SuiteConfig.model_validate(suite)
@@ -70,9 +66,6 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
         asked = {label for label, each in opened.items() if each.is_asked}
         results = evaluate_scenarios(settings, policies, tasks, show=show, asked=asked)
         _summarise(summary, settings, opened, results)
-        bits = suite_forgetting(settings, policies, asked, show)
-        summary.forgetting = forgetting_as_json(bits, settings.forgetting_margin)
-        summary.contamination = suite_contamination(settings, tasks, results, show)
         with show("MLflow"):
             parent = report_evaluation(settings, opened, results, summary, address, current_run())
             summary.status, summary.seconds = "finished", time.perf_counter() - started
@@ -153,7 +146,6 @@ def report_evaluation(
                 tasks=each.tasks.load(),
                 rollouts=each.rollouts.load(),
                 rewards=each.rewards.load(),
-                caveats=caveat_metrics(label, cell, summary.contamination, summary.forgetting),
             )
             place = folder / f"{cell}-{label}.{MISSED_FILE}"
             below = log_cell(parent, result, tags, place, suite.max_traces)

@@ -23,7 +23,7 @@ from rlft.config import ModelControl, PolicyConfig, SuiteConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import EngineError, RlftError
 from rlft.estimation.readiness import check_origin
-from rlft.evaluation.suites.models import ModelName, check_model_folder, is_policy_folder, labels_of
+from rlft.evaluation.model_names import ModelName, check_model_folder, is_policy_folder, labels_of
 from rlft.files import expanded
 from steps.policies import ask_model, fetch_version, open_model, take_policy
 

@@ -29,7 +29,7 @@ from pipelines.gate import say_what_it_sees
 from pipelines.rounds import Rounds
 from rlft.config import Config
 from rlft.estimation.machine import peak_memory
-from rlft.evaluation.diagnosis.table import diagnose
+from rlft.evaluation.diagnosis.monitors import diagnose
 from rlft.evaluation.evaluate import advice, baseline_verdict, report_numbers
 from rlft.evaluation.searches.constant import ConstantAnswer
 from rlft.evaluation.statistics import compare_pass_at_k

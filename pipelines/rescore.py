@@ -10,7 +10,7 @@ from typing import Any
 from zenml import pipeline
 
 from mlops.home.folder import Home, find_home
-from mlops.ids import AUDIT, EVALUATION, REWARDS, ROLLOUTS, TRAINED, round_name, step_id
+from mlops.ids import AUDIT, EVALUATION, ROLLOUTS, TRAINED, round_name, step_id
 from mlops.runs.labels import labels_of
 from mlops.runs.replayed import Source, StoredRound, find_source
 from mlops.runs.resuming import HARNESS
@@ -19,7 +19,7 @@ from mlops.summary.replays import RescoreSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
 from pipelines.replay import begin_replay, changed_sides, difference, means, open_replay
-from pipelines.stages import Artifact, Scored, Stages
+from pipelines.stages import Artifact, Scored, Stages, score
 from rlft.config import Config
 from rlft.config.file import check_config
 from rlft.errors import ConfigError, RlftError
@@ -138,15 +138,11 @@ def _rescore(
 
 def _score(stages: Stages, tasks: Artifact, rollouts: Artifact, name: str, summary: RescoreSummary) -> Scored:
     """Score attempts by the new reward, without those at tasks that are gone."""
-    config, attempts = stages.config, rollouts.load()
+    attempts = rollouts.load()
     if gone := len(attempts) - len(of_tasks(attempts, tasks.load().by_id())):
         rollouts = leave_out_rollouts(tasks, rollouts, id=step_id("leave_out_rollouts", name))
         summary.left_out += gone
-    with stages.show(f"scores {name}"):
-        rewards = score_rewards(
-            tasks, rollouts, config.environment, config.reward, stages.fingerprints.reward, id=REWARDS.step_id(name)
-        )
-    return Scored(rollouts, rewards)
+    return Scored(rollouts, score(stages.place, tasks, rollouts, name))
 
 
 def _evaluate_arms(stages: Stages, tasks: Artifact, source: Source, summary: RescoreSummary) -> None:

@@ -34,7 +34,7 @@ from rlft.config.training import BudgetConfig
 from rlft.errors import ConfigError
 from rlft.estimation.readiness import check_loss
 from rlft.evaluation.contrasts import differing
-from rlft.evaluation.diagnosis.table import of_validation
+from rlft.evaluation.diagnosis.monitors import of_validation
 from rlft.evaluation.stopping import Account
 from rlft.models.origin import choose_device
 from rlft.training.distributed.demand import Demand

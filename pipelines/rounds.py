@@ -20,7 +20,7 @@ from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.config import Config
 from rlft.evaluation.comparison import is_better
-from rlft.evaluation.diagnosis.table import Alarm
+from rlft.evaluation.diagnosis.monitors import Alarm
 from rlft.evaluation.evaluate import curve_points
 from rlft.evaluation.metrics import sampled_tokens
 from rlft.evaluation.stopping import TOKENS, Account, plateau

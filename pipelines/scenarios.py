@@ -6,31 +6,23 @@ no more than its own attempts.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from statistics import fmean
-from typing import Any
 
-from mlops.ids import REWARDS, ROLLOUTS, step_id
+from mlops.ids import step_id
 from mlops.runs.runtime import pipeline_environment
 from pipelines.showing import Show, unshown
-from pipelines.stages import Artifact
+from pipelines.stages import Artifact, Place, attempt
 from rlft.config import Cell, EngineSettings, SuiteConfig
-from rlft.config.environment import unscored
 from rlft.environments.fingerprints import EnvironmentFingerprints, environment_fingerprints
 from rlft.errors import ConfigError
-from rlft.evaluation.forgetting import TextBits, compare_bits, comparison_sentences, fingerprint_texts, shipped_texts
-from rlft.evaluation.slices import slices_of
-from rlft.evaluation.suites.measures import CellMeasures
+from rlft.evaluation.suites import CellMeasures
 from rlft.harness.rollout import SamplingSettings, Selection
-from rlft.tasks.contamination import ContaminationReport, clean_scores, found_sentence
 from rlft.types import Evaluation
-from steps.evaluation import evaluate_scenario, measure_forgetting, take_as_one_split
+from steps.evaluation import evaluate_scenario, take_as_one_split
 from steps.round import generate_rollouts, score_rewards
-from steps.tasks import find_contamination, ingest_tasks
+from steps.tasks import ingest_tasks
 
 STEPS = [
     ingest_tasks,
@@ -38,11 +30,8 @@ STEPS = [
     generate_rollouts,
     score_rewards,
     evaluate_scenario,
-    find_contamination,
-    measure_forgetting,
 ]
 """The steps that are called here; a pipeline names them in its `depends_on`."""
-ASKED = "it is behind an address, which tells no probabilities of a text"
 LABEL = "suite"  # begins the ids of rollouts, and is part of their seeds
 
 
@@ -146,27 +135,13 @@ def _evaluate(
     selection = Selection(
         label=LABEL, num_generations=cell.sampling.num_generations, count=cell.num_tasks, splits=cell.splits
     )
-    sample = generate_rollouts.with_options(enable_cache=False) if fresh else generate_rollouts
-    with show(f"rollouts {place}", "sampling"):
-        rollouts = sample(
-            tasks,
-            policy,
-            selection,
-            sampling_of(suite, cell),
-            unscored(cell.environment),
-            prints.harness,
-            suite.policy.device,
-            id=ROLLOUTS.step_id(place),
-        )
-    with show(f"scores {place}"):
-        rewards = score_rewards(
-            tasks, rollouts, cell.environment, cell.reward, prints.reward, id=REWARDS.step_id(place)
-        )
+    place_of = Place(cell.environment, cell.reward, prints, suite.policy.device, show)
+    scored = attempt(place_of, tasks, policy, selection, sampling_of(suite, cell), place, fresh=fresh)
     with show(f"evaluation {place}"):
         evaluation, measures = evaluate_scenario(
-            tasks, rollouts, rewards, cell.slices, id=step_id("evaluate_scenario", place)
+            tasks, scored.rollouts, scored.rewards, cell.slices, id=step_id("evaluate_scenario", place)
         )
-    return Evaluated(tasks, rollouts, rewards, evaluation.load(), measures.load())
+    return Evaluated(tasks, scored.rollouts, scored.rewards, evaluation.load(), measures.load())
 
 
 def sampling_of(suite: SuiteConfig, cell: Cell) -> SamplingSettings:
@@ -184,101 +159,3 @@ def sampling_of(suite: SuiteConfig, cell: Cell) -> SamplingSettings:
         engine=EngineSettings(**{name: getattr(suite.rollout, name) for name in EngineSettings.model_fields}),
         harness=cell.harness,
     )
-
-
-def suite_forgetting(
-    suite: SuiteConfig, policies: Mapping[str, Artifact], asked: set[str], show: Show = unshown
-) -> dict[str, TextBits]:
-    """Return how well each model predicts the shipped texts, by label; `asked` are those behind an address."""
-    texts, ids = fingerprint_texts(shipped_texts()), step_names(list(policies))
-    found = dict[str, TextBits]()
-    for label, policy in policies.items() if suite.forgetting else ():
-        if label in asked:
-            found[label] = TextBits({}, dict.fromkeys(shipped_texts(), ASKED))
-            continue
-        with show(f"forgetting {label}", "model"):
-            place = step_id("measure_forgetting", ids[label])
-            found[label] = measure_forgetting(policy, suite.policy.device, texts, id=place).load()
-    return found
-
-
-def forgetting_as_json(found: Mapping[str, TextBits], margin: float) -> dict[str, Any]:
-    """Return bits per byte by model and text, why some are left out, and how each pair of models differs."""
-    pairs = []
-    for first, second in combinations(found, 2):
-        changes = compare_bits(found[second], found[first], margin)
-        if changes:
-            texts = {name: dataclasses.asdict(each) for name, each in changes.items()}
-            sentences = comparison_sentences(first, second, changes, margin)
-            pairs.append({"first": first, "second": second, "texts": texts, "sentences": sentences})
-    return {
-        "models": {
-            label: {"bits_per_byte": {name: fmean(bits) for name, bits in each.bits.items()}, "left_out": each.left_out}
-            for label, each in found.items()
-        },
-        "pairs": pairs,
-    }
-
-
-def suite_contamination(
-    suite: SuiteConfig,
-    tasks: Mapping[str, Artifact],
-    results: Mapping[str, Mapping[str, Evaluated]],
-    show: Show = unshown,
-) -> dict[str, Any]:
-    """Return for each cell and split how many tasks are among the train tasks of their source, and scores without them.
-
-    Tasks that were not evaluated do not count: with `num_tasks` they may be most of a split. A cell whose source has no
-    train tasks is left out.
-    """
-    found = dict[str, Any]()
-    for cell in suite.cells():
-        if not tasks[cell.name].load().split("train"):
-            continue
-        with show(f"contamination {cell.name}"):
-            place = step_id("find_contamination", cell.name.replace("-", "__"))
-            report = find_contamination(tasks[cell.name], cell.splits, None, "", id=place).load()
-        found[cell.name] = {
-            split: _of_split(report, split, suite.main_metric, cell.slices, results[cell.name])
-            for split in cell.splits
-            if report.splits.get(split)
-        }
-    return found
-
-
-def _of_split(
-    report: ContaminationReport, split: str, metric: str, columns: list[str], of_models: Mapping[str, Evaluated]
-) -> dict[str, Any]:
-    reports = [each.evaluation.splits[split] for each in of_models.values() if split in each.evaluation.splits]
-    evaluated = {task for ours in reports for task in ours.groups}
-    report = dataclasses.replace(report, splits={split: tuple(id for id in report.splits[split] if id in evaluated)})
-    counts, scores = report.counts(split), dict[str, Any]()
-    for label, each in of_models.items():
-        ours = each.evaluation.splits.get(split)
-        if ours is None or not ours.per_task.get(metric):
-            continue
-        tried = [task for task in each.tasks.load().split(split) if task.id in ours.groups]
-        sliced = {
-            f"{column}={value}": ids
-            for column, values in slices_of(tried, columns).items()
-            for value, ids in values.items()
-        }
-        every = {"all": frozenset(task.id for task in tried)}
-        found = clean_scores(ours, report, metric, {**every, **sliced})
-        scores[label] = {name: dataclasses.asdict(score) for name, score in found.items()}
-    return {**counts, "sentence": found_sentence(report, split), "scores": scores}
-
-
-def caveat_metrics(
-    label: str, cell: str, contamination: Mapping[str, Any], forgetting: Mapping[str, Any]
-) -> dict[str, float]:
-    """Return what stands beside a model's scores at a cell, as numbers for a tracker; both mappings are as above."""
-    flat = dict[str, float]()
-    for split, found in contamination.get(cell, {}).items():
-        flat |= {f"contamination/{split}/{kind}": float(found[kind]) for kind in ("exact", "overlapping")}
-        clean = found["scores"].get(label, {}).get("all", {}).get("clean")
-        if clean is not None:
-            ends = {"clean": clean["mean"], "clean_low": clean["low"], "clean_high": clean["high"]}
-            flat |= {f"contamination/{split}/{name}": value for name, value in ends.items()}
-    bits = forgetting.get("models", {}).get(label, {}).get("bits_per_byte", {})
-    return flat | {f"forgetting/{name}/bits_per_byte": value for name, value in bits.items()}

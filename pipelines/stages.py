@@ -11,7 +11,7 @@ from typing import Any
 from mlops.ids import DRAW, PASS_RATES, REWARDS, ROLLOUTS, TRAIN_REPORT, UNUSED, round_name, step_id
 from mlops.runs.runtime import pipeline_environment, shared_runtime
 from pipelines.showing import Show, telling_memory, unshown
-from rlft.config import Config, PolicyConfig
+from rlft.config import Config, EnvironmentConfig, PolicyConfig, RewardConfig
 from rlft.config.environment import unscored
 from rlft.environments.fingerprints import EnvironmentFingerprints, environment_fingerprints
 from rlft.environments.workers.threads import shared_evenly
@@ -82,6 +82,50 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Says where tasks are attempted and scored: an environment with its code's fingerprints, a reward, a device."""
+
+    environment: EnvironmentConfig
+    reward: RewardConfig
+    fingerprints: EnvironmentFingerprints
+    device: str
+    show: Show = unshown
+
+
+def attempt(
+    place: Place,
+    tasks: Artifact,
+    policy: Artifact,
+    selection: Selection,
+    sampling: SamplingSettings,
+    name: str,
+    *,
+    fresh: bool = False,
+) -> Scored:
+    """Sample attempts at tasks and score them, by two steps whose ids end in `name`; a `fresh` one from no cache."""
+    sample = generate_rollouts.with_options(enable_cache=False) if fresh else generate_rollouts
+    with place.show(f"rollouts {name}", "sampling"):
+        rollouts = sample(
+            tasks,
+            policy,
+            selection,
+            sampling,
+            unscored(place.environment),
+            place.fingerprints.harness,
+            place.device,
+            id=ROLLOUTS.step_id(name),
+        )
+    return Scored(rollouts, score(place, tasks, rollouts, name))
+
+
+def score(place: Place, tasks: Artifact, rollouts: Artifact, name: str, **known: Artifact) -> Artifact:
+    """Score attempts; `known` are their rewards where they were scored before."""
+    prints, id = place.fingerprints, REWARDS.step_id(name)
+    with place.show(f"scores {name}"):
+        return score_rewards(tasks, rollouts, place.environment, place.reward, prints.reward, id=id, **known)
+
+
+@dataclass(frozen=True, slots=True)
 class Stages:
     """The stages of one experiment, as methods that call a step and return its artifacts.
 
@@ -101,6 +145,12 @@ class Stages:
             environment = pipeline_environment(config.environment)
             prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
         return cls(config, prints, show)
+
+    @property
+    def place(self) -> Place:
+        """Where the run's tasks are attempted and scored."""
+        config = self.config
+        return Place(config.environment, config.reward, self.fingerprints, config.policy.device, self.show)
 
     def comparing(self, baseline: Evaluation) -> Stages:
         """Return the stages with the metric that policies are compared by, as the baseline shows if that is open."""
@@ -208,7 +258,8 @@ class Stages:
             count=training.tasks_per_round,
             shares=self.config.shares,
         )
-        return self._attempt(policy, tasks, selection, self.sampling(rollout.temperature), round_name(round))
+        sampling = self.sampling(rollout.temperature)
+        return attempt(self.place, tasks, policy, selection, sampling, round_name(round))
 
     def draw(self, tasks: Artifact, round: int, rates: Artifact | None) -> Artifact:
         """Draw the tasks of a round, and those that may replace them."""
@@ -234,10 +285,7 @@ class Stages:
                 config.policy.device,
                 id=ROLLOUTS.step_id(name),
             )
-        with self.show(f"scores {name}"):
-            settings = config.environment, config.reward, prints.reward
-            rewards = score_rewards(tasks, rollouts, *settings, known=known, id=REWARDS.step_id(name))
-        return Scored(rollouts, rewards, draw)
+        return Scored(rollouts, score(self.place, tasks, rollouts, name, known=known), draw)
 
     def note_rates(self, rates: Artifact | None, scored: Scored, round: int) -> Artifact:
         """Bring the pass rates up to date after a round."""
@@ -410,7 +458,7 @@ class Stages:
     def _evaluate(
         self, policy: Artifact, tasks: Artifact, selection: Selection, sampling: SamplingSettings, name: str
     ) -> Artifact:
-        scored = self._attempt(policy, tasks, selection, sampling, name)
+        scored = attempt(self.place, tasks, policy, selection, sampling, name)
         with self.show(f"evaluation {name}"):
             return evaluate_policy(
                 tasks,
@@ -418,27 +466,6 @@ class Stages:
                 scored.rewards,
                 id=step_id("evaluate_policy", name),
             )
-
-    def _attempt(
-        self, policy: Artifact, tasks: Artifact, selection: Selection, sampling: SamplingSettings, name: str
-    ) -> Scored:
-        config = self.config
-        with self.show(f"rollouts {name}", "sampling"):
-            rollouts = generate_rollouts(
-                tasks,
-                policy,
-                selection,
-                sampling,
-                unscored(config.environment),
-                self.fingerprints.harness,
-                config.policy.device,
-                id=ROLLOUTS.step_id(name),
-            )
-        with self.show(f"scores {name}"):
-            rewards = score_rewards(
-                tasks, rollouts, config.environment, config.reward, self.fingerprints.reward, id=REWARDS.step_id(name)
-            )
-        return Scored(rollouts, rewards)
 
 
 def _wait_for(training: Any) -> None:

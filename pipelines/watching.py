@@ -17,9 +17,8 @@ from pipelines.stages import Artifact, Scored, Stages
 from rlft.config import Config
 from rlft.config.training import Action
 from rlft.errors import FixedSettingError
-from rlft.evaluation.diagnosis.hacking import PAID_ATTACKS
 from rlft.evaluation.diagnosis.history import History
-from rlft.evaluation.diagnosis.table import Alarm, watch
+from rlft.evaluation.diagnosis.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.harness.opening import open_playground
 from rlft.rewards.audit.matching import Matcher, paid_attacks
 from rlft.types import EvaluationReport, TaskSet, TrainReport

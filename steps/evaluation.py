@@ -10,7 +10,7 @@ from mlops.runs import cache_policies
 from mlops.runs.runtime import current_runtime
 from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.evaluation.forgetting import TextBits, measure_bits, shipped_texts
-from rlft.evaluation.suites.measures import CellMeasures, evaluate_cell
+from rlft.evaluation.suites import CellMeasures, evaluate_cell
 from rlft.models import PolicyFolder
 from rlft.models.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS
 from rlft.tasks.splits import as_one_split

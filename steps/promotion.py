@@ -20,10 +20,8 @@ from mlops.summary.summary import Summary
 from mlops.summary.version_facts import Registration, verdict_blocks, version_facts
 from mlops.tracking.address import HOME, PATIENT_HTTP, answering, tracking_address
 from rlft.config import Config, EvaluationConfig, PromotionConfig
-from rlft.evaluation.gates import Look
-from rlft.evaluation.promotion.decide import Decision, Known, RegisteredVersion
-from rlft.evaluation.promotion.decide import decide_promotion as decide
-from rlft.evaluation.promotion.rules import Rules
+from rlft.evaluation.promotion import Decision, Known, RegisteredVersion, Rules
+from rlft.evaluation.promotion import decide_promotion as decide
 from rlft.evaluation.searches.constant import ConstantAnswer
 from rlft.evaluation.slices import slices_of
 from rlft.models import PolicyFolder
@@ -52,13 +50,11 @@ def decide_promotion(
         warm_start.splits["gate"] if warm_start else None,
         base.splits["gate"],
         champion.splits["gate"] if champion else None,
-        metric=evaluation.metric,
-        min_improvement=promotion.min_improvement,
+        evaluation.metric,
         constant=constant.splits.get("gate") if constant else None,
-        look=Look(known.look, known.spent),
-        looks=promotion.looks,
-        champion_knows=known.champion_knows,
         rules=Rules(
+            min_improvement=promotion.min_improvement,
+            looks=promotion.looks,
             suites={name: rule.margin for name, rule in promotion.suites.items()},
             slices={f"{column}={value}": ids for column, values in gate.items() for value, ids in values.items()},
             slice_margin=promotion.slice_margin,
@@ -68,8 +64,7 @@ def decide_promotion(
             suite: {name: arm.splits[suite] for name, arm in arms.items() if arm is not None and suite in arm.splits}
             for suite in promotion.suites
         },
-        audit=known.audit,
-        monitor=known.monitor,
+        known=known,
     )
 
 

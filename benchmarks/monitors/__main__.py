@@ -21,7 +21,7 @@ from scipy import stats
 
 from benchmarks.monitors.rewards import AIMED, BROKEN, HELD_OUT, HONEST
 from benchmarks.monitors.runs import Watched, run, summary
-from rlft.evaluation.diagnosis.table import MONITORS
+from rlft.evaluation.diagnosis.monitors import MONITORS
 
 FIRST_SEED = 100  # of the counted runs; seed 0 was looked at while the benchmark was written
 AIMED_SEEDS = range(103, 106)  # those before were looked at while these cases were made

@@ -12,8 +12,7 @@ from rlft.config import Config, WarmStartConfig
 from rlft.engines.base import Engine, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
-from rlft.evaluation.diagnosis.hacking import PAID_ATTACKS
-from rlft.evaluation.diagnosis.table import Alarm, watch
+from rlft.evaluation.diagnosis.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.evaluation.metrics import round_metrics
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts

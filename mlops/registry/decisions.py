@@ -40,7 +40,7 @@ from mlops.registry.names import (
     failing,
 )
 from rlft.errors import RefusedError
-from rlft.evaluation.promotion.decide import Approval
+from rlft.evaluation.promotion import Approval
 
 logger = logging.getLogger(__name__)
 Kind = Literal["promotion", "approval", "rollback", "rejection"]

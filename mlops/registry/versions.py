@@ -37,7 +37,7 @@ from mlops.registry.names import (
     failed_of_all,
     failing,
 )
-from rlft.evaluation.promotion.decide import Decision, RegisteredVersion
+from rlft.evaluation.promotion import Decision, RegisteredVersion
 from rlft.texts.blocks import Block, bullets, paragraph, plain
 from rlft.types.formats import VERSION
 

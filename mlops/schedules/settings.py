@@ -17,7 +17,7 @@ from rlft.config.evaluation import PromotionConfig
 from rlft.config.file import check_settings, read_settings
 from rlft.config.section import MOST, PathText, Section, Text, check_plain_name, refuse_secrets
 from rlft.config.training import BudgetConfig
-from rlft.evaluation.suites.models import parse_model
+from rlft.evaluation.model_names import parse_model
 
 _DAY = timedelta(days=1)
 

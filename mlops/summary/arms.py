@@ -20,11 +20,11 @@ from mlops.summary.summary import (
 from rlft.evaluation.comparison import compare
 from rlft.evaluation.forgetting import Change as BitsChange
 from rlft.evaluation.forgetting import TextBits
-from rlft.evaluation.promotion.decide import Decision, RegisteredVersion
+from rlft.evaluation.promotion import Decision, RegisteredVersion
 from rlft.evaluation.searches.judge import ControlReport
 from rlft.evaluation.searches.prompts import PromptReport
 from rlft.evaluation.statistics import PassAtK
-from rlft.tasks.contamination import ContaminationReport, clean_scores, contamination_sentence
+from rlft.tasks.contamination import ContaminationReport, clean_score, contamination_sentence
 from rlft.types import Evaluation, Interval
 
 _BARE = 1 / 4  # of the length of an attempt: shorter answers leave out what a model writes before its own
@@ -168,7 +168,7 @@ def _contamination(
     found: ContaminationReport, split: str, trained: Evaluation, start: Evaluation, metric: str
 ) -> Contamination:
     ours, counts = trained.splits[split], found.counts(split)
-    score = clean_scores(ours, found, metric)["all"]
+    score = clean_score(ours, found, metric)
     theirs = start.splits.get(split)
     comparable = theirs is not None and theirs.per_task.get(metric)
     difference = compare(ours, theirs, metric, without=set(found.found)) if theirs and comparable else None

@@ -151,11 +151,9 @@ class EvaluationSummary:
     """All that an evaluation came to.
 
     `models` says by label what each model is, and `scenarios` is {cell: {label: measures by split}}. `differences` are
-    the pairs of models, each with its sentence. `contamination` says by cell and split how many tasks are among the
-    train tasks of their source, with each model's score on the others, and `forgetting` how many bits per byte each
-    model needs for texts that have nothing to do with the tasks. `mlflow_runs` are {cell: {label: id of its MLflow
-    run}} below `mlflow_run_id`. `judges` has by stage what judges were asked. `status` is `finished`, `failed` with the
-    reason in `error`, or `interrupted`, and then the same `command` goes on with it.
+    the pairs of models, each with its sentence. `mlflow_runs` are {cell: {label: id of its MLflow run}} below
+    `mlflow_run_id`. `judges` has by stage what judges were asked. `status` is `finished`, `failed` with the reason in
+    `error`, or `interrupted`, and then the same `command` goes on with it.
     """
 
     suite: str
@@ -167,8 +165,6 @@ class EvaluationSummary:
     models: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     scenarios: dict[str, dict[str, dict[str, Any]]] = dataclasses.field(default_factory=dict)
     differences: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    contamination: dict[str, Any] = dataclasses.field(default_factory=dict)
-    forgetting: dict[str, Any] = dataclasses.field(default_factory=dict)
     mlflow_runs: dict[str, dict[str, str | None]] = dataclasses.field(default_factory=dict)
     judges: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0

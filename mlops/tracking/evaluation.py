@@ -8,13 +8,13 @@ above them, with the differences.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollouts
-from rlft.evaluation.suites.measures import CellMeasures
+from rlft.evaluation.suites import CellMeasures
 from rlft.types import Rewards, Rollouts, TaskSet
 
 TYPE_TAG, TYPE = "mlflow.runType", "genai_evaluate"
@@ -34,7 +34,6 @@ class CellResult:
     tasks: TaskSet
     rollouts: Rollouts
     rewards: Rewards
-    caveats: Mapping[str, float] = field(default_factory=dict)  # metrics that stand beside the scores
 
 
 def log_cell(
@@ -56,7 +55,7 @@ def log_cell(
     tried, notes = {rollout.task_id for rollout in result.rollouts}, result.tasks.notes
     used = TaskSet(tuple(task for task in result.tasks.tasks if task.id in tried), result.tasks.fingerprint, notes)
     run.log_tasks(used, str(notes.get("tasks", {}).get("source", "")))
-    run.log_metrics({**cell_metrics(result.measures), **result.caveats}, step=0)
+    run.log_metrics(cell_metrics(result.measures), step=0)
     found = {
         split: {"tasks": each.tasks, "attempts": each.attempts, "errors": each.errors, "slices": list(each.slices)}
         for split, each in result.measures.splits.items()

@@ -168,17 +168,6 @@ class SuiteSection(Section):
         description="At most this many attempts of each model and scenario are stored as MLflow traces. null means all "
         "of them.",
     )
-    forgetting: bool = Field(
-        default=True,
-        description="Whether it is measured how well each model predicts texts that have nothing to do with the tasks "
-        "([forgetting](forgetting.md)). A model behind an address is left out.",
-    )
-    forgetting_margin: float = Field(
-        default=0.05,
-        gt=0,
-        le=100,
-        description="Bits per byte that a model may need more than another before it is said to predict a text worse.",
-    )
     cache_endpoint: bool = Field(
         default=False,
         description="Whether answers of a model behind an address are taken from the cache. Nobody knows whether its "

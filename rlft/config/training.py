@@ -424,7 +424,6 @@ class MonitorsConfig(Section):
     unseen_tasks: Action = Field(
         default="warn", description="More train tasks are solved, and validation does not share it: they are learnt."
     )
-    part_divergence: Action = Field(default="note", description="One part of the reward rises, and another one falls.")
     length_drift: Action = Field(
         default="note", description="Attempts become twice as long, or half, and validation has not risen."
     )

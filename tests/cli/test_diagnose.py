@@ -20,8 +20,7 @@ SAID = (
 )
 OPEN = GAIN.model_copy(update={"mean": 0.03125, "ci_low": -0.0625, "ci_high": 0.125})
 LOSS = GAIN.model_copy(update={"mean": -0.125, "ci_low": -0.1875, "ci_high": -0.0625})
-# Trends need five rounds (five checks), a standstill 31.
-UNKNOWN = "None of 23 checks has found a cause in 3 rounds. Read attempts"
+UNKNOWN = "None of 19 checks has found a cause in 3 rounds. Read attempts"
 # `rlft.evaluation.power.smallest_gain(400)`, whose own tests derive it: 0.0803
 RESOLVES = (
     "With 400 tasks a true change of 8 points is shown in 80% of runs: take more test tasks (tasks.splits) to see"
@@ -75,7 +74,7 @@ def test_a_gain_on_test_counts_as_risen(diagnosed, gain, risen, beyond):
 
 def test_a_finding_names_its_place_in_the_guide(diagnosed, monkeypatch):
     monkeypatch.setattr(
-        "rlft.evaluation.diagnosis.table.diagnose", lambda history: [Finding("truncation", "Cut off.", "Raise it.")]
+        "rlft.evaluation.diagnosis.monitors.diagnose", lambda history: [Finding("truncation", "Cut off.", "Raise it.")]
     )
     [found] = json.loads(diagnosed((10, 12), None, "--json"))["findings"]
     guide = "docs/guide/diagnosis.md#truncation"

@@ -14,7 +14,7 @@ from cli import app as cli
 from mlops.home.folder import Home
 from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
-from rlft.evaluation.promotion.decide import Decision
+from rlft.evaluation.promotion import Decision
 from rlft.reporting import terminal
 from tests.mlflow_stores import new_store
 from tests.mlops.home.making import finish

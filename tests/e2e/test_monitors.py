@@ -15,7 +15,7 @@ WATCHED_AGAIN = """
 from mlops.home.folder import find_home
 from mlops.runs.results import open_run, stored_history
 from rlft.config import MonitorsConfig
-from rlft.evaluation.diagnosis.table import watch
+from rlft.evaluation.diagnosis.monitors import watch
 
 history = stored_history(open_run(find_home(), "loop", None))
 found = watch(history, MonitorsConfig(honest="right").actions(), rounds=16, validations=8)

@@ -23,11 +23,11 @@ from materializers.tables import RewardsMaterializer, RolloutsMaterializer, Task
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import DamagedError, StorageError
 from rlft.evaluation.forgetting import TextBits
-from rlft.evaluation.promotion.decide import Decision, RegisteredVersion
+from rlft.evaluation.promotion import Decision, RegisteredVersion
 from rlft.evaluation.searches.constant import ConstantAnswer
 from rlft.evaluation.searches.judge import Candidate, ControlReport
 from rlft.evaluation.searches.prompts import PromptReport, PromptTrial
-from rlft.evaluation.suites.measures import CellMeasures, SplitMeasures
+from rlft.evaluation.suites import CellMeasures, SplitMeasures
 from rlft.files import write_file
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.tokens import PromptCheck

@@ -12,7 +12,7 @@ from mlops.runs.listing import unknown_run
 from pipelines import models as named_models
 from pipelines.models import check_models, naming_model
 from rlft.errors import DamagedError, PolicyError, RlftError
-from rlft.evaluation.suites.models import parse_model
+from rlft.evaluation.model_names import parse_model
 from tests.mlflow_stores import new_store
 
 

@@ -13,8 +13,8 @@ from pipelines.conclusion import decide_and_register
 from pipelines.rounds import Rounds
 from pipelines.showing import unshown
 from rlft.errors import TrackerError
-from rlft.evaluation.diagnosis.table import Alarm
-from rlft.evaluation.promotion.decide import Decision, Known, RegisteredVersion
+from rlft.evaluation.diagnosis.monitors import Alarm
+from rlft.evaluation.promotion import Decision, Known, RegisteredVersion
 from rlft.types import Interval
 
 REPEATS = Alarm("repetition", "stop", 4, "It repeats.", "Bound it.")

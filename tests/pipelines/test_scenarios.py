@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipelines.scenarios import check_slices
+from rlft.config import SuiteConfig
 from rlft.errors import ConfigError
 from tests.factories import make_task, make_task_set
 from tests.pipelines.test_caveats import Held
-from tests.pipelines.test_suite_caveats import suite
 
 TASKS = Held(
     make_task_set(
@@ -22,7 +22,7 @@ TASKS = Held(
 def sliced(*columns):
     source = {"source": "jsonl", "path": "t.jsonl", "prompt": "q"}
     scenario = {"tasks": source, "environment": {"name": "e.py:E"}, "slices": list(columns)}
-    return suite(scenarios={"held_out": scenario})
+    return SuiteConfig.model_validate({"name": "s", "scenarios": {"held_out": scenario}})
 
 
 def test_a_column_of_slices_that_no_task_of_the_splits_has_is_refused_with_the_scenario():

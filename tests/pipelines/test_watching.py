@@ -17,8 +17,7 @@ from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import FixedSettingError
-from rlft.evaluation.diagnosis.hacking import PAID_ATTACKS
-from rlft.evaluation.diagnosis.table import Alarm
+from rlft.evaluation.diagnosis.monitors import PAID_ATTACKS, Alarm
 from rlft.types import Reward, Rewards, Rollouts, TrainReport
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
 from tests.pipelines.test_rounds import artifact

@@ -3,7 +3,7 @@
 import dataclasses
 
 from rlft.config import EvaluationConfig, PromotionConfig
-from rlft.evaluation.promotion.decide import Known
+from rlft.evaluation.promotion import Known
 from rlft.types import Evaluation, EvaluationReport, TaskSet
 from steps.promotion import decide_promotion
 from tests.factories import make_task

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.tools import ToolSpec
-from rlft.evaluation.diagnosis.hacking import LOOKED_AT
+from rlft.evaluation.diagnosis.monitors import LOOKED_AT
 from rlft.evaluation.evaluate import pair
 from rlft.harness.scripted import Script
 from rlft.rewards.audit.attacks import KINDS, attempts_at, kind_of

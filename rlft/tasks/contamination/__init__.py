@@ -7,15 +7,14 @@ The definition, and what it follows, stand in docs/guide/contamination.md.
 """
 
 from rlft.tasks.contamination.overlap import ContaminationReport, Overlap, compare_splits, find_contamination
-from rlft.tasks.contamination.scores import CleanScore, clean_scores, contamination_sentence, found_sentence
+from rlft.tasks.contamination.scores import CleanScore, clean_score, contamination_sentence
 
 __all__ = [
     "CleanScore",
     "ContaminationReport",
     "Overlap",
-    "clean_scores",
+    "clean_score",
     "compare_splits",
     "contamination_sentence",
     "find_contamination",
-    "found_sentence",
 ]

@@ -13,7 +13,7 @@ from mlops.registry.client import NamedVersion, find_version
 from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
 from rlft.config import LoraSettings, PolicyConfig
-from rlft.evaluation.promotion.decide import Decision
+from rlft.evaluation.promotion import Decision
 from rlft.models import Policy, save_policy
 from rlft.models.origin import create_policy
 from rlft.models.tokens import character_tokenizer

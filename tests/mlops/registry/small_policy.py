@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from mlops.registry.client import RegistryClient
 from mlops.registry.logged_model import ServedFiles
 from mlops.registry.versions import register_policy_version
-from rlft.evaluation.promotion.decide import Decision, RegisteredVersion
+from rlft.evaluation.promotion import Decision, RegisteredVersion
 from rlft.models.origin import hash_weights
 from tests.mlflow_stores import new_store
 

@@ -20,7 +20,7 @@ from mlflow.exceptions import MlflowException
 
 from mlops.registry.logged_model import EXAMPLE, ServedFiles
 from mlops.registry.versions import register_policy_version
-from rlft.evaluation.promotion.decide import Decision
+from rlft.evaluation.promotion import Decision
 from rlft.models.tokens import character_tokenizer
 from tests.e2e.conftest import free_port
 from tests.mlflow_stores import new_store

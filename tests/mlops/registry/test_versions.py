@@ -27,7 +27,7 @@ from rlft.config import LoraSettings, PolicyConfig
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import DamagedError, PolicyError, TrackerError, WeightsRemovedError
-from rlft.evaluation.promotion.decide import Decision
+from rlft.evaluation.promotion import Decision
 from rlft.models import load_policy, origin, save_policy
 from rlft.models.export import write_export
 from rlft.models.origin import create_policy

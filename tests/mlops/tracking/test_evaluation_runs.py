@@ -16,7 +16,7 @@ from mlflow import MlflowClient
 
 from mlops.tracking.evaluation import CellResult, cell_metrics, log_cell
 from mlops.tracking.run import Tracker
-from rlft.evaluation.suites.measures import evaluate_cell
+from rlft.evaluation.suites import evaluate_cell
 from tests.e2e.conftest import free_port
 from tests.factories import make_scored, make_task, make_task_set
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rlft.evaluation.diagnosis.history import Finding, History
-from rlft.evaluation.diagnosis.table import AT_THE_END, diagnose
+from rlft.evaluation.diagnosis.monitors import AT_THE_END, diagnose
 from rlft.evaluation.statistics import mean_interval
 from rlft.types import EvaluationReport, TrainReport
 
@@ -66,14 +66,6 @@ SAMPLING = "sampling__sampling_logp_difference"
         ([report(0), report(1, stopped="the KL is 0.4")], "learning rate too high"),
         (rounds(0.02, 0.12, 0.3, named="kl_update"), "learning rate too high"),
         (rounds(0.02, 0.08, 0.3, named="kl_update", completions__mean_length=9.0), None),
-        (rounds(0.2, 0.01, 0.01, named="kl_update", completions__mean_length=9.0), "first updates too large"),
-        (rounds(0.09, 0.01, 0.01, named="kl_update", completions__mean_length=9.0), None),
-        # One of 19 rounds is the first, of 20 two are.
-        (rounds(0.01, 0.2, *[0.01] * 17, named="kl_update", completions__mean_length=9.0), None),
-        (
-            rounds(0.01, 0.2, *[0.01] * 18, named="kl_update", completions__mean_length=9.0),
-            "first updates too large",
-        ),
         (rounds(1.0, 1.1, 1.5, 1.9, 2.2, 2.3, named="entropy"), "entropy explosion"),
         (rounds(1.0, 1.1, 2.3, 1.9, 1.0, 4.0, named="entropy"), None),  # up and down: by chance
         (rounds(0.1, 0.11, 0.2, 0.21, 0.3, 0.31, named="entropy"), None),  # three times as much, and still little
@@ -110,8 +102,6 @@ SAMPLING = "sampling__sampling_logp_difference"
         # (3 * sqrt(1e-7))^2 = 9e-7 nats a token, of 100 tokens: sqrt(9e-5 / 2) = 0.7 points
         (metrics(kl_update=1e-7, completions__mean_length=100.0), "learning rate too low"),
         (metrics(kl_update=1e-6, completions__mean_length=100.0), None),  # 2.1 points
-        (metrics(**{"clip_ratio/region_mean": 0.45}), "clipped ratios"),
-        (metrics(**{"clip_ratio/region_mean": 0.35}), None),
         (rounds(20.0, 21.0, 30.0, 31.0, 40.0, 45.0, named="completions__mean_length"), "length drift"),
         (rounds(45.0, 40.0, 31.0, 30.0, 21.0, 20.0, named="completions__mean_length"), "length drift"),
         (rounds(20.0, 21.0, 30.0, 31.0, 38.0, 39.0, named="completions__mean_length"), None),
@@ -125,14 +115,11 @@ def test_each_cause_is_found_where_its_bound_is_passed(reports, cause):
 def test_parts_are_looked_at_where_there_are_several():
     reached = {"rewards/exact/mean": 0.5, "rewards/exact/std": 0.5}
     never = reached | {"rewards/cites/mean": 0.0, "rewards/cites/std": 0.0}
-    always = reached | {"rewards/polite/mean": 1.0, "rewards/polite/std": 0.0}
     assert causes(*metrics(**never)) == ["a part that never pays"]
-    assert causes(*metrics(**always)) == ["a part that pays everyone"]
     assert causes(*metrics(**{"rewards/exact/mean": 0.0, "rewards/exact/std": 0.0})) == []  # alone it is the reward
     assert causes(*metrics(1, **never)) == []  # 40 groups: a part that pays at 7.5 % of the tasks may be missing
     # Twelve tasks in 120 groups are twelve tasks: of a part that pays at 5 % of all tasks they lack it in 54 %.
     assert causes(*metrics(**never), train_tasks=12) == []
-    assert causes(*metrics(**always), train_tasks=12) == []
     assert causes(*metrics(**never), train_tasks=60) == ["a part that never pays"]
 
 
@@ -200,15 +187,14 @@ def test_the_likeliest_cause_comes_first_and_names_a_setting():
 
 def test_without_rounds_nothing_is_found():
     assert diagnose(history()) == []
-    assert len(AT_THE_END) == 23
+    assert len(AT_THE_END) == 19
 
 
 def test_every_cause_has_its_heading_in_the_guide():
     guide = Path(__file__).parents[4] / "docs" / "guide" / "diagnosis.md"
     headings = {line.removeprefix("### ") for line in guide.read_text().splitlines() if line.startswith("### ")}
-    folder = Path(__file__).parents[4] / "rlft" / "evaluation" / "diagnosis"
-    code = "".join((folder / f"{name}.py").read_text() for name in ("data", "learning", "unseen"))
-    named = set(re.findall(r'(?:Finding|return )\(\n\s+"([^"\n]+)",\n', code))
-    assert len(named) == 28
+    code = (Path(__file__).parents[4] / "rlft" / "evaluation" / "diagnosis" / "causes.py").read_text()
+    named = set(re.findall(r'Finding\(\n\s+"([^"\n]+)",\n', code))
+    assert len(named) == 21
     assert headings == named
     assert Finding("too few tasks", "", "").link == "docs/guide/diagnosis.md#too-few-tasks"

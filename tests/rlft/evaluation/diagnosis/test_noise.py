@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.evaluation.diagnosis.history import History
-from rlft.evaluation.diagnosis.table import diagnose
+from rlft.evaluation.diagnosis.monitors import diagnose
 from rlft.types import TrainReport
 from tests.rlft.evaluation.diagnosis.test_diagnose import validated
 
@@ -16,7 +16,6 @@ TRENDS = {
     "the reward pays for something else",
     "too few tasks",
     "length drift",
-    "standstill",
 }
 ONES = st.floats(0, 1)
 PER_CELL = 12

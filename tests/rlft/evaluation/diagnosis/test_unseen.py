@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from rlft.evaluation.diagnosis.table import diagnose
-from rlft.evaluation.diagnosis.unseen import constant_answer, fallen_back, worse_than_start
+from rlft.evaluation.diagnosis.causes import constant_answer, fallen_back, worse_than_start
+from rlft.evaluation.diagnosis.monitors import diagnose
 from rlft.evaluation.statistics import mean_interval
 from rlft.types import EvaluationReport
 from tests.rlft.evaluation.diagnosis.test_diagnose import history, report, validated

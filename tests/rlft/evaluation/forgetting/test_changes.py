@@ -3,7 +3,7 @@ import math
 import pytest
 from scipy.stats import t as student
 
-from rlft.evaluation.forgetting import TextBits, compare_bits, comparison_sentences, forgetting_sentences
+from rlft.evaluation.forgetting import TextBits, compare_bits, forgetting_sentences
 
 BEFORE = TextBits({"code": (1.0, 2.0, 1.0, 2.0), "english": (1.0, 1.0, 1.0, 1.0), "only before": (1.0, 1.0)})
 AFTER = TextBits({"code": (1.1, 2.2, 1.3, 2.2), "english": (1.01, 1.02, 1.01, 1.0), "only after": (1.0, 1.0)})
@@ -46,17 +46,6 @@ def test_sentences():
     ]
     assert forgetting_sentences(compare_bits(AFTER, BEFORE, 0.5), {}, 0.5) == [
         "On these paragraphs training cost less than the margin of 0.5 bits per byte: `code` (worst paragraph +0.300), "
-        "`english` (worst paragraph +0.020)."
-    ]
-
-
-def test_sentences_on_two_models():
-    assert comparison_sentences("a", "b", compare_bits(AFTER, BEFORE, 0.02), 0.02) == [
-        "b predicts `code` worse than a: +0.200 bits per byte (+0.029 to +0.371), more than the margin of 0.02.",
-        "Whether b predicts `english` worse than a by more than 0.02 bits per byte is open: +0.010 (-0.007 to +0.027).",
-    ]
-    assert comparison_sentences("a", "b", compare_bits(AFTER, BEFORE, 0.5), 0.5) == [
-        "On these paragraphs b predicts no worse than a, within 0.5 bits per byte: `code` (worst paragraph +0.300), "
         "`english` (worst paragraph +0.020)."
     ]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlft.evaluation.diagnosis.hacking import _shares, overoptimization, reward_gap
+from rlft.evaluation.diagnosis.monitors import _shares, overoptimization, reward_gap
 from tests.rlft.evaluation.monitors.runs import history, rounds, validated
 
 ONE = rounds(reward=[0.5], rewards__right__mean=[0.5])

@@ -3,39 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlft.evaluation.diagnosis.hacking import known_attacks, part_divergence, repetition, tool_spam, unscored_attempts
+from rlft.evaluation.diagnosis.monitors import known_attacks, repetition, tool_spam, unscored_attempts
 from tests.rlft.evaluation.monitors.runs import GROUPS, SIZE, history, rounds
-
-UP, DOWN, STILL = np.linspace(0.1, 0.9, 12), np.linspace(0.8, 0.2, 12), [0.5, 0.51] * 6
-
-
-def parts(weights=None, level=0.01, **curves):
-    reports = rounds(**{f"rewards__{name}__mean": curve for name, curve in curves.items()})
-    return part_divergence(history(reports, weights=weights or {}, level=level))
-
-
-def test_parts_that_move_apart():
-    found = parts(long=UP, exact=DOWN)
-    assert found is not None
-    # The thirds of a fall from 0.8 to 0.2 in twelve rounds: 0.8 - 0.6 * 1.5 / 11, and 0.2 plus as much.
-    assert found.what == "The part `long` of the reward has risen, and `exact` went from 0.72 to 0.28."
-    assert parts(long=UP, exact=STILL) is None
-    assert parts(long=UP, exact=UP) is None
-    assert parts(long=DOWN, exact=DOWN) is None
-    assert parts(long=UP, exact=np.linspace(0.8, 0.7, 12)) is None  # an eighth is no quarter
-
-
-def test_all_parts_share_the_level():
-    # Seven rounds in perfect order come about in one of 7! = 5040 orders, 0.0002: two parts may have half of the level.
-    curves = {"long": UP[:7], "exact": DOWN[:7]}
-    assert parts(level=0.0005, **curves) is not None
-    assert parts(level=0.0003, **curves) is None
-
-
-def test_a_penalty_that_falls_is_no_loss_and_a_metric_is_not_paid():
-    assert parts({"errors": -1.0, "exact": 1.0}, exact=UP, errors=DOWN) is None
-    assert parts({"errors": -1.0, "exact": 1.0}, exact=UP, errors=np.linspace(0.1, 0.9, 12)) is not None
-    assert parts({"calls": 0.0, "exact": 1.0}, exact=UP, calls=DOWN) is None
 
 
 @pytest.mark.parametrize(

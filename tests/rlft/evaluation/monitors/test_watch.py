@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from rlft.config import MonitorsConfig
 from rlft.config.training import Action
-from rlft.evaluation.diagnosis.table import LEVEL, MONITORS, of_validation, watch
+from rlft.evaluation.diagnosis.monitors import LEVEL, MONITORS, of_validation, watch
 from rlft.evaluation.statistics import mean_interval
 from rlft.types import EvaluationReport
 from tests.rlft.evaluation.monitors.runs import history, rounds, validated

@@ -1,7 +1,7 @@
 import pytest
 
 from rlft.errors import ConfigError
-from rlft.evaluation.suites.models import check_model_folder
+from rlft.evaluation.model_names import check_model_folder
 
 
 @pytest.mark.parametrize(

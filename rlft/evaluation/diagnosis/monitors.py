@@ -1,4 +1,8 @@
-"""Signs that what is paid is not what is wanted: they are looked for while a run trains.
+"""Signs that what is paid is not what is wanted, and the table of all that is looked for in the rounds of a run.
+
+Each row of the table names a check, and when it is asked: at the end, after each round, or both. A monitor is asked
+after each round instead of once, so at a level that all looks share. What each can see and what it cannot, with
+figures, stands in docs/guide/diagnosis.md and docs/guide/monitors.md.
 
 `overoptimization` and `reward_gap` see that the reward rises and what counts does not: a loophole is learnt, or what is
 paid is not what is wanted. Gao, Schulman & Hilton 2023 (Scaling Laws for Reward Model Overoptimization, ICML) call the
@@ -11,10 +15,15 @@ answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Literal
 
+from rlft.config.training import Action
 from rlft.evaluation.comparison import Comparison, compare, ends_of
-from rlft.evaluation.diagnosis.history import Finding, History, falls, largest_rise, passes, rises
+from rlft.evaluation.diagnosis import causes
+from rlft.evaluation.diagnosis.history import LEVEL, Finding, History, falls, largest_rise, passes, rises
 from rlft.outcome import NO_SCORE, Fate
 from rlft.types import EvaluationReport
 
@@ -117,30 +126,6 @@ PAID_ATTACKS = "attacks/paid_ratio"
 """The metric of a round: the share of attempts that are a known attack and are paid (`rlft.rewards.audit.matching`)."""
 
 
-def part_divergence(history: History) -> Finding | None:
-    """One part of the reward rises, and another falls by a quarter of what it was; a penalty that falls rises."""
-    signed = {
-        part: [weight * score for score in history.curve(f"rewards/{part}/mean")]
-        for part in history.parts()
-        if (weight := history.weights.get(part, 1.0))
-    }
-    level = history.level / max(1, len(signed))
-    risen = [part for part, curve in signed.items() if rises(curve, level)]
-    for part, curve in signed.items():
-        change = history.change(f"rewards/{part}/mean")
-        if not risen or change is None or not falls(curve, level):
-            continue
-        if abs(change[1] - change[0]) >= LOST * abs(change[0]):
-            return Finding(
-                "part divergence",
-                f"The part `{risen[0]}` of the reward has risen, and `{part}` went from {change[0]:.2f} to "
-                f"{change[1]:.2f}.",
-                "Look whether the one can be had only at the cost of the other, and whether their weights say what "
-                "that is worth (reward.weights).",
-            )
-    return None
-
-
 def repetition(history: History) -> Finding | None:
     """Attempts that repeat their own runs of four tokens more and more."""
     change = history.change("completions/repetition_ratio")
@@ -202,3 +187,113 @@ def unscored_attempts(history: History) -> Finding | None:
         "`rlft show RUN ROUND --only errors` names the reasons. Where attempts bring them about, let the reward give "
         "these attempts the lowest score.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A check, and when it is asked.
+
+    `at_the_end` says whether `diagnose` asks it, and `ends_a_rise` whether also of a run that has risen: other causes
+    did no harm there. Where it is a monitor, too, `monitor` is its name, and it is asked after each of the `looks`. One
+    that `needs_harm` is silent where a validation was measurably better than the one before training and the last is
+    not measurably worse than any.
+    """
+
+    check: Callable[[History], Finding | None]
+    monitor: str = ""
+    at_the_end: bool = True
+    ends_a_rise: bool = False
+    looks: Literal["rounds", "validations"] = "rounds"
+    needs_harm: bool = False
+
+
+# In the order in which one cause brings about others: what is always the same text has the same reward, what is cut off
+# is not solved, and a policy that has learnt its tasks by heart has little entropy.
+TABLE = (
+    Row(overoptimization, "overoptimization", at_the_end=False, looks="validations"),
+    Row(reward_gap, "reward_gap", at_the_end=False),
+    Row(causes.errors),
+    Row(causes.engine_mismatch),
+    Row(causes.too_large_steps),
+    Row(causes.exploded_entropy),
+    Row(causes.failing_tools),
+    Row(causes.contradictions),
+    Row(causes.duplicates),
+    Row(causes.other_pay),
+    Row(causes.memorising, "unseen_tasks", ends_a_rise=True),
+    Row(causes.constant_answer, "identical_completions", ends_a_rise=True),
+    Row(causes.fallen_back, ends_a_rise=True),
+    Row(causes.collapsed_entropy, "entropy_collapse", needs_harm=True),
+    Row(causes.worse_than_start),
+    Row(causes.unpaid_part),
+    Row(causes.truncation),
+    Row(causes.unanswered),
+    Row(causes.no_variance),
+    Row(causes.too_small_steps),
+    Row(causes.length_drift, "length_drift", needs_harm=True),
+    Row(repetition, "repetition", at_the_end=False, needs_harm=True),
+    Row(tool_spam, "tool_spam", at_the_end=False, needs_harm=True),
+    Row(known_attacks, "known_attacks", at_the_end=False),
+    Row(unscored_attempts, "unscored_attempts", at_the_end=False),
+)
+MONITORS: Mapping[str, Row] = {row.monitor: row for row in TABLE if row.monitor}
+AT_THE_END = tuple(row for row in TABLE if row.at_the_end)
+
+
+def diagnose(history: History) -> list[Finding]:
+    """Return why a reward does not rise, the likeliest cause first.
+
+    Of a run that has measurably risen, on validation or on the test split, it is only what ended its rise.
+    """
+    risen = history.has_risen()
+    asked = [row.check for row in AT_THE_END if row.ends_a_rise or not risen]
+    return [finding for check in asked if history.rounds and (finding := check(history)) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """What a monitor has seen after so many rounds: a sentence with its numbers, another that says what to do."""
+
+    monitor: str
+    action: Action
+    rounds: int
+    what: str
+    remedy: str
+
+    @property
+    def text(self) -> str:
+        """Both sentences, when it was seen, and where the guide explains them."""
+        after = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
+        return f"After {after}: {self.what} {self.remedy} More: docs/guide/monitors.md#{self.monitor}"
+
+
+def of_validation(actions: Mapping[str, Action]) -> dict[str, Action]:
+    """Return the actions of those monitors that look at validation alone.
+
+    Only these are about the policy that is trained where its rounds have attempts that another one has sampled.
+    """
+    return {name: action for name, action in actions.items() if MONITORS[name].looks == "validations"}
+
+
+def watch(history: History, actions: Mapping[str, Action], *, rounds: int, validations: int) -> list[Alarm]:
+    """Return what the monitors see in the rounds so far, in the order of the table.
+
+    `actions` are those of the config; a monitor that is `off`, or not named, is not asked. `rounds` and `validations`
+    are how many of either the whole run will have (without the validation before training), 1 or more: so many looks
+    share the `LEVEL` of a monitor (Bonferroni), as each of them may be deceived by chance. What validation says is read
+    in the metric that counts (`History.counted`).
+    """
+    if not history.rounds:
+        return []
+    asked = replace(history, metric=history.counted)
+    unharmed = asked.validation_has_risen_and_stays()
+    done, looks = len(history.rounds), {"rounds": rounds, "validations": validations}
+    found = []
+    for name, monitor in MONITORS.items():
+        action = actions.get(name, "off")
+        if action == "off" or (monitor.needs_harm and unharmed):
+            continue
+        seen = monitor.check(replace(asked, level=LEVEL / looks[monitor.looks]))
+        if seen is not None:
+            found.append(Alarm(name, action, done, seen.what, seen.remedy))
+    return found

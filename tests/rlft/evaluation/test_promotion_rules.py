@@ -2,9 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from rlft.evaluation.promotion.decide import decide_promotion
-from rlft.evaluation.promotion.rules import Rules, judge_slices
-from tests.rlft.evaluation.promotion.test_decide import report
+from rlft.evaluation.promotion import Known, Rules, decide_promotion, judge_slices
+from tests.rlft.evaluation.test_promotion import report
 
 TASKS = 200
 
@@ -14,16 +13,16 @@ def suite(**solved):
     return {name: report(name, count, tasks=TASKS, split="off_distribution") for name, count in solved.items()}
 
 
-def decide(*, champion=False, looks=1, trained=None, **more):
+def decide(*, champion=False, trained=None, rules=None, suites=None, looks=1, **known):
     return decide_promotion(
         trained or report("trained", 180, tasks=TASKS),
         report("warm_start", 100, tasks=TASKS),
         report("base", 60, tasks=TASKS),
         report("champion", 100, tasks=TASKS) if champion else None,
-        metric="accuracy",
-        min_improvement=0.0,
-        looks=looks,
-        **more,
+        "accuracy",
+        rules=replace(rules or Rules(), looks=looks),
+        suites=suites,
+        known=Known(**known),
     )
 
 

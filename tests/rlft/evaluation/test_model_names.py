@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.errors import ConfigError
-from rlft.evaluation.suites.models import ModelName, labels_of, parse_model
+from rlft.evaluation.model_names import ModelName, labels_of, parse_model
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}[A-Za-z0-9]", fullmatch=True)
 

@@ -191,31 +191,6 @@ def forgetting_sentences(changes: Mapping[str, Change], left_out: Mapping[str, s
     return said
 
 
-def comparison_sentences(first: str, second: str, changes: Mapping[str, Change], margin: float) -> list[str]:
-    """Return how two models differ: a sentence for each text on which the second is worse, or may be, and one for all.
-
-    `changes` are those of `compare_bits`, with the first model as `before`.
-    """
-    said = [
-        f"{second} predicts `{name}` worse than {first}: {each.difference.mean:+.3f} bits per byte "
-        f"({each.difference.low:+.3f} to {each.difference.high:+.3f}), more than the margin of {margin:g}."
-        for name, each in changes.items()
-        if each.verdict == "cost"
-    ]
-    said += [
-        f"Whether {second} predicts `{name}` worse than {first} by more than {margin:g} bits per byte is open: "
-        f"{each.difference.mean:+.3f} ({each.difference.low:+.3f} to {each.difference.high:+.3f})."
-        for name, each in changes.items()
-        if each.verdict == "open"
-    ]
-    if kept := [(name, each) for name, each in changes.items() if each.verdict == "kept"]:
-        said.append(
-            f"On these paragraphs {second} predicts no worse than {first}, within {margin:g} bits per byte: "
-            f"{_named(kept)}."
-        )
-    return said
-
-
 def _named(kept: Sequence[tuple[str, Change]]) -> str:
     """Return the names of texts, each with what its worst paragraph has cost."""
     return ", ".join(f"`{name}` (worst paragraph {each.worst:+.3f})" for name, each in kept)

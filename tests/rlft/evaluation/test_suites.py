@@ -3,8 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlft.evaluation.suites.differences import compare_models
-from rlft.evaluation.suites.measures import evaluate_cell
+from rlft.evaluation.suites import compare_models, evaluate_cell
 from rlft.outcome import Failure
 from rlft.tasks.splits import as_one_split
 from rlft.types import Rewards, Rollouts

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rlft.evaluation.gates import Look
-from rlft.evaluation.promotion.decide import decide_promotion
+from rlft.evaluation.promotion import Known, Rules, decide_promotion
 from rlft.types import EvaluationReport
 
 TASKS = 50
@@ -28,8 +28,8 @@ def decide(trained=40, warm_start=20, base=10, champion=30, minimum=0.0, constan
         make("warm_start", warm_start),
         make("base", base),
         make("champion", champion),
-        metric="accuracy",
-        min_improvement=minimum,
+        "accuracy",
+        rules=Rules(min_improvement=minimum),
         constant=None if constant is None else make("constant answer", constant),
     )
 
@@ -69,18 +69,16 @@ def test_a_policy_that_is_no_better_than_a_constant_answer_is_not_promoted():
     assert refused.comparisons["constant"].mean == pytest.approx(1 / 50)
 
 
-def looked(number, looks, trained=40, spent=None, **more):
+def looked(number, looks, trained=40, spent=None):
     look = Look(number, number / looks if spent is None else spent)
     return decide_promotion(
         report("trained", trained),
         None,
         report("base", 30),
         None,
-        metric="accuracy",
-        min_improvement=0.0,
-        look=look,
-        looks=looks,
-        **more,
+        "accuracy",
+        rules=Rules(looks=looks),
+        known=Known(look=look.number, spent=look.spent),
     )
 
 
@@ -125,7 +123,7 @@ def test_looks_that_were_spent_before_a_setting_was_raised_stay_spent():
 
 def test_a_champion_whose_tasks_are_not_known_is_compared_and_that_is_said():
     arms = (report("trained", 40), None, report("base", 0), report("champion", 10))
-    decision = decide_promotion(*arms, metric="accuracy", min_improvement=0.0, champion_knows=None)
+    decision = decide_promotion(*arms, "accuracy", known=Known(champion_knows=None))
     assert decision.promote
     assert decision.reasons[-2].endswith("it may have been trained on some of these")
 
@@ -144,9 +142,8 @@ def test_tasks_that_the_champion_was_trained_on_are_left_out_of_its_comparison()
         None,
         report("base", 0),
         report("champion", 30),
-        metric="accuracy",
-        min_improvement=0.0,
-        champion_knows=known,
+        "accuracy",
+        known=Known(champion_knows=known),
     )
     assert decision.comparisons["champion"].mean == pytest.approx(0.5)
     assert decision.comparisons["champion"].count == 20
@@ -157,9 +154,8 @@ def test_tasks_that_the_champion_was_trained_on_are_left_out_of_its_comparison()
         None,
         report("base", 0),
         report("champion", 30),
-        metric="accuracy",
-        min_improvement=0.0,
-        champion_knows=[*known, "t049"],
+        "accuracy",
+        known=Known(champion_knows=[*known, "t049"]),
     )
     assert not fewer.promote  # 19 groups are too few
     none = decide_promotion(
@@ -167,9 +163,8 @@ def test_tasks_that_the_champion_was_trained_on_are_left_out_of_its_comparison()
         None,
         report("base", 0),
         report("champion", 30),
-        metric="accuracy",
-        min_improvement=0.0,
-        champion_knows=[f"t{i:03d}" for i in range(50)],
+        "accuracy",
+        known=Known(champion_knows=[f"t{i:03d}" for i in range(50)]),
     )
     assert "the champion was trained on 50 tasks of the gate, and none is left; draw a fresh gate" in none.reasons[-1]
 
@@ -284,4 +279,4 @@ def test_reports_that_cannot_belong_together_raise():
     with pytest.raises(ValueError, match="different splits: gate, test"):
         decide(base=report("base", 1, split="test"))
     with pytest.raises(ValueError, match=r"no scores for 'reward' .* \(it has: accuracy\)"):
-        decide_promotion(report("a", 1), None, report("b", 1), None, metric="reward", min_improvement=0)
+        decide_promotion(report("a", 1), None, report("b", 1), None, "reward")
