@@ -81,7 +81,7 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
         make_labels(settings.name, name=name, tags=sweep.tags, commits={})
     say_start(own)
     from mlops.stacks.stack import connect
-    from pipelines.sweep import base_name, close_sweep, log_mean_curves, note_result, open_sweep
+    from pipelines.sweep import base_name, close_sweep, note_result, open_sweep
 
     uri = connect(home, sweep.stack)
     for name in names:
@@ -99,7 +99,6 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
                 break
         else:
             status = "finished"
-        log_mean_curves(tracker, runs)
     finally:
         close_sweep(tracker, runs, names, status.upper())
     known = {"name": own, "status": status, "mlflow_run_id": tracker.run_id}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from functools import partial
 
@@ -11,30 +10,25 @@ from mlops.registry.decisions import decided_with
 from mlops.registry.names import SCORE_TAG
 from mlops.runs.resuming import has_step
 from mlops.runs.runtime import current_run
-from mlops.summary.arms import (
-    contamination_sections,
-    promotion_section,
-    text_changes,
-)
+from mlops.summary.arms import promotion_section
 from mlops.summary.summary import Promotion
 from mlops.summary.version_facts import Registration
 from mlops.tracking.address import answering, tracking_address
 from mlops.tracking.run import Tracker
-from pipelines.arms import FINAL_SPLITS, Arms, Champion, Starts, evaluate_arms
+from pipelines.arms import Arms, Champion, Starts, evaluate_arms
+from pipelines.beside import BESIDE, BESIDE_STEPS, Ended
 from pipelines.gate import ask_about
 from pipelines.observer import Observer
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
-from rlft.evaluation.forgetting import compare_bits, forgetting_sentences
 from rlft.evaluation.promotion import Decision, Known, RegisteredVersion
 from steps.policies import fetch_champion
 from steps.promotion import decide_promotion, register_policy
 
 logger = logging.getLogger(__name__)
 
-LAST_STEPS = [decide_promotion, register_policy]
-FROM_SCRATCH = "The policy began with random weights: there is nothing that training could have cost elsewhere."
+LAST_STEPS = [*BESIDE_STEPS, decide_promotion, register_policy]
 
 
 def conclude(
@@ -58,11 +52,8 @@ def conclude(
         arms, champion = evaluate_arms(stages, tasks, starts, rounds, find_champion, seen.tracker, tracking_uri)
         seen.arms(arms, rounds)
         seen.diagnosed(rounds, len(tasks.load().split("train")))
-        if stages.config.evaluation.pass_at_k:
-            often = (("start", starts.start), ("trained", rounds.best))
-            seen.several_attempts(*(stages.attempt_often(policy, tasks, name).load() for name, policy in often))
-        note_contamination(stages, tasks, arms, seen)
-        note_forgetting(stages, starts, rounds, seen)
+        for stage in BESIDE:
+            stage.run(Ended(stages, tasks, starts, rounds, arms, seen))
     try:
         if champion.unknown is not None:
             raise champion.unknown  # a decision without the champion might put a worse policy in its place
@@ -83,33 +74,6 @@ def _champion(address: str, name: str, tracker: Tracker) -> NamedVersion | None:
         champion = current_champion(address, name)
     own = champion is not None and champion.run_id == tracker.run_id
     return None if own and not has_step(current_run().original_run, fetch_champion.name) else champion
-
-
-def note_contamination(stages: Stages, tasks: Artifact, arms: Arms, seen: Observer) -> None:
-    """Find evaluation tasks that are among what was trained on, and note the trained policy's score without them."""
-    metric, found = stages.config.evaluation.metric, stages.contamination(tasks, FINAL_SPLITS).load()
-    trained, start = arms.final.load(), (arms.warm_start or arms.base).load()
-    seen.summary.contamination = contamination_sections(found, trained, start, metric)
-    if found.found:
-        overlaps = {task: dataclasses.asdict(each) for task, each in found.found.items()}
-        seen.tracker.log_json("contamination.json", overlaps)
-
-
-def note_forgetting(stages: Stages, starts: Starts, rounds: Rounds, seen: Observer) -> None:
-    """Measure base, warm start and trained policy on texts that have nothing to do with the task, and note the cost."""
-    config = stages.config
-    if not config.evaluation.forgetting:
-        return
-    if config.policy.model is None:
-        seen.summary.forgetting_sentences = [FROM_SCRATCH]
-        return
-    margin = config.evaluation.forgetting_margin
-    before = stages.forgetting(starts.base, "base").load()
-    between = None if config.warm_start is None else stages.forgetting(starts.start, "warm_start").load()
-    after = stages.forgetting(rounds.best, "trained").load()
-    changes = compare_bits(after, before, margin)
-    seen.summary.forgetting = text_changes(changes, between)
-    seen.summary.forgetting_sentences = forgetting_sentences(changes, {**after.left_out, **before.not_known}, margin)
 
 
 def decide_and_register(

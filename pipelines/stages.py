@@ -17,9 +17,7 @@ from rlft.environments.fingerprints import EnvironmentFingerprints, environment_
 from rlft.environments.workers.threads import shared_evenly
 from rlft.errors import WeightsRemovedError
 from rlft.evaluation.evaluate import compared_by
-from rlft.evaluation.forgetting import fingerprint_texts, shipped_texts
 from rlft.evaluation.searches.judge import Validation
-from rlft.files import file_hash
 from rlft.harness.examples import Examples
 from rlft.harness.rollout import SamplingSettings, Selection
 from rlft.progress import Progress
@@ -31,7 +29,7 @@ from rlft.training.imitation import Memory
 from rlft.training.job import Round
 from rlft.types import Evaluation, Split, TaskSet
 from steps.arms import evaluate_constant
-from steps.evaluation import evaluate_policy, measure_forgetting
+from steps.evaluation import evaluate_policy
 from steps.policies import ask_model, initialize_policy, warm_start_policy
 from steps.round import (
     draw_tasks,
@@ -42,7 +40,7 @@ from steps.round import (
     score_rewards,
     train_grpo,
 )
-from steps.tasks import audit_rewards, find_contamination, ingest_tasks, leave_out_tasks
+from steps.tasks import audit_rewards, ingest_tasks, leave_out_tasks
 
 logger = logging.getLogger(__name__)
 _LOOKS_EVERY = 0.05  # seconds between looks whether a step that trains has begun, or ended without that
@@ -60,8 +58,6 @@ STAGE_STEPS = [
     score_rewards,
     evaluate_policy,
     evaluate_constant,
-    find_contamination,
-    measure_forgetting,
     train_grpo,
     report_unused,
 ]
@@ -375,16 +371,7 @@ class Stages:
         selection = Selection(
             label="baseline", num_generations=config.num_generations, count=config.num_tasks, splits=["validation"]
         )
-        return self._evaluate(policy, tasks, selection, self.sampling(self.config.rollout.temperature), "baseline")
-
-    def attempt_often(self, policy: Artifact, tasks: Artifact, name: str) -> Artifact:
-        """Evaluate several attempts at `test` tasks, sampled as training samples them, for pass@k."""
-        config = self.config.baseline
-        selection = Selection(
-            label="pass_at_k", num_generations=config.num_generations, count=config.num_tasks, splits=["test"]
-        )
-        sampling = self.sampling(self.config.rollout.temperature)
-        return self._evaluate(policy, tasks, selection, sampling, f"pass_at_k_{name}")
+        return self.attempt(policy, tasks, selection, self.sampling(self.config.rollout.temperature), "baseline")
 
     def evaluate(
         self, policy: Artifact, tasks: Artifact, splits: list[Split], name: str, examples: Examples | None = None
@@ -394,7 +381,7 @@ class Stages:
         It reads `examples` before each prompt.
         """
         selection = Selection(label="evaluation", num_generations=self.config.evaluation.num_generations, splits=splits)
-        return self._evaluate(policy, tasks, selection, self.evaluation_sampling(examples), name)
+        return self.attempt(policy, tasks, selection, self.evaluation_sampling(examples), name)
 
     def constant(self, tasks: Artifact, said: Sequence[str], splits: list[Split]) -> Artifact:
         """Evaluate the best constant answer on whole splits; `said` are completions that policies gave often."""
@@ -410,19 +397,6 @@ class Stages:
                 config.evaluation.metric,
                 splits,
             )
-
-    def contamination(self, tasks: Artifact, splits: list[Split]) -> Artifact:
-        """Find the tasks of these splits that are among the train tasks and the demonstrations of a file."""
-        warm_start = self.config.warm_start
-        demonstrations = file_hash(warm_start.path) if warm_start and warm_start.path else ""
-        with self.show("contamination"):
-            return find_contamination(tasks, splits, warm_start, demonstrations)
-
-    def forgetting(self, policy: Artifact, name: str) -> Artifact:
-        """Measure how well a policy predicts texts that have nothing to do with the task."""
-        texts = fingerprint_texts(shipped_texts())
-        with self.show(f"forgetting {name}", "model"):
-            return measure_forgetting(policy, self.config.policy.device, texts, id=step_id("measure_forgetting", name))
 
     def sampling(self, temperature: float, **more: Any) -> SamplingSettings:
         """Return how rollouts are sampled at this temperature, with `more` settings."""
@@ -455,9 +429,10 @@ class Stages:
             fingerprint=self.fingerprints.harness + self.fingerprints.reward,
         )
 
-    def _evaluate(
+    def attempt(
         self, policy: Artifact, tasks: Artifact, selection: Selection, sampling: SamplingSettings, name: str
     ) -> Artifact:
+        """Evaluate a policy by attempts at the selected tasks."""
         scored = attempt(self.place, tasks, policy, selection, sampling, name)
         with self.show(f"evaluation {name}"):
             return evaluate_policy(

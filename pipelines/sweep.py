@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
-
-from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
 
 from mlops.home.folder import Home
 from mlops.ids import SWEEP_TAG
@@ -19,10 +15,8 @@ from mlops.summary.result import PREFIX
 from mlops.summary.summary import Summary
 from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
 from rlft.config import Config
-from rlft.evaluation.sweep import SEED, Changes, Mean, Score, SettingResult, mean_over_runs, of_settings, short_names
+from rlft.evaluation.sweep import Changes, Mean, Score, SettingResult, of_settings, short_names
 from rlft.texts.blocks import Headline, Table, paragraph
-
-logger = logging.getLogger(__name__)
 
 AS_IN_CONFIG = "as in the config"
 OVER_SEEDS = "_over_seeds"  # of ends of an interval: those of a run, without it, are over tasks
@@ -156,11 +150,11 @@ def _metrics(settings: Sequence[SettingResult]) -> dict[str, float]:
             ("gain", setting.gain, ""),
         ):
             if mean is not None:
-                found |= named_ends(f"{PREFIX}/{part}", mean, over, end_of_name)
+                found |= _named_ends(f"{PREFIX}/{part}", mean, over, end_of_name)
     return found
 
 
-def named_ends(name: str, mean: Mean, over: str, end_of_name: str) -> dict[str, float]:
+def _named_ends(name: str, mean: Mean, over: str, end_of_name: str) -> dict[str, float]:
     """Return a mean and the ends of its interval, if it has one, as metrics.
 
     `over` is what stands before `_low` and `_high`, so that a name means the same in a sweep and in its runs.
@@ -211,50 +205,3 @@ def _ends(mean: Mean, sign: str = "") -> str:
     if mean.low is None or mean.high is None:
         return "none"
     return f"{mean.low:{sign}.3f} to {mean.high:{sign}.3f}"
-
-
-Curve = Mapping[int, float]
-"""{rounds before: value}."""
-
-
-def log_mean_curves(tracker: Tracker, runs: Sequence[SweptRun]) -> None:
-    """Write the mean over the runs of each setting of what they reached in validation, with its interval over seeds.
-
-    The curves have the names of those of a run (`eval/validation/accuracy`), and where settings are swept that of the
-    setting behind it. A step at which one of the runs was not validated is left out. If MLflow does not answer there
-    are no curves, which a warning says.
-    """
-    client = MlflowClient(tracker.tracking_uri)
-    by_setting: dict[tuple[tuple[str, str], ...], list[SweptRun]] = {}
-    for run in runs:
-        by_setting.setdefault(tuple((k, v) for k, v in run.changes.items() if k != SEED), []).append(run)
-    labels = short_names([dict(setting) for setting in by_setting])
-    try:
-        for label, found in zip(labels, by_setting.values(), strict=True):
-            for metric, curves in _curves(client, found).items():
-                for step, values in mean_curve(metric, curves, f"/{label.replace('=', ' ')}" if label else ""):
-                    tracker.log_metrics(values, step=step)
-    except MlflowException as cause:
-        logger.warning("the curves of the sweep's runs could not be read: %s", cause.message)
-
-
-def mean_curve(name: str, curves: Sequence[Curve], end: str = "") -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield each step that all curves have, with the mean there and the ends of its 95 % interval, if there is one.
-
-    `end` is what comes after the names. The ends are over seeds, and their names say so.
-    """
-    for step in sorted(set.intersection(*(set(curve) for curve in curves)) if curves else ()):
-        mean = mean_over_runs([curve[step] for curve in curves])
-        yield step, named_ends(name, mean, OVER_SEEDS, end)
-
-
-def _curves(client: MlflowClient, runs: Sequence[SweptRun]) -> dict[str, list[Curve]]:
-    """Return {metric: the curve of each run that was validated}."""
-    found: dict[str, list[Curve]] = {}
-    for run in runs:
-        if run.score is not None and run.summary is not None and run.summary.mlflow_run_id is not None:
-            name = f"eval/validation/{run.score.metric}"
-            points = client.get_metric_history(run.summary.mlflow_run_id, name)
-            if points:
-                found.setdefault(name, []).append({point.step: point.value for point in points})
-    return found

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from mlops.summary.summary import Summary
+from pipelines import beside
 from pipelines.arms import Arms, Starts
-from pipelines.conclusion import FROM_SCRATCH, note_contamination, note_forgetting
+from pipelines.beside import FROM_SCRATCH, Contamination, Ended, Forgetting
+from pipelines.showing import unshown
 from rlft.config import Config
 from rlft.evaluation.forgetting import TextBits
 from rlft.tasks.contamination import ContaminationReport, Overlap
@@ -51,18 +53,25 @@ def config(**changes) -> Config:
     return Config.model_validate(fields | changes)
 
 
-def noted(settings: Config, asked: list[str]) -> SimpleNamespace:
-    def forgetting(policy: str, name: str) -> Held:
-        asked.append(f"{policy} as {name}")
-        return Held(BITS[name])
+@pytest.fixture
+def noted(monkeypatch):
+    def run(settings: Config, asked: list[str]) -> SimpleNamespace:
+        def measure(policy: str, device: str, texts: str, *, id: str) -> Held:
+            name = id.removeprefix("measure_forgetting_")
+            asked.append(f"{policy} as {name}")
+            return Held(BITS[name])
 
-    record = SimpleNamespace(tracker=FakeTracker(), summary=Summary(status="running"))
-    stages = SimpleNamespace(config=settings, forgetting=forgetting)
-    note_forgetting(stages, Starts("BASE", "START", None), SimpleNamespace(best="BEST"), record)
-    return record
+        monkeypatch.setattr(beside, "measure_forgetting", measure)
+        record = SimpleNamespace(tracker=FakeTracker(), summary=Summary(status="running"))
+        stages = SimpleNamespace(config=settings, show=unshown)
+        starts, rounds = Starts("BASE", "START", None), SimpleNamespace(best="BEST")
+        Forgetting().run(Ended(stages, "TASKS", starts, rounds, None, record))
+        return record
+
+    return run
 
 
-def test_what_training_cost_is_measured_from_the_base_model_to_the_trained_one():
+def test_what_training_cost_is_measured_from_the_base_model_to_the_trained_one(noted):
     asked: list[str] = []
     record = noted(config(warm_start={"steps": 1}), asked)
     assert asked == ["BASE as base", "START as warm_start", "BEST as trained"]
@@ -83,14 +92,14 @@ def test_what_training_cost_is_measured_from_the_base_model_to_the_trained_one()
         ({"policy": {"from_scratch": {"characters": "ab", "max_position_embeddings": 4096}}}, [FROM_SCRATCH]),
     ],
 )
-def test_what_is_not_measured(changes, said):
+def test_what_is_not_measured(noted, changes, said):
     asked: list[str] = []
     record = noted(config(**changes), asked)
     assert (asked, record.summary.forgetting, record.summary.forgetting_sentences) == ([], {}, said)
 
 
 @pytest.mark.parametrize("found", [True, False])
-def test_tasks_that_are_not_new_are_noted_with_the_score_of_the_others(found):
+def test_tasks_that_are_not_new_are_noted_with_the_score_of_the_others(found, monkeypatch):
     overlap = Overlap("exact", "train", "t7", "some words")
     report = ContaminationReport({"test": ("a", "b")}, {"a": overlap} if found else {}, {"train": 3})
 
@@ -100,8 +109,9 @@ def test_tasks_that_are_not_new_are_noted_with_the_score_of_the_others(found):
 
     arms = Arms(evaluation(0.0), None, {}, Held(None), evaluation(1.0), None, {})
     record = SimpleNamespace(tracker=FakeTracker(), summary=Summary(status="running"))
-    stages = SimpleNamespace(config=config().comparing("accuracy"), contamination=lambda tasks, splits: Held(report))
-    note_contamination(stages, "TASKS", arms, record)
+    monkeypatch.setattr(beside, "find_contamination", lambda *given: Held(report))
+    stages = SimpleNamespace(config=config().comparing("accuracy"), show=unshown)
+    Contamination().run(Ended(stages, "TASKS", None, None, arms, record))
     section = record.summary.contamination["test"]
     assert (section.exact, section.clean.tasks, section.clean.mean) == (int(found), 2 - found, 1.0)
     assert section.clean_difference.mean == (0.0 if found else 0.5)

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from pipelines import stages as module
+from pipelines.beside import Ended, SeveralAttempts
 from pipelines.stages import Scored, Stages
 from rlft.config import DistributedConfig
 from rlft.config.file import load_config
@@ -84,16 +85,17 @@ def test_no_evaluation_depends_on_how_training_draws_its_tasks(monkeypatch):
     told = []
     monkeypatch.setattr(module, "generate_rollouts", lambda *given, id: told.append((id, *given[2:])))
     monkeypatch.setattr(module, "score_rewards", lambda *given, id: told.append((id, *given[2:])))
-    monkeypatch.setattr(module, "evaluate_policy", lambda *given, id: None)
+    monkeypatch.setattr(module, "evaluate_policy", lambda *given, id: SimpleNamespace(load=lambda: None))
     drawn = ["training.curriculum=pass_rate", "training.max_num_gen_batches=3"]
     for overrides in ([], drawn):
         stages = Stages(load_config(ROOT / "configs" / "demo.yaml", overrides), EnvironmentFingerprints("a", "b"))
         stages.baseline(None, None)
-        stages.attempt_often(None, None, "trained")
+        ended = SimpleNamespace(best=None, start=None, several_attempts=lambda *given: None)
+        SeveralAttempts().run(Ended(stages, None, ended, ended, None, ended))
         for splits in (["validation"], ["test", "gate", "off_distribution"]):
             stages.evaluate(None, None, splits, "trained")
-    assert len(told) == 16
-    assert told[:8] == told[8:]
+    assert len(told) == 20
+    assert told[:10] == told[10:]
 
 
 def test_a_draw_is_sampled_again_after_a_change_of_the_reward_or_of_the_groups_and_not_of_the_learning_rate(
