@@ -134,9 +134,6 @@ class Look:
         return self.spent <= 1 + 1e-9  # twenty times 1/20 add up to a little more than 1
 
 
-FIRST_LOOK = Look()
-
-
 def next_look(past: Look, looks: int) -> Look:
     """Return the look after the last one, which is of number 0 without any, if it is one of so many."""
     return Look(past.number + 1, past.spent + 1 / looks)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from rlft.config import WarmStartConfig
 from rlft.config.workers import Isolation
@@ -32,38 +32,19 @@ from rlft.types import EvaluationReport, Judging, Message, Report, Split, Task
 _READ: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")  # splits on which policies are evaluated
 
 
-class Prompts(Protocol):
-    """Measures the prompts of all tasks that a model is evaluated on, with examples and without."""
+class Prompts:
+    """Measures the prompts of all tasks that a model is evaluated on, with examples and without.
 
-    def why_not(self, examples: Examples | None) -> str | None:
-        """Return why these examples cannot be shown to this model; `None` if they can."""
-        ...
-
-    def reading_flops(self, examples: Examples | None) -> float:
-        """Return the FLOPs of reading each validation prompt once; 0 where they are not known."""
-        ...
-
-    def answering_flops(self, examples: Examples | None) -> float:
-        """Return the most FLOPs that a validation takes beside that; 0 where they are not known."""
-        ...
-
-
-def open_prompts(player: Player, judge: Judge) -> Prompts:
-    """Return what measures the prompts for whatever attempts the tasks."""
-    return PolicyPrompts(player.policy, judge) if isinstance(player, PolicyPlayer) else AskedPrompts(judge)
-
-
-class AskedPrompts:
-    """Knows of a model behind an address what follows from the messages alone: whether examples can be shown as text.
-
-    A prompt that is too long for it is refused by the endpoint, and its attempts count as errors.
+    Of a model behind an address nobody knows tokens and FLOPs, only whether examples can be shown as text. A prompt
+    that is too long for it is refused by the endpoint, and its attempts count as errors.
     """
 
     def __init__(self, judge: Judge) -> None:
-        self._prompts = _read_prompts(judge)
+        tasks = [task for split in _READ for task in judge.tasks.split(split)]
+        self._prompts = [tuple(prompt_messages(task, judge.environment)) for task in tasks]
 
     def why_not(self, examples: Examples | None) -> str | None:
-        """Return why these examples cannot be shown; `None` if they can."""
+        """Return why these examples cannot be shown to this model; `None` if they can."""
         if examples is None:
             return None
         try:
@@ -74,23 +55,21 @@ class AskedPrompts:
         return None
 
     def reading_flops(self, examples: Examples | None) -> float:
-        """Return 0, as nobody knows."""
+        """Return the FLOPs of reading each validation prompt once; 0 where they are not known."""
         del examples
         return 0.0
 
-    answering_flops = reading_flops
+    def answering_flops(self, examples: Examples | None) -> float:
+        """Return the most FLOPs that a validation takes beside that; 0 where they are not known."""
+        del examples
+        return 0.0
 
 
-def _read_prompts(judge: Judge) -> list[tuple[Message, ...]]:
-    """Return the prompts of all tasks that models are evaluated on, those of `validation` first."""
-    tasks = [task for split in _READ for task in judge.tasks.split(split)]
-    return [tuple(prompt_messages(task, judge.environment)) for task in tasks]
-
-
-class PolicyPrompts:
+class PolicyPrompts(Prompts):
     """Measures the prompts of all tasks that a policy is evaluated on, in tokens, with examples and without."""
 
     def __init__(self, policy: Policy, judge: Judge) -> None:
+        super().__init__(judge)
         sampling, environment = judge.sampling, judge.environment
         playground = open_playground(environment, sampling.harness)
         self._chat = open_chat(
@@ -100,7 +79,6 @@ class PolicyPrompts:
             multi_turn=playground.max_turns > 1,
         )
         self._shape, self._shares_prompts = shape_of(policy.model), policy.shares_prompts
-        self._prompts = _read_prompts(judge)
         self._validated = len(judge.tasks.split("validation"))
         context = sampling.engine.context_length(policy.context_length)
         self._room = (1 << 62 if context is None else context) - sampling.max_completion_length
@@ -270,7 +248,9 @@ class PromptSearch:
 
     def __post_init__(self) -> None:
         self._report: EvaluationReport | None = None
-        self._prompts, self._began = open_prompts(self.player, self.judge), time.perf_counter()
+        self._began, player = time.perf_counter(), self.player
+        known = isinstance(player, PolicyPlayer)
+        self._prompts = PolicyPrompts(player.policy, self.judge) if known else Prompts(self.judge)
         self._expected = self.terms.validation_flops  # of a validation beside reading its prompts
 
     def report(self) -> PromptReport:

@@ -17,13 +17,12 @@ from rlft.errors import EngineError
 from rlft.evaluation.searches import prompts as few_shot
 from rlft.evaluation.searches.judge import Judge, Terms
 from rlft.evaluation.searches.prompts import (
-    AskedPrompts,
     PolicyPrompts,
+    Prompts,
     PromptTrial,
     candidates,
     choose_examples,
     find_examples,
-    open_prompts,
 )
 from rlft.harness.chat import apply_chat_template_setting, open_chat
 from rlft.harness.examples import Examples
@@ -291,11 +290,7 @@ def test_calls_of_tools_are_shown_to_an_endpoint_as_turns_alone():
     assert first[2]["tool_call_id"] == first[1]["tool_calls"][0]["id"]
 
 
-def test_prompts_are_measured_by_what_attempts_the_tasks():
+def test_of_a_model_behind_an_address_no_cost_is_known():
     sampling = SamplingSettings(temperature=0.0, max_completion_length=8, batch_size=16, seed=0)
-    judge = Judge(make_task_set(*VALIDATION), Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
-    policy = make_policy(characters=CHARACTERS)
-    assert isinstance(open_prompts(judge.player_of(policy), judge), PolicyPrompts)
-    asked = open_prompts(AskedPlayer(AskedModel("http://127.0.0.1:9/v1", "small")), judge)
-    assert isinstance(asked, AskedPrompts)
-    assert (asked.why_not(None), asked.reading_flops(None)) == (None, 0.0)
+    asked = Prompts(Judge(make_task_set(*VALIDATION), Sums(), None, sampling, RewardConfig(), 1, "accuracy"))
+    assert (asked.why_not(None), asked.reading_flops(None), asked.answering_flops(None)) == (None, 0.0, 0.0)
