@@ -12,7 +12,7 @@ from mlops.schedules.store import Facts, Stored
 from mlops.tracking.address import HOME, VARIABLE
 from rlft.config.file import load_config
 from rlft.evaluation.gates import digest
-from rlft.evaluation.suites.models import parse_model
+from rlft.evaluation.model_names import parse_model
 from rlft.files import file_hash
 
 ABSENT = "absent"
