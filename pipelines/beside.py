@@ -61,7 +61,7 @@ class SeveralAttempts(Beside):
         )
         sampling = stages.sampling(stages.config.rollout.temperature)
         start, trained = (
-            stages.attempt(policy, ended.tasks, selection, sampling, f"pass_at_k_{name}").load()
+            stages.evaluate_selected(policy, ended.tasks, selection, sampling, f"pass_at_k_{name}").load()
             for name, policy in (("start", ended.starts.start), ("trained", ended.rounds.best))
         )
         ended.seen.several_attempts(start, trained)

@@ -127,7 +127,7 @@ def _evaluate(
     prints: EnvironmentFingerprints,
     policy: Artifact,
     tasks: Artifact,
-    place: str,
+    name: str,
     show: Show,
     *,
     fresh: bool,
@@ -135,11 +135,11 @@ def _evaluate(
     selection = Selection(
         label=LABEL, num_generations=cell.sampling.num_generations, count=cell.num_tasks, splits=cell.splits
     )
-    place_of = Place(cell.environment, cell.reward, prints, suite.policy.device, show)
-    scored = attempt(place_of, tasks, policy, selection, sampling_of(suite, cell), place, fresh=fresh)
-    with show(f"evaluation {place}"):
+    place = Place(cell.environment, cell.reward, prints, suite.policy.device, show)
+    scored = attempt(place, tasks, policy, selection, sampling_of(suite, cell), name, fresh=fresh)
+    with show(f"evaluation {name}"):
         evaluation, measures = evaluate_scenario(
-            tasks, scored.rollouts, scored.rewards, cell.slices, id=step_id("evaluate_scenario", place)
+            tasks, scored.rollouts, scored.rewards, cell.slices, id=step_id("evaluate_scenario", name)
         )
     return Evaluated(tasks, scored.rollouts, scored.rewards, evaluation.load(), measures.load())
 

@@ -371,7 +371,9 @@ class Stages:
         selection = Selection(
             label="baseline", num_generations=config.num_generations, count=config.num_tasks, splits=["validation"]
         )
-        return self.attempt(policy, tasks, selection, self.sampling(self.config.rollout.temperature), "baseline")
+        return self.evaluate_selected(
+            policy, tasks, selection, self.sampling(self.config.rollout.temperature), "baseline"
+        )
 
     def evaluate(
         self, policy: Artifact, tasks: Artifact, splits: list[Split], name: str, examples: Examples | None = None
@@ -381,7 +383,7 @@ class Stages:
         It reads `examples` before each prompt.
         """
         selection = Selection(label="evaluation", num_generations=self.config.evaluation.num_generations, splits=splits)
-        return self.attempt(policy, tasks, selection, self.evaluation_sampling(examples), name)
+        return self.evaluate_selected(policy, tasks, selection, self.evaluation_sampling(examples), name)
 
     def constant(self, tasks: Artifact, said: Sequence[str], splits: list[Split]) -> Artifact:
         """Evaluate the best constant answer on whole splits; `said` are completions that policies gave often."""
@@ -429,7 +431,7 @@ class Stages:
             fingerprint=self.fingerprints.harness + self.fingerprints.reward,
         )
 
-    def attempt(
+    def evaluate_selected(
         self, policy: Artifact, tasks: Artifact, selection: Selection, sampling: SamplingSettings, name: str
     ) -> Artifact:
         """Evaluate a policy by attempts at the selected tasks."""
