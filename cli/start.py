@@ -53,10 +53,8 @@ def _home_problem(home: Home) -> StorageError | None:
     fix = "set RLFT_HOME to a folder of yours"
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         return StorageError("no folder can be made or written there", where=str(place), fix=fix)
-    inner = [home.root / name for name in ("runs", "zenml", "scratch", "mlflow-artifacts")]
-    inner += [file for database in home.databases for file in (database.parent, database)]
-    for entry in inner:
-        if entry.exists() and not os.access(entry, os.W_OK):
+    for file in home.databases:
+        if file.exists() and not os.access(file, os.W_OK):
             fix = "make it writable for you (chmod, chown), or set RLFT_HOME to a folder of yours"
-            return StorageError("this cannot be written by this user", where=str(entry), fix=fix)
+            return StorageError("this cannot be written by this user", where=str(file), fix=fix)
     return None

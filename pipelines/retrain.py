@@ -46,7 +46,6 @@ from steps.replay import take_tasks
 from steps.round import generate_rollouts, score_rewards, train_grpo
 
 STEPS = [take_tasks, train_grpo, generate_rollouts, score_rewards, evaluate_policy]
-_HARDLY_SAMPLED = 0.5  # mean weight: of what is in the reach of the policy, half or more was never sampled
 _CORRECTION = "training.importance_sampling_correction"
 
 
@@ -246,18 +245,12 @@ def _weights(others: Sequence[dict[str, Any]]) -> list[str]:
     if not known:
         return []
     least = min(known, key=lambda each: each["effective_sample_ratio"] * min(1.0, each["mean_weight"]))
-    share, mean, capped = (least[key] for key in ("effective_sample_ratio", "mean_weight", "capped_ratio"))
-    cut = "" if not capped else f"; {capped:.0%} of the weights are cut off at importance_sampling_max"
-    notes = [
+    share, mean = least["effective_sample_ratio"], least["mean_weight"]
+    return [
         f"The attempts of round {least['round']} tell least: before any cap their importance weights are {mean:.3g} in "
-        f"the mean, where 1 is expected, and so unequal that {share:.1%} of them count (effective sample size){cut}."
+        f"the mean, where 1 is expected, and so unequal that {share:.1%} of them count (effective sample size). A mean "
+        "far below 1 says that what this policy would do is hardly among them."
     ]
-    if mean < _HARDLY_SAMPLED:
-        notes.append(
-            "A mean far below 1 says that what this policy would do is hardly among these attempts: however equal "
-            "their weights are, next to nothing of it can be learnt from them."
-        )
-    return notes
 
 
 def _changed_code(summary: RetrainSummary, sides: Sequence[str]) -> list[str]:
@@ -273,11 +266,6 @@ def _result(summary: RetrainSummary) -> dict[str, float]:
     """Return what heads the MLflow run: the score on `test`, that of the source, and the difference."""
     if summary.difference is None:
         return {}
-    own = {
-        "after": "after",
-        "source": "before",
-        "over_source": "mean",
-        "over_source_low": "low",
-        "over_source_high": "high",
-    }
+    own = {"after": "after", "source": "before", "over_source": "mean"}
+    own |= {f"over_source_{end}": end for end in ("low", "high")}
     return {f"0_result/{name}": summary.difference[key] for name, key in own.items()}

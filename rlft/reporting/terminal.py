@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,8 +21,6 @@ from rich.text import Text
 
 from rlft.texts.characters import visible, visible_json
 from rlft.texts.secrets import hide
-
-logger = logging.getLogger(__name__)
 
 
 class Terminal(Console):
@@ -105,21 +102,13 @@ class _VisibleRecord(logging.LogRecord):
 def visible_logs() -> Iterator[None]:
     """Make every log record of this process safe to show, an environment's and a library's too.
 
-    Warnings are logged, and so are exceptions that end a thread, which Python would print as they are.
+    Warnings are logged.
     """
     make_record = logging.getLogRecordFactory()
     logging.setLogRecordFactory(_VisibleRecord)
     logging.captureWarnings(True)
-    threading.excepthook = _log_thread  # Python's own hook for this, and the only way: it prints the error as it is
     try:
         yield
     finally:
         logging.captureWarnings(False)
         logging.setLogRecordFactory(make_record)
-
-
-def _log_thread(failed: threading.ExceptHookArgs) -> None:
-    """Log the exception that ended a thread; SystemExit ends one silently, as it does in Python."""
-    if failed.exc_type is not SystemExit and failed.exc_value is not None:
-        name = failed.thread.name if failed.thread else "?"
-        logger.error("thread %s failed", name, exc_info=failed.exc_value)
