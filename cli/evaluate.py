@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from cli.evaluated import finish_evaluation
 from cli.guard import guarded
 from cli.options import Overrides, Stack, Summary, SummaryAsJson, Verbose
 from cli.start import check_kept, say_start
 from mlops.home.folder import find_home
+from mlops.tracking.address import HOME
 from rlft.errors import ConfigError
-
-if TYPE_CHECKING:
-    from rlft.config import SuiteConfig
 
 _FORMS = (
     "Hub name, folder, models:/NAME@ALIAS, models:/NAME/VERSION, RUN:best, RUN:base, RUN:start, RUN:round=20, or "
@@ -54,8 +52,8 @@ def evaluate(
 
         home = find_home()
         settings = load_suite(suite, overrides)
-        named = [parse_model(model) for model in models]
-        labels_of(named)
+        given = [parse_model(model) for model in models]
+        labels_of(given)
         key = _key(api_key_env)
         if stack is None:
             check_suite_variables(settings)
@@ -67,36 +65,17 @@ def evaluate(
 
         tracking_uri = connect(home, stack)
         if stack is None:
-            check_models(home, named, tracking_uri)
+            check_models(home, given, tracking_uri)
         from mlops.stacks.image import pod_options
+        from pipelines.evaluate import evaluate as pipeline
 
-        begun.repeated, address = True, tracking_uri if stack else None
-        name = _run(settings, models, address, key, pod_options(settings), no_cache=no_cache)
-        from cli.evaluated import finish_evaluation
-
+        begun.repeated, name = True, f"{settings.name}-evaluate-{datetime.now():%Y%m%d-%H%M%S-%f}"
+        named = pipeline.with_options(run_name=name, **pod_options(settings))
+        if no_cache:
+            named = named.with_options(enable_cache=False)
+        address = tracking_uri if stack else HOME
+        named(suite=settings.model_dump(mode="json"), models=list(models), tracking_uri=address, api_key=key)
         finish_evaluation(home.run_folder(name, shared=stack is not None), summary, stack, as_json=as_json)
-
-
-def _run(
-    settings: SuiteConfig,
-    models: list[str],
-    address: str | None,
-    key: str | None,
-    options: Mapping[str, Any],
-    *,
-    no_cache: bool,
-) -> str:
-    """Run the pipeline, and return the name of its run."""
-    from mlops.tracking.address import HOME
-    from pipelines.evaluate import evaluate as pipeline
-
-    name = f"{settings.name}-evaluate-{datetime.now():%Y%m%d-%H%M%S-%f}"
-    named = pipeline.with_options(run_name=name, **options)
-    if no_cache:
-        named = named.with_options(enable_cache=False)
-    content = settings.model_dump(mode="json")
-    named(suite=content, models=list(models), tracking_uri=address or HOME, api_key=key)
-    return name
 
 
 def _key(variable: str | None) -> str | None:

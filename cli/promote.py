@@ -12,10 +12,9 @@ import typer
 from cli.guard import guarded
 from cli.options import Overrides, Stack, Summary, Verbose
 from cli.result import run_to_end
-from cli.resume import claim_early
-from cli.start import check_kept, say_start
+from cli.resume import find_and_hold
 from mlops.home.folder import find_home
-from mlops.home.processes import claimed, resume_command
+from mlops.home.processes import resume_command
 from mlops.summary.file import SUMMARY_FILE, read_summary, write_summary
 from mlops.summary.summary import NOT_PROMOTED, NOT_REGISTERED, Promotion
 from mlops.summary.summary import Summary as RunSummary
@@ -42,20 +41,12 @@ def promote(
     """
     with guarded(verbose, summary) as begun, ExitStack() as held:
         home = find_home()
-        check_kept(home)
-        held_name = claim_early(home, run, stack, held)
-        say_start(held_name or run)
-        from mlops.stacks.stack import connect
-
-        tracking_uri = connect(home, stack)
-        from mlops.runs.finding import find_run, folder_of, name_of
+        asked, name, tracking_uri = find_and_hold(home, run, stack, held)
+        from mlops.runs.finding import folder_of
         from mlops.runs.resuming import damages_of
         from pipelines.promotion_plan import plan_promotion
         from pipelines.train import train
 
-        asked = find_run(run)
-        if held_name != (name := name_of(asked)):
-            held.enter_context(claimed(folder_of(home, asked)))
         plan = plan_promotion(home, asked, overrides or [], tracking_uri if stack else None)
         if plan.champion is not None:
             _tell(name, _is_champion(plan), as_json=as_json)

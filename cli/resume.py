@@ -41,18 +41,11 @@ def resume(
     """
     with guarded(verbose, summary) as begun, ExitStack() as held:
         home = find_home()
-        check_kept(home)
-        say_start((held_name := claim_early(home, run, stack, held)) or run)
-        from mlops.stacks.stack import connect
-
-        tracking_uri = connect(home, stack)
-        from mlops.runs.finding import find_run, folder_of, name_of, resumable_attempt
+        asked, name, tracking_uri = find_and_hold(home, run, stack, held)
+        from mlops.runs.finding import folder_of, resumable_attempt
         from mlops.runs.resuming import resumed, steps_of_same_code, steps_to_keep
         from pipelines.train import train
 
-        asked = find_run(run)
-        if held_name != (name := name_of(asked)):
-            held.enter_context(claimed(folder_of(home, asked)))
         found = resumable_attempt(home, asked, finished=True)
         settings = [f"distributed.{each}" for each in ("engine=ray", f"trainers={trainers}")] if trainers else []
         again = resumed(found, tracking_uri if stack else None, settings)
@@ -113,6 +106,22 @@ def begin_alone(replay: Callable[..., Any], name: str, **options: Any) -> Any:
             raise
         fix = "`rlft runs --stack` with the stack's name shows how it goes on"
         raise RlftError(f"somebody else has just resumed {name}", where="RUN", fix=fix) from taken
+
+
+def find_and_hold(home: Home, run: str, stack: str | None, held: ExitStack) -> tuple[Any, str, str]:
+    """Return a run in ZenML, its name and where MLflow is, and hold the name. Raises RlftError if it is not there."""
+    check_kept(home)
+    held_name = claim_early(home, run, stack, held)
+    say_start(held_name or run)
+    from mlops.stacks.stack import connect
+
+    tracking_uri = connect(home, stack)
+    from mlops.runs.finding import find_run, folder_of, name_of
+
+    asked = find_run(run)
+    if held_name != (name := name_of(asked)):
+        held.enter_context(claimed(folder_of(home, asked)))
+    return asked, name, tracking_uri
 
 
 def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> str | None:
