@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from mlops.runs.signals import end_children, ignore, install, signalled, watch_for_hangs
+from mlops.runs.signals import end_children, ignore, install, signalled
 
 # New objects after which Python looks for garbage, 700 by default. Imports and ZenML make a million that are none, and
 # looking among them took a quarter of the time of the imports.
@@ -30,7 +30,6 @@ def main(arguments: list[str] | None = None) -> None:
     # Threads of torch that wait would spin, and take the cores from all else. Processes started here inherit it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     install()
-    watch_for_hangs()
     try:
         from cli.app import make_app  # here and not above: it takes a while, and a Ctrl-C meanwhile is handled
 

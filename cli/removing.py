@@ -117,7 +117,7 @@ def remove(home: Home, asked: list[ListedRun], *, resumable_too: bool, dry_run: 
         told.print(
             f"{run.name}, {run.began.astimezone():%Y-%m-%d %H:%M}, {run.status}, {duration(run.seconds)}{registered}"
         )
-    told.print(f"{_count(plan.runs)} to remove, which frees {megabytes(plan.bytes)}")
+    told.print(f"{_count(plan.runs)} to remove")
     removes = bool(plan.runs) and not dry_run
     if removes and not yes:
         if not sys.stdin.isatty():
@@ -130,7 +130,7 @@ def remove(home: Home, asked: list[ListedRun], *, resumable_too: bool, dry_run: 
     if as_json:
         console.write_json(_to_json(done, removed=removes))
     elif removes:
-        console.print(f"{_count(done.runs)} removed, {megabytes(done.bytes)} freed")
+        console.print(f"{_count(done.runs)} removed")
     elif plan.runs:
         console.print("nothing has been changed")
 
@@ -141,13 +141,7 @@ def _to_json(plan: Plan, *, removed: bool) -> dict[str, Any]:
         "removed": removed,
         "runs": [run.name for run in plan.runs],
         "kept": {run.name: reason for run, reason in plan.kept},
-        "bytes": plan.bytes,
     }
-
-
-def megabytes(count: int) -> str:
-    """Return a number of bytes in MB, or in GB from 1000 MB on."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 def _count(runs: list[ListedRun]) -> str:

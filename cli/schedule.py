@@ -30,8 +30,7 @@ def apply(
 ) -> None:
     """Make a schedule of a file, or change the one of its name.
 
-    The config and all other paths of the file are read from the working directory, now and at each run. If the
-    schedule's stack keeps schedules itself, as Kubernetes does, a ZenML schedule is made there.
+    The config and all other paths of the file are read from the working directory, now and at each run.
     """
     with guarded(verbose, None):
         from mlops.schedules import store
@@ -49,25 +48,13 @@ def apply(
         stored = store.Stored(content=content, folder=Path.cwd(), since=datetime.now(UTC))
         if before is not None and all(before.content.get(key) == content.get(key) for key in ("cron", "timezone")):
             stored.since = before.since  # what is due by them still is
-        if schedule.stack is not None or (before and before.cluster):
-            from mlops.schedules.cluster import keep_in_cluster
-
-            stored.cluster = keep_in_cluster(home, stored, before, _submit)
         store.keep(home, stored)
         if as_json:
             console.write_json(_as_json(home, stored))
             return
         console.print(f"schedule {stored.name} is {'changed' if before else 'made'}")
-        begins = f"the cluster keeps it, as the ZenML schedule {stored.cluster}"
-        if not stored.cluster:
-            begins = "`rlft schedule run` must be going then; `rlft schedule lines` prints what begins it by itself"
+        begins = "`rlft schedule run` must be going then; `rlft schedule lines` prints what begins it by itself"
         console.print(f"it is due next {_shown(stored, _next(stored))}\n{begins}")
-
-
-def _submit(options: dict[str, Any], arguments: dict[str, Any]) -> None:
-    from pipelines.train import train
-
-    train.with_options(**options)(**arguments)
 
 
 @app.command()
@@ -170,7 +157,7 @@ def _as_json(home: Home, stored: Stored, *, whole: bool = False) -> dict[str, An
     firings = [each.model_dump(mode="json") for each in past]
     return {
         **stored.schedule.model_dump(mode="json", include={"name", "config", "cron", "timezone", "stack"}),
-        **stored.model_dump(mode="json", include={"folder", "since", "cluster"}),
+        **stored.model_dump(mode="json", include={"folder", "since"}),
         "when": stored.schedule.when.model_dump(exclude_none=True) or "always",
         "state": "running" if is_running(home, stored.name) else "active",
         "next": _next(stored).isoformat(timespec="seconds"),

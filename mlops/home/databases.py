@@ -43,8 +43,8 @@ def make_stores(home: Home) -> None:
     to make that was killed is made anew. Raises StorageError if they cannot be made.
     """
 
-    def refused(holder: str) -> StorageError:
-        what = f"{holder} has been making the databases for {_SECONDS / 60:.0f} minutes"
+    def refused() -> StorageError:
+        what = f"another process has been making the databases for {_SECONDS / 60:.0f} minutes"
         return StorageError(what, where=str(home.root), fix="end it, then start again")
 
     if home.note.is_file():

@@ -19,7 +19,7 @@ What its steps need beside their artifacts:
 - `runtime`: the policies, engine and environment of a process, which the steps of a run share, and the trainers and
   engines that Ray starts; the environment of a config; what the pod does that takes the place of one which was ended
 - `cache_policies`: which code a step's cached result depends on
-- `signals`: what Ctrl-C, SIGTERM and a closed terminal do; where code hangs in which no signal is handled
+- `signals`: what Ctrl-C, SIGTERM and a closed terminal do
 
 What people give back:
 

@@ -8,7 +8,6 @@ interrupted: `listen` puts these back, and each step of rlft's calls it first.
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import signal
 import threading
@@ -148,18 +147,3 @@ def _handle(handlers: dict[signal.Signals, Callable[[int, FrameType | None], Non
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
             _handlers[number] = handler
-
-
-def watch_for_hangs(seconds: float = 30.0) -> None:
-    """Print where all threads are whenever no Python code has run for so long, as when a regular expression backtracks.
-
-    Such code keeps the interpreter to itself, so that neither a time limit nor a signal reaches it but SIGKILL.
-    """
-
-    def look() -> None:
-        with suppress(ValueError, OSError, AttributeError):  # a stderr without a file, as tests have it, or none
-            while True:
-                faulthandler.dump_traceback_later(seconds)  # by a thread that needs no interpreter
-                time.sleep(seconds / 6)
-
-    threading.Thread(target=look, daemon=True).start()

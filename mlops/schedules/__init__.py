@@ -5,5 +5,4 @@
 - `store`: the schedules, what each has seen, and what came of its due times, as plain files; the lock of its runs
 - `firing`: one due time, from its reason to its end, with its run and further tries; what waits for all of them
 - `notify`: who is told
-- `cluster`: schedules that a cluster keeps
 """

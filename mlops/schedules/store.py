@@ -25,15 +25,11 @@ from rlft.files import make_private, write_file
 
 
 class Stored(BaseModel):
-    """A schedule that was applied in `folder`; due times until `since` are none of its own.
-
-    `cluster` is the name of the ZenML schedule that runs it in a cluster; empty if nothing does.
-    """
+    """A schedule that was applied in `folder`; due times until `since` are none of its own."""
 
     content: dict[str, Any]
     folder: Path
     since: datetime
-    cluster: str = ""
 
     @cached_property
     def schedule(self) -> ScheduleConfig:
@@ -134,9 +130,7 @@ def keep_state(home: Home, name: str, state: State) -> None:
 
 
 def due_now(stored: Stored, state: State, now: datetime) -> datetime | None:
-    """Return the newest due time that nothing has looked at; `None` without any, or if a cluster has the schedule."""
-    if stored.cluster:
-        return None
+    """Return the newest due time that nothing has looked at; `None` without any."""
     return newest_due(stored.schedule.trigger, max(stored.since, state.looked or stored.since), now)
 
 

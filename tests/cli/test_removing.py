@@ -37,7 +37,7 @@ def test_a_person_who_asks_for_json_sees_what_would_go_before_the_question(tmp_p
     began = datetime(2026, 3, 1, 12, tzinfo=UTC)
     run = ListedRun("first", (Attempt("1" * 32, "first", "completed", began, 61.0),), "completed")
     monkeypatch.setattr("mlops.stacks.stack.connect", lambda *_: "")
-    monkeypatch.setattr("mlops.runs.removing.make_plan", lambda *_, **__: Plan([run], bytes=2_000_000))
+    monkeypatch.setattr("mlops.runs.removing.make_plan", lambda *_, **__: Plan([run]))
     monkeypatch.setattr(removal, "remove_runs", lambda home, plan: plan)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("typer.confirm", lambda *_, **__: True)
@@ -47,4 +47,4 @@ def test_a_person_who_asks_for_json_sees_what_would_go_before_the_question(tmp_p
     assert json.loads(said.out)["removed"] is True
     listed, question = said.err.splitlines()
     assert listed.startswith("first, 2026-03-01")
-    assert question == "1 run to remove, which frees 2.0 MB"
+    assert question == "1 run to remove"

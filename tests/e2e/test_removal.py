@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -86,7 +85,6 @@ def assert_whole(home: Folder) -> None:
     for version in versions:
         place = Path(client.get_model_version_download_uri(version.name, version.version).removeprefix("file://"))
         assert (place / "artifacts/policy/model/model.safetensors").is_file()
-    assert {place.name for place in (home.root / "mlflow-artifacts").iterdir()} == runs | {"models"}
 
 
 def test_the_list_says_what_became_of_each_run(shared):
@@ -142,7 +140,7 @@ def test_a_run_that_another_process_goes_on_with_stays(copied, tmp_path):
     before = sorted(copied.root.rglob("*.parquet"))
     with claimed(copied.run_folder("first")):  # as `rlft resume first` does
         said = Home(tmp_path).rlft("delete", "first", "--yes").output
-    assert f"first stays: process {os.getpid()} has begun first or goes on with it" in said
+    assert "first stays: another process has begun first or goes on with it" in said
     assert sorted(copied.root.rglob("*.parquet")) == before
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from mlops.schedules import firing, reasons
-from mlops.schedules.store import Facts, Firing, is_running, keep, keep_state, locked
+from mlops.schedules.store import Facts, Firing, is_running, keep_state, locked
 from mlops.summary.summary import Summary
 from rlft.errors import ConfigError, RlftError
 from tests.mlops.schedules.conftest import IMPROVED, MONDAY
@@ -37,11 +37,6 @@ def test_a_due_time_is_one_run(bench):
     assert firing.said == "it finished, improved, version 3 of demo became champion"
     assert bench.at(MONDAY + MINUTE).commands == []  # once
     assert len(bench.at(MONDAY + WEEK).commands) == 1
-
-
-def test_a_schedule_of_a_cluster_is_not_due(bench):
-    keep(bench.home, bench.apply().model_copy(update={"cluster": "rlft-weekly"}))
-    assert bench.at(MONDAY).commands == []
 
 
 def test_what_was_missed_is_one_run(bench):

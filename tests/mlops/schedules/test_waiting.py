@@ -11,7 +11,7 @@ import pytest
 
 from mlops.home.folder import Home
 from mlops.schedules.firing import crontab_line, start_due
-from mlops.schedules.store import Firing, State, keep, keep_state, locked
+from mlops.schedules.store import Firing, State, keep_state, locked
 from tests.needs import need_crontab
 
 NOW = datetime.now(UTC)
@@ -43,12 +43,6 @@ def test_what_is_due_is_started_and_not_a_second_time_while_it_goes_on(bench, st
     with locked(bench.home, "weekly"):  # its run, which it left
         assert started(ended=True) == []
     assert len(started(ended=True)) == 1
-
-
-def test_what_a_cluster_keeps_is_not_started(bench, started):
-    stored = bench.apply(cron="* * * * *", now=NOW - HOUR)
-    keep(bench.home, stored.model_copy(update={"cluster": "rlft-weekly"}))
-    assert started() == []
 
 
 def test_a_run_that_was_left_is_looked_after_at_once(bench, started):
