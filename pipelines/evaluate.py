@@ -15,7 +15,7 @@ from mlops.home.processes import claimed
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.runs.finding import folder_of
 from mlops.runs.identity import rlft_commit, typed_command
-from mlops.runs.noting import note_artifacts, seen_on_stack
+from mlops.runs.noting import note_artifacts
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
 from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore
@@ -179,7 +179,7 @@ def keeping_evaluation(summary: EvaluationSummary, tracking_uri: str, run: Any) 
         store.start(run, run.name)
     write_file(folder / SUMMARY_FILE, summary.as_text())  # all that a kill leaves
     try:
-        with claimed(folder), seen_on_stack(tracking_uri, home, run.id):
+        with claimed(folder):
             yield
         if summary.mlflow_run_id is not None:
             log_metadata(metadata={"mlflow_run_id": summary.mlflow_run_id}, run_id_name_or_prefix=run_id)

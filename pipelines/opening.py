@@ -21,7 +21,6 @@ from mlops.registry.versions import open_name
 from mlops.runs.finding import attempts_of, root_run
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
-from mlops.runs.noting import seen_on_stack
 from mlops.runs.report import make_report
 from mlops.runs.runtime import current_run
 from mlops.runs.shared import SharedRun
@@ -64,7 +63,7 @@ def open_run(
     status = "FAILED"
     try:
         _open_registry(tracking_uri, config.registry_name, seen.tracker, own_store=own_store)
-        with claimed(seen.attempt.folder), seen_on_stack(tracking_uri, home, run.id):
+        with claimed(seen.attempt.folder):
             yield seen
         status = "FINISHED"
     except TrackerError:

@@ -21,7 +21,7 @@ from mlops.registry.names import RUN_NAME_TAG
 from mlops.runs.finding import attempts_of, folder_of, root_run
 from mlops.runs.identity import identity_facts, identity_tags, typed_command
 from mlops.runs.labels import Labels
-from mlops.runs.noting import note_artifacts, seen_on_stack
+from mlops.runs.noting import note_artifacts
 from mlops.runs.replayed import Source
 from mlops.runs.resuming import HARNESS, REWARD, begun_with
 from mlops.runs.runtime import Lent, current_run, shared_runtime
@@ -129,7 +129,7 @@ def open_replay(
     tracker.log_json("identity/attempt-1.json", identity_facts(fingerprints, labels))
     ended = "FAILED"
     try:
-        with claimed(folder), seen_on_stack(tracking_uri, home, run.id):
+        with claimed(folder):
             yield tracker
         summary.status, ended = "finished", "FINISHED"
     except BaseException as cause:

@@ -79,8 +79,8 @@ def folder_of(home: Home, run: PipelineRunResponse) -> Path:
 def is_alive(home: Home, run: PipelineRunResponse) -> bool:
     """Return whether another process goes on with the run.
 
-    That of a run which another home has begun on a stack cannot be seen from here: it counts as alive until ZenML has
-    had no sign of life for `SILENT_SECONDS`.
+    That of a run which another home has begun on a stack cannot be seen from here: it counts as alive until no step
+    of it was begun for `SILENT_SECONDS`.
     """
     return silent_seconds(run) < SILENT_SECONDS if _is_elsewhere(home, run) else goes_on(folder_of(home, run))
 
@@ -147,8 +147,8 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, finished: bool = 
 def _still_going_on(home: Home, attempt: PipelineRunResponse) -> RlftError:
     fix = "wait for it, or end its process first"
     if _is_elsewhere(home, attempt):
-        seen = f"It was begun elsewhere, and last seen {silent_seconds(attempt):.0f} s ago"
-        fix = f"wait for it. {seen}; if it was killed, it can be resumed {SILENT_SECONDS:.0f} s after that"
+        hours = f"{silent_seconds(attempt) / 3600:.1f}"
+        fix = f"resume it where it was begun, or here a day after its newest step, which was begun {hours} h ago"
     return RlftError(f"{attempt.name} is still going on", where="RUN", fix=fix)
 
 

@@ -110,7 +110,8 @@ def rlft_commit() -> str:
 
     An installed copy may lie within someone else's repository, whose commit would say nothing of rlft.
     """
-    return _commit(PROJECT) if _root(PROJECT) == PROJECT else UNKNOWN
+    root = _git(PROJECT, "rev-parse", "--show-toplevel")
+    return _commit(PROJECT) if root and Path(root).resolve() == PROJECT else UNKNOWN
 
 
 def users_commits(path: Path, config: Config) -> dict[str, str]:
@@ -119,47 +120,38 @@ def users_commits(path: Path, config: Config) -> dict[str, str]:
     The code is that of the `environment`, of a `loss` that is no shipped one, and in `environment.kwargs` and
     `reward.spec`. A commit has
     40 hexadecimal digits, and `-dirty` behind it if a tracked file differs from it, or if the file itself is not in it.
-    Where there is none the text says so: `rlft's own`, `no repository`, or `unknown` if git cannot tell. No address of
-    a remote is read.
+    Where there is none the text says so: `rlft's own`, `no repository`, or `unknown` before the first commit. No
+    address of a remote is read.
     """
     found: dict[str, list[str]] = {}
     for code in code_of(config):
-        commit = UNKNOWN if code.file is None else _commit_of_file(code.file)
+        commit = UNKNOWN if code.file is None else _commit_of(code.file)
         found.setdefault(_PLACES[code.setting], []).append(commit)
     return {
-        "config": _commit_of_file(path),
+        "config": _commit_of(path),
         **{place: ", ".join(dict.fromkeys(commits)) for place, commits in found.items()},
-        "working_directory": _commit_of_folder(Path.cwd()),
+        "working_directory": _commit_of(Path.cwd()),
     }
 
 
-def _commit_of_file(file: Path) -> str:
-    file = file.resolve()
-    if "site-packages" in file.parts:  # an installed package, perhaps in a .venv within the user's repository
+def _commit_of(place: Path) -> str:
+    """Return the commit of the repository that a file or a folder is in."""
+    place = place.resolve()
+    folder = place if place.is_dir() else place.parent
+    # An installed package may lie in a .venv within the user's repository.
+    root = None if "site-packages" in place.parts else _git(folder, "rev-parse", "--show-toplevel")
+    if not root:
         return NO_REPOSITORY
-    commit = _commit_of_folder(file.parent)
-    has_commit = len(commit) == 40  # else it is `-dirty` already, or says why there is none
-    if has_commit and _git(file.parent, "ls-files", "--error-unmatch", "--", file.name) is None:
-        return f"{commit}-dirty"
-    return commit
+    if Path(root).resolve() == PROJECT:
+        return RLFTS_OWN
+    commit = _commit(folder)
+    is_new = place.is_file() and _git(folder, "ls-files", "--error-unmatch", "--", place.name) is None
+    return f"{commit}-dirty" if is_new and len(commit) == 40 else commit  # else it is so already, or says why not
 
 
-def _commit_of_folder(folder: Path) -> str:
-    root = _root(folder)
-    if root is None:
-        in_one = any((above / ".git").exists() for above in (folder, *folder.parents))
-        return UNKNOWN if in_one else NO_REPOSITORY
-    return RLFTS_OWN if root == PROJECT else _commit(root)
-
-
-def _root(folder: Path) -> Path | None:
-    found = _git(folder, "rev-parse", "--show-toplevel")
-    return Path(found).resolve() if found else None
-
-
-def _commit(root: Path) -> str:
+def _commit(folder: Path) -> str:
     # `describe` alone knows --dirty; excluding all tags leaves the commit.
-    return _git(root, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or UNKNOWN
+    return _git(folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or UNKNOWN
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -1,27 +1,19 @@
-"""What a run notes through ZenML's client: the artifacts of its steps, and that it goes on.
+"""What a run notes of its steps' artifacts in its folder, and when ZenML has last seen one of another home.
 
-The artifacts are noted in its folder while it goes on. Another home that shares a stack sees no process, and asks ZenML
-for the last sign of life. ZenML beats for steps in pods alone, and its server refuses a beat for a step that has ended,
-while the body of a pipeline may wait ten minutes for a judge between two steps. So the process of a run updates the run
-itself, and changes nothing: ZenML then notes the time. It does so every `BEAT_SECONDS`, which never fails the run.
+Another home that shares a stack sees no process, and asks ZenML for the newest step.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import copy_context
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from zenml.client import Client
 from zenml.enums import ExecutionStatus
-from zenml.models import ArtifactVersionResponse, PipelineRunUpdate, StepRunResponse
+from zenml.models import ArtifactVersionResponse, StepRunResponse
 
-from mlops.home.folder import Home
 from mlops.ids import ROLLOUTS
 from mlops.runs.store import LocalRun, RunStore
 from rlft.errors import shortage_of
@@ -99,43 +91,14 @@ def _time(when: datetime | None) -> str | None:
     return when and utc(when).isoformat()
 
 
-BEAT_SECONDS = 20.0
-SILENT_SECONDS = 180.0  # after so long without a sign a run counts as killed: a server may be away for a while
-
-
-def seen_on_stack(tracking_uri: str, home: Home, run_id: Any) -> AbstractContextManager[None]:
-    """Let ZenML note inside that a run goes on if it is on a stack, by its MLflow. One in `home` is seen there."""
-    return nullcontext() if tracking_uri == home.tracking_uri else _beating(run_id)
-
-
-@contextmanager
-def _beating(run_id: Any) -> Iterator[None]:
-    ended = threading.Event()
-
-    def beat() -> None:
-        while not ended.wait(BEAT_SECONDS):
-            try:
-                _beat(run_id)
-            except Exception as cause:  # whatever a server that is away throws
-                logger.debug("no sign of life reached ZenML: %s", cause)
-
-    context = copy_context()  # ZenML keeps what the thread may ask for in context variables
-    thread = threading.Thread(target=lambda: context.run(beat), name="heartbeat", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-def _beat(run_id: Any) -> None:
-    Client().zen_store.update_run(run_id, PipelineRunUpdate())
+SILENT_SECONDS = 86_400.0  # after so long without a new step a run of another home counts as killed
 
 
 def silent_seconds(run: Any) -> float:
-    """Return how long ago ZenML has last seen a run (its response)."""
-    seen = Client().get_pipeline_run(run.id, hydrate=False)
-    return max((datetime.now(UTC) - utc(seen.updated)).total_seconds(), 0.0)
+    """Return how long ago the newest step of a run (ZenML's response) was begun, or the run itself."""
+    steps = Client().list_run_steps(pipeline_run_id=run.id, sort_by="desc:created", size=1)
+    newest = next((step.created for step in steps), run.created)
+    return max((datetime.now(UTC) - utc(newest)).total_seconds(), 0.0)
 
 
 def utc(when: datetime) -> datetime:

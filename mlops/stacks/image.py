@@ -10,8 +10,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from mlops.home.folder import PINS
 from mlops.home.variables import ALWAYS
 from mlops.stacks.archive import lacking_files
@@ -35,7 +33,7 @@ def pod_options(config: Config | SuiteConfig | None = None) -> dict[str, Any]:
     Where the stack makes no image ZenML would look at each step for who called it, to say that settings of one have no
     use: that took more than a third of a short run. The image has what `config` needs beside rlft's own packages, and
     what the user's own `requirements.txt` asks for. With the variable `RLFT_IMAGE` that image is used, and none is
-    made. Raises StackError for a line of the user's that is no requirement.
+    made.
     """
     from zenml.client import Client
     from zenml.config import DockerSettings
@@ -85,14 +83,11 @@ def check_image(config: Config) -> None:
 
 
 def image_requirements(config: Config | SuiteConfig | None, *, flavors: set[str] | None = None) -> list[str]:
-    """Return the lines of the image's requirements file. `flavors` are those of the stack's components.
-
-    Raises StackError for a line of the user's own that is no requirement, such as `-r other.txt`.
-    """
+    """Return the lines of the image's requirements file. `flavors` are those of the stack's components."""
     files = [PINS, *(file for flavor, file in _CLIENTS.items() if flavor in (flavors or ()))]
     if getattr(config, "distributed", None) is not None:
         files.append(PINS.with_name("ray.txt"))
-    found = dict.fromkeys(str(line) for file in files for line in read_requirements(file))
+    found = dict.fromkeys(line for file in files for line in read_requirements(file))
     if (
         config is not None
         and config.rollout.kind.library == "vllm"
@@ -104,22 +99,10 @@ def image_requirements(config: Config | SuiteConfig | None, *, flavors: set[str]
         assert pinned is not None, "its CPU build is pinned there, in the version that GPUs get"
         found[f"vllm=={pinned[1]}"] = None
     own = read_requirements(file) if (file := Path(OWN)).is_file() else []
-    return [*found, *map(str, own)]
+    return [*found, *own]
 
 
-def read_requirements(file: Path) -> list[Requirement]:
-    """Return the requirements that a file lists. Raises StackError for a line that is none."""
-    found = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        text = re.sub(r"(^|\s)#.*", "", line).strip()
-        if not text:
-            continue
-        try:
-            found.append(Requirement(text))
-        except InvalidRequirement as cause:
-            raise StackError(
-                f"{text!r:.200} is no requirement: {str(cause).splitlines()[0]}",
-                where=f"{file}:{number}",
-                fix="write one package a line, such as shapely==2.1.2; options and other files are not read",
-            ) from cause
-    return found
+def read_requirements(file: Path) -> list[str]:
+    """Return the lines of a file that list requirements."""
+    lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in file.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import pytest
 
 from mlops.home.folder import Home
-from mlops.runs import noting as heartbeat
 from mlops.summary.file import EvaluationSummary, read_result
 from pipelines import evaluate as module
 from tests.mlops.made import make_run
@@ -28,26 +26,6 @@ def home(monkeypatch, tmp_path):
 
 def summary() -> EvaluationSummary:
     return EvaluationSummary("suite", "accuracy", 0)
-
-
-def test_others_see_that_an_evaluation_on_a_stack_goes_on(home, monkeypatch):
-    beaten, seen = threading.Event(), []
-
-    def beat(run_id):
-        seen.append(run_id)
-        beaten.set()
-
-    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.01)
-    monkeypatch.setattr(heartbeat, "_beat", beat)
-    with module.keeping_evaluation(summary(), TEAM, RUN):
-        assert beaten.wait(60)
-    assert set(seen) == {"run"}
-    assert not [each for each in threading.enumerate() if each.name == "heartbeat" and _goes_on(each)]
-
-
-def _goes_on(thread: threading.Thread) -> bool:
-    thread.join(60)
-    return thread.is_alive()
 
 
 def test_one_that_is_killed_says_how_to_go_on_and_one_that_fails_says_why(home):

@@ -125,7 +125,7 @@ def test_before_the_first_commit_and_without_git_it_is_unknown(tmp_path, monkeyp
     assert users_commits(config, naming("nowhere.at_all:Class"))["config"] == "unknown"
     assert users_commits(config, naming("nowhere.at_all:Class"))["environment"] == "unknown"
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert users_commits(config, naming(SHIPPED))["config"] == "unknown"
+    assert users_commits(config, naming(SHIPPED))["config"] == "no repository"
 
 
 def test_no_command_of_a_repository_is_run(repository, tmp_path):

@@ -8,7 +8,6 @@ from packaging.requirements import Requirement
 from mlops.home.folder import PINS
 from mlops.stacks.image import image_requirements, read_requirements
 from rlft.config.file import load_config
-from rlft.errors import StackError
 from tests.e2e.conftest import TINY
 
 
@@ -23,7 +22,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 def test_an_image_has_the_pins_and_what_the_run_asks_for():
     base = asked()
-    assert base == [str(each) for each in read_requirements(PINS)]
+    assert base == read_requirements(PINS)
     assert asked("rollout.engine=vllm") == [*base, "vllm==0.32.0"]
     with_ray = asked("distributed={engine: ray, trainers: 2}", "policy.device=cpu")
     assert "ray==2.60.0" in with_ray
@@ -44,13 +43,4 @@ def test_no_two_of_all_these_contradict_each_other():
 
 def test_the_users_own_are_read_from_the_working_directory():
     Path("requirements.txt").write_text("# mine\n\nshapely==2.1.2  # maps\nname[extra]>=1; python_version > '3'\n")
-    assert asked()[-2:] == ["shapely==2.1.2", 'name[extra]>=1; python_version > "3"']
-
-
-@pytest.mark.parametrize("line", ["-r other.txt", "--index-url https://example.org", "./here", "a b"])
-def test_a_line_that_is_no_requirement_is_told_with_its_place(line):
-    Path("requirements.txt").write_text(f"shapely\n{line}\n")
-    with pytest.raises(StackError) as refused:
-        asked()
-    assert refused.value.where == "requirements.txt:2"
-    assert line in refused.value.what
+    assert asked()[-2:] == ["shapely==2.1.2", "name[extra]>=1; python_version > '3'"]
