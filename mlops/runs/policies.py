@@ -93,19 +93,13 @@ def noted_weights(artifact: Any) -> str:
     return str(Client().get_artifact_version(artifact.id).run_metadata["weights_hash"])
 
 
-def kept_rounds(attempts: list[Any]) -> list[int]:
-    """Return after how many rounds the weights of a run's policy are still there, of its newest rounds."""
+def _kept(attempts: list[Any]) -> str:
+    """Say after how many rounds the weights of a run's policy are still there, of the newest rounds."""
     kept = []
     for number, step in list(_rounds(attempts).items())[-_LOOKED_AT:]:
         versions = Client().get_run_step(step.id).outputs.get(_OUTPUT)
         if versions and not removed_by_keep(versions[0].uri):
             kept.append(number)
-    return kept
-
-
-def _kept(attempts: list[Any]) -> str:
-    """Say after how many rounds the weights of a run's policy are still there, of the newest rounds."""
-    kept = kept_rounds(attempts)
     return (
         f"weights are kept after so many rounds: {', '.join(map(str, kept))}"
         if kept

@@ -13,10 +13,10 @@ from zenml.io import fileio
 from mlops.home.folder import Home
 from mlops.ids import FITTING_TASKS, KINDS, OTHERS, REWARDS, ROLLOUTS, TASKS, UNUSED, Stored, round_name
 from mlops.runs.finding import UNFINISHED, attempts_of, find_run, is_alive, name_of, pipeline_of
-from mlops.runs.policies import kept_rounds, stored_policy
+from mlops.runs.policies import stored_policy
 from mlops.runs.results import settings_of_run
 from mlops.runs.shared import SharedRun
-from rlft.errors import DamagedError, RlftError, WeightsRemovedError
+from rlft.errors import DamagedError, RlftError
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def policy_before(home: Home, source: Source, number: int) -> Any:
     """Return the artifact of the policy with which a round began.
 
     Raises RlftError for a round that the run does not have, and WeightsRemovedError if `policy.keep` has removed the
-    weights, which says with which rounds one can begin.
+    weights, which says of which rounds they are kept.
     """
     last = max(source.rounds)
     if number not in source.rounds:
@@ -113,16 +113,5 @@ def policy_before(home: Home, source: Source, number: int) -> Any:
         raise RlftError(
             f"{source.name} has no round {number}: {has}", where="--from-round", fix=f"give a number up to {last}"
         )
-    if number == 0:
-        return stored_policy(home, source.name, "start", None)
-    try:
-        return stored_policy(home, source.name, "round", number)
-    except WeightsRemovedError as removed:
-        kept = [0, *(each for each in kept_rounds(attempts_of(source.run.found)) if each in source.rounds)]
-        begin = " or ".join(f"--from-round {each}" for each in kept)
-        more = "policy.keep.last and policy.keep.every keep those of more rounds in another run"
-        raise WeightsRemovedError(
-            f"the weights of the policy before round {number} were removed by policy.keep",
-            where=f"{source.name} --from-round {number}",
-            fix=f"begin with {begin}; {more}",
-        ) from removed
+    name, round = ("start", None) if number == 0 else ("round", number)
+    return stored_policy(home, source.name, name, round)
