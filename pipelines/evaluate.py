@@ -13,9 +13,8 @@ from zenml import log_metadata, pipeline
 from mlops.home.folder import find_home
 from mlops.home.processes import claimed
 from mlops.registry.names import RUN_NAME_TAG
-from mlops.runs.finding import folder_of
+from mlops.runs.finding import folder_of, note_artifacts
 from mlops.runs.identity import rlft_commit, typed_command
-from mlops.runs.noting import note_artifacts
 from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
 from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore

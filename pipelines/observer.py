@@ -17,7 +17,7 @@ import torch
 
 from mlops.home.folder import Home, find_home
 from mlops.registry.gates import HASHES, noted_tasks
-from mlops.runs.noting import note_artifacts
+from mlops.runs.finding import note_artifacts
 from mlops.runs.results import make_history
 from mlops.runs.store import RunStore
 from mlops.summary.arms import arm_metrics, cost_of, difference, part_differences, several_attempts, status_of

@@ -18,10 +18,9 @@ from mlops.home.folder import find_home
 from mlops.home.processes import claimed
 from mlops.ids import REPLAY_TAG
 from mlops.registry.names import RUN_NAME_TAG
-from mlops.runs.finding import attempts_of, folder_of, root_run
+from mlops.runs.finding import attempts_of, folder_of, note_artifacts, root_run
 from mlops.runs.identity import identity_facts, identity_tags, typed_command
 from mlops.runs.labels import Labels
-from mlops.runs.noting import note_artifacts
 from mlops.runs.replayed import Source
 from mlops.runs.resuming import HARNESS, REWARD, begun_with
 from mlops.runs.runtime import Lent, current_run, shared_runtime

@@ -1,10 +1,9 @@
 """A run: its name and note, its code, how it is found, started, resumed and removed, and what it has stored.
 
-- `finding`: finding, ending and choosing runs in ZenML
+- `finding`: finding, ending and choosing runs in ZenML; noting their artifacts
 - `store`: the folder of each run of a home, the hashes of its artifacts, and its config as it is stored
-- `noting`: what a run notes while it goes on: artifacts, signs of life, and what became of its model
 - `listing`: the runs of a home, read without ZenML; what is said of a name that means none of them
-- `shared`: a run, and the runs of everybody, as ZenML's and MLflow's clients tell them
+- `shared`: a run as ZenML's and MLflow's clients tell it
 - `results`, `report`: its tasks, rollouts, curves, settings and code; what is needed for the page about it
 - `policies`: its policies by name, and which weights are kept
 - `replayed`: what a rescoring or a retraining uses again

@@ -1,4 +1,4 @@
-"""Runs as ZenML's and MLflow's clients tell them, for those who share a stack, and for pipelines that go on.
+"""A run as ZenML's and MLflow's clients tell it, for those who share a stack, and for pipelines that go on.
 
 `SharedRun` answers what `mlops.runs.store.LocalRun` reads from files.
 """

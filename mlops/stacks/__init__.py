@@ -3,6 +3,5 @@
 - `stack`: finds one, and connects this process to it
 - `file`: reads one that a user describes, refuses secrets in it, checks it, and registers it
 - `kubernetes`: the pods that a file describes, and whether Kubernetes' API takes them
-- `archive`: which files of a run the pods get, and which of those that its config names they would lack
-- `image`: how the image of the pods is made
+- `image`: how the image of the pods is made; which files that a config names they would lack
 """

@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 
 from mlops.registry.engines import Backend, ServedVersion
-from mlops.registry.proxy import Proxy
+from mlops.registry.server import Proxy
 from tests.rlft.engines.chat_servers import ChatServer
 
 

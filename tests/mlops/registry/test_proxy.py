@@ -7,7 +7,7 @@ import threading
 import httpx
 import pytest
 
-from mlops.registry import proxy
+from mlops.registry import server as proxy
 from mlops.registry.conversations import LONGEST_REQUEST
 from tests.mlops.registry.registered import TOOL
 from tests.mlops.registry.small_app import backend, proxied

@@ -1,7 +1,7 @@
 import pytest
 
 from mlops.registry.engines import PARSERS, tool_parser
-from mlops.registry.proxy import context_of, with_context
+from mlops.registry.server import context_of, with_context
 from tests.mlops.registry.registered import TOOL
 
 SHOWN = {"system_prompt": "Be kind.", "tools": [TOOL], "tool_format": "hermes"}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mlops.home.folder import Home
-from mlops.runs import finding, noting
+from mlops.runs import finding
 from mlops.summary.file import keep_summary
 from mlops.summary.summary import Summary
 
@@ -27,7 +27,7 @@ def run(tracking_uri: str = "http://team:5000"):
 def test_a_run_of_another_home_is_alive_until_it_is_silent(monkeypatch, tmp_path, hours, alive):
     created = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=hours or 0)  # as ZenML has it, without a zone
     steps = [] if hours is None else [SimpleNamespace(created=created)]
-    monkeypatch.setattr(noting, "Client", lambda: SimpleNamespace(list_run_steps=lambda **asked: steps))
+    monkeypatch.setattr(finding, "Client", lambda: SimpleNamespace(list_run_steps=lambda **asked: steps))
     home = Home(tmp_path)
     assert finding.is_alive(home, run()) is alive
     assert not finding.is_alive(home, run("home"))  # of a home the lock of its folder counts, and nobody holds it

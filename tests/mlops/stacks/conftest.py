@@ -24,9 +24,9 @@ def git(folder: Path, *arguments: str) -> None:
 
 def set_clone(monkeypatch, folder: Path) -> None:
     """Let this folder be that of rlft's clone."""
-    from mlops.stacks import archive
+    from mlops.stacks import image
 
-    monkeypatch.setattr(archive, "PROJECT", folder)
+    monkeypatch.setattr(image, "PROJECT", folder)
 
 
 @pytest.fixture

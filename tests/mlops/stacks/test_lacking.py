@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlops.home.folder import PROJECT
-from mlops.stacks.archive import lacking_files
+from mlops.stacks.image import lacking_files
 from rlft.config import Config
 from rlft.config.file import load_config
 from tests.mlops.stacks.conftest import git, set_clone
