@@ -185,9 +185,6 @@ def delete(name: Name, verbose: Verbose = False) -> None:
         from mlops.schedules.store import find, remove
 
         home = find_home()
-        if (stored := find(home, name)).cluster:
-            from mlops.schedules.cluster import drop_from_cluster
-
-            drop_from_cluster(home, stored)
+        find(home, name)
         remove(home, name)
         console.print(f"schedule {name} is deleted")
