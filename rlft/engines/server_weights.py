@@ -28,8 +28,8 @@ from rlft.engines.vllm_process import vllm_module
 from rlft.errors import EngineError
 from rlft.files import folder_prefix, remove_left_behind, writing
 from rlft.models import Policy
+from rlft.models.export import checkpoint_weights
 from rlft.models.origin import LOAD_ERRORS
-from rlft.models.weights import checkpoint_weights
 
 _SHAPE = (  # entries of a model's config that decide the shapes of its weights
     "model_type",

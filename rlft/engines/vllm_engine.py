@@ -30,7 +30,7 @@ from rlft.engines.vllm_process import (
 )
 from rlft.errors import EngineError, RlftError
 from rlft.models import Policy
-from rlft.models.weights import checkpoint_weights
+from rlft.models.export import checkpoint_weights
 from rlft.progress import Meter, Progress, silent
 
 

@@ -28,7 +28,7 @@ from rlft.engines.kinds.vllm import Vllm
 from rlft.errors import EngineError
 from rlft.files import folder_prefix, remove_left_behind, writing
 from rlft.models import Policy
-from rlft.models.weights import checkpoint_weights
+from rlft.models.export import checkpoint_weights
 
 logger = logging.getLogger(__name__)
 

@@ -2,9 +2,9 @@
 
 `origin` makes the first one of a run, `live` is one in memory, `folder` saves and loads it, `tokens` turns messages
 into its prompts and finds those that it cannot read, `optimizer` changes its weights, `fused` speeds up its training,
-`sharding` divides it among several workers, `weights` lists its weights for vLLM, and `flops` counts what it costs.
+`sharding` divides it among several workers, and `flops` counts what it costs.
 
-`export` writes what other programs load.
+`export` writes what other programs load, and lists weights for vLLM.
 
 `attention` encodes what sequences have in common once. `head` takes the output layer apart from the layers below it and
 computes log-probabilities of chosen tokens alone, `blockwise` block by block.

@@ -11,6 +11,7 @@ import secrets
 import shutil
 import socket
 import tempfile
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ _COMMON = {
 _SILENT: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
 _KNOCK_SECONDS = 5.0
 _PROBE_SECONDS = 120.0
+_LOST_SECONDS, _AGAIN_SECONDS = 45.0, 2.0
 _ROOM_SECONDS = 30.0
 _MOST = 300
 
@@ -238,14 +240,23 @@ def _join(address: str) -> Any:
 
 
 def _check_machines(ray: Any, folder: Path) -> None:
-    """Raise DistributedError for a machine of the cluster that is not as this one is, or does not see `folder`."""
+    """Raise DistributedError for a machine of the cluster that is not as this one is, or does not see `folder`.
+
+    Ray counts one that has died as up for half a minute, so machines are asked again for a little longer.
+    """
+    limit = time.monotonic() + _LOST_SECONDS
+    while (problem := _find_other_machine(ray, folder)) and time.monotonic() < limit:
+        time.sleep(_AGAIN_SECONDS)
+    if problem:
+        raise problem
+
+
+def _find_other_machine(ray: Any, folder: Path) -> DistributedError | None:
     strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     with tempfile.NamedTemporaryFile(prefix=".rlft-seen-", dir=there) as shared:
         here, task = look_around(shared.name), ray.remote(num_cpus=0, max_retries=0)(look_around)
-        for node in ray.nodes():
-            if not node["Alive"]:
-                continue
+        for node in (each for each in ray.nodes() if each["Alive"]):
             strategy = strategies.NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
             try:
                 says = ray.get(task.options(scheduling_strategy=strategy).remote(shared.name), timeout=_PROBE_SECONDS)
@@ -253,12 +264,13 @@ def _check_machines(ray: Any, folder: Path) -> None:
             except Exception as cause:  # it has died, has no room, or has no rlft
                 differs = f"does not answer as this one: {said_by(cause)}"
             if differs:
-                raise DistributedError(
+                return DistributedError(
                     f"the machine {node['NodeManagerAddress']} of the cluster {differs}",
                     where=ADDRESS,
                     fix="install the same there as here, put RLFT_HOME on a file system that all machines share, and "
                     "start Ray there again, with RAY_AUTH_MODE=token",
                 )
+    return None
 
 
 def look_around(shared: str) -> dict[str, str]:

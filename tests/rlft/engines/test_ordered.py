@@ -18,7 +18,7 @@ from rlft.engines import ordered
 from rlft.engines.ordered import KEY_VARIABLE, Guard, Order, Ordered
 from rlft.engines.serving import order_for
 from rlft.errors import EngineError
-from rlft.models.weights import checkpoint_weights
+from rlft.models.export import checkpoint_weights
 from tests.rlft.models.small_models import add_lora, make_model, policy_of
 
 # A server that has a process of its own beside it, as vLLM has, and answers at every path.

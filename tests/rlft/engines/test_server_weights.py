@@ -14,7 +14,7 @@ from rlft.engines.vllm_process import vllm_module
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError, StorageError
 from rlft.files import folder_prefix
-from rlft.models.weights import checkpoint_weights
+from rlft.models.export import checkpoint_weights
 from tests.left_behind import left_behind
 from tests.needs import need_vllm
 from tests.rlft.engines.servers import LOAD, RELOAD, RESET, SmallServer

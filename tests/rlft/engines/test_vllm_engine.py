@@ -21,7 +21,7 @@ from rlft.errors import EngineError
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
 from rlft.models import load_policy, save_policy
-from rlft.models.weights import checkpoint_weights
+from rlft.models.export import checkpoint_weights
 from rlft.training.batching import pad_rows
 from rlft.training.logprobs import token_logprobs
 from rlft.training.trainer import Updater, prepare_optimizer

@@ -6,7 +6,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-from rlft.models.weights import checkpoint_weights
+from rlft.models.export import checkpoint_weights
 from tests.rlft.models.small_models import add_lora, make_model
 
 LORA_FAMILIES = ("qwen3", "llama", "gpt2")
