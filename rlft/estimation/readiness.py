@@ -29,7 +29,6 @@ from rlft.tasks.reasoning_gym import draw_rows
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 from rlft.training.algorithms import chosen_algorithm
-from rlft.training.demonstration_file import iterate_demonstrations
 from rlft.training.distributed.demand import Demand, gpus_used
 
 Check = Callable[[], None]
@@ -272,5 +271,7 @@ def check_rows(source: SourceConfig, section: str, *, allowed: int, seed: int) -
 
 def check_demonstrations(path: Path) -> None:
     """Raise TaskError for a file of demonstrations that is not there, or whose first rows are no demonstrations."""
+    from rlft.training.demonstration_file import iterate_demonstrations  # imports scipy
+
     for _ in islice(iterate_demonstrations(path), ROWS):
         pass
