@@ -28,6 +28,7 @@ BASE = {
 MODEL = {"model": "some/model"}
 CISPO = {"loss_type": "cispo", "epsilon_high": 5.0}
 VLLM = {"engine": "vllm"}
+SAPO = {"loss_type": "sapo"}
 SERVERS = {"engine": "vllm_server", "server": {"addresses": ["http://127.0.0.1:8000"]}}
 CORRECTED = {"importance_sampling_correction": "token_truncate"}
 
@@ -81,6 +82,13 @@ def test_the_smallest_config_holds():
         ({"training": CISPO | {"epsilon_high": 0.28}}, "training", "epsilon_high=0.28: for cispo it is the cap"),
         ({"training": CISPO | {"delta": 7.0}}, "training", "delta=7.0 does nothing with loss_type cispo"),
         ({"training": CISPO | {"epsilon": 0.1}}, "training", "epsilon=0.1 does nothing with loss_type cispo"),
+        ({"training": SAPO | {"delta": 2.0}}, "training", "delta=2.0 does nothing with loss_type sapo"),
+        (
+            {"training__sapo_temperature_pos": 2.0},
+            "training",
+            "sapo_temperature_pos=2.0 does nothing with loss_type dapo",
+        ),
+        ({"training": CISPO | {"sapo_temperature_neg": 2.0}}, "training", "does nothing with loss_type cispo"),
         ({"training__epsilon_high": 1.5}, "training", "epsilon_high=1.5 is added to 1, so that hardly"),
         ({"training__loss_kwargs": {"power": 2}}, "training", "does nothing with the shipped loss dapo"),
         (
@@ -172,6 +180,7 @@ def test_pairs_that_cannot_be(changes, key, way_out):
         ({"training__importance_sampling_correction": "truncate"}, "training.importance_sampling_correction"),
         ({"training": CORRECTED | {"importance_sampling_min": 0.0}}, "training.importance_sampling_min"),
         ({"training": CORRECTED | {"importance_sampling_max": 0.0}}, "training.importance_sampling_max"),
+        ({"training": SAPO | {"sapo_temperature_pos": 0.0}}, "training.sapo_temperature_pos"),
         ({"evaluation__temperature": -1.0}, "evaluation.temperature"),
         ({"evaluation__top_p": 0.0}, "evaluation.top_p"),
         ({"evaluation__top_p": 1.1}, "evaluation.top_p"),
@@ -268,6 +277,7 @@ def test_all_problems_at_once():
         {},
         {"policy": MODEL | {"lora": {"target_modules": ["q_proj"]}}, "training__beta": 0.1},
         {"training": CISPO},
+        {"training": SAPO | {"sapo_temperature_pos": 1, "sapo_temperature_neg": 2.0}, "evaluation__temperature": 1.0},
         {
             "training": {
                 "advantage": "leave_one_out",
