@@ -25,7 +25,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from rlft.environments.contract.loading import load_function
 from rlft.errors import EnvironmentSetupError
-from rlft.files import expanded, why_no_file
+from rlft.files import expanded
 from rlft.texts.characters import apart
 
 if TYPE_CHECKING:
@@ -96,13 +96,12 @@ class Lexical:
     def __init__(self, documents: Sequence[Document], language: str | None) -> None:
         """Index the documents. `language` names a Snowball stemmer, such as "english"; `None` leaves words unstemmed.
 
-        Raises `EnvironmentSetupError` for a language without a stemmer.
+        Raises KeyError for a language without a stemmer.
         """
         import bm25s  # here, as it takes a second where numba is installed, and scoring stored rollouts needs no search
 
         logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG when it is imported
-        self._stemmer = stemmer_of(language)
-        self._stem = lru_cache(_MOST_STEMS)(self._stemmer.stemWord) if self._stemmer else str
+        self._stem = lru_cache(_MOST_STEMS)(snowballstemmer.stemmer(language).stemWord) if language else str
         self._index = bm25s.BM25(method="lucene", k1=K1, b=B)
         texts = (" ".join([*[document.title] * TITLE_COPIES, document.text]) for document in documents)
         self._index.index([self.words(text) or [""] for text in texts], show_progress=False)
@@ -116,22 +115,6 @@ class Lexical:
         """Return one score per document, (documents,), in their order; 0 where no word of the query occurs."""
         known = self._index.get_tokens_ids(self.words(query))
         return self._index.get_scores_from_ids(known)
-
-
-def stemmer_of(language: str | None) -> Any:
-    """Return the Snowball stemmer of a language, or `None` for `None`.
-
-    Raises `EnvironmentSetupError`, which lists the languages there are, for one without a stemmer.
-    """
-    if language is None:
-        return None
-    if language not in snowballstemmer.algorithms():
-        raise EnvironmentSetupError(
-            f"language={language!r} has no stemmer",
-            where="environment.kwargs.client_kwargs",
-            fix=f"use null or one of {', '.join(sorted(snowballstemmer.algorithms()))}",
-        )
-    return snowballstemmer.stemmer(language)
 
 
 def lexical_identity(language: str | None) -> list[str | int | float | None]:
@@ -157,10 +140,6 @@ def load_documents(path: str | Path) -> tuple[Document, ...]:
     that is no document and for an id given twice.
     """
     path = expanded(str(path))
-    if problem := why_no_file(path):
-        raise EnvironmentSetupError(
-            f"cannot be read: {problem}", where=f"documents: {path}", fix="give the path of a JSON Lines file"
-        )
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")  # not `splitlines`: texts may hold U+2028 and the like
     except (OSError, ValueError) as error:
@@ -227,7 +206,7 @@ class CorpusIndex:
         """
         self._documents = load_documents(documents)
         self._by_id = {document.doc_id: document for document in self._documents}
-        self._language = language if stemmer_of(language) else None
+        self._language = language
         self._cache_dir = None if cache_dir is None else expanded(str(cache_dir))
         self._snippet_characters = snippet_characters
         self._lock = threading.Lock()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from rlft.environments.contract.base import BaseEnv
@@ -20,9 +19,6 @@ from rlft.tasks.fields import format_template
 from rlft.types import Task, Trajectory
 
 Format = Literal["standard", "conversational"]
-NOT_GIVEN = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
-"""Arguments that TRL's trainer passes beside prompts, completions and columns, and this environment does not."""
-_SETTING = "environment.kwargs.reward_functions"
 
 
 class TrlRewards(BaseEnv):
@@ -50,16 +46,20 @@ class TrlRewards(BaseEnv):
         such as `<answer>{answer}</answer>`; without one the reward audit knows no gold answer. `maxima` maps the names
         of functions to what they return for a full answer where that is not 1, and to 0 where they only take away;
         `minima` maps them to the lowest that they can return, which intervals of the reward need. Raises
-        `EnvironmentSetupError` for functions that cannot be loaded or called like this, and other bad arguments.
+        `EnvironmentSetupError` for functions that cannot be loaded, and for an unknown format.
         """
         if format not in get_args(Format):
             raise EnvironmentSetupError(
                 f"format={format!r} is unknown", where="environment.kwargs", fix=f"use {' or '.join(get_args(Format))}"
             )
-        self._functions = _load(reward_functions)
-        named = [each.name for each in self._functions]
-        self.maxima = _check_named(maxima or {}, named, "maxima")
-        self.minima = _check_named(minima or {}, named, "minima")
+        setting = "environment.kwargs.reward_functions"
+        self._functions = [load_function(name, setting) for name in reward_functions]
+        parts = [each.name for each in self._functions]
+        if len(set(parts)) < len(parts):
+            raise EnvironmentSetupError(
+                f"two of {', '.join(parts)} have one name, so their parts would be one", where=setting, fix="rename one"
+            )
+        self.maxima, self.minima = dict(maxima or {}), dict(minima or {})
         self.format: Format = format
         self.answer_column = answer_column
         self.gold_template = gold_template
@@ -67,7 +67,7 @@ class TrlRewards(BaseEnv):
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
         """Return the score that each function gives the one completion.
 
-        Raises what a function raises, and `TaskError` if the task lacks a column that it needs.
+        Raises what a function raises, such as TypeError for a task that lacks a column that it needs.
         """
         del ground_truth
         task = completion.task
@@ -81,11 +81,11 @@ class TrlRewards(BaseEnv):
 
     def reward_maxima(self) -> dict[str, float]:
         """Return the `maxima` that the environment was made with."""
-        return dict(self.maxima)
+        return self.maxima
 
     def reward_minima(self) -> dict[str, float]:
         """Return the `minima` that the environment was made with."""
-        return dict(self.minima)
+        return self.minima
 
     def gold_completion(self, task: Task) -> str | None:
         """Return `gold_template` filled in with the task's columns, or `None` if there is no template."""
@@ -103,54 +103,6 @@ def columns_of(task: Task, answer_column: str) -> dict[str, Any]:
     return {**({} if task.answer is None else {answer_column: task.answer}), **task.info}
 
 
-def _load(names: Sequence[str]) -> tuple[LoadedFunction, ...]:
-    if isinstance(names, str) or not names:
-        raise EnvironmentSetupError(
-            f"{names!r} is no list of names", where=_SETTING, fix="write [my_rewards.py:exact, my_rewards.py:brief]"
-        )
-    functions = tuple(load_function(name, _SETTING) for name in names)
-    parts = [each.name for each in functions]
-    if twice := sorted({part for part in parts if parts.count(part) > 1}):
-        raise EnvironmentSetupError(
-            f"two functions are named {twice[0]!r}, so their parts would be one", where=_SETTING, fix="rename one"
-        )
-    for each in functions:
-        _check(each)
-    return functions
-
-
-def _check_named(bounds: Mapping[str, float], parts: Sequence[str], argument: str) -> Mapping[str, float]:
-    """Return the bounds. Raises EnvironmentSetupError if one is for a function that is not there."""
-    for name in bounds:
-        if name not in parts:
-            close = get_close_matches(name, parts, cutoff=0.5)
-            raise EnvironmentSetupError(
-                f"no function is named {name!r}",
-                where=f"environment.kwargs.{argument}",
-                fix=(f"did you mean {' or '.join(close)}? " if close else "") + f"The functions: {', '.join(parts)}",
-            )
-    return bounds
-
-
-def _check(function: LoadedFunction) -> None:
-    """Raise EnvironmentSetupError for a function that needs an argument of `NOT_GIVEN`."""
-    wanted = [parameter.name for parameter in _required(function) if parameter.name in NOT_GIVEN]
-    if wanted:
-        raise EnvironmentSetupError(
-            f"{function.name} needs {', '.join(wanted)}, which only TRL's trainer has",
-            where=_SETTING,
-            fix="give it a default that works without, or write the reward as an rlft.BaseEnv",
-        )
-
-
-def _required(function: LoadedFunction) -> Iterable[inspect.Parameter]:
-    """Yield the parameters that have no default."""
-    for parameter in inspect.signature(function.call).parameters.values():
-        many = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-        if parameter.default is parameter.empty and not many:
-            yield parameter
-
-
 def _text_of(task: Task) -> str:
     """Return the prompt as text. Raises TaskError for a prompt that is not a single message of the user."""
     if len(task.prompt) != 1 or task.prompt[0]["role"] != "user":
@@ -164,13 +116,6 @@ def _text_of(task: Task) -> str:
 
 async def _ask(function: LoadedFunction, given: Mapping[str, Any]) -> float | None:
     """Return one function's score of one completion; `given` holds all that a function may ask for, by name."""
-    missing = [each.name for each in _required(function) if each.name not in given]
-    if missing:
-        raise TaskError(
-            f"{function.name} needs {', '.join(missing)}; the row has {', '.join(sorted(given))}",
-            where="TrlRewards",
-            fix="name the columns as the function does, and the answer's in answer_column",
-        )
     takes = inspect.signature(function.call).parameters.values()
     takes_all = any(each.kind is each.VAR_KEYWORD for each in takes)
     names = [name for name in given if takes_all or name in {each.name for each in takes}]

@@ -97,7 +97,7 @@ def test_the_json_stands_alone_on_stdout(check):
 @pytest.mark.parametrize(
     ("name", "more", "said"),
     [
-        ("shop.py:Stop", [], "there is no class 'Stop'; what to do: name an environment that is there: Shop"),
+        ("shop.py:Stop", [], "there is no environment 'Stop'; what to do: name a class"),
         ("nowhere.py:Shop", [], "there is no file"),
         ("nowhere:Shop", [], "no module named 'nowhere'"),
         ("shop.py", [], "does not name a class"),

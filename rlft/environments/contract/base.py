@@ -36,8 +36,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Literal, cast
+
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass
 
 from rlft.config.workers import Isolation
 from rlft.environments.contract.marks import (
@@ -55,7 +57,7 @@ from rlft.texts.secrets import hide_in, hiding
 from rlft.types import Message, Task, Trajectory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=ConfigDict(strict=True, extra="forbid"))
 class Context:
     """Holds what the model sees beside the task's own prompt; `BaseEnv.context` returns one, or the text of one.
 
@@ -69,20 +71,6 @@ class Context:
     history: Literal["full"] = "full"
     """Which earlier turns the model sees in a later one. `full`, all of them, is the only policy so far: with another
     one the tokens of a turn would not be a prefix of the next turn's."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.system_prompt, str):
-            raise EnvironmentSetupError(
-                f"the system prompt is {self.system_prompt!r:.100}, not a text",
-                where="context",
-                fix="return rlft.Context(system_prompt=TEXT), or the text alone",
-            )
-        if self.history != "full":
-            raise EnvironmentSetupError(
-                f"history={self.history!r} is not built: what was sampled must stay as it was sampled",
-                where="context",
-                fix='use history="full" and fewer turns (max_turns)',
-            )
 
 
 class BaseEnv:
@@ -287,11 +275,9 @@ def context_of(task: Task, environment: BaseEnv) -> Context:
         said = environment.context(task)
     if isinstance(said, Context):
         return said
-    if isinstance(said, str):
-        return Context(said)
     try:
-        return Context(**said)
-    except TypeError as error:
+        return Context(said) if isinstance(said, str) else Context(**said)
+    except (TypeError, ValidationError) as error:
         raise EnvironmentSetupError(
             f"{said!r:.200} is no context", where="context", fix="return rlft.Context(system_prompt=..., history=...)"
         ) from error

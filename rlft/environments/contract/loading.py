@@ -121,14 +121,10 @@ def load_function(name: str, setting: str, *, own: bool = False) -> LoadedFuncti
         check_own(named)
     module = import_named(named)
     found = getattr(module, named.attribute, None)
-    if found is None:
+    if not callable(found):
         there = ", ".join(key for key, value in vars(module).items() if inspect.isfunction(value)) or "none"
         raise EnvironmentSetupError(
             f"there is no function {named.attribute!r}", where=named.where, fix=f"name one that is there: {there}"
-        )
-    if not callable(found):
-        raise EnvironmentSetupError(
-            f"{named.attribute} is {type(found).__name__}, not a function", where=named.where, fix="name a function"
         )
     return LoadedFunction(named.attribute, found, module)
 
@@ -136,16 +132,12 @@ def load_function(name: str, setting: str, *, own: bool = False) -> LoadedFuncti
 def _find_class(module: ModuleType, named: Name) -> type[BaseEnv]:
     where, class_name = named.where, named.attribute
     found = getattr(module, class_name, None)
-    if found is None:
+    if not _is_environment(found):
         there = ", ".join(key for key, value in vars(module).items() if _is_environment(value)) or "none"
         raise EnvironmentSetupError(
-            f"there is no class {class_name!r}", where=where, fix=f"name an environment that is there: {there}"
-        )
-    if not _is_environment(found):
-        raise EnvironmentSetupError(
-            f"{class_name} is no environment",
+            f"there is no environment {class_name!r}",
             where=where,
-            fix=f"derive it from rlft.BaseEnv: class {class_name}(rlft.BaseEnv)",
+            fix=f"name a class that derives from rlft.BaseEnv; there: {there}",
         )
     return found
 

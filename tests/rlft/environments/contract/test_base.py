@@ -141,8 +141,8 @@ def test_a_context_may_be_said_in_three_ways(said):
     [
         ({"prompt": "x"}, "is no context"),
         (3, "is no context"),
-        ({"system_prompt": 3}, "the system prompt is 3, not a text"),
-        ({"history": "last_turn"}, "history='last_turn'"),
+        ({"system_prompt": 3}, "is no context"),
+        ({"history": "last_turn"}, "is no context"),
     ],
 )
 def test_what_is_no_context(said, text):

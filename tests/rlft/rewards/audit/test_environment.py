@@ -439,9 +439,9 @@ SOUND = "import rlft\n\nclass E(rlft.BaseEnv):\n    @rlft.reward\n    def r(self
         ("import nowhere_to_be_found\n", "E", "its import failed: ModuleNotFoundError"),
         ("class E(:\n", "E", "its import failed: SyntaxError"),
         ("raise SystemExit(3)\n", "E", "its import failed: SystemExit: 3\n"),
-        (SOUND + "        return 1.0\n", "F", "there is no class 'F'; what to do: name an"),
+        (SOUND + "        return 1.0\n", "F", "there is no environment 'F'; what to do: name a"),
         ("import rlft\nclass E(rlft.BaseEnv):\n    pass\n", "E", "E does not say what an attempt is worth"),
-        ("class E:\n    pass\n", "E", "E is no environment; what to do: derive it from rlft.BaseEnv"),
+        ("class E:\n    pass\n", "E", "there is no environment 'E'; what to do: name a class"),
     ],
 )
 def test_an_environment_and_rows_are_found_by_name(tmp_path, rows, source, name, said):
