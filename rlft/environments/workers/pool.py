@@ -117,6 +117,7 @@ class Pool:
                     return result
                 finally:
                     worker.load -= 1
+        self.ended_in_a_row += 1
         raise WorkerEnded(f"ended again and again before it answered; it {self.last_end}", guilty=True, suspect=False)
 
     def forget(self, key: str) -> None:
