@@ -47,7 +47,7 @@ from rlft.models.folder import load_policy
 from rlft.models.origin import choose_device, create_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
-from rlft.tasks.curriculum.rates import PassRates, note_round
+from rlft.tasks.curriculum import PassRates, note_round
 from rlft.training.imitation import run_sft
 from rlft.types import TaskSet
 

@@ -32,7 +32,7 @@ from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.models import Policy
 from rlft.models.tokens import render_prompt
 from rlft.rewards.rubric import combine
-from rlft.tasks.curriculum.epochs import tasks_of_round
+from rlft.tasks.curriculum import tasks_of_round
 from rlft.training.trainer import learning_rate
 from rlft.types import Message, Task, Trajectory
 

@@ -16,7 +16,7 @@ import sys
 import time
 
 import rlft
-from rlft.config.workers import Isolation, Workers
+from rlft.config.environment import Isolation, Workers
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.rewards.scoring import score_rollouts

@@ -46,7 +46,7 @@ def evaluate(
     exit code is 0 if it finished, whatever the models came to, 1 if it failed, and 2 if the set-up cannot work.
     """
     with guarded(verbose, summary) as begun:
-        from rlft.config.suite_file import check_suite_variables, load_suite
+        from rlft.config.file import check_suite_variables, load_suite
         from rlft.evaluation.model_names import labels_of, parse_model
         from rlft.texts.secrets import require
 

@@ -21,7 +21,7 @@ from rlft.evaluation.searches.judge import Validation
 from rlft.harness.examples import Examples
 from rlft.harness.rollout import SamplingSettings, Selection
 from rlft.progress import Progress
-from rlft.tasks.curriculum.draw import is_plain
+from rlft.tasks.curriculum import is_plain
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.training.demonstrations import can_demonstrate
 from rlft.training.groups import Groups
@@ -159,9 +159,7 @@ class Stages:
         with self.show("tasks"):
             if config.tasks.use is None:
                 return ingest_tasks(config.tasks, config.environment.name)
-            return ingest_tasks(
-                config.tasks, config.environment.name, tracking_uri, config.registry_name, config.warm_start
-            )
+            return ingest_tasks(config.tasks, config.environment.name, tracking_uri, config.warm_start)
 
     def audit(self, tasks: Artifact) -> Artifact:
         """Attack the reward with wrong answers."""

@@ -1,4 +1,4 @@
-"""Files: hashes of them, which of them an environment reads, and writing them completely or not at all.
+"""Files: hashes of them, and writing them completely or not at all.
 
 A `Seal` says what the files of an artifact were when they were stored, and is kept apart from them, so that changes are
 noticed. The names of temporary folders tell by which process they were made, so that what a killed one left is removed.
@@ -15,8 +15,6 @@ import re
 import secrets
 import shutil
 import stat
-import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -32,10 +30,6 @@ from rlft.errors import DamagedError, StorageError
 RLFT_FOLDER = Path(__file__).resolve().parent
 OWN_PACKAGES = ("rlft", "mlops", "materializers", "steps", "pipelines", "cli")
 """What is installed with rlft; a user's own package of such a name cannot be imported beside it."""
-# What `files_read` does not count as data: code, and the folders of the operating system.
-_CODE = {".py", ".pyc", ".pyi", ".so", ".pth"}
-_SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share", "/usr/local/lib", "/usr/local/share")
-_WRITING = os.O_WRONLY | os.O_RDWR
 
 
 def file_hash(path: str | Path) -> str:
@@ -172,67 +166,27 @@ def texts_in(value: Any) -> Iterator[str]:
             yield from texts_in(each)
 
 
-@contextmanager
-def files_read() -> Iterator[set[Path]]:
-    """Note the data files that Python code of any thread opens for reading; the set is filled when the context ends.
-
-    Code, installed libraries, the system's own files, and files that were written in the context do not count. What C
-    code opens by itself is not seen, except databases of sqlite3. Python cannot remove an audit hook, so this is for a
-    command that ends soon.
-    """
-    read: set[str] = set()
-    written: set[str] = set()
-    active = True
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if active and event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
-            path = os.path.abspath(os.fsdecode(arguments[0]))
-            (written if arguments[2] & _WRITING else read).add(path)
-        elif active and event == "sqlite3.connect" and isinstance(arguments[0], str | bytes | os.PathLike):
-            path = os.path.abspath(os.fsdecode(arguments[0]))
-            # The event comes before sqlite opens the database, and makes it if there is none.
-            (read if os.path.isfile(path) else written).add(path)
-        elif active and event == "os.rename":  # a file that is written under another name first
-            written.add(os.path.abspath(os.fsdecode(arguments[1])))
-
-    found: set[Path] = set()
-    sys.addaudithook(hook)
-    try:
-        yield found
-    finally:
-        active = False
-        found.update(Path(path).resolve() for path in read - written if _is_data(path))
-
-
-def _is_data(path: str) -> bool:
-    installed = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), str(Path(__file__).parent)}
-    skipped = (*_SYSTEM, *installed, *(os.path.realpath(folder) for folder in installed))
-    return (
-        os.path.isfile(path)
-        and os.path.splitext(path)[1] not in _CODE
-        and not any(path == folder or path.startswith(folder + os.sep) for folder in skipped)
-    )
-
-
-def folder_prefix(kind: str, *, short: bool = False) -> str:
+def folder_prefix(kind: str) -> str:
     """Return what the names of this process's temporary folders of a kind begin with.
 
-    A `short` one has 16 bytes beside the kind and the number of the process, however long the machine's name is.
+    It has 16 bytes beside the kind and the number of the process, however long the machine's name is, of which it holds
+    a hash: containers may share a folder, but not their process numbers.
     """
-    return f"{_of_this_machine(kind, short=short)}{os.getpid()}-"
+    return f"{_of_this_machine(kind)}{os.getpid()}-"
 
 
-def remove_left_behind(kind: str, parent: str | Path | None = None, *, short: bool = False) -> None:
+def _of_this_machine(kind: str) -> str:
+    return f"rlft-{kind}-{hashlib.sha256(platform.node().encode()).hexdigest()[:8]}-"
+
+
+def remove_left_behind(kind: str, parent: str | Path | None = None) -> None:
     """Remove the folders of a kind whose process on this machine has ended, in `parent` or where temporary files go.
-
-    Those with `short` names are others than those without.
 
     Known limit: containers that share a host name and this folder, but not their process numbers, are not told apart,
     so that one may remove a folder that another uses.
     """
-    beginning = _of_this_machine(kind, short=short)
+    beginning = _of_this_machine(kind)
     for old in Path(parent or tempfile.gettempdir()).glob(f"{beginning}*"):
-        # The whole rest of the name must fit: on a machine `host`, the folders of `host-2` begin with `host-` as well.
         owner = re.fullmatch(r"([0-9]+)-[^-]+", old.name.removeprefix(beginning))
         if owner and not psutil.pid_exists(int(owner[1])):
             shutil.rmtree(old, ignore_errors=True)
@@ -256,15 +210,6 @@ def _remedy(cause: Exception, room: str) -> str:
         return "let this user write there (on a stack: the key in ZenML's secret)"
     is_read_only = isinstance(cause, OSError) and cause.errno == errno.EROFS
     return "make it writable" if is_read_only else f"make room on {room}"
-
-
-def _of_this_machine(kind: str, *, short: bool) -> str:
-    """Return the beginning with the name of the machine, or with eight characters that are made of it.
-
-    Containers may share a folder, but not their process numbers.
-    """
-    name = platform.node() or "localhost"
-    return f"rlft-{kind}-{hashlib.sha256(name.encode()).hexdigest()[:8] if short else name}-"
 
 
 REMOVED = "policy/.removed"  # is in an artifact whose weights `policy.keep` removes, from before the first is gone

@@ -17,8 +17,7 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts
 from rlft.models import Policy
 from rlft.rewards.scoring import score_by
-from rlft.tasks.curriculum.draw import Draw, draw_round
-from rlft.tasks.curriculum.rates import PassRates
+from rlft.tasks.curriculum import Draw, PassRates, draw_round
 from rlft.training.groups import Sampled, sample_groups
 from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts, Task, TaskSet, TrainReport

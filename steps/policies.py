@@ -12,7 +12,7 @@ from mlops.runs import cache_policies
 from mlops.runs.runtime import current_runtime
 from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
 from rlft.config import EngineSettings, EnvironmentConfig, HarnessConfig, ModelControl, PolicyConfig, WarmStartConfig
-from rlft.config.workers import Isolation
+from rlft.config.environment import Isolation
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.environments.contract.base import prompt_messages
 from rlft.errors import RlftError
@@ -22,7 +22,7 @@ from rlft.harness.rollout import SamplingSettings
 from rlft.models import PolicyFolder, save_policy
 from rlft.models.origin import create_policy
 from rlft.models.tokens import PromptCheck, check_prompts
-from rlft.tasks.use.records import texts_from_use
+from rlft.tasks.splits import texts_from_use
 from rlft.training.demonstration_file import check_overlap
 from rlft.training.imitation import ENOUGH, Memory, SftReport, run_sft
 from rlft.types import TaskSet

@@ -23,8 +23,7 @@ from rlft.models import PolicyFolder, save_policy
 from rlft.models.flops import ENCODED, OF_SEQUENCES
 from rlft.models.live import holds_reference
 from rlft.rewards.scoring import score_by
-from rlft.tasks.curriculum.draw import Draw, draw_round
-from rlft.tasks.curriculum.rates import PassRates, note_round
+from rlft.tasks.curriculum import Draw, PassRates, draw_round, note_round
 from rlft.training.groups import Groups, reasons, sample_groups
 from rlft.training.job import Job, Round, train_job, unused_report
 from rlft.types import Rewards, Rollouts, TaskSet, TrainReport

@@ -25,15 +25,14 @@ def ingest_tasks(
     tasks: TasksConfig,
     environment: str,
     tracking_uri: str = "",
-    name: str = "",
     warm_start: WarmStartConfig | None = None,
 ) -> Annotated[TaskSet, "tasks"]:
     """Read, validate, split and fingerprint the tasks. Not cached: the source may have changed, and reading is cheap.
 
-    Tasks from use are read from the MLflow at an address, for the registered model of this name; without one there are
-    none, as where models are only measured.
+    Tasks from use are read from the MLflow at an address; without one there are none, as where models are only
+    measured.
     """
-    use = fetch_use(tasks.use, tracking_uri, name, shown_texts(warm_start))
+    use = fetch_use(tasks.use, tracking_uri, shown_texts(warm_start))
     progress = current_runtime().lent.progress
     return ingest(tasks, environment=environment, seed=tasks.seed, progress=progress, use=use)
 

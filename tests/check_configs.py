@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 from mlops.schedules.settings import load_schedule, overrides_of
-from rlft.config.file import load_config
-from rlft.config.suite_file import load_suite
+from rlft.config.file import load_config, load_suite
 from rlft.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,10 +9,10 @@ from pathlib import Path
 from rlft.files import folder_prefix
 
 
-def left_behind(kind: str, parent: Path, *, short: bool = False) -> Path:
-    """A temporary folder whose process is dead; `short` as `folder_prefix` takes it."""
+def left_behind(kind: str, parent: Path) -> Path:
+    """A temporary folder whose process is dead."""
     dead = subprocess.Popen(["true"])
     dead.wait()
-    folder = parent / f"{folder_prefix(kind, short=short).removesuffix(f'{os.getpid()}-')}{dead.pid}-x"
+    folder = parent / f"{folder_prefix(kind).removesuffix(f'{os.getpid()}-')}{dead.pid}-x"
     folder.mkdir()
     return folder

@@ -20,7 +20,7 @@ from rlft.config.policy import FromScratchConfig
 from rlft.harness.chat.formats import FORMATS
 from rlft.messages import make_call
 from rlft.models.tokens import character_tokenizer, unknown_characters
-from rlft.tasks.use.records import REASONS
+from rlft.tasks.use import REASONS
 from rlft.texts.privacy import PERSONAL
 from rlft.training.demonstration_file import read_demonstrations
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mlflow import MlflowClient
@@ -17,41 +16,37 @@ from mlflow.entities import (
     TraceState,
 )
 
-from mlops.registry.client import current_champion
-from mlops.registry.gates import trained_on
 from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
 from rlft.config import UseConfig
 from rlft.errors import TaskError
-from rlft.tasks.contamination.overlap import Text
+from rlft.tasks.contamination import Text
 from rlft.tasks.use import Record, Said, Use
 
-logger = logging.getLogger(__name__)
 _PAGE = 200  # traces with their spans, which may be large
 
 
-def fetch_use(settings: UseConfig | None, tracking_uri: str, name: str, demonstrations: Sequence[Text]) -> Use | None:
+def fetch_use(settings: UseConfig | None, tracking_uri: str, demonstrations: Sequence[Text]) -> Use | None:
     """Return the records of use that the settings ask for; `None` without settings or an address (`""`).
 
-    `name` is that of the registered model, whose champion's tasks are looked up for `fresh`, and `demonstrations` what
-    the run imitates. Raises TaskError if the experiment is not there, and TrackerError if MLflow does not
-    answer.
+    `demonstrations` are what the run imitates. Raises TaskError if the experiment is not there, and TrackerError if
+    MLflow does not answer.
     """
     if settings is None or not tracking_uri:
         return None
     address = tracking_address(tracking_uri)
+    start = None if settings.days is None else datetime.now(UTC) - timedelta(days=settings.days)
     with answering(address, PATIENT_HTTP):
         return Use(
             where=f"the traces of {settings.experiment}",
-            records=find_traces(address, settings.experiment, settings.tags, *settings.period(datetime.now(UTC))),
+            records=find_traces(address, settings.experiment, settings.tags, start),
             demonstrations=tuple(demonstrations),
-            trained_before=_trained_before(address, name) if settings.fresh else frozenset(),
         )
 
 
 def find_traces(
-    tracking_uri: str, experiment: str, tags: Mapping[str, str], start: datetime | None, end: datetime | None
+    tracking_uri: str, experiment: str, tags: Mapping[str, str], start: datetime | None
 ) -> tuple[Record, ...]:
-    """Return the traces of an experiment that have all these tags, asked from `start` until before `end`.
+    """Return the traces of an experiment that have all these tags, asked at `start` or later.
 
     Raises TaskError if there is no such experiment or it is deleted, and what MLflow raises.
     """
@@ -73,7 +68,7 @@ def find_traces(
     while True:
         page = client.search_traces(
             locations=[found.experiment_id],
-            filter_string=trace_filter(tags, start, end) or None,
+            filter_string=trace_filter(tags, start) or None,
             order_by=["timestamp_ms ASC"],
             max_results=_PAGE,
             page_token=token,
@@ -84,11 +79,10 @@ def find_traces(
             return tuple(records)
 
 
-def trace_filter(tags: Mapping[str, str], start: datetime | None, end: datetime | None) -> str:
+def trace_filter(tags: Mapping[str, str], start: datetime | None) -> str:
     """Return the filter by tags and time in MLflow's language; an empty text without either."""
     parts = [f"tags.{_quoted(name, '`')} = {_quoted(value, chr(39))}" for name, value in tags.items()]
-    parts += [f"timestamp_ms >= {_milliseconds(start)}"] if start else []
-    parts += [f"timestamp_ms < {_milliseconds(end)}"] if end else []
+    parts += [f"timestamp_ms >= {round(start.timestamp() * 1000)}"] if start else []
     return " AND ".join(parts)
 
 
@@ -100,26 +94,10 @@ def record_of_trace(trace: Trace) -> Record:
         id=info.trace_id,
         inputs=_read(info.request_preview) if root is None else root.inputs,
         output=_read(info.response_preview) if root is None else root.outputs,
-        tags=dict(info.tags),
         time=info.request_time,
         failed=info.state == TraceState.ERROR,
         said=tuple(said for each in info.assessments or () if (said := _said(each)) is not None),
     )
-
-
-def _trained_before(address: str, name: str) -> frozenset[str]:
-    """Return the hashes of what the champion was trained on; none, with a warning, if it is not known."""
-    champion = current_champion(address, name)
-    if champion is None:
-        return frozenset()
-    known = trained_on(address, champion.run_id) if champion.run_id else None
-    if known is None:
-        logger.warning(
-            "what version %s of %s was trained on is not known, so tasks.use.fresh leaves nothing out",
-            champion.version,
-            name,
-        )
-    return known or frozenset()
 
 
 def _said(assessment: Assessment) -> Said | None:
@@ -142,11 +120,6 @@ def _read(preview: str | None) -> Any:
         return json.loads(preview or "null")
     except ValueError:
         return preview
-
-
-def _milliseconds(time: datetime) -> int:
-    """Return a time as MLflow counts it: in milliseconds since the epoch."""
-    return round(time.timestamp() * 1000)
 
 
 def _quoted(text: str, quote: str) -> str:

@@ -15,7 +15,6 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_expo
 from mlops.schedules.settings import Event, NotifyConfig
 from mlops.schedules.store import Firing
 from mlops.summary.summary import Summary
-from rlft.config.addresses import WebhookError, check_webhook
 from rlft.errors import ConfigError
 from rlft.texts.secrets import hide, resolve
 
@@ -77,12 +76,15 @@ def check_notify(settings: NotifyConfig) -> str:
     if settings.webhook is None:
         return ""
     try:
-        check_webhook(str(resolve(settings.webhook, "notify.webhook")).strip())
+        address = httpx.URL(str(resolve(settings.webhook, "notify.webhook")).strip())
     except ConfigError as missing:
         return missing.what
-    except WebhookError as wrong:
-        return f"the address in {settings.webhook.removeprefix('env:')}, which notify.webhook names: {wrong}"
-    return ""
+    except httpx.InvalidURL:
+        address = httpx.URL()
+    if address.scheme in ("http", "https") and address.host and (address.port or 1) < 1 << 16:
+        return ""
+    name = settings.webhook.removeprefix("env:")
+    return f"the address in {name}, which notify.webhook names, is none such as https://HOST/PATH"
 
 
 def _is_passing(error: BaseException) -> bool:

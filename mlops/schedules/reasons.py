@@ -66,7 +66,7 @@ def _train_tasks(home: Home, stored: Stored) -> frozenset[str]:
     A question from use has the same one whichever trace asks it.
     """
     from rlft.tasks import ingest_tasks
-    from rlft.tasks.use.records import TRACE, is_from_use
+    from rlft.tasks.splits import TRACE
 
     config, use = load_config(Path(stored.schedule.config), overrides_of(stored.schedule)), None
     if config.tasks.use is not None and (address := _address(home, stored)):
@@ -74,14 +74,14 @@ def _train_tasks(home: Home, stored: Stored) -> frozenset[str]:
         from rlft.training.demonstration_file import shown_texts
 
         where = HOME if stored.schedule.stack is None else address
-        use = fetch_use(config.tasks.use, where, config.registry_name, shown_texts(config.warm_start))
+        use = fetch_use(config.tasks.use, where, shown_texts(config.warm_start))
     found = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed, use=use)
     return frozenset(
         digest(
             [
                 list(task.prompt),
                 task.answer,
-                {key: value for key, value in task.info.items() if key != TRACE or not is_from_use(task)},
+                {key: value for key, value in task.info.items() if key != TRACE},
             ]
         )
         for task in found.split("train")

@@ -169,9 +169,7 @@ class ScheduleConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _holds_no_secrets(cls, content: Any) -> Any:
-        if isinstance(content, Mapping):
-            refuse_secrets(content)
-        return content
+        return refuse_secrets(content)
 
     @property
     def trigger(self) -> CronTrigger:

@@ -23,9 +23,8 @@ from mlops.stacks.kubernetes import SETTINGS, WAY_OUT_OF_PODS, check_pods
 from mlops.stacks.stack import check_tracking_address, describe_refusal
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
 from rlft.config import Section
-from rlft.config.addresses import check_address
 from rlft.config.file import read_settings
-from rlft.config.section import check_name
+from rlft.config.section import check_address, check_name
 from rlft.errors import StackError
 from rlft.files import texts_in
 from rlft.texts.secrets import find_secrets, redact

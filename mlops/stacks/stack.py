@@ -10,7 +10,6 @@ from mlops.home.databases import check_home, make_stores
 from mlops.home.folder import PROJECT, Home
 from mlops.home.variables import use_own_setup
 from mlops.tracking.address import NO_AUTHENTICATION, use_credentials
-from rlft.config.addresses import refuse_metadata
 from rlft.errors import StackError
 from rlft.texts.secrets import find_secrets, hide, redact
 
@@ -110,7 +109,7 @@ def _tracking_uri(tracker: Any) -> str:
 
 
 def check_tracking_address(uri: str, *, where: str) -> None:
-    """Raise StackError for an address that holds a secret, or that is a cloud's metadata service."""
+    """Raise StackError for an address that holds a secret."""
     if find_secrets(uri):
         raise StackError(
             "the tracker's address holds a secret, which would end up in the run's parameters",
@@ -118,7 +117,3 @@ def check_tracking_address(uri: str, *, where: str) -> None:
             fix="name user and password apart from the address, with tracking_username and tracking_password: in the "
             "stack's file, or by zenml experiment-tracker update NAME --tracking_username=... --tracking_password=...",
         )
-    try:
-        refuse_metadata(uri)
-    except ValueError as wrong:
-        raise StackError(str(wrong), where=where, fix="name the MLflow server's own address") from None

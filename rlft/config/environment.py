@@ -1,91 +1,59 @@
 """The sections `environment`, `reward` and `harness` of a config.
 
-A reward may be a specification, in a file of its own or in the config (`reward.spec`). The file's content replaces its
-name when a config is read, so that a stored config needs no file; and as it may come from somebody else, it may do only
-what the config allows.
+A reward may be a specification (`reward.spec`), which `rlft.config.file` reads where it is in a file of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
-from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.config.section import (
     LARGEST_WEIGHT,
     LONGEST_SECONDS,
     MOST,
     SEVERAL,
     SPECIFICATION,
+    ImportPath,
+    Plain,
     Section,
     Text,
-    changed,
-    is_import_path,
 )
-from rlft.config.workers import Isolation, Workers
-from rlft.config.yaml_text import read_yaml
-from rlft.errors import ConfigError
-from rlft.files import why_no_file
 from rlft.rewards.specification.model import Specification
 
+Isolation = Literal["thread", "process"]
 
-def check_key(content: Mapping[str, Any], where: str) -> None:
-    """Raise ConfigError if the file of a specification asks for a variable that is not there for judges.
 
-    The file says where the key is sent. A variable is there for judges if a word of its name is `JUDGE`.
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Says where code of an environment runs. What is `None` is left to the environment or follows from the rest.
+
+    `isolation` is `thread` (of this process) or `process` (worker processes), by default what the environment says;
+    `processes` the number of these, `memory_mib` the MiB that each may take, and `concurrency` how many calls run side
+    by side.
     """
-    judge = content.get("judge")
-    if not isinstance(judge, Mapping):
-        return
-    key = judge.get("api_key")
-    if isinstance(key, str) and "JUDGE" not in key.removeprefix("env:").upper().split("_"):
-        raise ConfigError(
-            f"judge.api_key would send {key} to {judge.get('endpoint')}, and a file may not choose any variable",
-            where=where,
-            fix="name one with JUDGE in it, such as env:JUDGE_KEY, or write the specification into the config",
-        )
 
-
-def _refuse_without_workers(section: RewardConfig | HarnessConfig) -> None:
-    for name, value in changed(section, "processes", "memory_mib").items():
-        if section.isolation == "thread":
-            raise ValueError(
-                f"{name}={value} does nothing with isolation thread; set isolation to process, or remove {name}"
-            )
+    isolation: Isolation | None = None
+    processes: int | None = None
+    memory_mib: int | None = None
+    concurrency: int | None = None
 
 
 class EnvironmentConfig(Section):
     """The environment in which tasks are attempted: its class, and the arguments of its constructor."""
 
-    name: str = Field(
+    name: ImportPath = Field(
         description="Class of the environment, as a file (`my_env.py:Class`) or an import path "
         "(`package.module:Class`).",
     )
-    kwargs: dict[str, Any] = Field(
+    kwargs: dict[str, Plain] = Field(
         default={},
         description="Keyword arguments of the environment's constructor. A map with `_target_` is replaced by the "
         "object that it describes. Write a secret as `env:NAME`; it is read from the environment variable NAME.",
     )
-
-    @field_validator("name")
-    @classmethod
-    def _names_a_class(cls, name: str) -> str:
-        if not is_import_path(name) or not name.isprintable():
-            raise ValueError(f"{name!r:.80} names no class; write capitals.py:Capitals or package.module:Capitals")
-        return name
-
-    @field_validator("kwargs")
-    @classmethod
-    def _asks_no_metadata_server(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
-        for path, address in named_addresses(kwargs, ""):
-            try:
-                refuse_metadata(address)
-            except ValueError as wrong:
-                raise ValueError(f"{path.lstrip('.')}: {wrong}") from None
-        return kwargs
 
     @classmethod
     def of_several(cls, members: Mapping[str, EnvironmentConfig]) -> EnvironmentConfig:
@@ -195,11 +163,6 @@ class RewardConfig(Section):
                     raise ValueError(f"weights.{name}: the criteria of `spec` are {', '.join(self.spec.criteria)}")
         return self
 
-    @model_validator(mode="after")
-    def _limits_workers_that_there_are(self) -> Self:
-        _refuse_without_workers(self)
-        return self
-
     def of_member(self, name: str) -> RewardConfig:
         """Return the reward of one of several environments."""
         assert self.members is not None, "a config with several environments has made its reward of theirs"
@@ -285,11 +248,6 @@ class HarnessConfig(Section):
         "made. More is a MemoryError, which the model reads. null means no limit.",
     )
 
-    @model_validator(mode="after")
-    def _limits_workers_that_there_are(self) -> Self:
-        _refuse_without_workers(self)
-        return self
-
     def workers(self) -> Workers:
         """Return how the environment's code is run."""
         return Workers(self.isolation, self.processes, self.memory_mib)
@@ -297,42 +255,6 @@ class HarnessConfig(Section):
 
 PLAIN = "rlft.environments.specified:Plain"
 """The environment of a config that has a specification and names none."""
-PAGE = "docs/guide/reward-specification.md"
-_LARGEST_FILE = 1_000_000  # bytes
-
-
-def read_specification(path: Path, setting: str) -> dict[str, Any]:
-    """Return the content of a specification's file, unchecked.
-
-    `setting` names the file, for the error. Raises ConfigError for what cannot be read as a YAML mapping.
-    """
-    where, fix = f"{setting}: {path}", f"name a YAML file with criteria, as {PAGE} shows"
-    if problem := why_no_file(path):
-        raise ConfigError(problem, where=where, fix=f"{fix}; its path is relative to the config")
-    try:
-        if (size := path.stat().st_size) > _LARGEST_FILE:
-            raise ValueError(f"the file has {size:,} bytes, and at most {_LARGEST_FILE:,} are read")
-        content = read_yaml(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as cause:
-        raise ConfigError(f"it is not readable as YAML: {cause}", where=where, fix="mend the file") from cause
-    if not isinstance(content, dict):
-        raise ConfigError("it is no mapping with criteria", where=where, fix=fix)
-    return content
-
-
-def read_named_specifications(content: MutableMapping[str, Any], folder: Path) -> dict[str, Path]:
-    """Replace the names of files in all settings `reward.spec` of a config or suite by what the files hold.
-
-    Names are relative to `folder`, the config's own. Returns {setting: file}. Raises ConfigError as
-    `read_specification` does, and for a key that a file may not ask for.
-    """
-    files = dict[str, Path]()
-    for path, reward in _rewards(content):
-        if isinstance(reward.get("spec"), str):
-            file = files[f"{path}.spec"] = folder / Path(reward["spec"]).expanduser()
-            reward["spec"] = read_specification(file, f"{path}.spec")
-            check_key(reward["spec"], f"{path}.spec: {file}")
-    return files
 
 
 def with_specification(environment: EnvironmentConfig, reward: RewardConfig) -> EnvironmentConfig:
@@ -361,15 +283,3 @@ def unscored(environment: EnvironmentConfig) -> EnvironmentConfig:
     if SPECIFICATION not in environment.kwargs:
         return environment
     return environment.model_copy(update={"kwargs": {**environment.kwargs, SPECIFICATION: ""}})
-
-
-def _rewards(content: Any, path: str = "") -> Iterator[tuple[str, MutableMapping[str, Any]]]:
-    """Yield (path, section) of all sections `reward`, at the top or within environments and scenarios."""
-    if not isinstance(content, Mapping):
-        return
-    for key, value in content.items():
-        place = f"{path}.{key}" if path else str(key)
-        if key == "reward" and isinstance(value, MutableMapping):
-            yield place, value
-        elif key in ("environments", "suite", "scenarios") or path.rpartition(".")[2] in ("environments", "scenarios"):
-            yield from _rewards(value, place)

@@ -5,16 +5,13 @@ These are the sections `baseline`, `evaluation`, `tracking`, `controls` and `pro
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
-from rlft.config.addresses import check_address
 from rlft.config.section import (
-    COLDEST,
     HOTTEST,
     LONGEST_SECONDS,
     MOST,
@@ -23,11 +20,8 @@ from rlft.config.section import (
     PathText,
     Section,
     Text,
-    changed,
+    check_address,
 )
-from rlft.texts.secrets import named_variables
-
-logger = logging.getLogger(__name__)
 
 
 class BaselineConfig(Section):
@@ -70,24 +64,13 @@ class AttemptsConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _samples_among_several(self) -> Self:
-        for name, value in changed(self, "top_p", "top_k", "min_p").items():
-            if self.temperature == 0:
-                raise ValueError(
-                    f"{name}={value} does nothing with temperature 0, which always takes the likeliest token; "
-                    f"set temperature, or remove {name}"
-                )
-        return self
-
-    @field_validator("temperature")
-    @classmethod
-    def _is_no_nearly_zero(cls, temperature: float) -> float:
-        if 0 < temperature < COLDEST:
+    def _draws_several_that_differ(self) -> Self:
+        if self.num_generations > 1 and self.temperature == 0:
             raise ValueError(
-                f"{temperature:g} is so low that dividing by it overflows; write 0, which always takes the likeliest "
-                f"token, or at least {COLDEST}"
+                "num_generations above 1 with temperature 0 samples the same answer again; set temperature, or "
+                "num_generations to 1"
             )
-        return temperature
+        return self
 
 
 class EvaluationConfig(AttemptsConfig):
@@ -133,14 +116,6 @@ class EvaluationConfig(AttemptsConfig):
         "something; what the default rests on is told [there](forgetting.md#the-margin).",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _resamples_nothing(cls, content: Any) -> Any:
-        if isinstance(content, Mapping) and "resamples" in content:  # also in the stored configs of older runs
-            logger.warning("evaluation.resamples has no effect any more: intervals are computed from groups of tasks")
-            content = {name: value for name, value in content.items() if name != "resamples"}
-        return content
-
 
 class TrackingConfig(Section):
     """What is written to MLflow."""
@@ -157,10 +132,6 @@ class TrackingConfig(Section):
     trace_rollouts: int = Field(
         default=16, ge=1, le=MOST, description="At most this many rollouts of such a round are traced."
     )
-
-
-_ASKING = "/chat/completions"
-_AT_ADDRESS = '{model: NAME, endpoint: "http://127.0.0.1:8000/v1", api_key: env:NAME}'
 
 
 class ModelControl(Section):
@@ -180,6 +151,7 @@ class ModelControl(Section):
     )
     api_key: str | None = Field(
         default=None,
+        pattern=r"^env:[A-Za-z_]\w*$",
         description="Key of the endpoint, as env:NAME for the environment variable that holds it. null sends none.",
     )
     timeout_seconds: float = Field(
@@ -199,34 +171,13 @@ class ModelControl(Section):
     @classmethod
     def _is_no_address(cls, model: str) -> str:
         if model.startswith(("openai:", "http://", "https://")):
-            raise ValueError(f"a model behind an address is written {_AT_ADDRESS}; without a key, leave api_key out")
+            raise ValueError("a model behind an address is written {model: NAME, endpoint: ADDRESS, api_key: env:NAME}")
         return model
 
     @field_validator("endpoint")
     @classmethod
     def _is_an_address(cls, endpoint: str | None) -> str | None:
-        if endpoint is None:
-            return None
-        address = check_address(endpoint, path="/v1")
-        if address.endswith(_ASKING):
-            raise ValueError(f"{address!r} ends with {_ASKING}, which is added where it is asked; leave that out")
-        return address
-
-    @field_validator("api_key")
-    @classmethod
-    def _is_a_variable(cls, key: str | None) -> str | None:
-        if key is not None and [f"env:{name}" for _, name in named_variables(key, "")] != [key]:
-            raise ValueError("write env:NAME, where NAME is the environment variable that holds the key")
-        return key
-
-    @model_validator(mode="after")
-    def _fits_where_the_model_is(self) -> Self:
-        if self.endpoint is not None and self.revision is not None:
-            raise ValueError("an endpoint decides itself which weights a name has there; remove `revision`")
-        asked = changed(self, "api_key", "timeout_seconds", "attempts", "concurrency")
-        if self.endpoint is None and asked:
-            raise ValueError(f"{', '.join(asked)}: only an `endpoint` is asked over HTTP; name one, or remove this")
-        return self
+        return endpoint and check_address(endpoint, path="/v1")
 
 
 def arms() -> Mapping[str, Any]:
@@ -319,19 +270,3 @@ class PromotionConfig(Section):
         default="optional",
         description="`required`: nothing is promoted unless the reward has passed its audit (`reward.audit`).",
     )
-
-    @field_validator("suites", mode="before")
-    @classmethod
-    def _names_splits(cls, suites: Any) -> Any:
-        for name in suites if isinstance(suites, dict) else ():
-            if name not in get_args(PromotionSuite):
-                raise ValueError(
-                    f"{name!r:.80} is no split beside the gate; write {' or '.join(get_args(PromotionSuite))}"
-                )
-        return suites
-
-    @model_validator(mode="after")
-    def _names_a_column_once(self) -> Self:
-        if len(set(self.slices)) < len(self.slices):
-            raise ValueError("slices names a column twice; name each once")
-        return self

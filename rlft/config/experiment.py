@@ -1,13 +1,17 @@
-"""The whole config of an experiment: all its sections, and the checks that need more than one of them."""
+"""The whole config of an experiment: all its sections, and the checks that need more than one of them.
+
+A config with the section `environments` has no `environment`, `tasks` and `reward` of its own. These are made of its
+environments when it is read, so that whatever asks for them finds all members in one place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig, with_specification
+from rlft.config.environment import PLAIN, EnvironmentConfig, HarnessConfig, RewardConfig, with_specification
 from rlft.config.evaluation import (
     AnyControl,
     BaselineConfig,
@@ -19,37 +23,56 @@ from rlft.config.evaluation import (
 )
 from rlft.config.policy import PolicyConfig, WarmStartConfig
 from rlft.config.rollout import DistributedConfig, RolloutConfig
-from rlft.config.section import (
-    LARGEST_SEED,
-    LONGEST_NAME,
-    Section,
-    check_plain_name,
-    refuse_secrets,
-    refuse_unread_variables,
-)
-from rlft.config.several import MemberConfig, check_fits_several, sections_of, with_places, with_plain_environment
+from rlft.config.section import LARGEST_SEED, SEVERAL, PlainName, Section, refuse_secrets
 from rlft.config.suite import SuiteSection
-from rlft.config.tasks import TasksConfig
+from rlft.config.tasks import SplitsConfig, TasksConfig
 from rlft.config.training import BudgetConfig, MonitorsConfig, TrainingConfig
 
-# The only settings in which `env:NAME` is replaced by the value of that environment variable.
-READS_VARIABLES = (
-    "environment.kwargs",
-    "environments.*.environment.kwargs",
-    "rollout.server.addresses",
-    "controls[].api_key",
-    "suite.scenarios.*.environment.kwargs",
-    "reward.spec.judge.api_key",
-    "environments.*.reward.spec.judge.api_key",
-    "suite.scenarios.*.reward.spec.judge.api_key",
-)
+MADE_OF_SEVERAL = ("environment", "tasks", "reward")  # sections that are made of `environments`
+
+
+class MemberConfig(Section):
+    """One of several environments, with the tasks that are attempted in it and the reward that scores them."""
+
+    environment: EnvironmentConfig
+    share: float = Field(
+        default=1.0,
+        ge=0.001,
+        le=1000.0,
+        description="How many tasks of a round are of this environment, in proportion to the shares of the others: "
+        "with the shares 3 and 1 it is three tasks out of four.",
+    )
+    tasks: TasksConfig
+    reward: RewardConfig = RewardConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_an_environment(cls, content: Any) -> Any:
+        return with_plain_environment(content)
+
+    @model_validator(mode="after")
+    def _is_one_environment(self) -> Self:
+        if self.environment.name == SEVERAL or self.tasks.members is not None or self.reward.members is not None:
+            raise ValueError("an environment is a single one here; name it by its own class")
+        if self.tasks.use is not None:
+            raise ValueError(
+                "tasks.use: served answers do not say which environment they are of, so tasks from use are for a run "
+                "with one `environment`; remove it"
+            )
+        return self
+
+
+def with_plain_environment(content: Any) -> Any:
+    """Return settings with the plain environment where they have a specification of the reward and name none."""
+    reward = content.get("reward") if isinstance(content, Mapping) else None
+    has_spec = isinstance(reward, Mapping) and reward.get("spec") is not None
+    return {"environment": {"name": PLAIN}, **content} if has_spec else content
 
 
 class Config(Section):
     """The whole config of one experiment, as a YAML file holds it."""
 
-    name: str = Field(
-        max_length=LONGEST_NAME,
+    name: PlainName = Field(
         description="Name of the experiment: letters, digits, `_`, `.` and `-`. Runs, the MLflow experiment and the "
         "registered model are named after it.",
     )
@@ -58,7 +81,7 @@ class Config(Section):
     )
     tasks: TasksConfig
     environment: EnvironmentConfig
-    environments: dict[str, MemberConfig] = Field(
+    environments: dict[PlainName, MemberConfig] = Field(
         default={},
         max_length=100,
         exclude_if=lambda environments: not environments,
@@ -86,11 +109,6 @@ class Config(Section):
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()
     suite: SuiteSection | None = None
-
-    @field_validator("name")
-    @classmethod
-    def _is_a_name(cls, name: str) -> str:
-        return check_plain_name(name)
 
     def arms(self) -> list[Any]:
         """Return the arms (`rlft.evaluation.arms`) that `controls` name, or those that a run has by default."""
@@ -130,19 +148,8 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _has_an_environment(cls, content: Any) -> Any:
-        return with_plain_environment(content)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_places_for_several(cls, content: Any) -> Any:
-        return with_places(content) if isinstance(content, Mapping) else content
-
-    @model_validator(mode="after")
-    def _engines_are_started_by_ray(self) -> Self:
-        if self.rollout.server.engines and self.distributed is None:
-            raise ValueError("rollout.server.engines are started by Ray; add `distributed: {engine: ray}`")
-        return self
+    def _is_whole(cls, content: Any) -> Any:
+        return with_places(refuse_secrets(with_plain_environment(content))) if isinstance(content, Mapping) else content
 
     @model_validator(mode="after")
     def _is_made_of_several(self) -> Self:
@@ -158,7 +165,8 @@ class Config(Section):
         if "environment" not in self.promotion.slices:
             slices = [*self.promotion.slices, "environment"]
             object.__setattr__(self, "promotion", self.promotion.model_copy(update={"slices": slices}))
-        check_fits_several(self)
+        if wrong := _not_for_several(self):
+            raise ValueError(f"{wrong}; remove it, or train on one `environment`")
         return self
 
     @model_validator(mode="after")
@@ -167,21 +175,17 @@ class Config(Section):
         object.__setattr__(self, "environment", with_specification(self.environment, self.reward))
         return self
 
-    @model_validator(mode="before")
-    @classmethod
-    def _holds_no_secrets(cls, content: Any) -> Any:
-        if isinstance(content, Mapping):
-            refuse_secrets(content)
-        return content
-
     @model_validator(mode="after")
-    def _names_variables_where_they_are_read(self) -> Self:
-        refuse_unread_variables(self.model_dump(), READS_VARIABLES)
+    def _has_what_it_is_decided_by(self) -> Self:
+        if "off_distribution" in self.promotion.suites and not self.tasks.has_off_distribution:
+            raise ValueError("promotion.suites names off_distribution; set tasks.off_distribution, or take it out")
         return self
 
     @model_validator(mode="after")
     def _suits_its_engine(self) -> Self:
         engine, name = self.rollout.kind, self.rollout.engine
+        if self.rollout.server.engines and self.distributed is None:
+            raise ValueError("rollout.server.engines are started by Ray; add `distributed: {engine: ray}`")
         for section, temperature in (
             ("rollout", self.rollout.temperature),
             ("evaluation", self.evaluation.temperature),
@@ -205,35 +209,68 @@ class Config(Section):
             arm.check(self)
         return self
 
-    @model_validator(mode="after")
-    def _can_be_promoted(self) -> Self:
-        if "off_distribution" in self.promotion.suites and not self.tasks.has_off_distribution:
-            raise ValueError(
-                "promotion.suites names off_distribution, and the config has no such tasks; set "
-                "tasks.off_distribution, or take it out of the suites"
-            )
-        if self.promotion.audit == "required" and not self.reward.audit:
-            raise ValueError(
-                "promotion.audit is required, and reward.audit is false, so nothing could be promoted; set one of "
-                "them otherwise"
-            )
-        return self
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.evaluation.num_generations > 1 and self.evaluation.temperature == 0:
-            raise ValueError(
-                "evaluation.num_generations above 1 with temperature 0 samples the same answer again; "
-                "set evaluation.temperature, or num_generations to 1"
-            )
-        scratch = self.policy.from_scratch
-        if scratch and self.policy.lora:
-            raise ValueError("policy.lora on random weights trains nothing useful; remove `lora` or name a `model`")
-        if scratch and self.rollout.max_completion_length >= scratch.max_position_embeddings:
-            raise ValueError(
-                "rollout.max_completion_length leaves no room for the prompt: raise "
-                "policy.from_scratch.max_position_embeddings or lower it"
-            )
-        if self.training.tasks_per_round > self.tasks.splits.train and self.tasks.source == "reasoning_gym":
-            raise ValueError("training.tasks_per_round exceeds tasks.splits.train")
-        return self
+def with_places(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a config with empty sections for what is made of its `environments`, or as it is without these.
+
+    A stored config has these sections already. Raises ValueError for a config that has both and is no stored one.
+    """
+    environment = content.get("environment")
+    is_stored = isinstance(environment, Mapping) and environment.get("name") == SEVERAL
+    if not content.get("environments"):
+        if is_stored:
+            raise ValueError(f"environment.name: {SEVERAL} is made of `environments`; write these")
+        return dict(content)
+    if is_stored:
+        return dict(content)
+    if both := [name for name in MADE_OF_SEVERAL if content.get(name) is not None]:
+        raise ValueError(
+            f"{', '.join(both)}: with `environments` each environment has its own, such as "
+            f"environments.NAME.{both[0]}; move it there"
+        )
+    return {
+        **content,
+        "environment": {"name": SEVERAL},
+        "tasks": {"source": "environments", "members": {}},
+        "reward": {},
+    }
+
+
+def sections_of(members: Mapping[str, MemberConfig]) -> dict[str, Section]:
+    """Return the sections that a config with these environments has, by their names.
+
+    Raises ValueError for environments that cannot be trained on together.
+    """
+    if len(members) < 2:
+        raise ValueError("environments: there is one; write `environment`, `tasks` and `reward` without this section")
+    audits = {name: member.reward.audit for name, member in members.items()}
+    if len(set(audits.values())) > 1:
+        raise ValueError(f"environments: reward.audit holds for the whole run, and is {audits}; set it alike")
+    first = next(iter(members.values())).reward
+    tasks = {name: member.tasks for name, member in members.items()}
+    splits = {split: sum(getattr(each.splits, split) for each in tasks.values()) for split in SplitsConfig.model_fields}
+    return {
+        "environment": EnvironmentConfig.of_several(
+            {name: with_specification(member.environment, member.reward) for name, member in members.items()}
+        ),
+        "tasks": TasksConfig(source="environments", members=tasks, splits=SplitsConfig(**splits)),
+        "reward": RewardConfig(
+            audit=first.audit,
+            members={name: member.reward for name, member in members.items()},
+        ),
+    }
+
+
+def _not_for_several(config: Config) -> str:
+    """Return which setting is only for a run with one environment, and why; empty if there is none."""
+    if config.warm_start is not None and config.warm_start.path is not None:
+        return "warm_start.path names a file whose rows do not say which environment they are of"
+    if config.suite is not None:
+        return "suite has scenarios of its own, which would take their reward from one environment"
+    if named := [arm.name for arm in config.controls or () if arm.begins != "start"]:
+        return f"controls: {named[0]} has the same text before every prompt, of whichever environment it is"
+    if config.training.curriculum != "uniform":
+        return "training.curriculum: pass_rate draws tasks by their pass rates alone, against the shares"
+    if config.training.max_num_gen_batches > 1:
+        return "training.max_num_gen_batches above 1 replaces tasks by any others, against the shares"
+    return ""

@@ -30,8 +30,6 @@ class LoraSettings(Section):
     @field_validator("target_modules")
     @classmethod
     def _names_layers(cls, names: str | list[str]) -> str | list[str]:
-        if not names or not all(name.strip() for name in names):
-            raise ValueError("it names no layer; write all-linear, or names of linear layers")
         is_name = isinstance(names, str) and names != "all-linear" and names.isidentifier()
         return [str(names)] if is_name else names  # peft takes a text for a regular expression of whole paths
 
@@ -57,14 +55,6 @@ class FromScratchConfig(Section):
     max_position_embeddings: int = Field(
         default=64, ge=8, le=MOST, description="Context length: most tokens that prompt and completion have together."
     )
-
-    @model_validator(mode="after")
-    def _heads_divide_the_width(self) -> Self:
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError("hidden_size must be a multiple of num_attention_heads")
-        if self.architecture != "gpt2" and self.hidden_size // self.num_attention_heads % 2:
-            raise ValueError("hidden_size / num_attention_heads must be even: rotary positions turn pairs of numbers")
-        return self
 
 
 class KeepConfig(Section):

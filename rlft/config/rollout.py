@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from rlft.config.addresses import check_address, refuse_metadata
-from rlft.config.section import COLDEST, HOTTEST, LONGEST_SECONDS, MOST, Section
+from rlft.config.section import COLDEST, HOTTEST, LONGEST_SECONDS, MOST, Plain, Section, check_address
 from rlft.errors import ConfigError
 from rlft.texts.secrets import hide, named_variables, resolve
 
@@ -84,6 +81,11 @@ class ServerSettings(Section):
         "(experimental, as it has not run on GPUs yet).",
     )
 
+    @field_validator("addresses")
+    @classmethod
+    def _are_addresses(cls, addresses: list[str]) -> list[str]:
+        return [each if any(named_variables(each, "")) else check_address(each) for each in addresses]
+
     def read_addresses(self) -> list[str]:
         """Return the addresses, variables replaced by their values. Raises ConfigError if a value is no address."""
         where, found = "rollout.server.addresses", list[str]()
@@ -103,7 +105,7 @@ class EngineSettings(Section):
         description=f"Engine that samples: {', '.join(f'`{name}`' for name in ENGINES)}; see [engines](engines.md). "
         "`auto` means vllm if there is a GPU and vLLM is installed, else transformers.",
     )
-    engine_kwargs: dict[str, Any] = Field(
+    engine_kwargs: dict[str, Plain] = Field(
         default={}, description="Settings of an engine that you have added, by name ([how](engines.md#add-an-engine))."
     )
     max_logprob_difference: float | None = Field(
@@ -149,27 +151,6 @@ class EngineSettings(Section):
             raise ValueError(f"engine_kwargs: {error.errors()[0]['msg']}") from None
         return self
 
-    @model_validator(mode="after")
-    def _servers_have_addresses(self) -> Self:
-        seen: set[str] = set()
-        for address in self.server.addresses:
-            try:
-                found = address if any(named_variables(address, "")) else check_address(address)
-            except ValueError as wrong:
-                raise ValueError(f"server.addresses: {wrong}") from None
-            if found in seen:
-                raise ValueError(f"server.addresses: {address!r} stands twice")
-            seen.add(found)
-        return self
-
-    @model_validator(mode="after")
-    def _a_server_is_named(self) -> Self:
-        if self.server.addresses and self.server.engines:
-            raise ValueError("server has addresses and engines; name servers that run, or have some started")
-        if self.server.tensor_parallel_size > 1 and not self.server.engines:
-            raise ValueError("server.tensor_parallel_size is for server.engines; give it to the servers that run")
-        return self
-
 
 class RolloutConfig(EngineSettings):
     """How rollouts are sampled."""
@@ -186,21 +167,8 @@ class RolloutConfig(EngineSettings):
         """Return the settings that are about the engine alone."""
         return EngineSettings(**{name: getattr(self, name) for name in EngineSettings.model_fields})
 
-    @model_validator(mode="before")
-    @classmethod
-    def _samples_the_policy_itself(cls, content: Any) -> Any:
-        for name in ("top_p", "top_k", "min_p"):
-            if isinstance(content, Mapping) and name in content:
-                raise ValueError(
-                    f"{name}={content[name]!r:.20}: truncated sampling is for evaluation; remove it here and set "
-                    f"evaluation.{name} (training needs samples of the whole distribution whose probabilities it "
-                    "changes)"
-                )
-        return content
-
 
 Sharding: TypeAlias = Literal["full_shard", "shard_grad_op"]
-_LABEL = re.compile("[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?", re.IGNORECASE)
 
 
 class DistributedConfig(Section):
@@ -226,6 +194,7 @@ class DistributedConfig(Section):
     )
     address: str | None = Field(
         default=None,
+        pattern=r"^(auto|[^/\s]+:[0-9]{1,5})$",
         description="A cluster of Ray that runs already and that this machine is part of: HOST:PORT of its head, or "
         "`auto` for the one that runs here. null starts Ray on this machine, for the run alone.",
     )
@@ -242,33 +211,3 @@ class DistributedConfig(Section):
         if self.trainers == 1:
             return None
         return DistributedConfig(engine=self.engine, trainers=self.trainers, sharding=self.sharding)
-
-    @field_validator("address")
-    @classmethod
-    def _can_be_joined(cls, address: str | None) -> str | None:
-        if address is None or address == "auto":
-            return address
-        if address.startswith("ray://"):
-            raise ValueError(
-                f"{address!r:.80}: Ray's client is for programs outside of a cluster, and the trainers must see the "
-                "policies of the run; start the run on a machine of the cluster, with `auto` or HOST:PORT"
-            )
-        host, _, port = address.rpartition(":")
-        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"{address!r:.80} is neither `auto` nor HOST:PORT, as `ray start` prints it")
-        if _is_host(f"[{host}]"):
-            raise ValueError(f"{address!r:.80} has an IPv6 address without brackets: write [{host}]:{port}")
-        if not _is_host(host):
-            raise ValueError(f"{address!r:.80} has a host that no machine can be called; write HOST:PORT")
-        refuse_metadata(f"//{address}")  # whoever answers there is told the cluster's token
-        return address
-
-
-def _is_host(host: str) -> bool:
-    """Return whether a host is an IPv6 address in brackets, or a name that the DNS can have, as IPv4 addresses are."""
-    try:
-        if host.startswith("["):
-            return host.endswith("]") and ipaddress.ip_address(host[1:-1]).version == 6
-        return all(_LABEL.fullmatch(label) for label in host.encode("idna").decode().removesuffix(".").split("."))
-    except ValueError:  # UnicodeError is one
-        return False

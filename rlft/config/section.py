@@ -1,4 +1,4 @@
-"""What all sections of a config share: their base class, bounds of numbers, checks of names, and of secrets.
+"""What all sections of a config share: their base class, bounds of numbers, checks of names, addresses and secrets.
 
 Beyond a bound is a mistake in typing, or what no machine computes in a lifetime.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from rlft.texts.secrets import find_secrets, find_shown_secrets, misspelt_variables, named_variables
+from rlft.texts.secrets import find_secrets
 
 MOST = 1_000_000
 """The most tasks, rollouts, rounds, tokens or steps that a setting may count."""
@@ -111,6 +111,51 @@ def is_import_path(name: str) -> bool:
     return re.fullmatch(r"[^:]+:[A-Za-z_][A-Za-z_0-9]*", name) is not None
 
 
+def check_address(address: str, *, path: str = "") -> str:
+    """Return the address of a server without a slash at its end. Raises ValueError for one that is none of HTTP.
+
+    With a `path`, such as `/v1`, the address may have one, too, and this is the example. The text shows no password.
+    """
+    example = f"http://127.0.0.1:8000{path}"
+    if "@" in address:
+        raise ValueError(f"what has an @, and may hold a password, is no address such as {example}")
+    try:
+        parts = urlsplit(address)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        fits = fits and (bool(path) or parts.path in ("", "/")) and not set(address) & set("?#\\ ")
+    except ValueError:  # brackets or a port that make no sense
+        fits = False
+    if not fits or not address.isprintable():
+        raise ValueError(f"{address!r} is no address such as {example}")
+    return address.rstrip("/")
+
+
+def refuse_secrets(content: Any) -> Any:
+    """Return settings. Raises ValueError, which names the places, if they hold what looks like a secret."""
+    if found := find_secrets(content):
+        raise ValueError(
+            f"{', '.join(found)}: looks like a secret, and would be stored with the run; put it into a variable of "
+            "the environment and write env:NAME, or {env:NAME} within a text (so too if it is none)"
+        )
+    return content
+
+
+def check_import_path(name: str) -> str:
+    """Return the name of a class. Raises ValueError for one that is not written as `is_import_path` says."""
+    if not is_import_path(name) or not name.isprintable():
+        raise ValueError(f"{name!r:.80} names no class; write capitals.py:Capitals or package.module:Capitals")
+    return name
+
+
+if TYPE_CHECKING:
+    Plain = Any
+else:
+    Plain = JsonValue
+"""A value as JSON holds it, within settings that a class of the user's takes."""
+ImportPath = Annotated[str, AfterValidator(check_import_path)]
+"""A setting that is the path of a class."""
+PlainName = Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(check_plain_name)]
+"""A setting that is a name of letters, digits, `_`, `.` and `-`."""
 Name = Annotated[str, AfterValidator(check_name)]
 """A setting that is one name, as `check_name` takes it."""
 FolderName = Annotated[str, AfterValidator(partial(check_name, slashes=True))]
@@ -121,70 +166,3 @@ Text = Annotated[str, AfterValidator(check_text)]
 """A setting that is a text with something in it, such as a template or the name of a column."""
 PathText = Annotated[str, AfterValidator(check_path)]
 """A setting that is the path of a file or folder, or a name on the Hub."""
-
-_OF_ATTEMPTS = re.compile(rf"(?:^|\.)(?:reward\.spec\.(?!judge\.)|kwargs\.{SPECIFICATION}$)")
-
-
-def refuse_secrets(content: Mapping[str, Any]) -> None:
-    """Raise ValueError, which names the places, if settings hold what looks like a secret or a misspelt variable.
-
-    In a specification of the reward, whose names and texts are about attempts, only what is a secret by its own form
-    counts: a criterion may be called `password`.
-    """
-    settings, specifications = _apart(content, "")
-    if wrong := list(misspelt_variables(settings, "")):
-        raise ValueError(
-            f"{', '.join(wrong)}: a variable is named env:NAME, or {{env:NAME}} within a text, in small letters, "
-            "without spaces, NAME of letters, digits and _"
-        )
-    if found := find_secrets(settings):
-        raise ValueError(
-            f"{', '.join(found)}: looks like a secret, and would be stored with the run; put it into a variable of "
-            "the environment and write env:NAME, or {env:NAME} within a text (so too if it is none)"
-        )
-    if found := [place for path, each in specifications.items() for place in find_shown_secrets(each, path)]:
-        raise ValueError(
-            f"{', '.join(found)}: looks like a secret, and would be stored with the run; take it out, or write it "
-            "otherwise if it is none"
-        )
-
-
-def _apart(content: Any, path: str) -> tuple[Any, dict[str, Any]]:
-    """Return settings without specifications of a reward but for their judges, and the specifications by their paths.
-
-    What an environment has in `kwargs` was made of them.
-    """
-    if isinstance(content, list | tuple):
-        parts = [_apart(each, f"{path}[{place}]") for place, each in enumerate(content)]
-        return [rest for rest, _ in parts], {place: each for _, found in parts for place, each in found.items()}
-    if not isinstance(content, Mapping):
-        return content, {}
-    settings, specifications = dict[str, Any](), dict[str, Any]()
-    for key, value in content.items():
-        place = f"{path}.{key}" if path else str(key)
-        if place.endswith("reward.spec") and isinstance(value, Mapping):
-            settings[key] = {"judge": value.get("judge")}
-            specifications[place] = {name: each for name, each in value.items() if name != "judge"}
-        elif not place.endswith(f"kwargs.{SPECIFICATION}"):
-            settings[key], found = _apart(value, place)
-            specifications |= found
-    return settings, specifications
-
-
-def refuse_unread_variables(settings: Mapping[str, Any], reads: Sequence[str]) -> None:
-    """Raise ValueError for a variable outside of the settings that begin with one of `reads`.
-
-    In what a specification says about attempts `env:NAME` is a text like any other.
-
-    In `reads` `[]` stands for any place of a list, and `*` for any one key.
-    """
-    patterns = [re.escape(path).replace(r"\*", r"[^.]+") for path in reads]
-    for path, name in named_variables(settings, ""):
-        if _OF_ATTEMPTS.search(path):
-            continue
-        plain = re.sub(r"\[[0-9]+\]", "[]", path)
-        if not any(re.match(pattern, plain) for pattern in patterns):
-            raise ValueError(
-                f"{path} is stored as it is written, so env:{name} would not be read there; "
-                f"{', '.join(reads)} take variables"
-            )

@@ -6,48 +6,21 @@ a scenario in one of them, such as `held_out` or `held_out-sampled`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig, with_specification
 from rlft.config.evaluation import AttemptsConfig
 from rlft.config.policy import TemplateVariables
 from rlft.config.rollout import EngineSettings
-from rlft.config.section import (
-    LARGEST_SEED,
-    LONGEST_NAME,
-    MOST,
-    FolderName,
-    PathText,
-    Section,
-    Text,
-    check_plain_name,
-    refuse_secrets,
-    refuse_unread_variables,
-)
+from rlft.config.section import LARGEST_SEED, MOST, FolderName, PathText, PlainName, Section, Text, refuse_secrets
 from rlft.config.tasks import TasksConfig
 from rlft.types import Split
 
-_READS_VARIABLES = (
-    "scenarios.*.environment.kwargs",
-    "scenarios.*.reward.spec.judge.api_key",
-    "rollout.server.addresses",
-)
-
-
-def _check_word(word: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,49}", word):
-        raise ValueError(
-            f"{word!r:.80} is no name of a scenario or a way of sampling: use at most 50 letters, digits and _, and "
-            "begin with a letter"
-        )
-    return word
-
-
-Word = Annotated[str, AfterValidator(_check_word)]
+Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,49}$")]
+"""The name of a scenario or of a way of sampling."""
 
 
 class SuiteSampling(AttemptsConfig):
@@ -66,29 +39,9 @@ class SuiteSampling(AttemptsConfig):
         "`rollout.max_completion_length` of the config, and 256 in a file of its own.",
     )
 
-    @model_validator(mode="after")
-    def _draws_several_that_differ(self) -> Self:
-        if self.num_generations > 1 and self.temperature == 0:
-            raise ValueError(
-                "num_generations above 1 with temperature 0 samples the same answer again; set temperature, or "
-                "num_generations to 1"
-            )
-        return self
-
 
 def _as_list(given: Any) -> Any:
     return [given] if isinstance(given, Mapping) else given
-
-
-def _check_splits(given: Any) -> Any:
-    """Refuse what is no split in a sentence: the field has two types, and pydantic would name both."""
-    known = get_args(Split)
-    if given == "all" or (isinstance(given, list) and all(split in known for split in given)):
-        return given
-    if isinstance(given, str) and given in known:
-        raise ValueError(f"splits are a list; write [{given}], or all")
-    wrong = next((split for split in given if split not in known), given) if isinstance(given, list) else given
-    raise ValueError(f"{wrong!r:.80} is no split; write some of {', '.join(known)}, or all")
 
 
 class ScenarioConfig(Section):
@@ -106,7 +59,7 @@ class ScenarioConfig(Section):
     harness: HarnessConfig | None = Field(
         default=None, description="Limits of a rollout. null means the config's own, and the defaults in a file."
     )
-    splits: Annotated[list[Split] | Literal["all"], BeforeValidator(_check_splits)] = Field(
+    splits: list[Split] | Literal["all"] = Field(
         default=["test"],
         description="Splits whose tasks are attempted, each reported by itself; `all` takes every task of the source, "
         "reported together as `test`.",
@@ -137,16 +90,8 @@ class ScenarioConfig(Section):
     def _names_what_it_has(self) -> Self:
         if self.tasks is not None and self.tasks.use is not None:
             raise ValueError("tasks.use: models are compared on no tasks from use; remove the section here")
-        if not self.splits:
-            raise ValueError("splits is empty; name some, such as [test], or write all")
-        for name, values in (("splits", self.splits), ("slices", self.slices)):
-            if isinstance(values, list) and len(set(values)) < len(values):
-                raise ValueError(f"{name} names one twice; name each once")
-        if len(self.sampling) > 1 and any(each.name is None for each in self.sampling):
-            raise ValueError("sampling has several ways, and one has no `name`; give each a name, such as greedy")
-        names = [each.name for each in self.sampling]
-        if repeated := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"sampling has {repeated[0]!r} twice; give each way a name of its own")
+        if len({each.name for each in self.sampling}) < len(self.sampling):
+            raise ValueError("sampling: give each of several ways a `name` of its own, such as greedy")
         return self
 
 
@@ -218,8 +163,7 @@ class Cell(NamedTuple):
 class SuiteConfig(SuiteSection):
     """A whole suite, with what its models are loaded and sampled with: a file of its own, or made from a config."""
 
-    name: str = Field(
-        max_length=LONGEST_NAME,
+    name: PlainName = Field(
         description="Name of the suite: letters, digits, `_`, `.` and `-`. The MLflow experiment is named after it.",
     )
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="Seed of all random draws but those of the tasks.")
@@ -229,21 +173,13 @@ class SuiteConfig(SuiteSection):
         default=None, description="Name of the MLflow experiment. null means the suite's `name`."
     )
 
-    @field_validator("name")
-    @classmethod
-    def _is_a_name(cls, name: str) -> str:
-        return check_plain_name(name)
-
     @model_validator(mode="before")
     @classmethod
     def _holds_no_secrets(cls, content: Any) -> Any:
-        if isinstance(content, Mapping):
-            refuse_secrets(content)
-        return content
+        return refuse_secrets(content)
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Self:
-        refuse_unread_variables(self.model_dump(), _READS_VARIABLES)
         engine = self.rollout.kind
         if not engine.restarts:
             raise ValueError(

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from rlft.config.section import LARGEST_SEED, MOST, FolderName, PathText, Section, Text
+from rlft.config.section import LARGEST_SEED, MOST, FolderName, PathText, Plain, Section, Text
 from rlft.texts.privacy import PERSONAL, Personal
-
-Rating = Annotated[int, Field(ge=-(10**9), le=10**9)] | Annotated[float, Field(ge=-1e9, le=1e9)]
-LONGEST_DAYS = 36_500.0
-"""A hundred years; MLflow has not been there for as long."""
 
 
 class UseConfig(Section):
@@ -27,14 +22,10 @@ class UseConfig(Section):
         default={},
         description="Tags, with their values, that a trace must have, such as {rlft.version: '3'}.",
     )
-    since: Text | None = Field(
-        default=None, description="Only what was asked at this time or later: ISO 8601, without a zone in UTC."
-    )
-    until: Text | None = Field(default=None, description="Only what was asked before this time, as `since`.")
     days: float | None = Field(
-        default=None, gt=0, le=LONGEST_DAYS, description="Only what was asked in the last so many days."
+        default=None, gt=0, le=36_500, description="Only what was asked in the last so many days."
     )
-    feedback: dict[str, bool | Rating | str] = Field(
+    feedback: dict[str, Plain] = Field(
         default={},
         description="Feedback, with its value, that a person must have given to a trace, such as {correct: false} for "
         "the answers that were wrong.",
@@ -66,18 +57,6 @@ class UseConfig(Section):
         description="Kinds of personal data that are masked in prompts and answers before anything is stored. [] means "
         "none.",
     )
-    strata: Text | None = Field(
-        default=None,
-        description="Tag, or field of the inputs, by whose values tasks are drawn evenly where not all may be taken. "
-        "null means by nothing.",
-    )
-    strata_values: list[Text] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=1000,
-        description="The values of `strata` that count each by itself; all others are one stratum, `(other)`. null "
-        "means all that occur, which whoever can ask the model can invent.",
-    )
     most: int | None = Field(default=None, ge=1, le=MOST, description="At most this many tasks are taken.")
     max_share: float = Field(
         default=0.5,
@@ -91,47 +70,6 @@ class UseConfig(Section):
         le=0.5,
         description="Share of what people ask that belongs to `validation`, for good: a hash of the question decides.",
     )
-    fresh: bool = Field(
-        default=False, description="Leave out what the champion was trained on, as far as its run has noted it."
-    )
-
-    def period(self, now: datetime) -> tuple[datetime | None, datetime | None]:
-        """Return from when and until when something counts that was asked, the end left out; `None` is no bound."""
-        if self.days is not None:
-            return datetime.fromtimestamp(now.timestamp() - self.days * 86_400, UTC), None
-        return _time(self.since, "since"), _time(self.until, "until")
-
-    @model_validator(mode="after")
-    def _has_what_it_needs(self) -> Self:
-        if self.strata_values is not None and self.strata is None:
-            raise ValueError(
-                "strata_values are values of a tag or field; name it in `strata`, or remove `strata_values`"
-            )
-        if self.gold == "none" and self.approval:
-            raise ValueError("gold is none, so no answer is approved; remove `approval`, or set gold to optional")
-        return self
-
-    @model_validator(mode="after")
-    def _names_a_period(self) -> Self:
-        if self.days is not None and (self.since or self.until):
-            raise ValueError("`days` is a period of its own; remove it, or `since` and `until`")
-        start, end = self.period(datetime.now(UTC))
-        if start and end and start >= end:
-            raise ValueError(f"since {self.since} is not before until {self.until}; nothing is between them")
-        return self
-
-
-def _time(text: str | None, setting: str) -> datetime | None:
-    """Return the time that a setting names. Raises ValueError."""
-    if text is None:
-        return None
-    try:
-        read = datetime.fromisoformat(text)
-    except ValueError as cause:
-        raise ValueError(
-            f"{setting}: {text!r:.80} is no time; write 2026-11-01 or 2026-11-01T08:00:00+01:00"
-        ) from cause
-    return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 class SourceConfig(Section):
@@ -158,7 +96,9 @@ class SourceConfig(Section):
     generator: Text | None = Field(
         default=None, description="Name of the generator, such as chain_sum (reasoning_gym only)."
     )
-    generator_kwargs: dict[str, Any] = Field(default={}, description="Arguments of the generator (reasoning_gym only).")
+    generator_kwargs: dict[str, Plain] = Field(
+        default={}, description="Arguments of the generator (reasoning_gym only)."
+    )
     first_index: int = Field(
         default=0, ge=0, le=2**62, description="Index of the first item that is drawn (reasoning_gym only)."
     )

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from rlft.config.section import MOST, Section, Text, changed, is_import_path
+from rlft.config.section import MOST, Plain, Section, Text, changed, is_import_path
 
 Level = Literal["token", "sequence"]
 Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
@@ -52,14 +52,14 @@ class LossTerms(Section):
     importance_sampling_min: float | None = Field(
         default=None,
         gt=0,
-        le=1e6,
-        description="Lower bound, below 1, of the ratio of the trainer's probability to the engine's. null means none.",
+        lt=1,
+        description="Lower bound of the ratio of the trainer's probability to the engine's. null means none.",
     )
-    importance_sampling_max: float | None = Field(
+    importance_sampling_max: float = Field(
         default=3.0,
-        gt=0,
+        gt=1,
         le=1e6,
-        description="Upper bound, above 1, of the ratio of the trainer's probability to the engine's. null means none.",
+        description="Upper bound of the ratio of the trainer's probability to the engine's.",
     )
 
 
@@ -72,7 +72,7 @@ class _Choice(Section):
         "`my_loss.py:MyLoss` or `package.module:MyLoss`; see docs/guide/training.md."
         + "".join(f" With {name}: {', '.join(kind.loss_types)}." for name, kind in _WITH_OWN_LOSSES.items()),
     )
-    loss_kwargs: dict[str, Any] = Field(default={}, description="Settings of a loss of yours, by name.")
+    loss_kwargs: dict[str, Plain] = Field(default={}, description="Settings of a loss of yours, by name.")
 
     @field_validator("loss_type")
     @classmethod
@@ -137,11 +137,6 @@ class LossConfig(LossTerms, _with_settings(_Choice, _DECLARED)):
             unused = [(f"loss_type {self.loss_type}, whose settings stand in loss_kwargs", others)]
         else:
             unused = [(f"loss_type {self.loss_type}", others), (f"the shipped loss {self.loss_type}", ["loss_kwargs"])]
-        if self.beta == 0:
-            unused.append(("beta 0", ["kl_importance_weighted"]))
-        if self.importance_sampling_correction is None:
-            bounds = ["importance_sampling_min", "importance_sampling_max"]
-            unused.append(("importance_sampling_correction null", bounds))
         for reason, names in unused:
             for name, value in changed(self, *names).items():
                 default = type(self).model_fields[name].default
@@ -155,21 +150,6 @@ class LossConfig(LossTerms, _with_settings(_Choice, _DECLARED)):
             self.shipped_loss()
         except ValidationError as error:
             raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
-        return self
-
-    @model_validator(mode="after")
-    def _corrects_within_bounds(self) -> Self:
-        low, high = self.importance_sampling_min, self.importance_sampling_max
-        if low is None and high is None:
-            raise ValueError(
-                "importance_sampling_min and importance_sampling_max are both null, so that nothing is truncated or "
-                "masked: give one of them"
-            )
-        if (low is not None and low >= 1) or (high is not None and high <= 1):
-            raise ValueError(
-                f"importance_sampling_min={low} must be below 1 and importance_sampling_max={high} above: where engine "
-                "and trainer agree the ratio is 1"
-            )
         return self
 
 
@@ -296,17 +276,6 @@ class RoundsConfig(Section):
             raise ValueError(
                 f"num_generations={self.num_generations} has no group to compare with; use at least 2 "
                 "(8 or 16 are usual)"
-            )
-        if (rollouts := self.tasks_per_round * self.num_generations * self.max_num_gen_batches) > MOST:
-            more = f" times max_num_gen_batches={self.max_num_gen_batches}" if self.max_num_gen_batches > 1 else ""
-            raise ValueError(
-                f"tasks_per_round={self.tasks_per_round} times num_generations={self.num_generations}{more} are "
-                f"{rollouts:,} rollouts in each round; lower {'one of them' if more else 'either'}, {MOST:,} are the "
-                "most"
-            )
-        if self.curriculum == "uniform" and self.pass_rates != PassRatesConfig():
-            raise ValueError(
-                "pass_rates do nothing with curriculum uniform; set curriculum to pass_rate, or remove pass_rates"
             )
         if self.updates_per_round > self.tasks_per_round:
             raise ValueError(

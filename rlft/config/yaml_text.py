@@ -1,4 +1,4 @@
-"""Reads YAML as configs are written: `1e-4` is a number and `no` a text, no key is given twice, no text has no end.
+"""Reads YAML as configs are written: `1e-4` is a number and `no` a text, and no key is given twice.
 
 What is written here is read as it was.
 """
@@ -13,17 +13,25 @@ import yaml
 from rlft.texts.characters import visible
 from rlft.texts.secrets import redact
 
-MOST_VALUES = 50_000
-"""So many values and keys may a text stand for. Ten lines of aliases to aliases stand for billions."""
-MOST_CHARACTERS = 10_000_000
-"""So many characters may its texts have together, each counted as often as an alias stands for it."""
-
 
 class _Loader(yaml.SafeLoader):
     """Loads YAML, but reads `1e-4` as a number, which YAML 1.1 takes for text, and refuses repeated keys.
 
     As in YAML 1.2, `no`, `yes`, `on`, `off`, `012` and `1:30` are texts, which YAML 1.1 takes for values.
     """
+
+    aliases = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Refuse an alias within what another alias stands for: ten lines of these stand for billions of values."""
+        is_alias = self.check_event(yaml.AliasEvent)
+        anchored = not is_alias and self.peek_event().anchor
+        before, self.aliases = self.aliases, self.aliases + is_alias
+        node = super().compose_node(parent, index)
+        if anchored and self.aliases > before:
+            mark = node and node.start_mark
+            raise yaml.composer.ComposerError(None, None, "an alias stands within what an alias stands for", mark)
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         # A merge key (`<<`) may be repeated, and may bring keys that the mapping overrides.
@@ -76,56 +84,19 @@ def write_yaml(content: Any, *, width: int = 120) -> str:
 
 
 def read_yaml(text: str) -> Any:
-    """Return what a YAML text holds. Raises ValueError, which says what is wrong and where, without the line itself.
+    """Return what a YAML text holds.
 
-    Its size is looked at before anything is made of it, as an alias is a few letters and stands for much.
+    Raises ValueError, which says what is wrong and where, without the line itself, as that may hold a secret.
     """
     try:
-        loader = _Loader(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return None
-            _check_size(node)
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as cause:
+        mark = cause.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ValueError(f"{cause.problem}{place}") from cause
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as cause:  # ValueError: a date such as 2026-13-01, or a number without end
-        raise ValueError(yaml_problem(cause)) from cause
+    except (yaml.YAMLError, ValueError) as cause:  # ValueError: a date such as 2026-13-01
+        raise ValueError(redact(str(cause))) from cause
     except (KeyError, AttributeError, TypeError, OverflowError) as cause:  # as PyYAML leaves `!!bool 7`
         raise ValueError(f"a tag (`!!`) does not fit the value behind it ({type(cause).__name__})") from cause
-
-
-def _check_size(node: yaml.Node) -> None:
-    """Raise ValueError if the node stands for more than may be, in values or characters, or is a part of itself."""
-    sizes: dict[int, tuple[int, int] | None] = {}  # by id; `None` while the parts of a node are counted
-
-    def size(node: yaml.Node) -> tuple[int, int]:
-        if id(node) in sizes:
-            known = sizes[id(node)]
-            if known is None:
-                raise ValueError("an alias stands within what it stands for, which has no end")
-            return known
-        sizes[id(node)] = None
-        parts: Any = node.value if isinstance(node, yaml.CollectionNode) else ()
-        flat = [each for part in parts for each in (part if isinstance(part, tuple) else (part,))]
-        found = [size(each) for each in flat]
-        own = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
-        total = sizes[id(node)] = 1 + sum(values for values, _ in found), own + sum(texts for _, texts in found)
-        return total
-
-    values, characters = size(node)
-    if values > MOST_VALUES:
-        raise ValueError(f"it stands for more than {MOST_VALUES:,} values; put data into a file of its own")
-    if characters > MOST_CHARACTERS:
-        raise ValueError(f"its texts stand for more than {MOST_CHARACTERS:,} characters; write a long text once")
-
-
-def yaml_problem(cause: Exception) -> str:
-    """Say what is wrong with a YAML text and where, without the line itself, which may hold a secret."""
-    if isinstance(cause, yaml.MarkedYAMLError) and cause.problem_mark:
-        mark = cause.problem_mark
-        return f"{cause.problem}, line {mark.line + 1}, column {mark.column + 1}"
-    return redact(str(cause))

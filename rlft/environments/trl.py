@@ -15,7 +15,7 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import LoadedFunction, load_function
 from rlft.environments.fingerprints import module_code
 from rlft.errors import EnvironmentSetupError, TaskError
-from rlft.tasks.fields import format_template
+from rlft.tasks.rows import format_template
 from rlft.types import Task, Trajectory
 
 Format = Literal["standard", "conversational"]

@@ -17,7 +17,7 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_function
 from rlft.environments.fingerprints import module_code
 from rlft.rewards.rubric import UNNAMED
-from rlft.tasks.fields import format_template
+from rlft.tasks.rows import format_template
 from rlft.types import Task, Trajectory
 
 

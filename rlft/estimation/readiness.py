@@ -24,9 +24,8 @@ from rlft.estimation.machine import check_device, gpus_here
 from rlft.files import why_no_file
 from rlft.rewards.rubric import check_weighed
 from rlft.sandbox.bubblewrap import is_shown
-from rlft.tasks.fields import FieldError, check_template
 from rlft.tasks.reasoning_gym import draw_rows
-from rlft.tasks.rows import make_task
+from rlft.tasks.rows import FieldError, check_template, make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 from rlft.training.algorithms import chosen_algorithm
 from rlft.training.distributed.demand import Demand, gpus_used

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rlft.config.addresses import check_address
-from rlft.config.section import check_model_name, check_name, check_path
+from rlft.config.section import check_address, check_model_name, check_name, check_path
 from rlft.errors import ConfigError
 from rlft.files import expanded
 

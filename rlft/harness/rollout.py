@@ -22,7 +22,7 @@ from rlft.harness.sampled import run_attempts
 from rlft.models import Policy
 from rlft.models.flops import sampling_costs, shape_of
 from rlft.progress import Progress, silent
-from rlft.tasks.curriculum.epochs import tasks_by_shares, tasks_of_round
+from rlft.tasks.curriculum import tasks_by_shares, tasks_of_round
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Rollout, Rollouts, Split, Task, TaskSet, derive_seed
 

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 from rlft.config import HarnessConfig
-from rlft.config.workers import Isolation, Workers
+from rlft.config.environment import Isolation, Workers
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.faults import failure_of
 from rlft.environments.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json

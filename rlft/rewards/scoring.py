@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from rlft.config import RewardConfig
-from rlft.config.workers import Workers
+from rlft.config.environment import Workers
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several, places_of, specification_of
 from rlft.errors import EnvironmentSetupError, JudgeGoneError, RewardError, TaskError

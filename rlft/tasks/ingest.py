@@ -9,17 +9,16 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlft.config import SourceConfig, TasksConfig
 from rlft.errors import TaskError
 from rlft.evaluation.gates import canonical_json
 from rlft.progress import Meter, Progress, silent
-from rlft.tasks.draw import Drawn, draw_tasks, second_seed
-from rlft.tasks.fields import FieldError, check_template
-from rlft.tasks.rows import make_task
+from rlft.tasks.reasoning_gym import Drawn, draw_tasks, second_seed
+from rlft.tasks.rows import FieldError, check_template, make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 from rlft.tasks.splits import (
     DEALT_SPLITS,
@@ -33,8 +32,10 @@ from rlft.tasks.splits import (
     own_split,
     split_column_decides,
 )
-from rlft.tasks.use import Use
 from rlft.types import SPLITS, Split, Task, TaskSet
+
+if TYPE_CHECKING:
+    from rlft.tasks.use import Use
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ def ingest_tasks(
 
     Tasks come in the order of `SPLITS`. The `notes` (JSON) hold `rows_per_split` and, for each source (`tasks` and
     `off_distribution`), what it is, how it was split, its bad rows, and the numbers of dropped duplicates and of tasks
-    without an answer; under `use` what became of every record (`rlft.tasks.use.take`). Raises `TaskError` if a source
+    without an answer; under `use` what became of every record (`rlft.tasks.use`). Raises `TaskError` if a source
     cannot be read, has more bad rows than `max_bad_rows`, or leaves a split empty.
 
     The tasks of several environments are read one environment after the other, each with the seed of its own section.
@@ -76,7 +77,7 @@ def ingest_tasks(
         notes["off_distribution"] = others.note | {"bad_rows": _as_notes(bad.rows[seen:])}
         tasks = tasks + others.tasks
     if config.use is not None and use is not None:
-        from rlft.tasks.use.take import take_from_use  # it needs scipy, which the check of a file does not
+        from rlft.tasks.use import take_from_use  # it needs scipy, which the check of a file does not
 
         taken, notes["use"] = take_from_use(use, config.use, tasks, claims, environment=environment)
         tasks = tasks + taken
@@ -242,7 +243,6 @@ def _make_tasks(
 ) -> list[Task]:
     """Return the tasks of all usable rows. Raises `TaskError` if too many rows are unusable."""
     tasks: list[Task] = []
-    without: list[str] = []  # places of those without an answer
     places: dict[str, str] = {}
     meter = Meter(progress, len(rows), "tasks")
     for raw in rows:
@@ -250,40 +250,23 @@ def _make_tasks(
         try:
             own = own_split(raw.row) if by_column else None
             task = make_task(raw, source, environment=environment, split=own)
-            if source.id:
-                check_id(task.id, raw.place, places, claims)
+            if source.id and (task.id in claims.ids or places.setdefault(task.id, raw.place) != raw.place):
+                raise FieldError(f"has the id {task.id!r} of {places.get(task.id, 'a task from the main source')}")
         except FieldError as error:
             bad.rows.append(BadRow(raw.place, str(error)))
         else:
             tasks.append(task)
-            without += [raw.place] if task.answer is None else []
     bad.check(describe_source(source))
-    check_answers(tasks, source)
-    if 0 < len(without) < len(tasks):  # where all lack one, the check is code that needs none
-        named = f"{', '.join(without[:5])}{', ...' * (len(without) > 5)}"
-        logger.warning("%d of %d tasks have no answer to compare with: %s", len(without), len(tasks), named)
-    return tasks
-
-
-def check_answers(tasks: Sequence[Task], source: SourceConfig) -> None:
-    """Raise `TaskError` if the config names an answer, and no task of its source has one.
-
-    Where the config names none, tasks without answers are as common as environments that need none.
-    """
-    if source.answer is not None and tasks and all(task.answer is None for task in tasks):
+    without = sum(task.answer is None for task in tasks)
+    if source.answer is not None and tasks and without == len(tasks):  # else the check may be code that needs none
         raise TaskError(
             f"the answer of every row is empty (null) in {source.answer!r}",
             where=describe_source(source),
             fix="name the field with the right answers in `answer` of the source, or remove that setting",
         )
-
-
-def check_id(task_id: str, place: str, places: dict[str, str], claims: Claims) -> None:
-    """Raise `FieldError` if another row has this id; `places` holds the place of each id and is filled here."""
-    if task_id in claims.ids:
-        raise FieldError(f"has the id {task_id!r} of a task from the main source")
-    if places.setdefault(task_id, place) != place:
-        raise FieldError(f"has the same id {task_id!r} as {places[task_id]}")
+    if 0 < without < len(tasks):
+        logger.warning("%d of %d tasks have no answer to compare with", without, len(tasks))
+    return tasks
 
 
 def _note(where: str, how: dict[str, Any], tasks: list[Task], claims: Claims) -> dict[str, Any]:

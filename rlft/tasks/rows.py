@@ -1,29 +1,33 @@
 """Makes a typed task of a row: finds the fields of prompt and answer, and keeps the whole row as `info`.
 
 Rows in TRL's form (`prompt` and free columns), verl's (`prompt, reward_model{ground_truth}, extra_info`) and
-verifiers' v0 (`prompt` or `question`, `answer`, `info`) load as they are.
+verifiers' v0 (`prompt` or `question`, `answer`, `info`) load as they are. A field is found by its name, or formatted by
+a template. A `FieldError` says why one row is unusable; ingestion makes a `BadRow` with its place of it.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from difflib import get_close_matches
+from string import Formatter
 from typing import Any
 
 import numpy as np
 
 from rlft.config import SourceConfig
+from rlft.errors import TaskError
 from rlft.evaluation.gates import digest, prompt_key, question_key
 from rlft.messages import MessageError, as_messages
-from rlft.tasks.fields import FieldError, find_field, format_template, is_template, template_values, to_json
 from rlft.tasks.sources import RawRow
 from rlft.types import Message, Split, Task
 
 # The fields that are tried in this order if the config names none.
 PROMPT_FIELDS = ("prompt", "question", "text")
 ANSWER_FIELDS = ("answer", "ground_truth", "reward_model.ground_truth")
-LONGEST_PROMPT = 10_000_000
-"""Characters. The longest contexts of models are some two million tokens of about four characters."""
 
 
 def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Split | None = None) -> Task:
@@ -34,7 +38,6 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
     column says; with `None` it is `train` until tasks are dealt.
     """
     row = {str(name): to_json(value, str(name)) for name, value in raw.row.items()}
-    _refuse_nan(raw.row, fields)
     prompt_field, prompt_value = _read(row, fields.prompt, PROMPT_FIELDS)
     if prompt_field is None:
         raise FieldError(f"has no prompt: none of the fields {', '.join(PROMPT_FIELDS)} (it has: {', '.join(row)})")
@@ -54,15 +57,6 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
     )
 
 
-def _refuse_nan(row: Mapping[Any, Any], fields: SourceConfig) -> None:
-    """Raise `FieldError` if the right answer is NaN: not a missing one, which is null, but a number gone wrong."""
-    names = (fields.answer,) if fields.answer else ANSWER_FIELDS
-    for name in names:
-        value = row.get(name)
-        if isinstance(value, float | np.floating) and math.isnan(value):
-            raise FieldError(f"has NaN as its answer in {name!r}; write the answer, or null where there is none")
-
-
 def to_messages(value: Any, field: str) -> tuple[Message, ...]:
     """Return a prompt as messages; text becomes one of role `user`. Raises `FieldError` if it is empty or neither."""
     if isinstance(value, str):
@@ -73,11 +67,6 @@ def to_messages(value: Any, field: str) -> tuple[Message, ...]:
         messages = as_messages(value or [])
     except MessageError as error:
         raise FieldError(f"has a prompt in {field!r} that cannot be read: {error}") from error
-    if (length := sum(len(message["content"]) for message in messages)) > LONGEST_PROMPT:
-        raise FieldError(
-            f"has a prompt of {length:,} characters in {field!r}, and no model reads so many; at most "
-            f"{LONGEST_PROMPT:,} are taken"
-        )
     asked = [message for message in messages if message["role"] != "system"] or messages
     if not any(message["content"].strip() for message in asked):
         raise FieldError(f"has an empty prompt in {field!r}")
@@ -146,3 +135,132 @@ def _whole(row: dict[str, Any], read: set[str | None]) -> dict[str, Any]:
     if clash:
         raise FieldError(f"has {', '.join(clash)} both as a column and inside `info`; rename one")
     return {**columns, **inner}
+
+
+DEEPEST = 100
+"""How many lists and objects may stand within each other: what reads the value again has limits of its own."""
+
+
+class FieldError(ValueError):
+    """A row that is unusable; the message says why, in words that follow the place of the row."""
+
+
+def is_template(field: str) -> bool:
+    """Return whether a configured field is a template (`'{question}\\nAnswer:'`) and not the name of a column."""
+    return "{" in field or "}" in field
+
+
+def check_template(field: str | None, setting: str) -> None:
+    """Raise `TaskError` if a configured template cannot be parsed; `setting` is its name in the config."""
+    try:
+        list(Formatter().parse(field or ""))
+    except ValueError as error:
+        raise TaskError(
+            f"{field!r} is not a template: {error}", where=setting, fix="write {{ and }} for braces that stay braces"
+        ) from error
+
+
+def find_field(row: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a column, or of a nested field by its path (`reward_model.ground_truth`).
+
+    Raises `FieldError`, which lists the fields that the row has, if it does not have this one.
+    """
+    if name in row:
+        return row[name]
+    value: Any = row
+    for part in name.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            raise FieldError(f"has no field {name!r} ({_fields(row, name)})")
+        value = value[part]
+    return value
+
+
+def _fields(row: Mapping[str, Any], name: str) -> str:
+    """Return the fields that a row has instead, and the one that is probably meant."""
+    inner = [f"{outer}.{key}" for outer, value in row.items() if isinstance(value, Mapping) for key in value]
+    near = get_close_matches(name, [*map(str, row), *inner], n=1)
+    has = f"it has: {', '.join(map(str, row)) or 'nothing'}"
+    return f"{has}; did you mean {near[0]}?" if near else has
+
+
+class _RowFormatter(Formatter):
+    """Formats as `str.format` does, with `{field}` and `{field[key]}`; lists and objects become JSON text."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
+        try:
+            value, used = super().get_field(field_name, args, kwargs)
+        except (LookupError, AttributeError, TypeError, ValueError) as error:
+            raise FieldError(
+                f"has no field {{{field_name}}} for the template ({_fields(kwargs, field_name)})"
+            ) from error
+        if value is None:
+            raise FieldError(f"has nothing in field {{{field_name}}} of the template")
+        return (json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value), str(used)
+
+
+def format_template(row: Mapping[str, Any], template: str) -> str:
+    """Fill a template with the fields of a row of JSON values.
+
+    Raises `FieldError` if the template names a field that the row does not have, or that is null there.
+    """
+    try:
+        return _RowFormatter().vformat(template, (), row)
+    except FieldError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise FieldError(f"does not fit the template: {error}") from error
+
+
+def template_values(row: Mapping[str, Any], template: str) -> list[str]:
+    """Return the values of the fields that a template names, as text and in the order of their names, each once.
+
+    Raises `FieldError` as `format_template` does.
+    """
+    formatter = _RowFormatter()
+    names = sorted({name for _, name, _, _ in formatter.parse(template) if name is not None})
+    return [str(formatter.get_field(name, (), row)[0]) for name in names]
+
+
+def to_json(value: Any, name: str, depth: int = 0) -> Any:
+    """Return a value as plain JSON: arrays become lists, dates ISO strings, NaN `None`, decimals and keys text.
+
+    `name` is the column, for the message, and `depth` how deep the value is nested already. Raises `FieldError` for
+    what JSON cannot hold: bytes, infinities, lone surrogates; and for values that are nested more than `DEEPEST` times.
+    """
+    if depth > DEEPEST:
+        raise FieldError(f"has lists or objects nested more than {DEEPEST} times in field {name!r}")
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return _valid_text(value, name)
+        case np.datetime64():
+            return None if np.isnat(value) else str(value)
+        case np.generic() | np.ndarray():
+            return to_json(value.tolist(), name, depth)
+        case int():
+            return value
+        case float():
+            if math.isinf(value):
+                raise FieldError(f"has {value} in field {name!r}, which JSON cannot hold")
+            return None if math.isnan(value) else value
+        case Mapping():
+            return {_valid_text(str(key), name): to_json(item, name, depth + 1) for key, item in value.items()}
+        case list() | tuple():
+            return [to_json(item, name, depth + 1) for item in value]
+        case datetime() | date() | time():
+            return None if value != value else value.isoformat()  # pandas' NaT is a datetime that differs from itself
+        case Decimal():
+            return str(value) if value.is_finite() else None
+        case _:
+            raise FieldError(f"has a {type(value).__name__} in field {name!r}, which JSON cannot hold: drop the column")
+
+
+def _valid_text(text: str, name: str) -> str:
+    """Return the text itself. Raises `FieldError` if it has a lone surrogate, which UTF-8 cannot hold."""
+    try:
+        if not text.isascii():  # checked first, as most text is ASCII and need not be encoded
+            text.encode()
+    except UnicodeEncodeError as error:
+        raise FieldError(f"has half a surrogate pair in field {name!r}: the text was cut inside a character") from error
+    return text

@@ -18,7 +18,7 @@ from typing import Any
 from rlft.config import SplitsConfig
 from rlft.errors import TaskError
 from rlft.evaluation.gates import identities, prompt_key, question_of
-from rlft.tasks.fields import FieldError
+from rlft.tasks.rows import FieldError
 from rlft.types import SPLITS, Split, Task, TaskSet
 
 # The order in which splits take their tasks, and in which one of them keeps a prompt that several have: splits that
@@ -82,6 +82,25 @@ def _uniform(seed: int, name: str) -> float:
     It is made of the first 52 bits of the hash, which a float holds with the half added.
     """
     return ((int.from_bytes(_place(seed, name)[:8]) >> 12) + 0.5) / 2**52
+
+
+TRACE = "use_trace_id"
+"""The column of `info` that a task from use (`rlft.tasks.use`) has: the id of its trace."""
+
+
+def is_from_use(task: Task) -> bool:
+    """Return whether a task was made of a record of use, and not of a row of the source."""
+    return TRACE in task.info
+
+
+def without_use(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks that were made of rows of the source, which who wrote the reward vouches for."""
+    return [task for task in tasks if not is_from_use(task)]
+
+
+def texts_from_use(tasks: Iterable[Task]) -> dict[str, str]:
+    """Return {id: the text of its right answer, empty if it has none} of the tasks from use."""
+    return {task.id: task.answer if isinstance(task.answer, str) else "" for task in tasks if is_from_use(task)}
 
 
 def own_split(row: dict[str, Any]) -> Split:

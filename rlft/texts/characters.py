@@ -28,34 +28,6 @@ _LETTERS = str.maketrans(
     "abekmhopctyxsijvhldqwabyezhikmvoptuxwhnuoiagi",
 )
 
-# Letters of Lisu, Cherokee, Coptic and other scripts, each as it is, after the same list of Unicode 14.
-_MORE = str.maketrans(
-    "\u13aa\u15c5\ua4ee\U000102a0\U00016f40\u13f4\u15f7\ua4d0\ua7b4\U00010282\U000102a1\U00010301\u13df\u2ca4\ua4da"
-    "\U000102a2\U00010302\U00010415\U0001051c\u13a0\u15de\u15ea\ua4d3\u13ac\u2d39\ua4f0\U00010286\U000118a6"
-    "\U000118ae\u03dc\u15b4\ua4dd\ua798\U00010287\U000102a5\U00010525\U000118a2\U000118c2\u050c\u13c0\u13f3\ua4d6"
-    "\u13bb\u157c\u2c8e\ua4e7\U000102cf\u037f\u13ab\u148d\ua4d9\ua7b2\u13e6\u16d5\u2c94\ua4d7\U00010518\u13de\u14aa"
-    "\u2cd0\ua4e1\U0001041b\U00010526\U000118a3\U000118b2\U00016f16\u03fa\u13b7\u15f0\u16d6\u2c98\ua4df\U000102b0"
-    "\U00010311\u2c9a\ua4e0\U00010513\u0b20\u12d0\u2c9e\u2d54\ua4f3\U00010292\U000102ab\U00010404\U000104c2"
-    "\U00010516\U000118b5\u13e2\u146d\u2ca2\ua4d1\U00010295\u2d55\u01a6\u13a1\u13d2\u1587\ua4e3\U000104b4\U00016f35"
-    "\u054f\u13d5\u13da\ua4e2\U00010296\U00010420\U00016f3a\u13a2\u2ca6\ua4d4\U00010297\U000102b1\U00010315"
-    "\U000118bc\U00016f0a\u1200\u144c\ua4f4\U000104ce\U000118b8\U00016f42\u13d9\u142f\u2d38\ua4e6\ua6df\U0001051d"
-    "\U000118a0\U00016f08\u13b3\u13d4\ua4ea\u16b7\u2cac\u2d5d\ua4eb\ua7b3\U00010290\U000102b4\U00010317\U00010527"
-    "\u04ae\u13a9\u13bd\u2ca8\ua4ec\U000102b2\U000118a4\U00016f43\u13c3\ua4dc\U000118a9\u0184\u042c\u13cf\u1472"
-    "\u15af\u2ca5\uabaf\U0001043d\u13e7\u146f\ua4d2\u04bd\uab32\u0584\u1e9d\ua799\uab35\u018d\u0581\u1d83\u13c2"
-    "\u13a5\ua647\uab75\U000118c3\u03f3\u01c0\u16c1\u2c92\u2d4f\ua4f2\U0001028a\U00010309\U00016f28\u057c\u03c3"
-    "\u0d20\u101d\u10ff\u1d11\u2c9f\uab3d\U0001042c\U000104ea\U000118c8\U000118d7\u2ca3\u0563\u0566\u0433\u1d26"
-    "\u2c85\uab47\uab48\uab81\u01bd\uabaa\U00010448\U000118c1\u028b\ua79f\uab4e\uab52\U000104f6\U000118d8\uaba9"
-    "\U00011706\U000118c0\u026f\u0461\u0561\uab83\U0001170a\U0001170e\U0001170f\u1541\u157d\u0263\u04af\u10e7\u1d8c"
-    "\u1eff\uab5a\U000118dc\uab93\U000118c4",
-    "AAAAABBBBBBBCCCCCCCDDDDEEEEEEFFFFFFFFFGGGGHHHHHJJJJJKKKKKLLLLLLLLLMMMMMMMMNNNOOOOOOOOOOOPPPPPQRRRRRRRSSSSSSSTT"
-    "TTTTTTUUUUUUVVVVVVVVWWWXXXXXXXXXYYYYYYYYZZZbbbbbcccdddeeffffggghiiiijllllllllnooooooooooopqqrrrrrrssssuuuuuuvv"
-    "vwwwwwwwxxyyyyyyyzz",
-)
-# Latin letters by their names, where neither NFKC nor the list has them, such as small capitals and letters in boxes.
-_NAMED = re.compile(
-    "(?P<small>LATIN LETTER SMALL CAPITAL)|NEGATIVE (?:SQUARED|CIRCLED) LATIN CAPITAL LETTER"
-    "|REGIONAL INDICATOR SYMBOL LETTER"
-)
 _MARKED = re.compile("LATIN (?P<case>SMALL|CAPITAL) LETTER (?P<letter>[A-Z]) WITH .+")
 
 
@@ -71,15 +43,11 @@ class _Folded(dict[int, str]):
 
 
 def _letter(character: str) -> str:
-    if (more := _MORE.get(ord(character))) is not None:
-        return chr(more)
     small = character.lower()
-    if len(small) == 1 and (latin := _LETTERS.get(ord(small))) is not None:
-        return chr(latin) if small == character else chr(latin).upper()
-    kind, _, letter = unicodedata.name(character, "").rpartition(" ")
-    if len(letter) == 1 and (named := _NAMED.fullmatch(kind)):
-        return letter.lower() if named["small"] else letter
-    return character
+    latin = _LETTERS.get(ord(small)) if len(small) == 1 else None
+    if latin is None:
+        return character
+    return chr(latin) if small == character else chr(latin).upper()
 
 
 _FOLDED = _Folded()

@@ -17,7 +17,7 @@ from rlft.config import WarmStartConfig
 from rlft.errors import TaskError
 from rlft.files import json_line, why_no_file
 from rlft.messages import MessageError, as_messages
-from rlft.tasks.contamination.overlap import Text, normal, text_of_demonstration
+from rlft.tasks.contamination import Text, normal, text_of_demonstration
 from rlft.texts.characters import visible
 from rlft.types import Message, Split, TaskSet
 

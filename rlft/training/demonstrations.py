@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rlft.config import HarnessConfig, WarmStartConfig
-from rlft.config.workers import Isolation
+from rlft.config.environment import Isolation
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.faults import calling
 from rlft.environments.contract.several import Several
@@ -26,7 +26,7 @@ from rlft.messages import MessageError
 from rlft.models import Policy
 from rlft.models.tokens import unknown_characters
 from rlft.progress import Meter, Progress, silent
-from rlft.tasks.curriculum.epochs import turns_of
+from rlft.tasks.curriculum import turns_of
 from rlft.tasks.splits import sample_tasks
 from rlft.training.demonstration_file import Demonstration, read_demonstrations
 from rlft.types import Message, Rollout, Task

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rlft.config import Section
 from rlft.models.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS
-from rlft.tasks.curriculum.draw import Draw
+from rlft.tasks.curriculum import Draw
 from rlft.training.advantage import cannot_be_told_apart
 from rlft.types import Reward, Rewards, Rollouts, Task
 

@@ -16,7 +16,7 @@ from itertools import islice
 import torch
 
 from rlft.config import Section, TrainingConfig, WarmStartConfig
-from rlft.config.workers import Isolation
+from rlft.config.environment import Isolation
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import PolicyError
 from rlft.harness.chat import open_chat

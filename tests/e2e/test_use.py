@@ -127,10 +127,7 @@ def wait_for_traces(address: str, count: int) -> None:
         time.sleep(0.5)
 
 
-USE = (
-    "tasks.use={experiment: learns-served, strata: distribution, max_share: 0.4,"
-    " tags: {distribution: " + DISTRIBUTION + "}}"
-)
+USE = "tasks.use={experiment: learns-served, max_share: 0.4, tags: {distribution: " + DISTRIBUTION + "}}"
 
 
 def test_what_people_ask_becomes_tasks_and_the_run_that_learns_them_is_promoted(make_home, tmp_path):
@@ -165,7 +162,7 @@ def test_what_people_ask_becomes_tasks_and_the_run_that_learns_them_is_promoted(
     notes = tasks["notes"]["use"]
     assert notes["found"] == ASKED
     assert notes["left_out"] == {"people_disagree": DISPUTED, "in_held_out": KNOWN}
-    assert sum(notes["taken"].values()) == notes["strata"][DISTRIBUTION] == ASKED - DISPUTED - KNOWN
+    assert sum(notes["taken"].values()) == ASKED - DISPUTED - KNOWN
     assert tasks["from_use"] == {name: count for name, count in notes["taken"].items() if count}
     assert set(tasks["from_use"]) == {"train", "validation"}
     told = Counter(word[-1] == answer for word, answer in tasks["answers"])
@@ -177,7 +174,7 @@ TASKS = """
 from collections import Counter
 run = client.get_pipeline_run("second")
 tasks = run.steps["ingest_tasks"].outputs["tasks"][0].load()
-used = [task for task in tasks.tasks if "trace_id" in task.info]
+used = [task for task in tasks.tasks if "use_trace_id" in task.info]
 print(json.dumps({
     "notes": tasks.notes,
     "from_use": dict(Counter(task.split for task in used)),

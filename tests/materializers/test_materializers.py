@@ -34,8 +34,7 @@ from rlft.models.tokens import PromptCheck
 from rlft.rewards.audit.report import AttackScores, AuditReport
 from rlft.rewards.rescored import Reordered, RescoreReport
 from rlft.tasks.contamination import ContaminationReport, Overlap
-from rlft.tasks.curriculum.draw import Draw, DrawnTask
-from rlft.tasks.curriculum.rates import PassRates
+from rlft.tasks.curriculum import Draw, DrawnTask, PassRates
 from rlft.training.imitation import SftReport
 from rlft.types import Evaluation, EvaluationReport, Interval, Report, Rewards, Rollouts, TaskSet, TrainReport
 from tests.factories import make_policy, make_rollout, make_scored, make_task, make_task_set, user

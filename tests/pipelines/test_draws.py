@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.rounds import Draws
 from pipelines.stages import Scored
-from rlft.tasks.curriculum.draw import is_plain
+from rlft.tasks.curriculum import is_plain
 
 
 class FakeStages:

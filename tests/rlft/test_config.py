@@ -12,9 +12,8 @@ import yaml
 from pydantic import ValidationError
 
 from rlft.config import Config
-from rlft.config.file import check_config, load_config
+from rlft.config.file import check_config, load_config, load_suite
 from rlft.config.section import SPECIFICATION
-from rlft.config.suite_file import load_suite
 from rlft.errors import ConfigError
 from tests import settings_page
 
@@ -63,17 +62,11 @@ def test_the_smallest_config_holds():
         ({"tasks__generator": None}, "tasks", "chain_sum"),
         ({"tasks": {"source": "jsonl"}}, "tasks", "needs `path`"),
         ({"tasks__off_distribution": {"source": "csv"}}, "tasks.off_distribution", "needs `path`"),
-        ({"policy__from_scratch__hidden_size": 130}, "policy.from_scratch", "multiple of num_attention_heads"),
+        ({"evaluation__num_generations": 4}, "evaluation", "set temperature"),
         ({"policy__model": "m"}, "policy", "`model` (a hub name or folder) or `from_scratch`"),
         ({"policy": {}}, "policy", "`model` (a hub name or folder) or `from_scratch`"),
         ({"training__num_generations": 1}, "training", "use at least 2"),
         ({"training__updates_per_round": 33}, "training", "lower updates_per_round"),
-        ({"training__pass_rates": {"half_life": 5.0}}, "training", "set curriculum to pass_rate, or remove pass_rates"),
-        (
-            {"training": {"tasks_per_round": 10_000, "max_num_gen_batches": 1000}},
-            "training",
-            "times max_num_gen_batches=1000 are 80,000,000 rollouts in each round; lower one of them",
-        ),
         ({"training__advantage": "leave_one_out"}, "training", "set scale_rewards to none"),
         ({"training": {"advantage": "leave_one_out", "scale_rewards": "batch"}}, "training", "scale_rewards=batch"),
         ({"training__delta": 1.2}, "training", "delta=1.2 must be above 1 + epsilon_high"),
@@ -97,42 +90,12 @@ def test_the_smallest_config_holds():
             "epsilon=0.1 does nothing with loss_type my_loss.py:Mine, whose settings stand in loss_kwargs",
         ),
         (
-            {"training__kl_importance_weighted": True},
-            "training",
-            "kl_importance_weighted=True does nothing with beta 0",
-        ),
-        ({"training__importance_sampling_max": 2.0}, "training", "importance_sampling_correction null"),
-        ({"training__importance_sampling_min": 0.5}, "training", "importance_sampling_correction null"),
-        ({"training": CORRECTED | {"importance_sampling_max": None}}, "training", "give one of them"),
-        (
-            {"training": CORRECTED | {"importance_sampling_min": 3.0}},
-            "training",
-            "must be below 1",
-        ),
-        (
-            {"reward": {"isolation": "thread", "processes": 4, "memory_mib": 512}},
-            "reward",
-            "processes=4 does nothing with isolation thread; set isolation to process, or remove processes",
-        ),
-        ({"reward": {"isolation": "thread", "memory_mib": 512}}, "reward", "memory_mib=512 does nothing"),
-        ({"harness": {"isolation": "thread", "processes": 4}}, "harness", "processes=4 does nothing"),
-        ({"rollout__top_p": 0.9}, "rollout", "remove it here and set evaluation.top_p"),
-        ({"rollout__top_k": 20}, "rollout", "truncated sampling is for evaluation"),
-        ({"rollout__min_p": 0.0}, "rollout", "set evaluation.min_p (training needs samples of the whole distribution"),
-        ({"evaluation__top_p": 0.9}, "evaluation", "top_p=0.9 does nothing with temperature 0"),
-        ({"evaluation__top_k": 20}, "evaluation", "set temperature, or remove top_k"),
-        ({"evaluation__min_p": 0.05}, "evaluation", "min_p=0.05 does nothing with temperature 0"),
-        (
             {"rollout": VLLM | {"temperature": 2.5}},
             "the whole config",
             "rollout.temperature=2.5: vllm samples at 0.01",
         ),
         ({"rollout": SERVERS | {"temperature": 2.1}}, "the whole config", "or rollout.engine to transformers"),
         ({"rollout": VLLM, "evaluation__temperature": 2.5}, "the whole config", "evaluation.temperature=2.5: vllm"),
-        ({"evaluation__num_generations": 4}, "the whole config", "set evaluation.temperature"),
-        ({"policy__lora": {}}, "the whole config", "remove `lora` or name a `model`"),
-        ({"rollout__max_completion_length": 512}, "the whole config", "max_position_embeddings"),
-        ({"tasks__splits": {"train": 10}}, "the whole config", "training.tasks_per_round exceeds tasks.splits.train"),
     ],
 )
 def test_pairs_that_cannot_be(changes, key, way_out):
@@ -179,8 +142,9 @@ def test_pairs_that_cannot_be(changes, key, way_out):
         ({"training__importance_sampling_level": "rollout"}, "training.importance_sampling_level"),
         ({"training__importance_sampling_correction": "truncate"}, "training.importance_sampling_correction"),
         ({"training": CORRECTED | {"importance_sampling_min": 0.0}}, "training.importance_sampling_min"),
-        ({"training": CORRECTED | {"importance_sampling_max": 0.0}}, "training.importance_sampling_max"),
-        ({"training": SAPO | {"sapo_temperature_pos": 0.0}}, "training.sapo_temperature_pos"),
+        ({"training": CORRECTED | {"importance_sampling_min": 1.0}}, "training.importance_sampling_min"),
+        ({"training": CORRECTED | {"importance_sampling_max": 1.0}}, "training.importance_sampling_max"),
+        ({"training": CORRECTED | {"importance_sampling_max": None}}, "training.importance_sampling_max"),
         ({"evaluation__temperature": -1.0}, "evaluation.temperature"),
         ({"evaluation__top_p": 0.0}, "evaluation.top_p"),
         ({"evaluation__top_p": 1.1}, "evaluation.top_p"),
@@ -217,11 +181,6 @@ def test_nothing_is_converted(key, value):
         assert f"not {value!r}" in what
 
 
-def test_a_word_that_yaml_makes_a_truth_value_is_named():
-    assert "not True (which YAML makes of yes, on and true)" in refused(promotion__approval=True)
-    assert "not False (which YAML makes of no, off and false)" in refused(promotion__approval=False)
-
-
 def test_a_whole_number_is_a_float():
     settings = Config.model_validate(content(training__learning_rate=1, rollout__temperature=2))
     assert (settings.training.learning_rate, settings.rollout.temperature) == (1.0, 2.0)
@@ -250,10 +209,7 @@ def test_an_unknown_key_and_what_was_meant(key, suggestion):
     [
         ("lag", "training.lag"),
         ("rounds", "training.rounds"),  # and not the section `rollout`, which is near
-        ("rank", "policy.lora.rank"),
         ("learning_rate", "warm_start.learning_rate or training.learning_rate"),
-        ("num_generations", "baseline.num_generations or training.num_generations or evaluation.num_generations"),
-        ("engine", "rollout.engine or distributed.engine"),
     ],
 )
 def test_an_unknown_section_that_is_a_setting_of_one(key, suggestion):
@@ -288,7 +244,6 @@ def test_all_problems_at_once():
         },
         {"training": {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 3e-4, "delta": 1.001}},
         {"training": {"epsilon_high": 0.28, "delta": 4.0, "num_iterations": 2}},
-        {"training": CORRECTED | {"importance_sampling_min": 0.5, "importance_sampling_max": None}},
         {"training": CORRECTED | {"importance_sampling_min": 0.5, "importance_sampling_max": 2.0}},
         {"evaluation": {"temperature": 0.7, "top_p": 0.9, "top_k": 20, "min_p": 0.05}},
         {"evaluation": {"top_p": 1.0, "top_k": 0, "min_p": 0.0}},
@@ -322,7 +277,7 @@ def test_config_needs_no_torch():
         "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib",
         "importlib.machinery",
         "itertools", "pathlib", "types", "typing", "typing_extensions", "urllib.parse", "pydantic", "pydantic.fields",
-        "rlft.errors", "rlft.files", "rlft.texts.privacy", "rlft.rewards.specification.grader",
+        "difflib", "rlft.errors", "rlft.files", "rlft.texts.privacy", "rlft.rewards.specification.grader",
         "rlft.rewards.specification.model",
         "rlft.texts.secrets", "rlft.types", "rlft.texts.characters",
     }  # fmt: skip
@@ -337,14 +292,11 @@ def test_the_page_of_settings_is_made_from_them():
 @pytest.mark.parametrize(
     ("promotion", "more", "expected"),
     [
-        ({"suites": {"off_distribution": {"margin": 0.02}}}, {}, "has no such tasks; set tasks.off_distribution"),
+        ({"suites": {"off_distribution": {"margin": 0.02}}}, {}, "set tasks.off_distribution"),
         ({"suites": {"gate": {"margin": 0.02}}}, {}, "off_distribution"),
-        ({"suites": {"harder": {"margin": 0.02}}}, {}, "'harder' is no split beside the gate; write test or off_distr"),
         ({"suites": {"test": {"margin": 0}}}, {}, "greater than 0"),
         ({"suites": {"test": {}}}, {}, "margin"),
-        ({"slices": ["a", "a"]}, {}, "slices names a column twice"),
         ({"slice_margin": 0}, {}, "greater than 0"),
-        ({"audit": "required"}, {"reward__audit": False}, "promotion.audit is required, and reward.audit is false"),
     ],
 )
 def test_rules_of_promotion_that_cannot_work(promotion, more, expected):
@@ -402,24 +354,6 @@ def test_the_key_of_a_judge_stands_in_a_variable(tmp_path):
         check_config(specified(reward__spec=written), where="")
 
 
-def test_what_a_specification_says_about_attempts_is_no_setting():
-    exact = {"says": "It is right.", "grader": {"type": "exact"}}
-    form = {"type": "object", "properties": {"password": {"type": "string"}}, "required": ["password"]}
-    call = {"id": "1", "type": "function", "function": {"name": "login", "arguments": {"password": "hunter2"}}}
-    said = {
-        "criteria": {"password": exact, "form": {"says": "f", "grader": {"type": "json_schema", "json_schema": form}}},
-        "cases": [
-            {"attempt": "env:HOME", "item": {"token": "fox"}, "at_most": 1, "reason": "r"},
-            {"attempt": [{"role": "assistant", "content": "", "tool_calls": [call]}], "at_most": 1, "reason": "r"},
-        ],
-    }
-    config = check_config(specified(reward__spec=said), where="")
-    assert check_config(config.model_dump(mode="json"), where="") == config
-    said["criteria"]["password"]["says"] = "It is sk-abcdefghijklmnopqrstuvwxyz0123456789."
-    with pytest.raises(ConfigError, match=r"reward\.spec\.criteria\.password\.says: looks like a secret.* otherwise"):
-        check_config(specified(reward__spec=said), where="")
-
-
 def test_the_weights_of_a_config_are_those_that_a_gate_knows():
     criteria = {
         "right": {"says": "r", "grader": {"type": "exact"}, "essential": True},
@@ -443,7 +377,7 @@ def test_a_specification_is_read_from_a_file_beside_the_config(tmp_path):
     with pytest.raises(ConfigError, match="not readable as YAML"):
         load_config(tmp_path / "try.yaml")
     (tmp_path / "city.yaml").unlink()
-    with pytest.raises(ConfigError, match="its path is relative to the config"):
+    with pytest.raises(ConfigError, match="relative to the config"):
         load_config(tmp_path / "try.yaml")
 
 

@@ -7,7 +7,7 @@ from rlft.config import Config
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.iteration import run_round, sample_round, train_sampled
 from rlft.models.origin import create_policy
-from rlft.tasks.curriculum.rates import PassRates
+from rlft.tasks.curriculum import PassRates
 from tests.factories import CHARACTERS, FirstCharacter, make_task, make_task_set
 
 TASKS = make_task_set(*(make_task(f"t{i}", prompt=f"{i}=", answer=str(i % 2)) for i in range(8)))

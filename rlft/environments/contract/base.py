@@ -41,7 +41,7 @@ from typing import Any, Literal, cast
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
 
-from rlft.config.workers import Isolation
+from rlft.config.environment import Isolation
 from rlft.environments.contract.marks import (
     marked_maxima,
     marked_minima,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rlft.config.workers import Isolation, Workers
+from rlft.config.environment import Isolation, Workers
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import SOURCE, Source, load_environment
 from rlft.environments.workers.pool import Pool, Program

@@ -13,7 +13,7 @@ from itertools import dropwhile
 from typing import Any, ClassVar
 
 from rlft.config import WarmStartConfig
-from rlft.config.workers import Isolation
+from rlft.config.environment import Isolation
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.errors import PolicyError
 from rlft.evaluation.comparison import guarded_mean, is_better

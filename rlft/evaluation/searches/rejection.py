@@ -29,7 +29,7 @@ from rlft.evaluation.searches.judge import (
 from rlft.harness.rollout import SamplingSettings
 from rlft.models import Policy
 from rlft.models.flops import ROLLOUT_FLOPS, encoded, sampling_costs, shape_of
-from rlft.tasks.curriculum.epochs import tasks_of_round
+from rlft.tasks.curriculum import tasks_of_round
 from rlft.training.algorithms.rejection_sampling import Form, choose_attempts
 from rlft.training.imitation import Imitator, Memory
 from rlft.types import Rollout, Rollouts, derive_seed

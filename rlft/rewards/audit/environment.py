@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from rlft.config import HarnessConfig, SourceConfig
@@ -20,7 +19,6 @@ from rlft.environments.contract.tools import ToolSpec
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.environments.workers.threads import Late, run_bounded
 from rlft.errors import RlftError, TaskError
-from rlft.files import files_read, named_files
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.outcome import Failure
@@ -61,8 +59,7 @@ def check_named(
 ) -> CheckReport:
     """Check an environment on tasks, both as a config names them, as `check_environment` does.
 
-    What cannot be loaded is a problem in the report, and so is a file that the environment reads and that enters no
-    fingerprint.
+    What cannot be loaded is a problem in the report.
     """
     try:
         tasks = read_tasks(source, environment=name, progress=progress)
@@ -70,10 +67,9 @@ def check_named(
         fields = ("this command takes the names of fields as --prompt, --answer and --id",)
         return CheckReport((str(_problem(error, name)),), notes=fields if isinstance(error, TaskError) else ())
     try:
-        with files_read() as files:
-            environment = load_environment(name, kwargs)
-            environment_fingerprints(environment, name, kwargs)
-            report = check_environment(environment, tasks, timeout_seconds=timeout_seconds, progress=progress)
+        environment = load_environment(name, kwargs)
+        environment_fingerprints(environment, name, kwargs)
+        report = check_environment(environment, tasks, timeout_seconds=timeout_seconds, progress=progress)
     except (Exception, SystemExit) as error:
         return CheckReport((str(_problem(error, name)),))
     if report.gold is not True and source.answer is None and all(task.answer is None for task in tasks):
@@ -81,22 +77,7 @@ def check_named(
         said += "name that with --answer FIELD (a row has: "
         said += f"{', '.join(dict.fromkeys(key for task in tasks for key in task.info)):.200})"
         report = replace(report, notes=(*report.notes, said))
-    unknown = sorted(files - {path.resolve() for path in named_files(kwargs)} - {Path(source.path or "").resolve()})
-    if not unknown or environment.data_fingerprint():
-        return report
-    return replace(report, problems=(*report.problems, str(_unseen(unknown))))
-
-
-def _unseen(files: Sequence[Path]) -> Problem:
-    """Return the problem that the environment reads these files and that no fingerprint would show their change."""
-    more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
-    return Problem(
-        "data_fingerprint",
-        f"it reads {', '.join(map(str, files[:3]))}{more}, and nothing says so: after a change rollouts of the old "
-        "data would come from the cache",
-        "return rlft.file_hash(PATH) from data_fingerprint(), or take the path from environment.kwargs, whose files "
-        "are known",
-    )
+    return report
 
 
 @dataclass(frozen=True, slots=True)

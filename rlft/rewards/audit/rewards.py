@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from rlft.config import Config, HarnessConfig, RewardConfig
-from rlft.config.workers import Workers
+from rlft.config.environment import Workers
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several, places_of
 from rlft.environments.contract.tools import ToolSpec
@@ -46,7 +46,7 @@ from rlft.rewards.audit.warnings import (
 from rlft.rewards.cases import failed_cases
 from rlft.rewards.rubric import full_total
 from rlft.rewards.specification.judge import billed
-from rlft.tasks.use.records import without_use
+from rlft.tasks.splits import without_use
 from rlft.types import Reward, Task, add_judging
 from rlft.types.thinking import part
 

@@ -18,7 +18,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from rlft.config.addresses import check_address
+from rlft.config.section import check_address
 from rlft.engines.base import Sampling
 from rlft.engines.chat_endpoint import AskedModel, ChatAnswer, ChatEndpoint
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError

@@ -113,7 +113,7 @@ def make_folder() -> Path:
     """
     remove_folders()
     try:
-        return Path(tempfile.mkdtemp(prefix=folder_prefix(_RAY_KIND, short=True), dir=_SHORT))
+        return Path(tempfile.mkdtemp(prefix=folder_prefix(_RAY_KIND), dir=_SHORT))
     except OSError as cause:
         fix = f"let this user write to {_SHORT}, and make room there; {RESUME}"
         raise DistributedError(f"no folder for Ray can be made: {cause}", where="distributed", fix=fix) from cause
@@ -121,7 +121,7 @@ def make_folder() -> Path:
 
 def remove_folders() -> None:
     """Remove the folders for Ray of those processes of this machine that have ended."""
-    remove_left_behind(_RAY_KIND, _SHORT, short=True)
+    remove_left_behind(_RAY_KIND, _SHORT)
 
 
 class LocalCluster(Cluster):

@@ -22,7 +22,7 @@ from rlft.errors import DistributedError, RlftError
 from rlft.files import folder_prefix, remove_left_behind
 from rlft.models import Policy
 from rlft.progress import Progress, silent
-from rlft.texts.secrets.hiding import remember
+from rlft.texts.secrets import remember
 from rlft.training.distributed import director
 from rlft.training.distributed.cluster import RESUME, remove_folders
 from rlft.training.distributed.demand import Demand

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from mlflow import MlflowClient
 
-from mlops.registry.client import NamedVersion
 from mlops.runs import use as fetch
 from mlops.runs.use import fetch_use
 from rlft.config import UseConfig
 from rlft.errors import TrackerError
-from rlft.tasks.contamination.overlap import text_of_demonstration
+from rlft.tasks.contamination import text_of_demonstration
 from tests.e2e.conftest import free_port
 from tests.mlflow_stores import new_store
 
@@ -27,34 +26,16 @@ def address(tmp_path, monkeypatch):
 
 
 def test_nothing_is_asked_without_settings_or_an_address():
-    assert fetch_use(None, "http://127.0.0.1:9", "small", []) is None
-    assert fetch_use(SETTINGS, "", "small", []) is None
+    assert fetch_use(None, "http://127.0.0.1:9", []) is None
+    assert fetch_use(SETTINGS, "", []) is None
 
 
 def test_an_experiment_without_traces_gives_none(address):
-    use = fetch_use(SETTINGS, address, "small", [SHOWN])
+    use = fetch_use(SETTINGS, address, [SHOWN])
     assert use is not None
     assert (use.where, use.records, use.demonstrations) == ("the traces of small-served", (), (SHOWN,))
-    assert use.trained_before == frozenset()
 
 
 def test_a_server_that_does_not_answer_is_told(address):
     with pytest.raises(TrackerError):
-        fetch_use(SETTINGS, f"http://127.0.0.1:{free_port()}", "small", [])
-
-
-def test_what_the_champion_was_trained_on_is_looked_up_if_only_fresh_tasks_are_wanted(address, monkeypatch, caplog):
-    fresh = SETTINGS.model_copy(update={"fresh": True})
-    use = fetch_use(fresh, address, "small", [])  # there is no champion yet
-    assert use is not None
-    assert use.trained_before == frozenset()
-    monkeypatch.setattr(fetch, "current_champion", lambda *_: NamedVersion("small", "3", "abc", None, "run-1"))
-    monkeypatch.setattr(fetch, "trained_on", lambda _, run: frozenset({run}))
-    use = fetch_use(fresh, address, "small", [])
-    assert use is not None
-    assert use.trained_before == {"run-1"}
-    monkeypatch.setattr(fetch, "trained_on", lambda *_: None)
-    use = fetch_use(fresh, address, "small", [])
-    assert use is not None
-    assert use.trained_before == frozenset()
-    assert "what version 3 of small was trained on is not known" in caplog.text
+        fetch_use(SETTINGS, f"http://127.0.0.1:{free_port()}", [])

@@ -47,10 +47,9 @@ def test_the_word_for_no_authentication_is_not_sent(monkeypatch):
     assert os.environ["MLFLOW_TRACKING_USERNAME"] == "mine"
 
 
-@pytest.mark.parametrize("uri", ["http://u:Wq6-Wq6-Wq6@127.0.0.1:9", "http://169.254.169.254"])
-def test_an_address_with_a_password_or_of_a_metadata_server_is_refused(uri):
+def test_an_address_with_a_password_is_refused():
     with pytest.raises(StackError) as caught:
-        _tracking_uri(tracker(uri))
+        _tracking_uri(tracker("http://u:Wq6-Wq6-Wq6@127.0.0.1:9"))
     assert caught.value.where == "--stack"
     assert "Wq6" not in str(caught.value)
 

@@ -184,13 +184,6 @@ def test_a_secret_is_named_with_the_way_out(tmp_path):
     assert "env:NAME" in what
 
 
-def test_a_variable_is_named_only_where_it_is_read(tmp_path):
-    config = load(tmp_path, YAML, "environment.kwargs.api_key=env:NAME", "rollout.server.addresses=[env:NAME]")
-    assert config.environment.kwargs == {"api_key": "env:NAME"}
-    for setting in ("policy.model", "tracking.experiment", "tasks.prompt"):
-        assert setting in refused(tmp_path, YAML, f"{setting}='env:NAME'").what
-
-
 def test_variables_are_checked_before_a_run(tmp_path, monkeypatch):
     monkeypatch.delenv("RLFT_TEST_UNSET", raising=False)
     for setting in ("environment.kwargs.api_key=env:RLFT_TEST_UNSET", "rollout.server.addresses=[env:RLFT_TEST_UNSET]"):

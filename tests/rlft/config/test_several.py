@@ -5,9 +5,8 @@ import json
 import pytest
 
 from rlft.config.environment import PLAIN, unscored
-from rlft.config.file import check_config, check_variables, load_config
+from rlft.config.file import check_config, check_variables, load_config, suite_of
 from rlft.config.section import SEVERAL, SPECIFICATION
-from rlft.config.suite_file import suite_of
 from rlft.errors import ConfigError
 from tests.e2e.conftest import ROOT, TINY
 
@@ -97,7 +96,7 @@ def test_a_config_with_one_environment_is_stored_as_before():
         ({"environments": {"two": member(environment={"name": SEVERAL})}}, "an environment is a single one here"),
         ({"environments": {"two": member(reward={"members": {}})}}, "an environment is a single one here"),
         ({"environments": {"two": member(share=0.0)}}, "greater than or equal to 0.001"),
-        ({"environments": {"two": member(shar=2.0)}}, "unknown setting; did you mean environments.two.share"),
+        ({"environments": {"two": member(shar=2.0)}}, "environments.two.shar: unknown setting"),
         ({"warm_start": {"path": "rows.jsonl", "steps": 1}}, "warm_start.path names a file whose rows do not say"),
         ({"controls": ["sft", "few_shot"]}, "controls: few_shot has the same text before every prompt"),
         ({"controls": [{"model": "m"}]}, "controls: model has the same text before every prompt"),
@@ -124,14 +123,6 @@ def test_one_environment_is_written_as_ever():
     del alone["environments"]["two"]
     with pytest.raises(ConfigError, match="there is one; write `environment`, `tasks` and `reward`"):
         check_config(alone, where="here")
-
-
-def test_a_generator_must_make_its_share_of_a_round():
-    made = {"source": "reasoning_gym", "generator": "gcd", "splits": {"train": 10}}
-    few = {"environments": {"one": member(share=3.0, tasks=made)}}
-    assert read(**few, training={"tasks_per_round": 13}).shares  # 9.75 of 13
-    with pytest.raises(ConfigError, match=r"environments.one: its share of training.tasks_per_round exceeds"):
-        read(**few, training={"tasks_per_round": 14})  # 10.5
 
 
 @pytest.mark.parametrize(

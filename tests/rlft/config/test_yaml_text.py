@@ -56,12 +56,3 @@ def test_texts_of_several_lines_are_read_as_they_were_written(text):
 def test_letters_stand_as_they_are_and_a_value_that_comes_twice_is_written_twice():
     row = {"a": "é"}
     assert write_yaml([row, row]) == "- a: é\n- a: é\n"
-
-
-def test_an_alias_of_a_long_text_counts_as_often_as_it_stands_there():
-    def repeated(times):
-        return f"- &a {'x' * 100_000}\n" + "- *a\n" * times
-
-    assert len(read_yaml(repeated(99))) == 100
-    with pytest.raises(ValueError, match="its texts stand for more than 10,000,000 characters; write a long text once"):
-        read_yaml(repeated(100))

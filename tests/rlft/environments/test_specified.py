@@ -6,9 +6,8 @@ import json
 import pytest
 
 from rlft.config import RewardConfig
-from rlft.config.environment import PLAIN
+from rlft.config.environment import PLAIN, Workers
 from rlft.config.section import SPECIFICATION
-from rlft.config.workers import Workers
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import specification_of
 from rlft.environments.fingerprints import environment_fingerprints

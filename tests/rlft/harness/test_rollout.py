@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.harness.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
-from rlft.tasks.curriculum.epochs import tasks_of_round
+from rlft.tasks.curriculum import tasks_of_round
 from tests.factories import FirstCharacter, make_policy, make_task, make_task_set
 
 

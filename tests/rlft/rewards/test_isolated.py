@@ -9,7 +9,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from rlft.config.workers import Workers
+from rlft.config.environment import Workers
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.workers.threads import take_loop

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlft
-from rlft.config.workers import Workers
+from rlft.config.environment import Workers
 from rlft.environments.contract.base import BaseEnv, Context, prompt_messages
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
 from rlft.outcome import Failure

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from rlft.errors import TaskError
-from rlft.tasks.fields import FieldError, check_template, find_field, format_template, to_json
+from rlft.tasks.rows import FieldError, check_template, find_field, format_template, to_json
 
 
 @pytest.mark.parametrize(

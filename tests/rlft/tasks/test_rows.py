@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from rlft.config import SourceConfig
 from rlft.evaluation.gates import normalise_text, prompt_key, question_key
 from rlft.messages import make_call
-from rlft.tasks.fields import FieldError
-from rlft.tasks.rows import content_id, make_task, to_messages
+from rlft.tasks.rows import FieldError, content_id, make_task, to_messages
 from rlft.tasks.sources import RawRow, read_rows
 from rlft.types import Message, Task
 

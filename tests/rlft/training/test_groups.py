@@ -3,7 +3,7 @@
 import pytest
 
 from rlft.models.flops import ROLLOUT_FLOPS
-from rlft.tasks.curriculum.draw import Draw, DrawnTask
+from rlft.tasks.curriculum import Draw, DrawnTask
 from rlft.training.groups import reasons, sample_groups, without_variance
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_task

@@ -116,7 +116,7 @@ def test_kl_is_added_to_every_token():
         ("sequence_truncate", {}, -3, [3]),
         ("sequence_mask", {}, 0, [0]),
         ("sequence_mask", {"importance_sampling_max": 20.0}, -10, [10]),
-        ("token_truncate", {"importance_sampling_min": 4.0, "importance_sampling_max": None}, -(4 + 5) / 2, [4, 5]),
+        ("token_truncate", {"importance_sampling_max": 4.0}, -(2 + 4) / 2, [2, 4]),
     ],
 )
 def test_corrections_weigh_the_objective_and_not_the_kl(correction, options, loss, ratios):

@@ -180,16 +180,6 @@ def test_a_variable_that_is_not_set_is_named_before_the_import(careless):
         load_environment("nowhere:Thing", {"headers": {"key": "env:RLFT_TEST_UNSET"}})
 
 
-@pytest.mark.parametrize("kwargs", [{"strict": "http://{env:RLFT_TEST_HOST}/"}, {"strict": ["env:RLFT_TEST_HOST"]}])
-def test_a_metadata_address_from_a_variable_is_refused_and_not_told(folder, monkeypatch, kwargs):
-    monkeypatch.setenv("RLFT_TEST_HOST", "169.254.169.254")
-    with pytest.raises(ConfigError, match=r"environment\.kwargs\.strict.*metadata address") as error:
-        load_environment("deep/capitals.py:Capitals", kwargs)
-    assert "169.254" not in str(error.value)
-    monkeypatch.setenv("RLFT_TEST_HOST", "gpu-7.example.invalid")
-    assert load_environment("deep/capitals.py:Capitals", kwargs)
-
-
 @pytest.mark.parametrize("name", ["builtins:eval", "os:system", "os.path:exists", f"{re.__file__}:compile"])
 def test_a_function_of_python_itself_scores_no_attempts(folder, name):
     with pytest.raises(EnvironmentSetupError, match=r"(?s)is code of Python itself.*write a function of your own"):

@@ -79,7 +79,7 @@ def test_one_environment_is_audited_as_before():
 
 def test_tasks_from_use_are_not_audited():
     tasks = [task for task in TASKS if task.environment == "good"]
-    wrong = replace(tasks[0], id="use", answer={"not": "a text"}, info={"trace_id": "tr-1", "stratum": "(none)"})
+    wrong = replace(tasks[0], id="use", answer={"not": "a text"}, info={"use_trace_id": "tr-1"})
     given = RewardConfig(), [*tasks, wrong], Pays(exact)
     assert audit_by(*given, harness=HarnessConfig(), seed=3).num_tasks == len(tasks)
 

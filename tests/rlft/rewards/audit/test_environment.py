@@ -453,33 +453,6 @@ def test_an_environment_and_rows_are_found_by_name(tmp_path, rows, source, name,
         assert report.to_json()["rollout"]["task_id"] == "0"
 
 
-READS = """
-import rlft
-class E(rlft.BaseEnv):
-    def __init__(self, path={default!r}):
-        self.path = path
-    async def setup(self, task):
-        return {{"words": open(self.path).read().split()}}
-    @rlft.reward
-    def exact(self, text, ground_truth, state):
-        return float(text == ground_truth and bool(state["words"]))
-"""
-KNOWN = "    def data_fingerprint(self):\n        return rlft.file_hash(self.path)\n"
-
-
-def test_data_that_is_in_no_fingerprint_is_a_problem(tmp_path, rows):
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("some words")
-    (tmp_path / "mine.py").write_text(READS.format(default=str(corpus)))
-    (problem,) = check_named(f"{tmp_path}/mine.py:E", {}, rows).problems
-    assert problem.startswith(f"data_fingerprint: it reads {corpus}, and nothing says so")
-    assert check_named(f"{tmp_path}/mine.py:E", {"path": str(corpus)}, rows).problems == ()
-    (tmp_path / "mine.py").write_text(READS.format(default=str(corpus)) + KNOWN)
-    assert check_named(f"{tmp_path}/mine.py:E", {}, rows).problems == ()
-    (tmp_path / "mine.py").write_text(READS.format(default=rows.path))  # the tasks are known
-    assert check_named(f"{tmp_path}/mine.py:E", {}, rows).problems == ()
-
-
 def test_arguments_and_rows_that_do_not_fit_are_problems(tmp_path, rows):
     (tmp_path / "mine.py").write_text(SOUND + "        return float(text == ground_truth)\n")
     name = f"{tmp_path}/mine.py:E"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlft.config.workers import Workers
+from rlft.config.environment import Workers
 from rlft.engines import server_requests
 from rlft.outcome import Failure
 from rlft.rewards.audit.rewards import audit_reward

@@ -252,11 +252,8 @@ def why(grader, text):
 
 
 SORRY = ["sorry", "sor\u200bry", "s\u00adorry", "\uff53\uff4f\uff52\uff52\uff59", "s\u043errу", "Ѕorry"]  # noqa: RUF001
-SORRY += ["so\u0433\u0433y", "s\u1d0f\u0280\u0280\u028f", "\ua731\u1d0f\u0280\u0280\u028f"]  # Cyrillic, small capitals
 SORRY += ["s\u0336o\u0336r\u0336r\u0336y\u0336", "s\u00f3rry", "s\u00f8rry", "so\u0332rry"]  # struck through, accents
 SORRY += ["sor\x08ry", "so\x00rry", "so\x1crry", "so\ufffcrry", "so\u0640rry"]  # control characters, tatweel
-SORRY += ["\uabaaorry", "\ua4e2\ua4f3\ua4e3\ua4e3\ua4ec", "\U00010420orry"]  # Cherokee, Lisu, Deseret
-SORRY += ["\U0001f182\U0001f17e\U0001f181\U0001f181\U0001f188", "\U0001f1f8\U0001f1f4\U0001f1f7\U0001f1f7\U0001f1fe"]
 SORRY += ["sor-ry", "sor\u2010\nry"]
 
 

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.contamination import COPIES, DISTINCT, FAILS, kind, table
-from rlft.tasks.contamination import overlap
-from rlft.tasks.contamination.overlap import (
+from rlft.tasks import contamination
+from rlft.tasks.contamination import (
     COMMON_RUN,
     ContaminationReport,
     Overlap,
@@ -237,7 +237,7 @@ def test_the_work_grows_with_the_number_of_tasks(monkeypatch):
             asked[count] += 1
             return 1.0
 
-        monkeypatch.setattr(overlap, "weight", weighed)
+        monkeypatch.setattr(contamination, "weight", weighed)
         find_contamination({"test": tasks(count, 7)}, tasks(count, 5))
     assert asked[500] < 500 * 3 * 55
     assert 1.9 < asked[1000] / asked[500] < 2.1

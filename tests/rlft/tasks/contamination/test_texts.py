@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.tasks.contamination.overlap import normal, text_of_task, weight, words
+from rlft.tasks.contamination import normal, text_of_task, weight, words
 from tests.factories import make_task
 
 

@@ -5,9 +5,7 @@ from collections import Counter
 import pytest
 
 from rlft.config import TrainingConfig
-from rlft.tasks.curriculum.draw import DrawnTask, draw_round, is_plain
-from rlft.tasks.curriculum.epochs import tasks_of_round
-from rlft.tasks.curriculum.rates import PassRates
+from rlft.tasks.curriculum import DrawnTask, PassRates, draw_round, is_plain, tasks_of_round
 from tests.factories import make_task, make_task_set
 
 TASKS = make_task_set(
@@ -109,20 +107,3 @@ def test_more_tasks_than_there_are_come_again():
     found = draw(tasks_per_round=45, max_num_gen_batches=2)
     assert Counter(Counter(ids(found.tasks)).values()) == {2: 15, 3: 5}
     assert found.reserves == ()
-
-
-def test_tasks_from_use_have_no_larger_share_of_draws_than_of_the_tasks():
-    # 30 of 100, of which nothing is known (weight 1/6), beside 70 that are seldom solved (Beta(1, 21), 0.041): by their
-    # weights alone 5 / (5 + 2.9) = 63 % would be drawn from use, and fewer the more of them a round takes.
-    info = {"trace_id": "a", "stratum": "b"}
-    rows = [make_task(f"t{number}") for number in range(70)]
-    used = [make_task(f"u{number}", info=info) for number in range(30)]
-    rates = PassRates({task.id: (0.0, 20.0, 0) for task in rows})
-    asked = settings(tasks_per_round=8, max_num_gen_batches=2)
-    draws = [draw_round(make_task_set(*rows, *used), asked, round=0, seed=seed, rates=rates) for seed in range(300)]
-    shares = [sum(name.startswith("u") for name in ids(each.tasks)) for each in draws]
-    assert max(shares) == 3  # of 8: 2.4, rounded by chance
-    assert sum(shares) / 300 / 8 == pytest.approx(0.3, abs=0.02)
-    both = [sum(name.startswith("u") for name in ids((*each.tasks, *each.reserves))) for each in draws]
-    assert max(both) <= 5  # of 16: 4.8
-    assert sum(both) / 300 / 16 == pytest.approx(0.3, abs=0.02)

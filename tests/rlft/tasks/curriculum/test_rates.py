@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from rlft.tasks.curriculum.rates import (
+from rlft.tasks.curriculum import (
     Belief,
     PassRates,
     believe,

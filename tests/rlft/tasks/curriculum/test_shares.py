@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.tasks.curriculum.epochs import tasks_by_shares, turns_of
+from rlft.tasks.curriculum import tasks_by_shares, turns_of
 from tests.factories import make_task, make_task_set
 
 shares_of_several = st.lists(st.sampled_from([0.001, 0.3, 0.7, 1.0, 1.5, 2.0, 7.0]), min_size=2, max_size=5).map(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rlft.tasks.fields import FieldError
-from rlft.tasks.use.gold import NoQuestionError, answer_text, read_prompt
+from rlft.tasks.rows import FieldError
+from rlft.tasks.use import LeftOutError, answer_text, read_prompt
 
 USER = {"role": "user", "content": "Hi"}
 SYSTEM = {"role": "system", "content": "Be kind."}
@@ -47,7 +47,7 @@ def test_a_conversation_that_ends_with_a_tool_is_no_question():
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "content": "1", "tool_call_id": "c1"},
     ]
-    with pytest.raises(NoQuestionError):
+    with pytest.raises(LeftOutError, match="not_a_question"):
         read_prompt({"messages": messages}, None)
 
 

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.config import TasksConfig
-from rlft.evaluation.gates import prompt_key, task_hash
+from rlft.evaluation.gates import prompt_key
 from rlft.tasks import ingest_tasks
-from rlft.tasks.contamination.overlap import text_of_demonstration
-from rlft.tasks.use import Record, Said, Use
-from rlft.tasks.use.take import most_beside, split_of
+from rlft.tasks.contamination import text_of_demonstration
+from rlft.tasks.use import Record, Said, Use, most_beside, split_of
 from rlft.texts.privacy import LONGEST
 from rlft.types import TaskSet
 
@@ -44,20 +43,19 @@ def ingest(tmp_path: Path, records, rows=(), *, train=100, use: dict | None = No
 
 def asked(tasks: TaskSet, split="train"):
     """The questions of the tasks from use."""
-    return [task.text for task in tasks.split(split) if "trace_id" in task.info]
+    return [task.text for task in tasks.split(split) if "use_trace_id" in task.info]
 
 
 def test_a_record_becomes_a_train_task(tmp_path):
-    more = {"tags": {"kind": "odd"}}
-    tasks = ingest(tmp_path, [record("1 + 1?", "2", id="tr-7", **more)], use={"strata": "kind"})
-    (task,) = [task for task in tasks.tasks if "trace_id" in task.info]
+    tasks = ingest(tmp_path, [record("1 + 1?", "2", id="tr-7")])
+    (task,) = [task for task in tasks.tasks if "use_trace_id" in task.info]
     assert (task.prompt, task.answer, task.split, task.environment) == (
         ({"role": "user", "content": "1 + 1?"},),
         "2",
         "train",
         "e:E",
     )
-    assert task.info == {"trace_id": "tr-7", "stratum": "odd"}
+    assert task.info == {"use_trace_id": "tr-7"}
     assert task.group == task.question_key == prompt_key(task.prompt)
     assert tasks.notes["rows_per_split"]["train"] == 101
     assert tasks.notes["use"] == {
@@ -67,7 +65,6 @@ def test_a_record_becomes_a_train_task(tmp_path):
         "taken": {"train": 1, "validation": 0},
         "left_out": {},
         "masked": {},
-        "strata": {"odd": 1},
         "without_answer": 0,
     }
 
@@ -143,13 +140,6 @@ def test_what_is_demonstrated_is_left_out(tmp_path):
     assert found == {"in_demonstrations": 1, "near_demonstrations": 1}
 
 
-def test_what_the_champion_was_trained_on_is_left_out(tmp_path):
-    (task,) = [t for t in ingest(tmp_path, [record("a?")]).tasks if "trace_id" in t.info]
-    assert left_out(tmp_path, [record("a?"), record("b?")], trained_before=frozenset({task_hash(task)})) == {
-        "trained_before": 1
-    }
-
-
 def test_a_train_task_that_is_nearly_one_of_validation_is_left_out(tmp_path):
     def place(question):
         return split_of(prompt_key([{"role": "user", "content": question}]), 0.5)
@@ -201,37 +191,24 @@ def test_personal_data_is_masked_in_prompt_answer_and_columns_before_anything_is
         return Record(f"tr-{time}", inputs, time=time, said=(said,))
 
     records = [about("a@example.com", "ana", 1), about("b@example.com", "ana", 2)]
-    tasks = ingest(tmp_path, records, use={"strata": "to"})
-    (task,) = [t for t in tasks.tasks if "trace_id" in t.info]
+    tasks = ingest(tmp_path, records)
+    (task,) = [t for t in tasks.tasks if "use_trace_id" in t.info]
     assert (task.text, task.answer) == ("Mail <EMAIL_ADDRESS>?", "<EMAIL_ADDRESS>")
-    assert task.info == {"to": "<EMAIL_ADDRESS>", "stratum": "<EMAIL_ADDRESS>", "trace_id": "tr-1"}
-    # masked they ask the same; of each two texts, a stratum and a column are masked, and one answer
+    assert task.info == {"to": "<EMAIL_ADDRESS>", "use_trace_id": "tr-1"}
+    # masked they ask the same; of each a text and a column are masked, and one answer
     assert tasks.notes["use"]["left_out"] == {"repeated": 1}
-    assert tasks.notes["use"]["masked"] == {"EMAIL_ADDRESS": 7}
+    assert tasks.notes["use"]["masked"] == {"EMAIL_ADDRESS": 5}
     plain = ingest(tmp_path, records, use={"mask": []})
     assert sorted(asked(plain)) == ["Mail a@example.com?", "Mail b@example.com?"]
 
 
-def test_shares_and_numbers_are_bounded_and_drawn_evenly(tmp_path):
-    records = [
-        record(f"{kind} {n}?", tags={"kind": kind}) for kind, count in (("a", 60), ("b", 20)) for n in range(count)
-    ]
+def test_shares_and_numbers_are_bounded(tmp_path):
+    records = [record(f"{n}?") for n in range(80)]
     # 100 train tasks of the file: a quarter of all are 33 (33 / 133 = 0.248; 34 / 134 = 0.254)
-    bounded = ingest(tmp_path, records, use={"max_share": 0.25, "strata": "kind"}).notes["use"]
-    assert bounded["taken"] == {"train": 33, "validation": 0}
-    assert bounded["strata"] == {"a": 17, "b": 16}
-    assert bounded["left_out"] == {"beyond_max_share": 47}
-    most = ingest(tmp_path, records, use={"most": 10, "strata": "kind"}).notes["use"]
-    assert (most["strata"], most["left_out"]) == ({"a": 5, "b": 5}, {"beyond_most": 70})
-
-
-def test_strata_that_are_not_named_are_one_so_that_inventing_some_wins_nothing(tmp_path):
-    records = [record(f"honest {n}?", tags={"topic": "sea"}) for n in range(100)]
-    records += [record(f"flood {n}?", tags={"topic": f"t{n}"}) for n in range(300)]
-    use = {"strata": "topic", "max_share": 0.5}  # 100 places beside the 100 tasks of the file
-    assert ingest(tmp_path, records, use=use).notes["use"]["strata"]["sea"] == 1
-    named = ingest(tmp_path, records, use=use | {"strata_values": ["sea", "land"]}).notes["use"]
-    assert named["strata"] == {"(other)": 50, "sea": 50}
+    bounded = ingest(tmp_path, records, use={"max_share": 0.25}).notes["use"]
+    assert (bounded["taken"], bounded["left_out"]) == ({"train": 33, "validation": 0}, {"beyond_max_share": 47})
+    most = ingest(tmp_path, records, use={"most": 10}).notes["use"]
+    assert (most["taken"], most["left_out"]) == ({"train": 10, "validation": 0}, {"beyond_most": 70})
 
 
 @given(st.integers(0, 10**6), st.floats(0.01, 0.9))
@@ -258,7 +235,7 @@ def test_a_question_never_moves_and_never_decides_anything_and_all_add_up(tmp_pa
     after = ingest(folder, map(record, [*some, *more]), train=150, use={"validation_share": low, "max_share": 0.9})
     wider = ingest(folder, map(record, some), use={"validation_share": high, "max_share": 0.9})
     places = [
-        {t.question_key: t.split for t in tasks.tasks if "trace_id" in t.info} for tasks in (before, after, wider)
+        {t.question_key: t.split for t in tasks.tasks if "use_trace_id" in t.info} for tasks in (before, after, wider)
     ]
     for tasks, placed in zip((before, after, wider), places, strict=True):
         note = tasks.notes["use"]
