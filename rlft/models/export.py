@@ -271,7 +271,8 @@ def checkpoint_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
     also when the iteration ends early.
     """
     base: nn.Module = model.get_base_model() if isinstance(model, PeftModel) else model
-    for prefix, module in base.named_modules():
+    modules: list[tuple[str, Any]] = list(base.named_modules())
+    for prefix, module in modules:
         if isinstance(module, BaseTunerLayer):
             with _merged(module) as weight:
                 yield f"{prefix}.weight", weight

@@ -102,7 +102,7 @@ def split_model(model: Any) -> SplitModel:
     and the result goes through the model's own logits, whose memory grows with tokens times vocabulary. Split again
     after layers were exchanged, as by adding an adapter.
     """
-    base = model.get_base_model() if isinstance(model, PeftModel) else model
+    base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     body, layer = base.base_model, base.get_output_embeddings()
     head = Head(layer, getattr(model.config.get_text_config(), "final_logit_softcapping", None))
     if body is not base and layer is not None and _gives_logits(model, body, head):

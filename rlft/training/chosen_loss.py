@@ -10,7 +10,7 @@ import inspect
 import json
 import sys
 from functools import cache
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from pydantic import ValidationError
@@ -76,7 +76,8 @@ def _code_of(algorithm: str, loss: type[Loss] | None) -> str:
 def _find_class(named: Name) -> type[Loss]:
     """Return the class of this import path. Raises ConfigError unless it is a loss with an objective and a divisor."""
     module = import_named(named)
-    found, what = getattr(module, named.attribute, None), None
+    found: Any = getattr(module, named.attribute, None)
+    what = None
     if not (isinstance(found, type) and issubclass(found, Loss)):
         what = f"there is no loss {named.attribute!r}: derive it from rlft.training.losses.Loss"
     elif inspect.isabstract(found):
