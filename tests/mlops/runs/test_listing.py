@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from uuid import UUID
@@ -217,19 +216,3 @@ def test_replays_are_listed_by_their_kind_and_are_not_resumed(made):
     terminal = Terminal(file=StringIO(), width=100)
     show_runs(terminal, [again, first], 0)
     assert "retrain" in terminal.file.getvalue()
-
-
-def test_runs_of_a_stack_say_who_began_them(made):
-    made.attempt("one", "completed", 1, status="improved", mlflow_run_id="m1")
-    runs = [replace(run, by="anna") for run in list_runs(made.home).runs]
-    shown = {}
-    for stack in (None, "my team"):
-        text = StringIO()
-        show_runs(Terminal(file=text, width=150), runs, 0, stack)
-        shown[stack] = text.getvalue()
-    assert "anna" not in shown[None]  # in a home all are of its owner
-    assert "anna" in shown["my team"]
-    assert runs[0].as_json()["by"] == "anna"
-    text = StringIO()
-    show_runs(Terminal(file=text, width=150), [], 0, "my team")
-    assert "no runs on my team; `rlft run configs/demo.yaml --stack 'my team'` starts one" in text.getvalue()
