@@ -341,6 +341,6 @@ def make_client(documents: str | None, name: str | None, kwargs: dict[str, Any],
         raise EnvironmentSetupError(
             f"modes={list(modes)} are not all there",
             where="environment.kwargs",
-            fix=f"use some of {', '.join(known)}; vectors need an embedding",
+            fix=f"use some of {', '.join(known)}, or give an embedding",
         )
     return client
