@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 _MEANS = {  # {what was tried: {whether it went well: the sentence for it}}
     "gold": {True: "earns the full reward on every task", False: "does not earn the full reward on every task"},
     "silence": {True: "an empty answer earns nothing", False: "an empty answer earns something, or has no score"},
-    "repeats": {
-        True: "the same conversation and the same score came twice",
-        False: "a conversation or a score came out differently the second time",
-    },
 }
 _FILES = {
     "environment.py.template": "{name}.py",
@@ -68,7 +64,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
 ) -> None:
-    """Check that the gold answer earns all and an empty one nothing, that scores repeat and tools are described.
+    """Check that the gold answer earns all and an empty one nothing, and that tools are described.
 
     The exit code is 0 without problems and 2 with problems.
     """
@@ -140,7 +136,7 @@ def show_report(report: CheckReport) -> None:
         console.print()
     if report.audit is not None:
         _show_audit(report.audit)
-    found = {"gold": report.gold, "silence": report.silence, "repeats": report.repeats}
+    found = {"gold": report.gold, "silence": report.silence}
     for name, well in found.items() if any(each is not None for each in found.values()) else ():
         console.print(styled(f"{name:<8} {'could not be tried' if well is None else _MEANS[name][well]}"))
     console.print(styled(f"{'tools':<8} {', '.join(tool.name for tool in report.tools) or 'none'}"))

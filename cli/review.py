@@ -47,7 +47,6 @@ def ask(
         int | None, typer.Option(min=0, help="Number of a round, from 0. Without it the last one.")
     ] = None,
     highest: Annotated[int, typer.Option(min=0, help="So many of the highest-paid attempts.")] = 20,
-    disputed: Annotated[int, typer.Option(min=0, help="So many of those whose parts contradict one another.")] = 10,
     random: Annotated[int, typer.Option(min=0, help="So many attempts by chance.")] = 10,
     reviewer: Annotated[
         list[str] | None, typer.Option(help="A user of MLflow whose queue it is, too; can be given several times.")
@@ -56,7 +55,7 @@ def ask(
     as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Put the highest-paid, the most disputed and random attempts of a round into MLflow's review queue.
+    """Put the highest-paid and random attempts of a round into MLflow's review queue.
 
     People say there what an attempt deserves, and what would have been right; `rlft review collect` brings it back.
     Asking again adds nothing that is there already.
@@ -68,12 +67,12 @@ def ask(
         number = reviewed.rounds - 1 if round is None else round
         from mlops.runs.results import load_round
         from mlops.runs.review import ask_people
-        from rlft.rewards.review.choosing import choose
+        from rlft.rewards.review import choose
 
         scored = load_round(reviewed.run, str(number))
         if scored.rewards is None:
             raise RlftError(f"round {number} of {reviewed.name} has no rewards", where="--round", fix="take another")
-        chosen = choose(scored.rollouts, scored.rewards, highest=highest, disputed=disputed, random=random)
+        chosen = choose(scored.rollouts, scored.rewards, highest=highest, random=random)
         if not chosen:
             raise RlftError(f"round {number} has no attempt with a score", where="--round", fix="take another one")
         where = (reviewed.address, reviewed.experiment_id, reviewed.run_id)
@@ -108,7 +107,7 @@ def collect(
         reviewed = _open_run(run, stack)
         from mlops.runs.results import load_round
         from mlops.runs.review import collect as collected
-        from rlft.rewards.review.opinions import by_environment, cases, golds, preferences
+        from rlft.rewards.review import by_environment, cases, golds, preferences
 
         where = (reviewed.address, reviewed.experiment_id, reviewed.name)
         found = collected(*where, lambda number: load_round(reviewed.run, number), reviewed.tasks)

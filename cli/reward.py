@@ -43,8 +43,8 @@ def explain(
     """
     with guarded(verbose, None):
         settings = load_config(config, overrides)
+        from rlft.rewards.specification.model import in_words
         from rlft.rewards.specification.scoring import check_columns
-        from rlft.rewards.specification.words import in_words
 
         specification = _specification(settings)
         words, tasks, example, why = in_words(specification, settings.reward.weights), (), None, ""

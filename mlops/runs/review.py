@@ -24,8 +24,7 @@ from mlops.runs.use import record_of_trace
 from mlops.tracking.address import answering, as_default
 from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG, log_rollouts, trace_id, trace_key
 from rlft.errors import TrackerError
-from rlft.rewards.review.choosing import Chosen, full_totals
-from rlft.rewards.review.opinions import Opinion
+from rlft.rewards.review import Chosen, Opinion, full_totals
 from rlft.tasks.use import Said
 from rlft.types import Task
 

@@ -16,8 +16,15 @@ from fractions import Fraction
 from typing import Any
 
 from rlft.environments.contract.base import BaseEnv, Context
-from rlft.rewards.graders.latex import LONGEST_ANSWER, boxed_answer, latex_number
-from rlft.rewards.graders.notation import named_value, plain_latex, recurring_decimal, without_unit
+from rlft.rewards.graders.latex import (
+    LONGEST_ANSWER,
+    boxed_answer,
+    latex_number,
+    named_value,
+    plain_latex,
+    recurring_decimal,
+    without_unit,
+)
 from rlft.rewards.graders.numbers import format_number, parse_number
 from rlft.rewards.graders.symbolic import same_answer
 from rlft.types import Task, Trajectory

@@ -144,8 +144,7 @@ def _helpers(specification: Specification) -> Helpers:
     if any(each.needs_judge for each in specification.graders()):
         if specification.judge is None:
             raise no_judge()
-        from rlft.rewards.judges.answers import Answers, judges_folder
-        from rlft.rewards.judges.chat_judge import ChatJudge
+        from rlft.rewards.judges import Answers, ChatJudge, judges_folder
 
         judge = ChatJudge(specification.judge, Answers(judges_folder()))
     functions = {name: load_function(name, "reward.spec", own=True).call for name in specification.functions()}

@@ -6,6 +6,6 @@
 - `rescored`: what another reward says of the same attempts, group by group
 - `cases`: the tests that a specification brings with it
 - `specification`, `graders`, `judges`: a reward that is written without Python, readers of text, and models that judge
-- `review`: which attempts people are asked about, and what they say
+- `review`: which attempts people are asked about, and what their words become
 - `audit`: what attacks a reward before anything is trained on it
 """

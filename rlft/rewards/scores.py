@@ -1,7 +1,6 @@
 """Asks an environment for the scores of rollouts, several side by side, and gives up on one that hangs.
 
-They are asked for in threads, or in worker processes where the environment's code is apart. Answers that no policy has
-written tell a reward that hangs on every answer from one that hangs on some.
+They are asked for in threads, or in worker processes where the environment's code is apart.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
-from rlft.config import HarnessConfig
-from rlft.config.environment import Isolation, Workers
+from rlft.config.environment import Workers
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.faults import failure_of
 from rlft.environments.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
@@ -25,7 +23,6 @@ from rlft.environments.workers.child import Methods
 from rlft.environments.workers.pool import Pool, WorkerEnded
 from rlft.environments.workers.threads import MAX_LATE_IN_A_ROW, Job, Late, in_thread, run_bounded
 from rlft.errors import RlftError
-from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.harness.tools import printable
 from rlft.outcome import Failure
 from rlft.progress import Meter
@@ -34,49 +31,16 @@ from rlft.rewards.specification.judge import Bill, pay_by
 from rlft.types import Judging, Message, Rollout, Task, Trajectory
 
 CONSTANT = "I do not know."
+"""What answers no task."""
 
 
-def harmless_rollouts(task: Task, environment: BaseEnv, isolation: Isolation) -> list[Rollout]:
-    """Play a sentence that is no answer and, if there is one, the gold completion, with the environment's tools.
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """As much of a rollout as a score needs, as a worker process gets it."""
 
-    Both are needed, since a reward may refuse the sentence without asking the judge or the sandbox that hangs. Rollouts
-    that failed are left out. `isolation` says where the environment's code runs. Raises RlftError for an environment
-    that hangs itself.
-    """
-    scripts = [as_script(CONSTANT), *_gold(task, environment)]
-    parts = [Part(f"harmless/{number}/{task.id}", task, script) for number, script in enumerate(scripts)]
-    return [
-        rollout
-        for rollout in play_scripts(parts, environment, HarnessConfig(isolation=isolation))
-        if rollout.error is None
-    ]
-
-
-def _gold(task: Task, environment: BaseEnv) -> list[Script]:
-    try:
-        gold = environment.gold_completion(task)
-        return [] if gold is None else [as_script(gold)]
-    except Exception:  # the audit reports it; here the sentence alone must do
-        return []
-
-
-class Attempted(Protocol):
-    """What is scored: a `Rollout`, or as much of one as a score needs."""
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The whole conversation, prompt first."""
-        ...
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The state that the rollout has left."""
-        ...
-
-    @property
-    def truncated(self) -> bool:
-        """Whether a limit cut it off."""
-        ...
+    messages: tuple[Message, ...]
+    state: dict[str, Any]
+    truncated: bool
 
 
 def is_async(environment: BaseEnv) -> bool:
@@ -88,7 +52,7 @@ def is_async(environment: BaseEnv) -> bool:
 
 
 def trajectory_of(
-    rollout: Attempted, task: Task, environment: BaseEnv, peers: Sequence[Sequence[Message]] = ()
+    rollout: Rollout | _Attempt, task: Task, environment: BaseEnv, peers: Sequence[Sequence[Message]] = ()
 ) -> Trajectory:
     """Return the messages of the policy and its tools after the prompt, as `compute_reward` takes them.
 
@@ -107,7 +71,7 @@ def trajectory_of(
 
 async def ask(
     environment: BaseEnv,
-    rollout: Attempted,
+    rollout: Rollout | _Attempt,
     task: Task,
     reached: list[str],
     *,
@@ -172,15 +136,6 @@ ENDED = "WorkerEnded"
 _MORE_MEMORY = "if it needs more memory, raise reward.memory_mib"
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """An attempt as a worker process gets it."""
-
-    messages: tuple[Message, ...]
-    state: dict[str, Any]
-    truncated: bool
-
-
 def reward_pool(environment: BaseEnv, workers: Workers, *, at_once: int, in_threads: bool) -> Pool:
     """Return the worker processes that score for an environment, `at_once` attempts in all at the same time.
 
@@ -194,7 +149,7 @@ def reward_pool(environment: BaseEnv, workers: Workers, *, at_once: int, in_thre
 
 async def ask_process(
     pool: Pool,
-    attempt: Attempted,
+    attempt: Rollout,
     task: Task,
     seconds: float,
     memory_mib: int | None,
@@ -238,7 +193,7 @@ ASYNC_CONCURRENCY = 8
 
 
 class RewardHangs(RlftError):
-    """Raised when scores do not return again and again: waiting for more of them is pointless."""
+    """Raised when no score returns: waiting for more of them is pointless."""
 
 
 _Found = tuple[Scored, float]  # a score, and the seconds that it took
@@ -246,13 +201,13 @@ _Found = tuple[Scored, float]  # a score, and the seconds that it took
 
 @dataclass
 class Scores:
-    """Holds how an environment is asked for scores, and how many of them in a row have come too late."""
+    """Holds how an environment is asked for scores, and how many of them were lost: too late, or with their process."""
 
     environment: BaseEnv
     tasks: Mapping[str, Task]
     timeout_seconds: float
     workers: Workers
-    lost_in_a_row: int = 0
+    lost: int = 0
     reached: dict[str, list[str]] = field(default_factory=dict)  # {rollout id: names of the methods that were called}
     peers: Mapping[str, Sequence[Rollout]] = field(default_factory=dict)  # {rollout id: its group}, where it matters
     bills: dict[str, Bill] = field(default_factory=dict)  # {rollout id: what judges were asked}, of this process
@@ -260,34 +215,24 @@ class Scores:
     def of(self, rollouts: Sequence[Rollout], meter: Meter) -> list[tuple[Rollout, Scored, float]]:
         """Return each rollout with its score and the seconds that this took, in the order of `rollouts`.
 
-        Raises RewardHangs when several scores in a row were too late and harmless answers are late, too.
+        Raises RewardHangs when the first scores are all lost. A policy some of whose answers hang or end their process
+        loses these rollouts; that alone does not stop a run.
         """
         found: dict[int, _Found] = {
             place: (failed, 0.0) for place, each in enumerate(rollouts) if (failed := unscored(each)) is not None
         }
         if found:
             meter.add(len(found))
-        while missing := [place for place in range(len(rollouts)) if place not in found]:
-            last = self._score({place: rollouts[place] for place in missing}, found, meter)
-            if last is not None:
-                self._check_hangs(self.tasks[rollouts[last].task_id], found[last][0].failure)
-        return [(each, *found[place]) for place, each in enumerate(rollouts)]
-
-    def _score(self, missing: Mapping[int, Rollout], found: dict[int, _Found], meter: Meter) -> int | None:
-        """Score rollouts and put what they come to into `found`; ends early at one that is lost as many before it.
-
-        Its place is returned. What was still being scored is cancelled, and has to be asked for again.
-        """
-        places = list(missing)
-        jobs = [self.job(each, self.tasks[each.task_id]) for each in missing.values()]
-        for number, outcome in self.run(jobs):
-            rollout = missing[places[number]]
-            self.lost_in_a_row = self.lost_in_a_row + 1 if _is_lost(outcome) else 0
-            found[places[number]] = self._lateness(rollout, outcome) if isinstance(outcome, Late) else outcome
+        places = [place for place in range(len(rollouts)) if place not in found]
+        jobs = [self.job(rollouts[place], self.tasks[rollouts[place].task_id]) for place in places]
+        for ended, (number, outcome) in enumerate(self.run(jobs), start=1):
+            self.lost += _is_lost(outcome)
+            rollout, place = rollouts[places[number]], places[number]
+            found[place] = self._lateness(rollout, outcome) if isinstance(outcome, Late) else outcome
             meter.add()
-            if self.lost_in_a_row >= MAX_LATE_IN_A_ROW:
-                return places[number]
-        return None
+            if ended == self.lost == MAX_LATE_IN_A_ROW:
+                raise self._hangs(found[place][0].failure)
+        return [(each, *found[place]) for place, each in enumerate(rollouts)]
 
     def _at_once(self) -> int:
         return self.workers.concurrency or (ASYNC_CONCURRENCY if is_async(self.environment) else 1)
@@ -333,31 +278,17 @@ class Scores:
 
     def _lateness(self, rollout: Rollout, late: Late) -> _Found:
         seconds = self.timeout_seconds
-        if self.lost_in_a_row == 1:
+        if self.lost == 1:
             logger.warning("a score did not come within %g s; it becomes an error of its rollout", seconds)
         where = self.reached[rollout.rollout_id][-1]
         why = str(late).replace("no result", "ScoringTimeout: no score", 1)
         return Scored({}, failure=Failure(where, why), judging=self.bills[rollout.rollout_id].total), seconds
 
-    def _check_hangs(self, task: Task, last: Failure | None) -> None:
-        """Raise RewardHangs if harmless answers to a task are not scored either, or none could be tried.
-
-        A policy whose answers each hang or end their process loses these rollouts; that alone does not stop a run.
-        """
-        harmless = harmless_rollouts(task, self.environment, isolation_of(self.environment, self.workers))
-        for rollout in harmless:
-            [(_, outcome)] = self.run([self.job(rollout, task)])
-            if _is_lost(outcome):
-                break
-            logger.info("the harmless answer %s came to %s: the reward does not hang", rollout.rollout_id, outcome)
-        else:
-            if harmless:
-                self.lost_in_a_row = 0
-                return
+    def _hangs(self, last: Failure | None) -> RewardHangs:
         ends = last is not None and last.raised == ENDED
-        raise RewardHangs(
-            f"the reward {'ends its worker process' if ends else 'hangs'}: {self.lost_in_a_row} scores in a row have "
-            f"no result{f', the last as {last.why}' if last else ''}",
+        return RewardHangs(
+            f"the reward {'ends its worker process' if ends else 'hangs'}: the first {self.lost} scores have no result"
+            f"{f', the last as {last.why}' if last else ''}",
             where="compute_reward",
             fix="look for endless loops and for what it keeps in memory, see whether what it waits for (a judge, a "
             "server) is up, or raise reward.timeout_seconds or reward.memory_mib",

@@ -106,8 +106,7 @@ def score_rollouts(
     Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has,
     `EnvironmentSetupError` for weights, maxima or minima of the environment that are none, `RewardError` when two
     attempts name different parts, so that their totals cannot be compared, `JudgeGoneError` when a judge is not asked
-    any more, and `RewardHangs` (an `RlftError`) when several scores in a row do not return and neither does that of a
-    harmless answer.
+    any more, and `RewardHangs` (an `RlftError`) when none of the first scores returns.
     """
     started = time.perf_counter()
     given, weights = weights, {**_weights(environment, "reward_weights"), **weights}

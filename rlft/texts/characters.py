@@ -28,8 +28,6 @@ _LETTERS = str.maketrans(
     "abekmhopctyxsijvhldqwabyezhikmvoptuxwhnuoiagi",
 )
 
-_MARKED = re.compile("LATIN (?P<case>SMALL|CAPITAL) LETTER (?P<letter>[A-Z]) WITH .+")
-
 
 class _Folded(dict[int, str]):
     """Maps characters of a text to what is compared of them: themselves, a Latin letter, or nothing."""
@@ -59,32 +57,6 @@ def as_seen(text: str) -> str:
     Of text that is compared whatever its case, case-fold it first.
     """
     return text if text.isascii() and text.isprintable() else text.translate(_FOLDED)
-
-
-class _Bare(dict[int, str]):
-    """Maps characters of a text to what is left of them without accents and strokes."""
-
-    def __missing__(self, code: int) -> str:
-        pieces = unicodedata.normalize("NFD", chr(code))
-        self[code] = part = unicodedata.normalize("NFC", "".join(map(_bare, pieces)))
-        return part
-
-
-def _bare(character: str) -> str:
-    if unicodedata.category(character) == "Mn":
-        return ""
-    marked = _MARKED.fullmatch(unicodedata.name(character, ""))
-    if marked is None:
-        return character
-    return marked["letter"].lower() if marked["case"] == "SMALL" else marked["letter"]
-
-
-_BARE = _Bare()
-
-
-def without_marks(text: str) -> str:
-    """Return a text without accents, strokes through letters and all other marks that take no room of their own."""
-    return text if text.isascii() else text.translate(_BARE)
 
 
 _RAISED, _FRACTION = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+"), re.compile("[\u00bc-\u00be\u2150-\u215e]")

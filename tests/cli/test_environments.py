@@ -88,8 +88,8 @@ def test_a_csv_is_read_as_a_run_reads_it(check):
 def test_the_json_stands_alone_on_stdout(check):
     result = check("shop.py:Shop", "--json", "--kwargs", '{"currency": "EUR"}')
     report = json.loads(result.stdout)  # what the environment prints goes elsewhere
-    assert set(report) == {"gold", "silence", "repeats", "tools", "problems", "rollout"}
-    assert (report["gold"], report["silence"], report["repeats"], report["problems"]) == (True, True, True, [])
+    assert set(report) == {"gold", "silence", "tools", "problems", "rollout"}
+    assert (report["gold"], report["silence"], report["problems"]) == (True, True, [])
     assert "EUR" in report["rollout"]["messages"][2]["content"]
     assert "a shop opens" in result.stderr
 

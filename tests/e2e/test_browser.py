@@ -179,7 +179,7 @@ print(json.dumps([[run.experiment_id, run.run_id] for run in found]))
 
 
 def test_what_a_person_says_in_the_review_queue_becomes_a_case_of_the_reward(browser, home):
-    asked = home.rlft("review", "other-seed", "--highest", "3", "--disputed", "0", "--random", "0", "--json")
+    asked = home.rlft("review", "other-seed", "--highest", "3", "--random", "0", "--json")
     assert asked.code == 0, asked.output
     queue = json.loads(asked.output[asked.output.index("{") :])
     assert (queue["items"], queue["chosen"]) == (3, {"highest": 3})

@@ -188,7 +188,7 @@ print(json.dumps(sorted({trace.info.tags["rlft.task_id"].partition("/")[0] for t
 
 def test_its_attempts_are_reviewed_and_come_back_by_environment(ran):
     home, _ = ran
-    asked = printed(home, "review", "several", "--highest", "4", "--disputed", "4", "--random", "20")
+    asked = printed(home, "review", "several", "--highest", "4", "--random", "20")
     assert asked["added"] == asked["items"] == sum(asked["chosen"].values())
     assert home.query(SAY) == ["divisors", "sums"]
     found = printed(home, "review", "collect", "several", "--output", "said")

@@ -39,7 +39,7 @@ from rlft.rewards.graders.answers import token_f1
 from rlft.rewards.graders.expressions import exact_value
 from rlft.rewards.graders.json_values import read_json_object
 from rlft.rewards.graders.lists import declared_answer
-from rlft.rewards.graders.similarity import Measure
+from rlft.rewards.graders.plain import Measure
 from rlft.tasks.contamination import find_contamination
 from rlft.texts.characters import visible, visible_json
 from rlft.types import Trajectory
@@ -143,27 +143,11 @@ WRITTEN = {
     "a JSON path": {"type": "exact", "read": {"json_path": "$..a"}},
     "contains": {"type": "contains", "texts": ["a", "word"]},
     "lacks": {"type": "lacks", "texts": ["sorry", "\u0441"]},
-    "sentences": {"type": "length", "measured": "sentences", "at_most": 3},
-    "paragraphs": {"type": "length", "measured": "paragraphs", "at_most": 3},
-    "number": {"type": "number", "unit": "m"},
+    "lines": {"type": "length", "measured": "lines", "at_most": 3},
+    "number": {"type": "number"},
     "date": {"type": "date", "gold": "2014-03-03"},
     "list": {"type": "list", "ordered": True},
     "a form": {"type": "json_schema", "json_schema": {"properties": {"a": {"uniqueItems": True}}}},
-    "a recursive form": {
-        "type": "json_schema",
-        "json_schema": {
-            "$ref": "#/$defs/e",
-            "$defs": {
-                "e": {
-                    "oneOf": [
-                        {"type": "number"},
-                        {"type": "object", "properties": {"a": {"$ref": "#/$defs/e"}}},
-                        {"type": "array", "items": {"$ref": "#/$defs/e"}},
-                    ]
-                }
-            },
-        },
-    },
     **{f"similar, {measure}": {"type": "similar", "measure": measure} for measure in get_args(Measure)},
 }
 READERS |= {

@@ -2,9 +2,8 @@
 
 - `rewards`: plays gold answers and attacks without a model and scores them (`audit_reward`), also as a config says
 - `attacks`: the kinds of attack, a table for each family
-- `golds`: the golds and attacks that the environment names, and golds that are right at each other's tasks
-- `attempts`: chooses, plays and scores the attempts
-- `findings`, `warnings`, `report`: what fails a reward, what it is warned of, and the report
+- `attempts`: asks the environment for golds and attacks of its own, chooses attempts, and plays and scores them
+- `findings`, `report`: what fails a reward, what it is warned of, and the report
 - `matching`: finds attempts in training that are an attack which is known here
 - `environment`: the check of an environment for its author (`check_environment`)
 """

@@ -1,7 +1,7 @@
 """Checks an environment for its author, on tasks and without a model.
 
-A gold completion must be full, an empty answer earn nothing, and a conversation and its score be the same when they are
-repeated; the tools must be described, and the attacks of the reward audit fail.
+A gold completion must be full and an empty answer earn nothing; the tools must be described, and the attacks of the
+reward audit fail.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.outcome import Failure
 from rlft.progress import Progress, silent
-from rlft.rewards.audit.findings import REWARD, Findings, none_on
-from rlft.rewards.audit.golds import ask_golds
+from rlft.rewards.audit.attempts import ask_golds
+from rlft.rewards.audit.findings import REWARD, Findings
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, CheckReport, Problem
-from rlft.rewards.audit.rewards import DEFINE_GOLD, GOLD_NEEDS_TOOLS, audit_reward, has_text_gold
-from rlft.rewards.rubric import TOLERANCE, minimum_of, never_given, weight_of
+from rlft.rewards.audit.rewards import DEFINE_GOLD, GOLD_NEEDS_TOOLS, audit_reward
+from rlft.rewards.rubric import TOLERANCE
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import read_tasks
 from rlft.tasks.rows import ANSWER_FIELDS
@@ -82,23 +82,23 @@ def check_named(
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Holds an attempt at a task, played twice, and the two scores of the first of these rollouts.
+    """Holds an attempt at a task as it was played and scored; `kind` is `gold` or `silence`.
 
-    `kind` is `gold` or `silence`. `tool_faults` say what tools raised the first time, and where.
+    `tool_faults` say what tools raised, and where.
     """
 
     kind: str
     task: Task
     script: Script
-    played: tuple[Rollout, Rollout]
-    scored: tuple[Reward, Reward]
+    rollout: Rollout
+    reward: Reward
     tool_faults: tuple[Failure, ...] = ()
 
 
 def check_environment(
     environment: BaseEnv, tasks: Sequence[Task], *, timeout_seconds: float = 10.0, progress: Progress = silent
 ) -> CheckReport:
-    """Try an environment on tasks: its tools, gold and silence on every task twice, and the attacks of the audit.
+    """Try an environment on tasks: its tools, gold and silence on every task, and the attacks of the audit.
 
     `timeout_seconds` bounds each call of a tool and each score. What is wrong with the environment is in the report and
     is not raised. The check ends early where nothing more can be tried: without tools that can be described, or without
@@ -118,7 +118,7 @@ def check_environment(
     try:
         trials = try_scripts(scripts[:1], environment, harness)
         broken = _failures(trials)  # the first alone: what fails there would mostly fail, or hang, on every task
-        if not broken or all(reward.parts for trial in trials for reward in trial.scored):
+        if not broken or all(trial.reward.parts for trial in trials):
             trials = try_scripts(scripts, environment, harness, progress=progress)
             broken = _failures(trials)
     except RlftError as error:
@@ -139,10 +139,9 @@ def _report(
     """Return what the trials show, after the audit, if they leave it anything to find."""
     golds = [trial for trial in trials if trial.kind == GOLD_KIND]
     silences = [trial for trial in trials if trial.kind == "silence"]
-    cut, other = list(_unfinished(golds)), list(_changed(trials))
-    never = _never_given(environment, tasks, tools, trials)
+    cut = list(_unfinished(golds))
     audit, findings = None, Findings()
-    if not broken and not cut and not never:  # the audit plays the same conversations: it would say the same again
+    if not broken and not cut:  # the audit plays the same conversations: it would say the same again
         audit = audit_reward(
             tasks,
             environment,
@@ -159,21 +158,20 @@ def _report(
     gold_told = any(each.where == GOLD for each in problems)
     attacks = [each for each in findings.problems if not (gold_told and each.where == GOLD)] if findings.failed else []
     attacks = [replace(each, where="reward audit", fix=each.fix or _AUDIT_WAY_OUT) for each in attacks]
-    notes = (*(audit.findings if audit and audit.passed else ()), *_undeclared(trials, environment))
+    notes = audit.findings if audit and audit.passed else ()
     if broken and len(trials) == 1 < len(tasks):
         notes = (*notes, f"the other {len(tasks) - 1} tasks were not tried: what fails on the first fails on most")
-    is_full = len(golds) == len(tasks) and not never and all(each.solved for trial in golds for each in trial.scored)
-    is_nothing = [each.total is not None and each.total <= TOLERANCE for trial in silences for each in trial.scored]
+    is_full = len(golds) == len(tasks) and all(trial.reward.solved for trial in golds)
+    totals = [trial.reward.total for trial in silences]
     return CheckReport(
-        problems=tuple(map(str, (*problems, *never, *broken, *cut, *other, *_paid(silences), *attacks))),
+        problems=tuple(map(str, (*problems, *broken, *cut, *_paid(silences), *attacks))),
         notes=notes,
         gold=is_full if golds else None,
-        silence=len(silences) == len(tasks) and all(is_nothing) if silences else None,
-        repeats=not other if trials and (other or not broken) else None,
+        silence=_are_nothing(totals) and len(totals) == len(tasks) if totals else None,
         tools=tools,
         audit=audit,
-        rollout=golds[0].played[0] if golds else None,
-        reward=golds[0].scored[0] if golds else None,
+        rollout=golds[0].rollout if golds else None,
+        reward=golds[0].reward if golds else None,
         weights=environment.reward_weights(),
     )
 
@@ -203,28 +201,8 @@ def _described(schema: Any) -> bool:
     return isinstance(schema, dict) and bool(str(schema.get("description", "")).strip())
 
 
-def _undeclared(trials: Sequence[Trial], environment: BaseEnv) -> tuple[str, ...]:
-    """Return a sentence that names the parts with a weight that declare no lowest score, if there are any."""
-    weights, declared = environment.reward_weights(), environment.reward_minima()
-    parts = dict.fromkeys(name for trial in trials for each in trial.scored for name in each.parts)
-    names = [name for name in parts if weight_of(name, weights) and minimum_of(name, declared) is None]
-    said = f"no lowest score is declared for {', '.join(names)}: with evaluation.metric: reward, declare it "
-    return (f"{said}(reward_minima), so that intervals allow for rare large losses",) if names else ()
-
-
-def _never_given(
-    environment: BaseEnv, tasks: Sequence[Task], tools: Sequence[ToolSpec], trials: Sequence[Trial]
-) -> list[Problem]:
-    """Return a problem if parts with a weight are `None` in all attempts, else nothing.
-
-    Nothing is said if a gold is missing, or if it is only the answer as text though there are tools: then nothing shows
-    that the parts do not apply to a real attempt.
-    """
-    has_golds = {trial.task.id for trial in trials if trial.kind == GOLD_KIND} >= {task.id for task in tasks}
-    if not has_golds or (tools and has_text_gold(environment)):
-        return []
-    never = never_given((each.parts for trial in trials for each in trial.scored), environment.reward_weights())
-    return [none_on(never, "every task")] if never else []
+def _are_nothing(totals: Sequence[float | None]) -> bool:
+    return all(total is not None and total <= TOLERANCE for total in totals)
 
 
 def try_scripts(
@@ -234,39 +212,32 @@ def try_scripts(
     *,
     progress: Progress = silent,
 ) -> list[Trial]:
-    """Play all (kind, task, script) twice, and score the first rollouts twice.
+    """Play all (kind, task, script), and score the rollouts.
 
-    All are played once before any is played again. Raises CannotTry when the environment hangs, and RlftError as
-    `score_rollouts` does.
+    Raises CannotTry when the environment hangs, and RlftError as `score_rollouts` does.
     """
-    wanted = list(scripts)
+    wanted, seconds = list(scripts), harness.tool_timeout_seconds
     faults: dict[str, list[Failure]] = {}
-    first, again = (_play(wanted, time, environment, harness, faults, progress) for time in ("first", "again"))
-    settings: dict[str, Any] = {
-        "weights": {},
-        "full": None,
-        "timeout_seconds": harness.tool_timeout_seconds,
-        "progress": progress,
-    }
+    rollouts = _play(wanted, environment, harness, faults, progress)
     by_id = {task.id: task for _, task, _ in wanted}
-    scored = [score_rollouts(Rollouts(tuple(first)), by_id, environment, **settings).rows for _ in range(2)]
+    limits: dict[str, Any] = {"weights": {}, "full": None, "timeout_seconds": seconds, "progress": progress}
+    rewards = score_rollouts(Rollouts(tuple(rollouts)), by_id, environment, **limits)
     return [
-        Trial(kind, task, script, (one, two), (score, second), tuple(faults.get(one.rollout_id, ())))
-        for (kind, task, script), one, two, score, second in zip(wanted, first, again, *scored, strict=True)
+        Trial(kind, task, script, rollout, reward, tuple(faults.get(rollout.rollout_id, ())))
+        for (kind, task, script), rollout, reward in zip(wanted, rollouts, rewards, strict=True)
     ]
 
 
 def _play(
     wanted: Sequence[tuple[str, Task, Script]],
-    time: str,
     environment: BaseEnv,
     harness: HarnessConfig,
     tool_faults: dict[str, list[Failure]],
     progress: Progress,
 ) -> list[Rollout]:
-    """Play all scripts once, and add what tools raised to `tool_faults`. `time` is `first` or `again`."""
+    """Play all scripts, and add what tools raised to `tool_faults`."""
     # In a thread that can be left behind: a coroutine that blocks would hold up all others for ever.
-    parts = [Part(f"check-{time}/{kind}/{task.id}", task, script) for kind, task, script in wanted]
+    parts = [Part(f"check/{kind}/{task.id}", task, script) for kind, task, script in wanted]
     seconds = harness.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
     play = partial(play_scripts, parts, environment, harness, tool_faults=tool_faults, progress=progress)
     [(_, played)] = run_bounded([partial(_called, play)], None, seconds=seconds)
@@ -287,7 +258,7 @@ def _failures(trials: Sequence[Trial]) -> list[Problem]:
     """Return what failed in playing and scoring: one problem for each kind of failure, with how often."""
     found: dict[tuple[str, ...], list[tuple[Failure, Trial]]] = {}
     for trial in trials:
-        for error in dict.fromkeys(each.error.origin for each in (*trial.played, *trial.scored) if each.error):
+        for error in dict.fromkeys(each.error.origin for each in (trial.rollout, trial.reward) if each.error):
             found.setdefault(error.kind, []).append((error, trial))
     return [
         Problem(error.where, f"{error.why} ({_on([trial for _, trial in rows])})",
@@ -298,13 +269,13 @@ def _failures(trials: Sequence[Trial]) -> list[Problem]:
 
 def _unfinished(trials: Sequence[Trial]) -> Iterator[Problem]:
     """Yield a problem about the gold conversations that ended early, and one about those in which a tool failed."""
-    cut = [trial for trial in trials if trial.played[0].turns < len(trial.script) and not trial.played[0].error]
+    cut = [trial for trial in trials if trial.rollout.turns < len(trial.script) and not trial.rollout.error]
     if cut:
-        said, whole = cut[0].played[0].turns, len(cut[0].script)
+        said, whole = cut[0].rollout.turns, len(cut[0].script)
         what = f"{said} of its {whole} messages were said before the conversation was over ({_on(cut)})"
         yield Problem(GOLD, what, "call a tool in every message but the last, or raise max_turns")
-    if failed := [trial for trial in trials if trial.played[0].tool_errors]:
-        told = [message for message in failed[0].played[0].messages if message.get("failed")]
+    if failed := [trial for trial in trials if trial.rollout.tool_errors]:
+        told = [message for message in failed[0].rollout.messages if message.get("failed")]
         where = f"tool {told[0].get('name', '')}" if told else "a tool"
         said = told[0]["content"][:_SHORT] if told else ""
         if failed[0].tool_faults:
@@ -313,39 +284,13 @@ def _unfinished(trials: Sequence[Trial]) -> Iterator[Problem]:
         yield Problem(where, what, "mend the tool, or the call in gold_completion")
 
 
-def _changed(trials: Sequence[Trial]) -> Iterator[Problem]:
-    """Yield a problem about conversations, and one about scores, that were not the same the second time."""
-    other = [trial for trial in trials if _played(trial.played[0]) != _played(trial.played[1])]
-    if other:
-        one, two = other[0].played
-        what = "state" if one.messages == two.messages else "messages"
-        yield Problem(
-            "setup and tools",
-            f"the same conversation came to other {what} when it was played again ({_on(other)})",
-            "keep what a rollout changes in its state, not on the environment, and draw what is random from the task",
-        )
-    if scores := [trial for trial in trials if _scored(trial.scored[0]) != _scored(trial.scored[1])]:
-        one, two = (_scored(reward) for reward in scores[0].scored)
-        what = f"the same rollout was scored {one} and then {two} ({_on(scores)})"
-        fix = "let the score follow from the task, the messages and the state alone, and change none of them"
-        yield Problem(REWARD, what, fix)
-
-
 def _paid(trials: Sequence[Trial]) -> Iterator[Problem]:
     """Yield a problem if any of these attempts, which say nothing, earned something."""
-    earning = [trial for trial in trials if (trial.scored[0].total or 0.0) > TOLERANCE]
+    earning = [trial for trial in trials if (trial.reward.total or 0.0) > TOLERANCE]
     if earning:
-        reward = earning[0].scored[0]
+        reward = earning[0].reward
         what = f"an empty answer earns {reward.total:g} from {reward.parts} ({_on(earning)})"
         yield Problem(REWARD, what, "pay nothing where there is no answer")
-
-
-def _played(rollout: Rollout) -> tuple[Any, ...]:
-    return (rollout.messages, rollout.state, rollout.error)
-
-
-def _scored(reward: Reward) -> tuple[Any, ...]:
-    return (reward.total, reward.parts, reward.answer)
 
 
 def _on(trials: Sequence[Trial]) -> str:

@@ -1,14 +1,16 @@
-"""What is found about a reward: what gold and attacks earned, what of it fails the reward, and what was not scored."""
+"""What is found about a reward: what gold and attacks earned, what of it fails the reward, and what is a warning."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from rlft.harness.scripted import Script
 from rlft.outcome import Failure
 from rlft.rewards.audit.attacks import FIRST, kind_of
+from rlft.rewards.audit.attacks.wrong import DAYS, NUMBERS
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, AttackScores, Problem
 from rlft.rewards.rubric import TOLERANCE, never_given, weight_of
 from rlft.types import Reward, Task
@@ -184,8 +186,6 @@ MAX_RATIO = 0.9
 WITHOUT_GOLD = 0.75
 """The share of the highest total from which what says nothing, or always the same, fails a reward without a gold."""
 _BY_CHANCE = 0.25  # an answer to another task may be right on a smaller share of tasks
-_MANY = 0.85  # of ten tasks, so that golds which are right on 60 % of the tasks stay below in 19 samples of 20
-_NUMBERS = ("other_gold", "most_common", "made_answer", "farthest_gold", "wrong_sign", "number_inside")
 _MOST_SENTENCES = 5
 
 
@@ -222,17 +222,10 @@ def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float, hi
     full = [reward for task_id, reward in attacks.items() if task_id not in against and reward.solved]
     said = f"{kind} earns as much as gold {on(equal)}: {_earned(equal[0])}" if equal else ""
     said = said or (f"{kind} is full {on(full)}: {_earned(full[0])}" if full else "")
-    if kind_of(kind).counts in ("never", "tolerance"):
-        if said and kind_of(kind).counts == "never":
-            findings.note(Problem(REWARD, f"{said}; does what it does more than gold do no harm?"))
+    if kind_of(kind).counts == "tolerance":
         return ""
     tasks = [rewards for rewards in scores.values() if kind in ALWAYS or not rewards.keys() <= {*ALWAYS}]
     few = 0 if kind_of(kind).certain else _BY_CHANCE * len(tasks)
-    if said and kind in _NUMBERS and _pays_farther_numbers(scores):
-        findings.note(
-            Problem(REWARD, f"{said}; numbers that are nearer to gold are not paid, so it may be right there")
-        )
-        return ""
     if said and len(equal) + len(full) >= few:
         return said
     mean, gold_mean = mean_of(attacks[i] for i in against), mean_of(against.values())
@@ -246,20 +239,6 @@ def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float, hi
     if said:
         findings.note(Problem(REWARD, f"{said}; it may be right there by chance, which only a person can tell"))
     return ""
-
-
-def _pays_farther_numbers(scores: Scores) -> bool:
-    """Return whether golds of other tasks are paid on a quarter of the tasks to 85 %, and gold plus 1 is not.
-
-    So it is for "an even number above n", and not where a tolerance is too wide, or all that has the form is paid.
-    """
-    rows = [rewards for rewards in scores.values() if "gold" in rewards]
-    farther, nearer = (
-        [float(each[kind].solved) for each in rows if kind in each] for kind in ("other_gold", "number_one_more")
-    )
-    if not farther or not nearer:
-        return False
-    return _BY_CHANCE <= fmean(farther) <= _MANY and fmean(nearer) < _BY_CHANCE
 
 
 def _most(kind: str, scores: Scores, tasks: Sequence[str], gold_mean: float, max_ratio: float) -> float:
@@ -311,3 +290,114 @@ def mean_of(rewards: Iterable[Reward]) -> float:
 
 def _earned(reward: Reward) -> str:
     return f"{total_of(reward):g} from {reward.parts}"
+
+
+_MOST = 0.75  # of the tasks; who pays nearly every gold everywhere tells no gold from another
+
+
+def set_aside_right_ones(scores: Scores, words: Collection[str], findings: Findings) -> None:
+    """Take the golds of other tasks that may be right out of the scores, with a note.
+
+    "Name a country in Europe" has many right answers: the gold of one such task is right at another. That may be so
+    where it is paid like gold on three quarters of the tasks at most, and made-up answers in the same form are not, as
+    a reward that pays whatever has the form pays them, too. `words` are the tasks whose gold is no number and no day:
+    that two of those are paid for each other is what a tolerance does which is too wide.
+    """
+    if _share_like_gold(scores, _MADE) >= _BY_CHANCE:
+        return
+    for kind in _OTHERS:
+        tried = [task_id for task_id in words if {GOLD_KIND, kind} <= set(scores.get(task_id, {}))]
+        like = [task_id for task_id in tried if _is_like_gold(scores[task_id][kind], scores[task_id])]
+        if not like or len(like) > _MOST * len(tried):
+            continue
+        said = (
+            f"{kind} earns as much as gold {on([scores[task_id][kind] for task_id in like])}, and made-up answers do "
+        )
+        findings.note(Problem(REWARD, f"{said}not: it may be right there, which only a person can confirm"))
+        for task_id in like:
+            for name in [kind, *_holding_another(scores[task_id])] if kind == _OTHERS[0] else [kind]:
+                del scores[task_id][name]
+
+
+def _share_like_gold(scores: Scores, kind: str) -> float:
+    """Return the share of the tasks on which a kind is paid like gold; 1 if it was tried on none."""
+    tried = [rewards for rewards in scores.values() if {GOLD_KIND, kind} <= set(rewards)]
+    return fmean(_is_like_gold(rewards[kind], rewards) for rewards in tried) if tried else 1.0
+
+
+def _holding_another(rewards: Mapping[str, Reward]) -> list[str]:
+    """Return the kinds whose attempts may hold the gold of another task beside what makes them wrong."""
+    kinds = [kind for kind in rewards if kind not in (GOLD_KIND, _MADE, *_OTHERS)]
+    return [kind for kind in kinds if not kind_of(kind).certain or kind_of(kind).counts == "above_other"]
+
+
+_HALF = 0.5
+_MOST_PARTS = 5
+_CLEARLY = 0.1  # of gold's mean
+
+
+def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float], highest: float) -> None:
+    """Add a note if what says nothing earns half of gold, and one if the same answer at every task does.
+
+    Where no task has a gold, it is half of the `highest` total. Kinds that fail the audit are left out, and what is the
+    same for every task is not counted where it is gold.
+    """
+    with_gold = any(GOLD_KIND in rewards for rewards in scores.values())
+    half: dict[bool, dict[str, AttackScores]] = {True: {}, False: {}}
+    for kind in kinds_in(scores):
+        attack, earned = kind_of(kind), summary(kind, scores, weights)
+        if not (attack.says_nothing or (attack.is_constant and with_gold)) or kind in findings.told:
+            continue
+        earned = earned if with_gold else replace(earned, gold_mean=highest)
+        if earned.gold_mean > 0 and earned.mean >= _HALF * earned.gold_mean - TOLERANCE:
+            half[attack.says_nothing][kind] = earned
+    for says_nothing, found in half.items():
+        if not found:
+            continue
+        best, *rest = sorted(found, key=lambda kind: -(found[kind].ratio or 0.0))
+        parts = paid_parts([rewards[best] for rewards in scores.values() if best in rewards], weights)[:_MOST_PARTS]
+        said = f"{best} {'answers nothing' if says_nothing else 'is the same for every task'} and earns "
+        said += f"{found[best].mean:.3g} in the mean, {'gold' if with_gold else 'the highest total is'} "
+        said += f"{found[best].gold_mean:.3g}{f' (so do {listed(rest)})' if rest else ''}: "
+        said += ", ".join(f"{mean:.3g} from {name}" for name, mean in parts)
+        findings.note(Problem(REWARD, said, "pay less for what needs no answer, or only an answer that is right"))
+
+
+def warn_of_tolerance(scores: Scores, findings: Findings) -> None:
+    """Add a note that says how far off a number, or a day, is that is paid like gold on a quarter of the tasks.
+
+    The farthest one that was tried is named: whether that is meant only the reward's owner knows.
+    """
+    for steps in (NUMBERS, DAYS):
+        paid: tuple[str, list[Reward]] | None = None
+        for step in steps:
+            both = [rewards for rewards in scores.values() if {"gold", step.name} <= set(rewards)]
+            like = [each[step.name] for each in both if each["gold"].solved and _is_like_gold(each[step.name], each)]
+            paid = (step.why, like) if like and len(like) >= _BY_CHANCE * len(both) else paid
+        if paid is not None:
+            said = f"{paid[0]} is paid like gold {on(paid[1])}"
+            findings.note(Problem(REWARD, said, "lower the tolerance, unless an answer that is so far off is right"))
+
+
+def _is_like_gold(reward: Reward, rewards: Mapping[str, Reward]) -> bool:
+    return total_of(reward) >= total_of(rewards["gold"]) - TOLERANCE
+
+
+def warn_of_silence(scores: Scores, findings: Findings) -> None:
+    """Add a note if silence earns clearly more than answers to other tasks: who is rarely right learns silence."""
+    both = [rewards for rewards in scores.values() if {"gold", "empty", "other_gold"} <= set(rewards)]
+    silent, wrong, gold = (mean_of(each[kind] for each in both) for kind in ("empty", "other_gold", "gold"))
+    if silent > wrong + _CLEARLY * abs(gold) + TOLERANCE:
+        said = f"silence earns {silent:g} in the mean and a wrong answer {wrong:g}: who is rarely right learns silence"
+        findings.note(Problem(REWARD, said))
+
+
+def warn_of_changes(pairs: Sequence[tuple[Reward, Reward]], findings: Findings) -> None:
+    """Add a note if attempts that were scored a second time, in another order, have another score then.
+
+    It does not see a judge that disagrees with itself, whose votes are known the second time.
+    """
+    if other := [(one, two) for one, two in pairs if abs(total_of(one) - total_of(two)) > TOLERANCE]:
+        one, two = other[0]
+        said = f"attempts that were scored again, in another order, have other scores {on([each for each, _ in other])}"
+        findings.note(Problem(REWARD, f"{said}: {total_of(one):g} and then {total_of(two):g}"))

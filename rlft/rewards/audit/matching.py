@@ -17,8 +17,8 @@ from rlft.harness.scripted import Script
 from rlft.rewards.audit.attacks import KINDS, attempts_at, kind_of
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
 from rlft.rewards.audit.attacks.texts import calls_of, text_of
+from rlft.rewards.audit.attempts import ask_attacks, ask_golds
 from rlft.rewards.audit.findings import Findings
-from rlft.rewards.audit.golds import ask_attacks, ask_golds
 from rlft.types import Message, Rewards, Rollout, Rollouts, Task
 from rlft.types.thinking import part
 

@@ -150,9 +150,8 @@ class AuditReport(Report):
 class CheckReport:
     """Says what a check found. `problems` are sentences that name a place and a way out; without any all is well.
 
-    `gold` is true if every task has a gold completion and it is full, `silence` if an empty answer earns nothing on
-    every task, and `repeats` if the same conversation comes to the same messages and state, and the same rollout to the
-    same score. All three are `None` where they could not be tried. `notes` say what could not be checked and is no
+    `gold` is true if every task has a gold completion and it is full, and `silence` if an empty answer earns nothing on
+    every task. Both are `None` where they could not be tried. `notes` say what could not be checked and is no
     problem. `rollout`, `reward` and `weights` (of its parts) are those of the first gold completion that was played.
     """
 
@@ -160,7 +159,6 @@ class CheckReport:
     notes: tuple[str, ...] = ()
     gold: bool | None = None
     silence: bool | None = None
-    repeats: bool | None = None
     tools: tuple[ToolSpec, ...] = ()
     audit: AuditReport | None = None
     rollout: Rollout | None = None
@@ -168,12 +166,11 @@ class CheckReport:
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return gold, silence, repeats, tools, problems and the rollout (or `None`) as plain JSON values."""
+        """Return gold, silence, tools, problems and the rollout (or `None`) as plain JSON values."""
         tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in self.tools]
         return {
             "gold": self.gold,
             "silence": self.silence,
-            "repeats": self.repeats,
             "tools": tools,
             "problems": list(self.problems),
             "rollout": _rollout_json(self.rollout, self.reward),

@@ -21,7 +21,8 @@ from rlft.harness.scripted import Script
 from rlft.progress import Progress, silent
 from rlft.rewards.audit.attacks import FIRST, KINDS
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
-from rlft.rewards.audit.attempts import Stage, play_all
+from rlft.rewards.audit.attacks.texts import position_of
+from rlft.rewards.audit.attempts import Stage, ask_attacks, ask_golds, play_all
 from rlft.rewards.audit.findings import (
     MAX_RATIO,
     Findings,
@@ -32,23 +33,19 @@ from rlft.rewards.audit.findings import (
     say_what_failed,
     say_what_never_applies,
     say_what_was_left_out,
+    set_aside_right_ones,
     summary,
-)
-from rlft.rewards.audit.golds import ask_attacks, ask_golds, set_aside_right_ones
-from rlft.rewards.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
-from rlft.rewards.audit.warnings import (
     warn_of_changes,
-    warn_of_comparing,
     warn_of_half,
     warn_of_silence,
     warn_of_tolerance,
 )
+from rlft.rewards.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
 from rlft.rewards.cases import failed_cases
 from rlft.rewards.rubric import full_total
 from rlft.rewards.specification.judge import billed
 from rlft.tasks.splits import without_use
 from rlft.types import Reward, Task, add_judging
-from rlft.types.thinking import part
 
 SECONDS = 60.0
 """How long an audit may take, unless the reward of a single task takes longer."""
@@ -108,10 +105,9 @@ def audit_reward(
     known = _known(picked, tasks, golds, own, environment, harness, seed)
     attacked = play_all(known, stage, seconds)
     tried = len({attempt.task.id for attempt, _ in stage.rows}) or len(picked)
-    scores = _judged(stage, golds, known, tasks, max_ratio, is_all=tried == len(tasks))
+    scores = _judged(stage, golds, known, max_ratio, is_all=tried == len(tasks))
     for said in failed_cases(environment, tasks, weights, timeout_seconds=timeout_seconds):
         findings.fail(Problem("cases", said))
-    warn_of_comparing(environment, weights, full, findings)
     _say_what_was_slow(tried, len(picked), stage, seconds)
     return _report(scores, stage, tried, attacked)
 
@@ -120,7 +116,6 @@ def _judged(
     stage: Stage,
     golds: Mapping[str, Script],
     known: Sequence[Known],
-    tasks: Sequence[Task],
     max_ratio: float,
     *,
     is_all: bool,
@@ -138,17 +133,14 @@ def _judged(
     is_whole = say_what_never_applies(given, stage.weights, picked, has_all=is_all, golds=golds, findings=findings)
     say_what_failed(failed, findings)
     if is_whole:
-        set_aside_right_ones(scores, known, tasks, golds, stage)
-        low = [task for task in picked if "gold" in (of := scores.get(task.id, {})) and not of["gold"].solved]
-        if thought := [task.id for task in low if isinstance(task.answer, str) and part(task.answer).thinking]:
-            said = f"right answers hold thoughts on {len(thought)} tasks, for example {thought[0]}; attempts have none"
-            findings.fail(Problem("tasks", said, "leave thoughts (<think>...</think>) out of the answers"))
+        words = [each.task.id for each in known if position_of(each.answer) is None]
+        set_aside_right_ones(scores, words, findings)
         highest = _highest(given, stage)
         judge(scores, findings, max_ratio, highest)
         warn_of_half(scores, findings, stage.weights, highest)
         warn_of_silence(scores, findings)
         warn_of_tolerance(scores, findings)
-    warn_of_changes(stage)
+    warn_of_changes(stage.score_again(), findings)
     say_what_was_left_out(picked, golds, scores, findings)
     return scores
 

@@ -2,12 +2,11 @@
 
 - `numbers`: exact numbers from the notations that people and models write
 - `dates`: one date
-- `latex`, `notation`: answers in LaTeX read, bounded and brought into one notation
-- `sympy_parsing`, `symbolic`: such answers parsed, with what comparing them may cost, and compared by math-verify and
-  sympy
+- `latex`: answers in LaTeX read, bounded and brought into one notation
+- `symbolic`: such answers parsed by math-verify and compared
 - `expressions`: which texts are safe to evaluate, and a numerical check of integrals
 - `json_values`, `schemas`: the one JSON object in a text, a value within it, and whether one fits a schema
-- `plain`, `similarity`: texts in one form; how alike two are, and how long one is
+- `plain`: texts in one form, how alike two are, and how long one is
 - `answers`: short answers in words compared as SQuAD does
 - `lists`: a list, and cited sources
 - `limited`: regular expressions that are cut at a limit of seconds

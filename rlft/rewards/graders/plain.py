@@ -1,18 +1,16 @@
-"""JSON values as texts that can be compared."""
+"""JSON values as texts that can be compared, how alike two texts are, and how long one is."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections import Counter
+from typing import Any, Literal
 
-from rlft.texts.characters import as_seen, nfc, nfkc, without_marks
+from rapidfuzz import fuzz
+from rapidfuzz.distance import LCSseq
 
-_SEPARATORS = dict.fromkeys(range(0x1C, 0x20))  # control characters that are white space to Python alone
-_LETTER = r"[^\W\d_]"
-_HYPHEN = re.compile(rf"(?<={_LETTER})[-\u2010\u2011]\n?(?={_LETTER})")
-_BETWEEN = re.compile(r"[\s.*_-]+")
-_SPELT = re.compile(rf"(?<!\w){_LETTER}(?:[\s.*_-]{{1,3}}{_LETTER}(?![^\W_])){{2,}}")
+from rlft.texts.characters import apart, as_seen, count_words, nfc, nfkc
 
 
 def plain(value: Any) -> str:
@@ -33,21 +31,8 @@ def normal(text: str, *, ignore_case: bool, ignore_space: bool) -> str:
 
 
 def seen(text: str) -> str:
-    """Return a text as a person reads it, by which a penalty is not evaded.
-
-    It has no soft hyphens, control characters, full width (NFKC), accents, and letters that look like Latin ones.
-    """
-    return without_marks(as_seen(nfkc(text.translate(_SEPARATORS))))
-
-
-def unhyphenated(text: str) -> str:
-    """Return a text without hyphens within words, also at the end of a line."""
-    return _HYPHEN.sub("", text)
-
-
-def spelt_out(text: str) -> list[str]:
-    """Return what is spelt out in a text letter by letter, `s o r r y` or `s-o-r-r-y`, with the letters together."""
-    return [_BETWEEN.sub("", match[0]) for match in _SPELT.finditer(text)]
+    """Return a text as a person sees it: in full width (NFKC), with Latin letters for those that look like them."""
+    return as_seen(nfkc(text))
 
 
 def holds_something(value: Any) -> bool:
@@ -63,3 +48,43 @@ def holds_something(value: Any) -> bool:
         elif each is not None:
             return True
     return False
+
+
+Measure = Literal["fuzzy_match", "rouge_1", "rouge_l"]
+LONGEST = 20_000
+"""The most characters of a text that is compared. Comparing two texts takes time with the product of their lengths."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def similarity(measure: Measure, text: str, reference: str) -> float:
+    """Return how alike a text and a reference are, from 0 to 1.
+
+    `fuzzy_match` is the ratio of RapidFuzz (insertions and deletions over both lengths). `rouge_1` is F1 of the words,
+    and `rouge_l` of their longest common subsequence (Lin 2004), without stemming. Words are runs of letters and digits
+    in lower case.
+    """
+    if measure == "fuzzy_match":
+        return fuzz.ratio(text, reference) / 100
+    given, gold = words(text), words(reference)
+    common = LCSseq.similarity(given, gold) if measure == "rouge_l" else (Counter(given) & Counter(gold)).total()
+    return 2 * common / (len(given) + len(gold)) if common else 0.0
+
+
+def words(text: str) -> list[str]:
+    """Return the runs of letters and digits of a text, in lower case; of scripts without spaces each letter."""
+    return _WORD.findall(apart(text.lower()))
+
+
+Measured = Literal["characters", "words", "lines"]
+
+
+def size(text: str, measured: Measured) -> int:
+    """Return how many of these a text has, without what surrounds it.
+
+    Words are those of `rlft.texts.characters.count_words`; lines have something on them.
+    """
+    text = text.strip()
+    if measured == "words":
+        return count_words(text)
+    return len(text) if measured == "characters" else sum(bool(line.strip()) for line in text.splitlines())

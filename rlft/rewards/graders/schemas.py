@@ -1,14 +1,8 @@
-"""Checks JSON values that a model wrote against JSON schemas, in a bounded time.
-
-A part of the schema that is referred to is held against a part of the value once, however many ways lead there:
-`oneOf` of five kinds of a recursive schema would otherwise take five times as long for each level of the value. So the
-time grows with the size of the schema times that of the value, and with the value's depth, as messages quote it.
-"""
+"""Checks JSON values that a model wrote against JSON schemas, whose patterns are cut at a limit of seconds."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any
 
@@ -20,9 +14,6 @@ from referencing import Registry
 from rlft.rewards.graders.limited import check_pattern, find
 
 _SECONDS = 1.0
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_Known = dict[tuple[str, int], bool]
-_KNOWN: ContextVar[_Known] = ContextVar("whether a value, by its identity, fits what a reference leads to")
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
@@ -32,11 +23,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     except jsonschema.SchemaError as error:
         place = ".".join(map(str, error.absolute_path)) or "the schema"
         raise ValueError(f"it is no JSON schema: {place}: {error.message:.200}") from None
-    if schema.get("$schema", _DRAFT) not in (_DRAFT, f"{_DRAFT}#"):
-        raise ValueError(f"$schema {schema['$schema']!r:.80} is another draft; write the schema in draft 2020-12")
-    for key, value in _keywords({name: each for name, each in schema.items() if name not in ("$schema", "$id")}):
-        if key in ("$schema", "$id") and isinstance(value, str):
-            raise ValueError(f"{key} makes a part of the schema one of its own; leave it out, and refer to #/$defs")
+    for key, value in _keywords(schema):
         if key == "patternProperties":
             raise ValueError(f"{key} is not taken, as its patterns cannot be cut; write the fields under properties")
         if key == "pattern" and isinstance(value, str):
@@ -53,13 +40,10 @@ def schema_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
     """
     # A schema that names its draft would be checked by jsonschema's own class for it, whose patterns cannot be cut.
     unnamed = {name: each for name, each in schema.items() if name != "$schema"}
-    before = _KNOWN.set({})
     try:
         error = best_match(_Bounded(unnamed, registry=Registry()).iter_errors(value))
     except RecursionError:
         return "it is nested too deeply"
-    finally:
-        _KNOWN.reset(before)
     if error is None:
         return None
     place = ".".join(map(str, error.absolute_path))
@@ -80,17 +64,6 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
     del schema
     if validator.is_type(instance, "string") and find(pattern, instance, seconds=_SECONDS) is None:
         yield jsonschema.ValidationError(f"{instance!r:.80} does not match {pattern!r:.80}")
-
-
-def _reference(validator: Any, ref: str, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
-    """Check a value against what a reference leads to, once; later it is only said whether it fits."""
-    known, key = _KNOWN.get(), (ref, id(instance))
-    if key not in known:
-        errors = list(_FOLLOW(validator, ref, instance, schema))
-        known[key] = not errors
-        yield from errors
-    elif not known[key]:
-        yield jsonschema.ValidationError(f"it does not fit {ref}")
 
 
 def _multiple_of(validator: Any, wanted: float, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
@@ -124,11 +97,7 @@ def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
             yield from _keywords(each)
 
 
-_FOLLOW: Any = jsonschema.Draft202012Validator.VALIDATORS["$ref"]
 _Bounded: Any = extend(
     jsonschema.Draft202012Validator,
-    {
-        "$ref": _reference, "$dynamicRef": _reference, "uniqueItems": unique_items, "pattern": _pattern,
-        "multipleOf": _multiple_of,
-    },
-)  # fmt: skip
+    {"uniqueItems": unique_items, "pattern": _pattern, "multipleOf": _multiple_of},
+)

@@ -1,22 +1,21 @@
-"""What graders read in an attempt: templates filled in, the value that a criterion looks at, texts found, likeness.
+"""What graders read in an attempt: templates filled in, the value that a criterion looks at, and texts found.
 
 Templates are texts with places such as `{{item.answer}}`, in the form of OpenAI's graders. What is filled in is
-never read as a template again. A text is found as it stands there, or as a person reads it, for penalties.
+never read as a template again. A text is found as it stands there, or as a person sees it, for penalties.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from rlft.errors import TaskError
 from rlft.rewards.graders.json_values import MISSING, check_path, value_at
 from rlft.rewards.graders.limited import check_pattern, find_all
-from rlft.rewards.graders.plain import normal, plain, seen, spelt_out, unhyphenated
-from rlft.rewards.graders.similarity import LONGEST, Measure, similarity
+from rlft.rewards.graders.plain import normal, plain, seen
 from rlft.rewards.specification.grader import Attempt, Unmeasured, Unread, no_object
 from rlft.rewards.specification.judge import Piece
 from rlft.texts.characters import apart, nfkc
@@ -61,10 +60,9 @@ def value_of(template: str, attempt: Attempt) -> Any:
 
 
 def _value(place: str, attempt: Attempt) -> Any:
-    name = _NAME.fullmatch(place)
-    assert name is not None, place  # `check_template` lets nothing else through
     value: Any = attempt.item
-    for step in _steps(name[1]):
+    for name, number in _STEP.findall(place.strip().removeprefix("item")):
+        step = name or int(number)
         if not _has(value, step):
             known = ", ".join(map(str, attempt.item))
             raise TaskError(
@@ -80,10 +78,6 @@ def _has(value: Any, step: str | int) -> bool:
     if isinstance(value, list):
         return isinstance(step, int) and step < len(value)
     return isinstance(value, Mapping) and step in value
-
-
-def _steps(path: str) -> list[str | int]:
-    return [match[1] if match[1] is not None else int(match[2]) for match in _STEP.finditer(path)]
 
 
 Pattern = Annotated[str, AfterValidator(check_pattern)]
@@ -172,15 +166,6 @@ def gold_of(template: str, read: Read | None, attempt: Attempt) -> Any:
     return gold
 
 
-def empty_gold(template: str) -> TaskError:
-    """Return the error that the text which an attempt should contain is empty."""
-    return TaskError(
-        f"{template} is empty, and every text contains that",
-        where="reward.spec",
-        fix="name another column, or let `applies` say which tasks have one",
-    )
-
-
 def _at(value: Any, path: str, what: str) -> Any:
     found = value_at(value, path)
     if found is MISSING:
@@ -213,20 +198,6 @@ _NUMBER = re.compile(  # with its sign; neither a date such as 5.3.2024 or 5/3/2
 _SAME = dict.fromkeys(map(ord, "\u2018\u2019\u02bc"), "'") | {each: nfkc(chr(each)) for each in range(0xFF66, 0xFFA0)}
 
 
-class Wanting(Protocol):
-    """How texts are looked for."""
-
-    @property
-    def ignore_case(self) -> bool:
-        """Whether letters in upper and lower case are the same."""
-        ...
-
-    @property
-    def whole_words(self) -> bool:
-        """Whether only whole words count."""
-        ...
-
-
 def expanded(templates: Sequence[str], attempt: Attempt) -> list[str]:
     """Return the filled templates, with lists taken apart; null and empty texts ask for nothing."""
     values = [value_of(each, attempt) for each in templates]
@@ -234,33 +205,19 @@ def expanded(templates: Sequence[str], attempt: Attempt) -> list[str]:
     return list(dict.fromkeys(filter(str.strip, map(plain, items))))
 
 
-def found_in(wanted: Sequence[str], text: str, wanting: Wanting, *, as_seen: bool) -> list[str]:
-    """Return those of the wanted texts that stand in a text, or, `as_seen`, that a person reads there."""
+def found_in(wanted: Sequence[str], text: str, *, ignore_case: bool, whole_words: bool, as_seen: bool) -> list[str]:
+    """Return those of the wanted texts that stand in a text, or, `as_seen`, that a person sees there."""
 
-    def within(form: Callable[[str], str]) -> list[str]:
+    def within(form: Callable[[str], str]) -> set[str]:
         def compared(text: str) -> str:
-            known = {"ignore_case": wanting.ignore_case, "ignore_space": True}
-            return normal(apart(form(text).translate(_SAME)), **known)
+            return normal(apart(form(text).translate(_SAME)), ignore_case=ignore_case, ignore_space=True)
 
         whole = compared(text)
         cut = {at for match in _NUMBER.finditer(whole) for at in range(match.start() + 1, match.end())}
-        return [each for each in wanted if _stands(compared(each), whole, cut if wanting.whole_words else None)]
+        return {each for each in wanted if _stands(compared(each), whole, cut if whole_words else None)}
 
-    there = set(within(str))
-    if as_seen:
-        there.update(within(seen), within(lambda each: unhyphenated(seen(each))), _spelt(wanted, text, wanting))
+    there = within(str) | (within(seen) if as_seen else set())
     return [each for each in wanted if each in there]
-
-
-def _spelt(wanted: Sequence[str], text: str, wanting: Wanting) -> list[str]:
-    """Return those of the wanted texts, of two letters and more, that a text spells out letter by letter."""
-
-    def together(text: str) -> str:
-        letters = "".join(filter(str.isalnum, seen(text)))
-        return letters.casefold() if wanting.ignore_case else letters
-
-    spelt = [together(each) for each in spelt_out(seen(text))]
-    return [each for each in wanted if len(word := together(each)) > 1 and any(word in one for one in spelt)]
 
 
 def check_asks_for_nothing(templates: Sequence[str], attempt: Attempt) -> None:
@@ -268,25 +225,19 @@ def check_asks_for_nothing(templates: Sequence[str], attempt: Attempt) -> None:
     if not any(isinstance(value_of(each, attempt), list) for each in templates):
         for each in templates:
             gold_of(each, None, attempt)
-        raise empty_gold(templates[0])
+        raise TaskError(
+            f"{templates[0]} is empty, and every text contains that",
+            where="reward.spec",
+            fix="name another column, or let `applies` say which tasks have one",
+        )
 
 
-def forms(text: str) -> list[str]:
-    """Return a text as it is, as a person sees it, and so without hyphens within words."""
-    return list(dict.fromkeys([text, seen(text), unhyphenated(seen(text))]))
-
-
-def readings(text: str, wanted: str, *, as_seen: bool, fold: bool = False) -> list[tuple[str, str]]:
-    """Return the ways to read two texts that are compared: as they are, and as a person sees them if asked.
-
-    `fold` lets case count for nothing in what a person sees.
-    """
+def readings(text: str, wanted: str, *, as_seen: bool) -> list[tuple[str, str]]:
+    """Return the ways to read two texts that are compared: as they are, and as a person sees them if asked."""
     pairs = [(text, wanted)]
-    if as_seen:
-        read, other = seen(text), seen(wanted)
-        read, other = (read.casefold(), other.casefold()) if fold else (read, other)
-        pairs += [(read, other), (unhyphenated(read), unhyphenated(other))] if other.strip() else []
-    return list(dict.fromkeys(pairs))
+    if as_seen and (other := seen(wanted)).strip():
+        pairs.append((seen(text), other))
+    return pairs
 
 
 def _stands(wanted: str, text: str, numbers: Collection[int] | None) -> bool:
@@ -305,20 +256,3 @@ def _stands(wanted: str, text: str, numbers: Collection[int] | None) -> bool:
             return True
         place = text.find(wanted, place + 1)
     return False
-
-
-def likeness(measure: Measure, text: str, gold: str, template: str) -> float:
-    """Return how alike two texts are, from 0 to 1 (`rlft.rewards.graders.similarity`). `template` is that of the gold.
-
-    Raises `Unmeasured` for a text that is too long to be compared, and TaskError for such a gold.
-    """
-    if len(gold) > LONGEST:
-        raise TaskError(
-            f"{template} has {len(gold):,} characters, and at most {LONGEST:,} are compared",
-            where="reward.spec",
-            fix="compare with a shorter text, or let `applies` say which tasks have one",
-        )
-    found = similarity(measure, text, gold)
-    if found is None:
-        raise Unmeasured(f"it is longer than {LONGEST:,} characters")
-    return found

@@ -13,8 +13,7 @@ from mlops.runs.results import ScoredRound
 from mlops.runs.review import ANSWER, DESERVED, REASON_TAG, WHY, ask_people, collect, items_of, queues_of
 from mlops.tracking.address import as_default
 from rlft.errors import TrackerError
-from rlft.rewards.review.choosing import choose
-from rlft.rewards.review.opinions import by_environment
+from rlft.rewards.review import by_environment, choose
 from rlft.types import Reward, Rewards, Rollouts
 from tests.mlflow_stores import new_store
 from tests.rlft.attempts import answered, make_task
@@ -46,7 +45,7 @@ def asked(store, request, tmp_path):
     where = store.tracking_uri, experiment, store.create_run(experiment).info.run_id
 
     def ask(**counts):
-        chosen = choose(ROLLOUTS, REWARDS, **{"highest": 1, "disputed": 0, "random": 2, **counts})
+        chosen = choose(ROLLOUTS, REWARDS, **{"highest": 1, "random": 2, **counts})
         return ask_people(*where, "mine r000", chosen, SCORED, {"peru": TASK}, ["ann"])
 
     ask.where = where
@@ -131,7 +130,7 @@ def test_of_several_environments_each_has_its_own_full_reward(store, asked):
     ranges = {"reward": (0.0, 10.0), "reward/sums": (0.0, 10.0), "reward/words": (0.0, 0.5)}
     rewards = Rewards(rows, {}, ranges=ranges, members=("sums", "words"))
     scored, tasks = ScoredRound("r000", rollouts, rewards, {}), {"sums/1": sums, "words/1": words}
-    chosen = choose(rollouts, rewards, highest=2, disputed=0, random=0)
+    chosen = choose(rollouts, rewards, highest=2, random=0)
     assert [each.rollout.task_id for each in chosen] == ["words/1", "sums/1"]  # all of the one, a half of the other
     ask_people(*asked.where, "both r000", chosen, scored, tasks)
     for name, info in traces(store, asked.where[1]).items():
@@ -144,6 +143,6 @@ def test_of_several_environments_each_has_its_own_full_reward(store, asked):
 
 
 def test_an_mlflow_that_is_away_is_an_error():
-    chosen = choose(ROLLOUTS, REWARDS, highest=1, disputed=0, random=0)
+    chosen = choose(ROLLOUTS, REWARDS, highest=1, random=0)
     with pytest.raises(TrackerError):
         ask_people("http://127.0.0.1:9", "0", "r", "mine r000", chosen, SCORED, {"peru": TASK})

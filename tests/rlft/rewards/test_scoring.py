@@ -382,18 +382,9 @@ def hangs_unless(fine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "fine",
-    [
-        lambda text: False,
-        lambda text: text == "",  # silence is scored without asking what hangs
-        lambda text: text in ("", "I do not know."),  # what is no answer, too: the gold answer is not
-        lambda text: text == "4",  # a gold answer is found by comparing texts, all others hang
-    ],
-)
-def test_a_reward_that_hangs_on_harmless_answers_stops_the_run(fine):
-    with pytest.raises(RewardHangs, match="the reward hangs: 8 scores in a row have no result"):
-        score(Returns(hangs_unless(fine)), answered(TASK, *"abcdefghij"), timeout_seconds=0.02)
+def test_a_reward_that_hangs_from_the_first_on_stops_the_run():
+    with pytest.raises(RewardHangs, match="the reward hangs: the first 8 scores have no result"):
+        score(Returns(hangs_unless(lambda text: False)), answered(TASK, *"abcdefghij"), timeout_seconds=0.02)
 
 
 def test_a_judge_that_never_answers_stops_the_run():
@@ -410,22 +401,10 @@ def test_a_judge_that_never_answers_stops_the_run():
 
 @pytest.mark.slow
 def test_answers_that_are_too_hard_to_score_are_lost_and_the_run_goes_on():
-    # Twenty in a row is more than the eight after which harmless answers are tried, and tried again.
     reward = hangs_unless(lambda text: text != "bomb")
-    rows = score(Returns(reward), answered(TASK, *["bomb"] * 20, "4", "5"), timeout_seconds=0.05).rows
-    assert [row.total for row in rows] == [None] * 20 + [1.0, 0.0]
-    assert {str(row.error) for row in rows[:20]} == {"compute_reward: ScoringTimeout: no score within 0.05 s"}
-
-
-@pytest.mark.slow
-def test_a_harmless_answer_that_fails_at_once_shows_that_the_reward_does_not_hang():
-    def picky(completion):
-        while completion.text == "bomb":
-            pass
-        raise ValueError("no answer")
-
-    rows = score(Returns(picky), answered(TASK, *["bomb"] * 9), timeout_seconds=0.05).rows
-    assert all("ScoringTimeout" in str(row.error) for row in rows)
+    rows = score(Returns(reward), answered(TASK, "4", *["bomb"] * 20, "5"), timeout_seconds=0.05).rows
+    assert [row.total for row in rows] == [1.0, *[None] * 20, 0.0]
+    assert {str(row.error) for row in rows[1:21]} == {"compute_reward: ScoringTimeout: no score within 0.05 s"}
 
 
 def test_a_failed_rollout_keeps_its_error():

@@ -304,8 +304,7 @@ class Attack:
 
     `counts` says by what its mean fails a reward, beside earning as much as gold: by its share of gold's (`mean`); by
     its share of what gold earns above another task's gold (`above_other`), for an attempt that holds gold and so
-    resembles it; or not at all (`full`), for a piece of gold, which an honest reward may pay nearly as much. An
-    attempt that `never` fails a reward has more than is asked for, which may do no harm: the report asks so. One that
+    resembles it; or not at all (`full`), for a piece of gold, which an honest reward may pay nearly as much. One that
     is nearly gold shows how much `tolerance` a reward has, and fails none.
     """
 
@@ -317,7 +316,7 @@ class Attack:
     says_nothing: bool = False
     is_constant: bool = False
     everywhere: bool = False
-    counts: Literal["mean", "above_other", "full", "never", "tolerance"] = "mean"
+    counts: Literal["mean", "above_other", "full", "tolerance"] = "mean"
     best_counts: bool = False
 
     def scripts(self, known: Known) -> list[Script]:

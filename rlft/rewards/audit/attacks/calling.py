@@ -7,20 +7,15 @@ are only used with a wrong text where it is the text that counts (`Known.text_co
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from rlft.harness.scripted import Script, as_script
 from rlft.messages import make_call
 from rlft.rewards.audit.attacks.base import Attack, Known
-from rlft.rewards.audit.attacks.texts import calls_of, text_of
+from rlft.rewards.audit.attacks.texts import calls_of
 from rlft.types import Message, ToolCall
 
-_CHANGES = re.compile(
-    r"\b(?:cancel|delete|remove|refund|pay|send|transfer|order|book|buy|sell|update|change|set|write|create|close|reset)\b",
-    re.IGNORECASE,
-)
 _MOST_CALLS = 24
 _SAMPLES: dict[str, Any] = {
     "string": "x", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}, "null": None,
@@ -99,20 +94,6 @@ def _every_call(known: Known) -> Script | None:
     return _script([*last[:middle], *known.calls, *last[middle:]], known.wrong) if len(last) >= 2 else None
 
 
-def _changing_tools(known: Known) -> Script | None:
-    """Return gold with a call of each tool that it does not call and that changes something, by what it says."""
-    called = {call["function"]["name"] for call in known.calls}
-    names = [
-        name
-        for name, spec in known.tools.items()
-        if name not in called and _CHANGES.search(f"{name.replace('_', ' ')} {spec.description}")
-    ]
-    if not names or known.gold is None:
-        return None
-    asks = [message for message in known.gold if message.get("tool_calls")]
-    return (*asks, *_script(_sampled(known, names), text_of(known.gold)))
-
-
 ATTACKS = (
     Attack("tool_spam", "it repeats another task's call, and answers wrongly", _spam, _calls, certain=False),
     Attack("gold_calls_wrong_answer", "it answers wrongly", lambda known: known.wrong, _calls_and_says, certain=False),
@@ -121,7 +102,5 @@ ATTACKS = (
            lambda known: _script(_sampled(known, known.tools), known.wrong), _has_tools, says_nothing=True),
     Attack("malformed_calls", "its calls have no right arguments", _malformed, _has_tools, says_nothing=True),
     Attack("call_as_text", "it writes a call as text, and calls nothing", _as_text, _has_tools, certain=False),
-    Attack("changing_tools", "it calls tools that change what nobody asked to change", _changing_tools, _calls,
-           certain=False, counts="never"),
     Attack("every_call", "it makes the calls of many tasks", _every_call, _calls_count, certain=False),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Graders that ask a judge: a question in words, and a comparison of attempts.
+"""Graders that ask others: a function of the user's, and a judge, with a question in words or to compare attempts.
 
 The idea of the comparison is RULER's (relative universal LLM-elicited rewards, OpenPipe): to say which of several
 attempts is better is easier than to say how good one is, and GRPO looks at nothing but the differences within a group.
@@ -6,19 +6,61 @@ attempts is better is easier than to say how good one is, and GRPO looks at noth
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import inspect
 import json
 import random
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from rlft.environments.workers.threads import in_thread
 from rlft.errors import RewardError
 from rlft.rewards.specification.grader import Attempt, Grader, Verdict
 from rlft.rewards.specification.judge import Answer, Question
-from rlft.rewards.specification.reading import Template, filled
+from rlft.rewards.specification.reading import Read, Template, filled, said, value_read
 from rlft.types import Message
+
+
+class Function(Grader):
+    """A Python function of yours scores the value: `f(value, item) -> float`. It runs in the process of the reward."""
+
+    bounded: ClassVar[bool] = False
+
+    type: Literal["function"]
+    read: Read | None = Field(default=None, description="What the function gets. null means the whole last message.")
+    function: str = Field(description="The function, as `package.module:function` or `path/to/file.py:function`.")
+
+    @field_validator("function")
+    @classmethod
+    def _names_a_function(cls, name: str) -> str:
+        place, _, attribute = name.rpartition(":")
+        if not place or not attribute.isidentifier():
+            raise ValueError(f"{name!r:.80} names no function; write my_rewards.py:f or package.module:f")
+        return name
+
+    def functions(self) -> tuple[str, ...]:
+        """Return the function."""
+        return (self.function,)
+
+    def says(self) -> str:
+        """Return what is checked, in words."""
+        return f"the function {self.function} gives {said(self.read)} a score"
+
+    async def grade(self, attempt: Attempt) -> Verdict:
+        """Return what the function returns. Raises what it raises, and TypeError for what is no number."""
+        value, function = value_read(self.read, attempt), attempt.helpers.functions[self.function]
+        # Copies, as what the function changes must not reach the task or the next grader.
+        given, item = copy.deepcopy(value), copy.deepcopy(dict(attempt.item))
+        score = await in_thread(lambda: function(given, item))
+        if inspect.isawaitable(score):
+            score = await score
+        if not isinstance(score, Real):
+            raise TypeError(f"{self.function} returned {type(score).__name__} {score!r:.80}, not a number")
+        return Verdict(float(score), f"{self.function} returned {float(score):g}")
 
 
 class Asked(Grader):
@@ -132,12 +174,12 @@ def _lines(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _line(message: Message) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+    line: dict[str, Any] = {"role": message["role"], "content": message["content"]}
     if calls := [call["function"] for call in message.get("tool_calls", ())]:
-        said["tool_calls"] = [{"name": each["name"], "arguments": each["arguments"]} for each in calls]
+        line["tool_calls"] = [{"name": each["name"], "arguments": each["arguments"]} for each in calls]
     if unread := [call["text"] for call in message.get("invalid_tool_calls", ())]:
-        said["invalid_tool_calls"] = unread
-    return said
+        line["invalid_tool_calls"] = unread
+    return line
 
 
 def _text(lines: Sequence[Mapping[str, Any]], *, is_plain: bool) -> str:

@@ -6,20 +6,18 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from rlft.errors import TaskError
 from rlft.rewards.graders.limited import find
-from rlft.rewards.graders.plain import normal, plain
-from rlft.rewards.graders.similarity import Measure, Measured, size
-from rlft.rewards.specification.grader import Attempt, Grader, Verdict, met, short
+from rlft.rewards.graders.plain import LONGEST, Measure, Measured, normal, plain, seen, similarity, size
+from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Verdict, met, short
 from rlft.rewards.specification.reading import (
     Pattern,
     Read,
     Template,
     check_asks_for_nothing,
     expanded,
-    forms,
     found_in,
     gold_of,
-    likeness,
     readings,
     said,
     text_read,
@@ -92,27 +90,44 @@ class Similar(Grader):
         return f"{said(self.read)} is like {self.gold} ({self.measure}{enough})"
 
     async def grade(self, attempt: Attempt) -> Verdict:
-        """Return the likeness, or whether it is enough."""
+        """Return the likeness, or whether it is enough. Raises TaskError for a gold that is too long to be compared."""
         gold = plain(gold_of(self.gold, self.read, attempt))
+        if len(gold) > LONGEST:
+            raise TaskError(
+                f"{self.gold} has {len(gold):,} characters, and at most {LONGEST:,} are compared",
+                where="reward.spec",
+                fix="compare with a shorter text, or let `applies` say which tasks have one",
+            )
         given = text_read(self.read, attempt)
-        pairs = readings(given, gold, as_seen=attempt.is_penalised, fold=True)
-        found = max(likeness(self.measure, one, two, self.gold) for one, two in pairs)
+        if len(given) > LONGEST:
+            raise Unmeasured(f"it is longer than {LONGEST:,} characters")
+        pairs = readings(given, gold, as_seen=attempt.is_penalised)
+        found = max(similarity(self.measure, one, two) for one, two in pairs)
         if self.at_least is None:
             return Verdict(found, f"{self.measure} is {found:.3f}")
         return met(found >= self.at_least, f"{self.measure} is {found:.3f}", f"{self.measure} is only {found:.3f}")
 
 
-class Contains(Grader):
+class _Held(Grader):
+    """Looks for texts within the text."""
+
+    read: Read | None = _READ
+    texts: list[Template] = _TEXTS
+    ignore_case: bool = _CASE
+    whole_words: bool = _WHOLE
+
+    def _found(self, wanted: list[str], attempt: Attempt, *, as_seen: bool) -> list[str]:
+        how = {"ignore_case": self.ignore_case, "whole_words": self.whole_words, "as_seen": as_seen}
+        return found_in(wanted, text_read(self.read, attempt), **how)
+
+
+class Contains(_Held):
     """The text holds what it should. This sees presence alone: a text that says the opposite holds it, too."""
 
     type: Literal["contains"]
-    read: Read | None = _READ
-    texts: list[Template] = _TEXTS
     need: Literal["all", "any", "share"] = Field(
         default="all", description="Whether all are needed, one is enough, or the share of them is the score."
     )
-    ignore_case: bool = _CASE
-    whole_words: bool = _WHOLE
 
     def says(self) -> str:
         """Return what is checked, in words."""
@@ -129,7 +144,7 @@ class Contains(Grader):
         if not wanted:
             check_asks_for_nothing(self.texts, attempt)
             return met(not attempt.is_penalised, "nothing is asked for", "nothing is asked for")
-        there = found_in(wanted, text_read(self.read, attempt), self, as_seen=attempt.is_penalised)
+        there = self._found(wanted, attempt, as_seen=attempt.is_penalised)
         absent = [each for each in wanted if each not in there]
         why = f"{', '.join(map(short, absent))} is absent" if absent else "all is there"
         if self.need == "share":
@@ -138,14 +153,10 @@ class Contains(Grader):
         return met(holds, why if self.need == "all" else f"{', '.join(map(short, there))} is there", why)
 
 
-class Lacks(Grader):
+class Lacks(_Held):
     """The text does not hold what it should not, nor what a person reads as that."""
 
     type: Literal["lacks"]
-    read: Read | None = _READ
-    texts: list[Template] = _TEXTS
-    ignore_case: bool = _CASE
-    whole_words: bool = _WHOLE
 
     def says(self) -> str:
         """Return what is checked, in words."""
@@ -154,7 +165,7 @@ class Lacks(Grader):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if none of the texts is there, else 0."""
         unwanted = expanded(self.texts, attempt)
-        there = found_in(unwanted, text_read(self.read, attempt), self, as_seen=not attempt.is_penalised)
+        there = self._found(unwanted, attempt, as_seen=not attempt.is_penalised)
         return met(not there, "nothing of it is there", f"{', '.join(map(short, there))} is there")
 
 
@@ -180,7 +191,7 @@ class Matches(Grader):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if the text matches (or must not and does not), else 0. Raises `PatternTooSlow`."""
         text = text_read(self.read, attempt)
-        ways = forms(text) if self.absent != attempt.is_penalised else [text]
+        ways = [text, seen(text)] if self.absent != attempt.is_penalised else [text]
         found = (find(self.pattern, form, seconds=self.seconds, whole=self.whole) for form in ways)
         match = next((each for each in found if each is not None), None)
         why = "it does not match" if match is None else f"it matches at {short(match)}"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import json
-import random
 import re
 import time
 
@@ -97,9 +94,9 @@ def test_gold_as_openai_writes_it_is_played():
 def test_a_sound_environment_has_no_problems_and_its_gold_is_shown():
     report = check(Capitals())
     assert (report.problems, report.notes) == ((), ())
-    assert report.gold and report.silence and report.repeats  # noqa: PT018
+    assert (report.gold, report.silence) == (True, True)
     shown = report.to_json()
-    assert set(shown) == {"gold", "silence", "repeats", "tools", "problems", "rollout"}
+    assert set(shown) == {"gold", "silence", "tools", "problems", "rollout"}
     assert shown["tools"] == [
         {
             "name": "look_up",
@@ -255,8 +252,7 @@ MISTAKES = [
      ["compute_reward: part 'articles' is a penalty that pays: -2 with the weight -1 (gold on task t1, and 3 more)",
       "what to do: return 0 or more from a penalty"]),
     ("no return", {"exact": mark(lambda self, text, ground_truth: None)},
-     ["compute_reward: part exact is None on every task", "what to do: return a score (is a `return` missing?)",
-      "compute_reward: no part with a weight applies (parts: {'exact': None, 'articles': 1.0})"]),
+     ["compute_reward: no part with a weight applies (parts: {'exact': None, 'articles': 1.0})"]),
     ("compute_reward without return", {"compute_reward": lambda self, completion, ground_truth: None},
      ["compute_reward: TypeError: returned None, not a dict of {part: score} or a number: is a `return` missing?",
       "what to do: return {part: a finite number"]),
@@ -279,14 +275,13 @@ def test_a_mistake_is_a_sentence_with_place_and_way_out(methods, said):
     assert len(set(report.problems)) == len(report.problems)
 
 
-def test_a_part_without_return_is_the_one_problem_and_gold_is_not_full():
+def test_a_part_without_return_is_the_one_problem():
     # the other part pays every city: as long as one is missing, it says nothing that other cities earn as much
     report = check(
         variant(queue=mark(lambda self: None), exact=mark(lambda self, text: float(text.startswith("City"))))
     )
     (problem,) = report.problems
-    assert problem.startswith("compute_reward: part queue is None on every task; what to do: return a score")
-    assert not report.gold
+    assert problem.startswith("reward audit: part queue is None on every task; what to do: return a score")
     assert check(variant(queue=rlft.metric(lambda self: None))).problems == ()  # a metric need not apply
     some = check(variant(queue=mark(lambda self, task, text: float(bool(text)) if task.id == "t4" else None)))
     assert some.problems == ()
@@ -338,9 +333,9 @@ def test_declared_maxima_make_gold_full():
 def test_what_no_single_sentence_spoils_is_still_said():
     report = check(variant(look_up=tool_of(half_documented)))
     assert len(report.problems) == 1
-    assert report.gold and report.silence and report.repeats  # noqa: PT018
+    assert (report.gold, report.silence) == (True, True)
     report = check(variant(exact=mark(lambda self, text, ground_truth: 1.0 if text == ground_truth else 0.1)))
-    assert (report.gold, report.silence, report.repeats) == (True, False, True)
+    assert (report.gold, report.silence) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -360,55 +355,6 @@ def test_what_hangs_is_left_behind(methods, said):
     report = check(variant(**methods), TASKS[:2], seconds=0.2)
     assert re.search(said, "\n".join(report.problems))
     assert time.monotonic() - started < 25
-
-
-def test_a_score_that_changes_is_found():
-    draws = random.Random(0)
-    noisy = check(variant(exact=mark(lambda self, text, ground_truth: (text == ground_truth) * draws.random())))
-    assert any(problem.startswith("compute_reward: the same rollout was scored") for problem in noisy.problems)
-    assert not noisy.repeats
-    # a reward that eats its evidence: the second time there is nothing left
-    eater = check(variant(articles=mark(lambda self, state: float(bool(state["read"] and state["read"].pop())))))
-    assert any("the same rollout was scored" in problem for problem in eater.problems)
-    # a final answer that changes
-    count = itertools.count()
-    voter = check(variant(final_answer=lambda self, completion: str(next(count))))
-    assert any("the same rollout was scored" in problem for problem in voter.problems)
-
-
-def test_a_conversation_that_depends_on_those_before_it_is_found():
-    count = itertools.count()
-
-    @rlft.tool
-    def look_up(self, title: str, state: dict) -> str:
-        """Read an article.
-
-        Args:
-            title: Its title.
-        """
-        return f"reader number {next(count)}"
-
-    report = check(variant(look_up=look_up))
-    assert any("came to other messages when it was played again" in problem for problem in report.problems)
-    assert not report.repeats
-
-    async def setup(self, task):
-        await asyncio.sleep(0)
-        return {"read": [], "drawn": next(count)}
-
-    report = check(variant(setup=setup))
-    assert any("came to other state" in problem for problem in report.problems)
-
-
-def test_parts_without_a_lowest_score_are_a_note():
-    class Undeclared(Capitals):
-        def reward_minima(self):
-            return {}
-
-    report = check(Undeclared())
-    assert report.problems == ()
-    assert [note for note in report.notes if "no lowest score is declared for exact:" in note] == list(report.notes)
-    assert len(report.notes) == 1
 
 
 def test_one_gold_for_all_is_a_note_and_no_problem():

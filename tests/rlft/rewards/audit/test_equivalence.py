@@ -37,17 +37,13 @@ def member(text, gold, prompt):
 def test_any_member_of_a_class_is_right():
     report = audit(member)
     assert report.passed, report.text()
-    notes = [each for each in report.findings if "both answers are taken for right at both tasks" in each]
-    assert notes
-    assert notes[0].startswith("other_gold earns as much as gold on ")
+    assert any(each.startswith("other_gold earns as much as gold on ") for each in report.findings)
     # What is left of them are golds of other continents.
     assert report.attacks["other_gold"].maximum == report.attacks["most_common"].maximum == 0.0
-    # That golds were played at each other's tasks for this is no attempt of its own.
-    assert report.attempts == audit(lambda text, gold, prompt: text == gold).attempts
 
 
 def test_every_gold_is_paid_everywhere():
-    # Each is paid at each other's task, and a made-up name is not.
+    # On more than three quarters of the tasks, and a made-up name is not.
     report = audit(lambda text, gold, prompt: text in EVERY)
     assert {"other_gold", "most_common"} <= set(report.exploits)
 
@@ -55,12 +51,6 @@ def test_every_gold_is_paid_everywhere():
 def test_whatever_has_the_form_is_paid():
     # Words of five letters or not: half of the golds are paid at each other's tasks, and so are made-up words.
     report = audit(lambda text, gold, prompt: text.isalpha() and (len(text) == 5) == (len(gold) == 5))
-    assert "other_gold" in report.exploits
-
-
-def test_what_is_paid_in_one_direction_alone_is_no_equality():
-    # At Asia's tasks all golds are paid, elsewhere only the right one.
-    report = audit(lambda text, gold, prompt: text == gold or ("Asia" in prompt and text in EVERY))
     assert "other_gold" in report.exploits
 
 
@@ -80,4 +70,3 @@ def test_numbers_that_are_paid_for_each_other_are_no_equal_answers():
 
     report = audit_reward(tasks, Pays(wide), weights={}, full=None, timeout_seconds=2.0)
     assert "other_gold" in report.exploits
-    assert not any("both answers are taken for right" in each for each in report.findings)

@@ -149,7 +149,6 @@ def test_golds_that_end_in_the_same_words_are_told_apart_by_their_calls():
     assert honest.findings == ()
     # The most frequent gold is another task's, but right where the same city is asked for: it is no attack there.
     assert honest.attacks["most_common"].count == 6
-    assert "changing_tools" not in honest.attacks  # the only tool is gold's own
 
 
 class Marks(BaseEnv):

@@ -4,10 +4,8 @@ import re
 
 import pytest
 
-import rlft
 from rlft.environments.contract.base import BaseEnv
 from rlft.harness.scripted import as_script
-from rlft.messages import make_call
 from rlft.rewards.audit.attacks import KINDS
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
 from rlft.rewards.audit.attacks.texts import text_of
@@ -134,60 +132,3 @@ def test_a_few_numbers_that_are_paid_are_no_tolerance():
     # One task of ten has a tolerance.
     report = audit(Pays(lambda text, gold: text == gold or (gold == "7" and text == "8")), NUMBERS)
     assert report.findings == ()
-
-
-class Says(BaseEnv):
-    """Has a tool that gold calls, and one that reads."""
-
-    @rlft.tool
-    def look(self, place: str) -> str:
-        """Read what stands there.
-
-        Args:
-            place: Where.
-        """
-        return place
-
-    @rlft.tool
-    def say(self, word: str, state: dict) -> str:
-        """Hand the answer in.
-
-        Args:
-            word: The answer.
-        """
-        state["said"] = word
-        return "thank you"
-
-    @rlft.reward
-    def right(self, state, ground_truth):
-        return float(state.get("said") == ground_truth)
-
-    def gold_completion(self, task):
-        asks = {"role": "assistant", "content": "", "tool_calls": [make_call("say", {"word": task.answer}, "1")]}
-        return [asks, {"role": "assistant", "content": "I said it."}]
-
-
-class Wipes(Says):
-    """Has a tool that changes something, too."""
-
-    @rlft.tool
-    def wipe(self, place: str) -> str:
-        """Delete what stands there.
-
-        Args:
-            place: Where.
-        """
-        return place
-
-
-def test_calls_that_change_something_and_cost_nothing_are_asked_about():
-    report = audit(Wipes(), CITIES)
-    assert report.passed
-    assert [each for each in report.findings if each.startswith("changing_tools")] == [
-        "changing_tools earns as much as gold on 5 tasks, for example c0: 1 from {'right': 1.0}; does what it does "
-        "more than gold do no harm?"
-    ]
-
-
-def test_only_tools_that_change_something_are_called_beside_golds():
-    assert "changing_tools" not in audit(Says(), CITIES).attacks

@@ -20,8 +20,8 @@ from rlft.errors import ConfigError
 from rlft.harness.scripted import as_script
 from rlft.messages import as_openai, make_call
 from rlft.rewards.audit.attacks.base import Pool, other_gold
+from rlft.rewards.audit.attempts import ask_golds
 from rlft.rewards.audit.findings import Findings
-from rlft.rewards.audit.golds import ask_golds
 from rlft.rewards.audit.rewards import AuditReport, audit_reward
 from tests.rlft.attempts import make_task
 
@@ -47,16 +47,6 @@ def exact(text, gold, prompt):
 
 def audit(pay, tasks=TASKS, *, gold=True, **settings) -> AuditReport:
     return audit_reward(tasks, Pays(pay, gold), **{"weights": {}, "full": None, "timeout_seconds": 2.0, **settings})
-
-
-@pytest.mark.slow
-def test_right_answers_with_thoughts_are_told_as_such():
-    tasks = [dataclasses.replace(task, answer=f"<think>twice</think>{task.answer}") for task in TASKS]
-    report = audit(exact, tasks)
-    assert (report.passed, report.attacks["gold"].mean) == (False, 0.0)
-    assert report.findings[0].startswith("right answers hold thoughts on 6 tasks, for example t1; ")
-    ends = audit(lambda text, gold, prompt: float(gold.endswith(f">{text}")), tasks)  # this one reads past them
-    assert not any("thoughts" in finding for finding in ends.findings)
 
 
 def test_all_tasks_without_an_answer_are_counted_and_one_of_them_is_tried():

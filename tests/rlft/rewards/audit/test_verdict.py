@@ -2,8 +2,7 @@
 
 import pytest
 
-from rlft.rewards.audit.findings import Findings, judge, paid_part
-from rlft.rewards.audit.warnings import warn_of_half, warn_of_silence
+from rlft.rewards.audit.findings import Findings, judge, paid_part, warn_of_half, warn_of_silence
 from rlft.types import Reward
 
 
@@ -55,19 +54,6 @@ def test_a_share_of_the_tasks_is_one_of_all_and_not_of_those_where_it_applies():
     assert findings.exploits == ["reversed"]
 
 
-@pytest.mark.parametrize(
-    ("farther", "nearer", "fails"),
-    [
-        ([1.0] * 4 + [0.0] * 4, 0.0, False),  # as of an even number above n
-        ([1.0] * 4 + [0.0] * 4, 1.0, True),  # a tolerance that is too wide
-        ([1.0] * 7 + [0.0], 0.0, True),  # nearly all golds are paid everywhere
-    ],
-)
-def test_numbers_that_are_farther_than_one_that_is_not_paid_may_be_right(farther, nearer, fails):
-    findings = found(gold=1.0, other_gold=farther, number_one_more=nearer, made_answer=1.0, number_inside=1.0)
-    assert findings.exploits == ["other_gold", "made_answer", "number_inside"] * fails
-
-
 @pytest.mark.parametrize(("earned", "fails"), [(0.76, True), (0.74, False)])
 def test_without_gold_what_says_nothing_fails_by_its_share_of_the_highest_total(earned, fails):
     assert found(echo=earned, filler=0.0).exploits == ["echo"] * fails
@@ -93,16 +79,6 @@ def test_nothing_is_compared_with_a_gold_that_earns_nothing():
 def test_a_piece_of_gold_fails_only_where_it_is_paid_in_full():
     assert not found(gold=1.0, first_item=0.99).failed
     assert found(gold=1.0, first_item=1.0).exploits == ["first_item"]
-
-
-def test_what_is_more_than_asked_for_is_a_note():
-    findings = found(gold=1.0, changing_tools=1.0)
-    assert not findings.failed
-    assert [each.what for each in findings.problems] == [
-        "changing_tools earns as much as gold on 8 tasks, for example t0: 1 from {'part': 1.0}; does what it does more "
-        "than gold do no harm?"
-    ]
-    assert found(gold=1.0, changing_tools=0.95).problems == []  # a share of gold says nothing
 
 
 def test_of_many_kinds_that_fail_some_are_told_and_all_are_named():

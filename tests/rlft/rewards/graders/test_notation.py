@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.rewards.graders.notation import (
+from rlft.rewards.graders.latex import (
     capital_names,
     named_value,
     plain_latex,

@@ -1,8 +1,5 @@
 """JSON values against schemas, and values by their paths."""
 
-import json
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +22,7 @@ def test_a_value_fits_or_the_first_problem_is_named():
     ("schema", "said"),
     [({"type": "thing"}, "no JSON schema"), ({"$ref": "http://127.0.0.1/x"}, "leads out"),
      ({"pattern": "("}, "is not a .regex."),
-     ({"patternProperties": {"a": {}}}, "cannot be cut"),
-     ({"$schema": "http://json-schema.org/draft-07/schema#"}, "another draft"),
-     ({"$defs": {"a": {"$id": "b"}}}, "one of its own")],
+     ({"patternProperties": {"a": {}}}, "cannot be cut")],
 )  # fmt: skip
 def test_what_is_no_schema_is_refused(schema, said):
     with pytest.raises(ValueError, match=said):
@@ -38,39 +33,6 @@ def test_what_is_no_schema_is_refused(schema, said):
 def test_a_pattern_of_a_schema_is_cut_too():
     with pytest.raises(PatternTooSlow):
         schema_problem("a" * 5000 + "b", {"pattern": "^(a|aa)+$"})
-
-
-def tree(kinds):
-    """Return the schema of expressions: a number, or a kind with arguments that are expressions."""
-    each = [{"properties": {"op": {"const": kind}, "args": {"items": {"$ref": "#/$defs/e"}}}, "required": ["op"],
-             "type": "object"}
-            for kind in kinds]  # fmt: skip
-    return {"$ref": "#/$defs/e", "$defs": {"e": {"oneOf": [{"type": "number"}, *each]}}}
-
-
-def nested(depth, leaf):
-    return json.loads('{"op": "pow", "args": [' * depth + leaf + "]}" * depth)
-
-
-def test_a_recursive_schema_takes_no_longer_for_each_level():
-    schema = tree(("const", "neg", "add", "mul", "pow"))
-    began = time.process_time()
-    assert schema_problem(nested(40, "1"), schema) is None
-    assert str(schema_problem(nested(40, '"x"'), schema)).startswith("args.0.args.0")
-    assert time.process_time() - began < 5  # 0.1 s; five times as long for each level would be 5 ** 40
-    # What was found out of one value says nothing of another, equal parts of one value are judged alike.
-    assert schema_problem([nested(1, "1"), nested(1, "1"), nested(1, "[]")], {"items": schema, **schema}) is not None
-    assert schema_problem([{"a": 1}, {"a": "x"}], {"items": {"$ref": "#/$defs/a"}, "$defs": {
-        "a": {"properties": {"a": {"$ref": "#/$defs/n"}}}, "n": {"type": "number"}}}) == (
-        "1.a: 'x' is not of type 'number'"
-    )  # fmt: skip
-
-
-def test_what_was_found_not_to_fit_does_not_fit_the_second_time_either():
-    schema = {"allOf": [{"not": {"$ref": "#/$defs/n"}}, {"anyOf": [{"$ref": "#/$defs/n"}]}], "$defs": {
-        "n": {"type": "number"}}}  # fmt: skip
-    assert schema_problem("x", schema) == "it does not fit #/$defs/n"
-    assert "should not be valid" in str(schema_problem(1, schema))
 
 
 @pytest.mark.parametrize("named", ["https://json-schema.org/draft/2020-12/schema", None])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.rewards.graders.similarity import LONGEST, similarity
+from rlft.rewards.graders.plain import similarity
 
 MEASURES = ("fuzzy_match", "rouge_1", "rouge_l")
 CAT = "The cat sat on the mat", "the cat is on the mat"
@@ -34,7 +34,6 @@ def test_signs_of_scripts_without_spaces_are_words():
 @given(text=st.text(max_size=60), other=st.text(max_size=60), measure=st.sampled_from(MEASURES))
 def test_likeness_is_from_0_to_1_and_1_with_itself(text, other, measure):
     found = similarity(measure, text, other)
-    assert found is not None
     assert 0 <= found <= 1
 
 
@@ -43,4 +42,3 @@ def test_a_text_is_like_itself_and_an_empty_one_is_like_no_other(measure):
     text = "one two three four five six"
     assert similarity(measure, text, text) == pytest.approx(1.0)
     assert similarity(measure, "", text) == 0.0
-    assert similarity(measure, "a" * (LONGEST + 1), text) is None

@@ -15,8 +15,7 @@ from rlft.config.section import SPECIFICATION
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.errors import ConfigError, EnvironmentSetupError, JudgeGoneError, RewardError
-from rlft.rewards.judges.answers import VARIABLE, Answers
-from rlft.rewards.judges.chat_judge import ChatJudge, agreed, mark_of, messages_for, read_answer
+from rlft.rewards.judges import VARIABLE, Answers, ChatJudge, agreed, mark_of, messages_for, read_answer
 from rlft.rewards.specification.judge import Answer, JudgeSettings, Question
 from rlft.types import Judging
 from tests.rlft.engines.chat_servers import DROP, HANG, ChatServer, completion

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlft.rewards.review.opinions import Opinion
+from rlft.rewards.review import Opinion
 from rlft.types import Message, Reward
 from tests.rlft.attempts import make_rollout, make_task
 

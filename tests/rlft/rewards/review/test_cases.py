@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlft.messages import make_call
-from rlft.rewards.review.opinions import cases
+from rlft.rewards.review import cases
 from rlft.rewards.specification.model import Specification
 from rlft.types import Message
 from tests.rlft.rewards.review.said import opinion

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlft.rewards.review.opinions import golds
+from rlft.rewards.review import golds
 from tests.rlft.attempts import make_task
 from tests.rlft.rewards.review.said import opinion
 

@@ -1,6 +1,6 @@
 """Attempts at one task that deserve different rewards become pairs, which `training.algorithm: dpo` reads."""
 
-from rlft.rewards.review.opinions import preferences
+from rlft.rewards.review import preferences
 from tests.rlft.attempts import make_task
 from tests.rlft.rewards.review.said import opinion
 

@@ -7,9 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from rlft.rewards.specification.grader import Attempt
-from rlft.rewards.specification.model import Specification
+from rlft.rewards.specification.model import Specification, in_words
 from rlft.rewards.specification.scoring import parts_of, score_attempt, written_gold
-from rlft.rewards.specification.words import in_words
 
 EXACT = {"type": "exact"}
 RIGHT = {"says": "The city is right", "grader": EXACT}

@@ -2,6 +2,8 @@
 
 It reads how it must answer, the question, and each attempt between two lines that an attempt cannot forge. Its answer
 is read strictly: what is not exactly a number for each attempt, fails or refuses, is an error and never a 0.
+
+What it has answered is kept (`Answers`): a file holds one vote, whose name is the hash of all that the vote depends on.
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import math
+import os
 import re
 import threading
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -24,10 +29,10 @@ from rlft.engines.chat_endpoint import AskedModel, ChatAnswer, ChatEndpoint
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 from rlft.environments.workers.threads import in_thread
 from rlft.errors import ConfigError, JudgeGoneError, RewardError
+from rlft.files import write_file
 from rlft.rewards.graders.json_values import read_json_object
-from rlft.rewards.judges.answers import Answers, key_of
 from rlft.rewards.specification.judge import Answer, JudgeSettings, Question, charge
-from rlft.texts.secrets import resolve
+from rlft.texts.secrets import hide, resolve
 from rlft.types import Judging
 from rlft.types.thinking import CLOSES, part
 
@@ -142,6 +147,52 @@ def agreed(votes: Sequence[Answer]) -> Answer:
     means = tuple(fmean(column) for column in zip(*(vote.scores for vote in votes), strict=True))
     nearest = min(votes, key=lambda vote: math.dist(vote.scores, means))
     return Answer(means, nearest.why)
+
+
+logger = logging.getLogger(__name__)
+VARIABLE = "RLFT_JUDGES"
+"""The environment variable that names the folder in which processes of a home keep what judges said."""
+
+
+def judges_folder() -> Path | None:
+    """Return the folder in which this process keeps what judges said; `None` outside of a home."""
+    named = os.environ.get(VARIABLE)
+    return Path(named) if named else None
+
+
+class Answers:
+    """Keeps texts by key in a folder, which several processes may use at once; without one in memory.
+
+    A text that shows the value of a secret variable, or cannot be written, stays in memory.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._known: dict[str, str] = {}
+        self._locks: dict[str, threading.Lock] = {}
+
+    def _file(self, folder: Path, key: str) -> Path:
+        return folder / "answers" / key[:2] / f"{key}.json"
+
+    def alone(self, key: str) -> threading.Lock:
+        """Return what lets one thread at a time ask for this key, so that nothing is asked twice at the same time."""
+        return self._locks.setdefault(key, threading.Lock())
+
+    def get(self, key: str) -> str | None:
+        """Return the text of a key, or `None`."""
+        if key in self._known or self._folder is None or not (file := self._file(self._folder, key)).exists():
+            return self._known.get(key)
+        return json.loads(file.read_text(encoding="utf-8"))
+
+    def put(self, key: str, text: str) -> None:
+        """Keep a text."""
+        if self._folder is not None and hide(text) == text:
+            try:
+                write_file(self._file(self._folder, key), json.dumps(text))
+                return
+            except OSError as cause:
+                logger.warning("what a judge answers is not kept, so that it is asked again in later runs: %s", cause)
+        self._known[key] = text
 
 
 _WHERE = "reward.spec: judge"
@@ -259,7 +310,7 @@ def _key_of(settings: JudgeSettings, question: Question, vote: int) -> str:
         "sampling": [sampling.temperature, sampling.max_completion_length],
         "vote": vote,
     }
-    return key_of(content)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _bill(settings: JudgeSettings, said: ChatAnswer | None, retries: int, seconds: float) -> Judging:

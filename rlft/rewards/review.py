@@ -1,20 +1,91 @@
-"""What one person said of one attempt, and what that becomes, in the forms in which rlft reads it again.
+"""What people look at of a round, and what their words become.
 
-These are right answers as rows of tasks, cases of a specification, and pairs to learn from.
+The highest-paid attempts are chosen, as where a reward goes wrong it shows among these first, and random ones. Attempts
+of several environments are compared by the share of a full reward that they are paid. What people say becomes right
+answers as rows of tasks, cases of a specification, and pairs to learn from.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from rlft.messages import as_openai
-from rlft.types import Reward, Rollout, Task
+from rlft.types import Reward, Rewards, Rollout, Rollouts, Task
 from rlft.types.thinking import answer_of
+
+
+def full_totals(rewards: Rewards) -> dict[str, float]:
+    """Return {environment: its highest total}; the name is empty where there is one.
+
+    It is what the environment declares, else the highest total that any of its attempts has got, or 1 where that is no
+    more than 0.
+    """
+    declared = {name: _declared(rewards, name) for name in rewards.members or ("",)}
+    return {name: full or _highest(rewards, name) for name, full in declared.items()}
+
+
+def share_of(reward: Reward, full: dict[str, float], rewards: Rewards) -> float:
+    """Return which share of the full reward an attempt is paid; 0 without a score."""
+    return (reward.total or 0.0) / full[rewards.member_of(reward)]
+
+
+def _declared(rewards: Rewards, name: str) -> float | None:
+    _, high = rewards.ranges.get(f"reward/{name}" if name else "reward", (0.0, 0.0))
+    return high if high > 0 else None
+
+
+def _highest(rewards: Rewards, name: str) -> float:
+    totals = [each.total for each in rewards if each.total is not None and rewards.member_of(each) == name]
+    return highest if (highest := max(totals, default=0.0)) > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An attempt that people are asked about, with its reward, and why it was chosen."""
+
+    rollout: Rollout
+    reward: Reward
+    reason: Literal["highest", "random"]
+
+
+def choose(rollouts: Rollouts, rewards: Rewards, *, highest: int, random: int) -> list[Chosen]:
+    """Return attempts that have a score: the highest-paid, then random ones, each once.
+
+    Of attempts at one task that say the same one is taken. What is paid counts as a share of the environment's full
+    reward, as a run may have several. The choice depends on the rewards and the ids of the rollouts alone, so that it
+    is the same whenever it is made.
+    """
+    scored = {reward.rollout_id: reward for reward in rewards if reward.total is not None}
+    by_chance = sorted((each for each in rollouts if each.rollout_id in scored), key=_draw)
+    once = {(each.task_id, said_in(each)): each for each in reversed(by_chance)}
+    left = sorted(once.values(), key=_draw)
+    full = full_totals(rewards)
+    shares = {name: share_of(reward, full, rewards) for name, reward in scored.items()}
+    best = sorted(left, key=lambda each: -shares[each.rollout_id])[:highest]
+    taken = {each.rollout_id for each in best}
+    others = [each for each in left if each.rollout_id not in taken][:random]
+    return [
+        *(Chosen(each, scored[each.rollout_id], "highest") for each in best),
+        *(Chosen(each, scored[each.rollout_id], "random") for each in others),
+    ]
+
+
+def said_in(rollout: Rollout) -> str:
+    """Return what stands after the prompt, all calls included."""
+    roles = [message["role"] for message in rollout.messages]
+    first = roles.index("assistant") if "assistant" in roles else len(roles)
+    return repr(rollout.messages[first:])
+
+
+def _draw(rollout: Rollout) -> str:
+    """Return a number of chance that belongs to the rollout."""
+    return hashlib.sha256(rollout.rollout_id.encode(errors="surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
