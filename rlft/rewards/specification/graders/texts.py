@@ -101,8 +101,9 @@ class Similar(Grader):
         given = text_read(self.read, attempt)
         if len(given) > LONGEST:
             raise Unmeasured(f"it is longer than {LONGEST:,} characters")
-        pairs = readings(given, gold, as_seen=attempt.is_penalised)
-        found = max(similarity(self.measure, one, two) for one, two in pairs)
+        found = similarity(self.measure, given, gold)
+        if attempt.is_penalised:
+            found = max(found, similarity(self.measure, seen(given).casefold(), seen(gold).casefold()))
         if self.at_least is None:
             return Verdict(found, f"{self.measure} is {found:.3f}")
         return met(found >= self.at_least, f"{self.measure} is {found:.3f}", f"{self.measure} is only {found:.3f}")
