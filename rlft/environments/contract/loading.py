@@ -11,14 +11,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.config.section import SEVERAL, SPECIFICATION
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.faults import defined_at, described
 from rlft.environments.contract.importing import Name, check_own, import_named
 from rlft.environments.contract.marks import marked_weights
 from rlft.environments.contract.several import MAKER, Several, without_specification
-from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
+from rlft.errors import EnvironmentSetupError, RlftError
 from rlft.texts.secrets import hide, hide_in, require, resolve
 
 _TARGET = "_target_"  # Hydra's name for it: https://hydra.cc/docs/advanced/instantiate_objects/overview/
@@ -57,8 +56,7 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     anew when its text has changed. A text `env:NAME` within `kwargs` is replaced by the value of that environment
     variable only here, so that no config, artifact or log holds it. With a specification among `kwargs` that is the
     environment's reward (`several`). The members of several environments are loaded one by one. Raises
-    `EnvironmentSetupError` that says what is wrong and what to do, and `ConfigError` for a variable that is not set and
-    for an address of a cloud's metadata service.
+    `EnvironmentSetupError` that says what is wrong and what to do, and `ConfigError` for a variable that is not set.
     """
     if name == SEVERAL:
         return Several({member: load_environment(**named) for member, named in kwargs["members"].items()})
@@ -66,24 +64,11 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     require(arguments, "environment.kwargs")  # fails on an unset variable before an import that may take long
     named = Name.read(name, "environment.name", "Class")
     read, folder = resolve(arguments, "environment.kwargs"), Path.cwd()
-    _refuse_metadata_servers(read)
     with chdir(folder):  # wherever its import and constructor go
         found = _with_reward(_find_class(import_named(named), named), named, kwargs.get(SPECIFICATION))
         environment = _build(found, construct(read))
     environment.__dict__[SOURCE] = Source(name, kwargs, folder, type(environment).__module__)
     return environment
-
-
-def _refuse_metadata_servers(read: dict[str, Any]) -> None:
-    """Raise ConfigError if an argument is the address of a cloud's metadata service, which hands out credentials."""
-    for path, address in named_addresses(read, "environment.kwargs"):
-        try:
-            refuse_metadata(address)
-        except ValueError:  # its text may show the value of a variable, so neither it nor its trace is passed on
-            raise ConfigError(
-                f"{path} leads to a link-local or metadata address, or to two servers at once",
-                fix="name another server in it, or in the variable that it names",
-            ) from None
 
 
 def construct(value: Any, where: str = "environment.kwargs") -> Any:
