@@ -37,10 +37,9 @@ import torch
 import rlft
 from rlft.config import Config
 from rlft.config.file import load_config
-from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.loading import load_environment
-from rlft.harness.rollout import PolicyPlayer, collect_rollouts
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.iteration import RoundResult, run_round
 from rlft.models import Policy, PolicyFolder, save_policy
 from rlft.models.folder import load_policy
@@ -151,11 +150,10 @@ class Run:
         """Note the share of held-out tasks whose greedy answer is right."""
         held = [task for name in ("validation", "gate", "test") for task in self.tasks.split(name)]
         self.engine.load_policy(policy)
-        sampling = Sampling(0.0, self.config.rollout.max_completion_length)
-        player, seed = PolicyPlayer(policy, self.engine), self.config.seed
-        rollouts = collect_rollouts(
-            held, self.environment, player, sampling, num_generations=1, round=0, seed=seed, label="exam"
-        )
+        length, seed = self.config.rollout.max_completion_length, self.config.seed
+        sampling = SamplingSettings(temperature=0.0, max_completion_length=length, seed=seed)
+        player = PolicyPlayer(policy, self.engine)
+        rollouts = collect_rollouts(held, self.environment, player, sampling, num_generations=1, round=0, label="exam")
         rewards = score_rollouts(rollouts, {task.id: task for task in held}, self.environment, **self._paid())
         self.curve.append((self.sampled, statistics.fmean(float(reward.solved) for reward in rewards)))
 

@@ -23,13 +23,12 @@ from typing import Any
 
 from mlops.runs.results import make_history
 from rlft.config import Config
-from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.evaluation.diagnosis.history import History
 from rlft.evaluation.diagnosis.monitors import diagnose
 from rlft.evaluation.evaluate import evaluate_rollouts
-from rlft.harness.rollout import PolicyPlayer, collect_rollouts
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.iteration import run_round
 from rlft.models.origin import create_policy
 from rlft.rewards.scoring import score_rollouts
@@ -251,7 +250,12 @@ def validate(policy: Any, engine: Any, broken: Broken, config: Config) -> Evalua
     """Evaluate greedily on the tasks for validation."""
     engine.load_policy(policy)
     tasks = broken.tasks.split("validation")
-    sampling = Sampling(0.0, config.rollout.max_completion_length)
+    sampling = SamplingSettings(
+        temperature=0.0,
+        max_completion_length=config.rollout.max_completion_length,
+        seed=config.seed,
+        harness=config.harness,
+    )
     rollouts = collect_rollouts(
         tasks,
         broken.environment,
@@ -259,9 +263,7 @@ def validate(policy: Any, engine: Any, broken: Broken, config: Config) -> Evalua
         sampling,
         num_generations=1,
         round=0,
-        seed=config.seed,
         label="evaluation",
-        harness=config.harness,
     )
     by_id = {task.id: task for task in tasks}
     rewards = score_rollouts(

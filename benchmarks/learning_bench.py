@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlft.config import Config
-from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints import code_fingerprint
-from rlft.harness.rollout import PolicyPlayer, collect_rollouts
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.models import Policy, PolicyFolder
 from rlft.models.folder import save_policy
 from rlft.models.origin import create_policy
@@ -55,10 +54,13 @@ class Bench:
             self.task_set.split("test"),
             self.environment,
             PolicyPlayer(policy, self.engine),
-            Sampling(temperature=0.0, max_completion_length=config.rollout.max_completion_length),
+            SamplingSettings(
+                temperature=0.0,
+                max_completion_length=config.rollout.max_completion_length,
+                seed=config.seed,
+            ),
             num_generations=1,
             round=0,
-            seed=config.seed,
             label="exam",
         )
         rewards = score_rollouts(

@@ -29,18 +29,18 @@ SPLITS = ("gate", "test", "off_distribution")
 
 def run_plain(config: Config) -> dict[str, float]:
     """The work of `pipelines/train.py` as function calls, without storage. Seconds of the rounds and of the whole."""
-    from rlft.engines.base import Sampling
     from rlft.engines.transformers_engine import TransformersEngine
     from rlft.environments.contract.base import prompt_messages
     from rlft.environments.contract.loading import load_environment
     from rlft.evaluation.evaluate import evaluate_rollouts
-    from rlft.harness.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
+    from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
     from rlft.iteration import run_round
     from rlft.models.origin import create_policy
     from rlft.models.tokens import check_prompts
     from rlft.rewards.audit.rewards import audit_reward
     from rlft.rewards.scoring import score_rollouts
     from rlft.tasks import ingest_tasks
+    from rlft.tasks.curriculum import tasks_of_splits
     from rlft.training.imitation import run_sft
 
     started = time.perf_counter()
@@ -67,10 +67,13 @@ def run_plain(config: Config) -> dict[str, float]:
             tasks_of_splits(task_set, splits, limit=limit),
             environment,
             PolicyPlayer(policy, engine),
-            Sampling(temperature, config.rollout.max_completion_length),
+            SamplingSettings(
+                temperature=temperature,
+                max_completion_length=config.rollout.max_completion_length,
+                seed=config.seed,
+            ),
             num_generations=num_generations,
             round=0,
-            seed=config.seed,
             label="evaluation",
         )
         rewards = score_rollouts(rollouts, task_set.by_id(), environment, **scoring)

@@ -53,16 +53,14 @@ def measure_here(order: dict[str, Any]) -> list[list[dict[str, float]]]:
 
     if order["side"] == "bare":
         return rollout_sides.run_bare(workloads, Path(order["folder"]), order["cache_gib"])
-    where = Path(order["folder"]), order["cache_gib"], order["weight_transfer"]
+    where = Path(order["folder"]), order["cache_gib"]
     return rollout_sides.run_engine(order["side"], workloads, *where)
 
 
-def measure(
-    side: str, workloads: list[Workload], folder: Path, cache_gib: float, weight_transfer: str = "folder"
-) -> list[dict[str, Any]]:
+def measure(side: str, workloads: list[Workload], folder: Path, cache_gib: float) -> list[dict[str, Any]]:
     """One turn in a fresh process: a row of medians for each workload, and its rounds."""
     order = {"side": side, "workloads": [dataclasses.asdict(workload) for workload in workloads]}
-    order |= {"folder": str(folder), "cache_gib": cache_gib, "weight_transfer": weight_transfer}
+    order |= {"folder": str(folder), "cache_gib": cache_gib}
     command = [sys.executable, "-m", "benchmarks.rollout", "--one", json.dumps(order)]
     environment = _environment(side, workloads[0].threads)
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -87,7 +85,7 @@ def _environment(side: str, threads: int) -> dict[str, str]:
     environment |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     environment |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     if side == "bare":
-        from rlft.engines.vllm_process import ENVIRONMENT
+        from rlft.engines.vllm_engine import ENVIRONMENT
 
         environment |= ENVIRONMENT
     return environment
@@ -110,7 +108,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
             for _ in range(options.repeats)
             for model, workloads in points.items()
             for side in options.engines
-            for row in measure(side, workloads, folders[model], options.cache_gib, options.weight_transfer)
+            for row in measure(side, workloads, folders[model], options.cache_gib)
         ]
     rows = [summarise(workload, side, runs) for ws in points.values() for workload in ws for side in options.engines]
     packages = [*packages_distributions().get("vllm", ()), "torch", "transformers"]
@@ -146,12 +144,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cache-gib", type=float, default=1.0, help="vLLM's keys and values on a CPU")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
-    parser.add_argument(
-        "--weight-transfer",
-        choices=["folder", "nccl"],
-        default="folder",
-        help="to a server, which has a GPU of its own",
-    )
     parser.add_argument("--json", action="store_true", help="print the JSON line alone on stdout (always the last)")
     parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     return parser

@@ -17,9 +17,9 @@ from benchmarks.grpo_step_rlft import Checksum, make_tasks
 from benchmarks.grpo_workload import SEED, Workload
 from benchmarks.rollout_server import cpu_seconds, free_port, serve
 from rlft.config import Config
-from rlft.engines.base import Engine, Sampling
+from rlft.engines.base import Engine
 from rlft.engines.proof import PUSH_SECONDS
-from rlft.harness.rollout import PolicyPlayer, collect_rollouts
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.models import Policy
 from rlft.models.origin import create_policy
 from rlft.models.tokens import render_prompt
@@ -29,12 +29,10 @@ CHANGE = 1e-3  # standard deviation of what is added to every weight before a ro
 Rounds = list[dict[str, float]]
 
 
-def run_engine(
-    side: str, workloads: list[Workload], folder: Path, cache_gib: float, weight_transfer: str
-) -> list[Rounds]:
+def run_engine(side: str, workloads: list[Workload], folder: Path, cache_gib: float) -> list[Rounds]:
     """An engine's rounds for each workload, on the model in `folder`."""
     port, device = free_port(), workloads[-1].device
-    config = make_config(side, folder, workloads[-1], cache_gib, [f"http://127.0.0.1:{port}"], weight_transfer)
+    config = make_config(side, folder, workloads[-1], cache_gib, [f"http://127.0.0.1:{port}"])
     with serve(config, port) if side == "vllm_server" else nullcontext() as server:
         policy = create_policy(config.policy, seed=config.seed)
         settings = config.rollout.engine_settings()
@@ -49,9 +47,7 @@ def run_engine(
             engine.close()
 
 
-def make_config(
-    side: str, folder: Path, workload: Workload, cache_gib: float, addresses: list[str], weight_transfer: str = "folder"
-) -> Config:
+def make_config(side: str, folder: Path, workload: Workload, cache_gib: float, addresses: list[str]) -> Config:
     """Defaults, but for the engine and the sizes."""
     return Config.model_validate(
         {
@@ -64,7 +60,7 @@ def make_config(
                 "engine": side,
                 "max_completion_length": workload.completion_tokens,
                 "vllm": {"cache_gib": cache_gib},
-                "server": {"addresses": addresses, "weight_transfer": weight_transfer},
+                "server": {"addresses": addresses},
             },
         }
     )
@@ -89,10 +85,9 @@ def _round(
         tasks,
         Checksum(),
         PolicyPlayer(policy, engine),
-        Sampling(temperature=1.0, max_completion_length=workload.completion_tokens),
+        SamplingSettings(temperature=1.0, max_completion_length=workload.completion_tokens, seed=SEED),
         num_generations=workload.group_size,
         round=number,
-        seed=SEED,
         label="train",
     )
     found = watch.end()
@@ -125,7 +120,7 @@ def run_bare(workloads: list[Workload], folder: Path, cache_gib: float) -> list[
     """`LLM.generate` for each workload, started and asked as `rlft.engines.vllm_engine` does."""
     import vllm
 
-    from rlft.engines.vllm_process import vllm_environment
+    from rlft.engines.vllm_engine import vllm_environment
 
     config = make_config("vllm", folder, workloads[-1], cache_gib, [])  # for its defaults
     context = create_policy(config.policy, seed=SEED).context_length
@@ -155,7 +150,7 @@ def run_bare(workloads: list[Workload], folder: Path, cache_gib: float) -> list[
 
 
 def _device_options(config: Config, context: int | None) -> dict[str, Any]:
-    """What `rlft.engines.vllm_process` says of a GPU or a CPU."""
+    """What `rlft.engines.vllm_engine` says of a GPU or a CPU."""
     own = config.rollout.vllm
     if config.policy.device != "cpu":
         return {"enforce_eager": False, "gpu_memory_utilization": own.gpu_memory_utilization}

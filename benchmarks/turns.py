@@ -27,8 +27,8 @@ import numpy as np
 import rlft
 from rlft.config import HarnessConfig
 from rlft.engines.base import Generation, Sampling
-from rlft.harness.dialogue import Attempt
-from rlft.harness.sampled import run_attempts
+from rlft.harness.attempt import Attempt
+from rlft.harness.rollout import run_attempts
 from rlft.models import Policy
 from rlft.progress import Progress, silent
 from rlft.types import Rollout, derive_seed

@@ -80,7 +80,7 @@ def vllm_command(done: Exported, name: str) -> str:
     folder, known = str(done.folder), done.metadata
     if done.form != "adapter":
         return join(["vllm", "serve", folder, "--dtype", done.check.export_dtype, "--served-model-name", name])
-    from rlft.engines.vllm_process import rank_that_holds
+    from rlft.engines.serving import rank_that_holds
 
     rank = rank_that_holds(json.loads((done.folder / "adapter_config.json").read_text(encoding="utf-8"))["r"])
     revision = ["--revision", known.base_revision] if known.base_revision else []

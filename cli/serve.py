@@ -122,7 +122,7 @@ def _check(engine: EngineName, *, merge: bool, extra: list[str]) -> None:
             given = "--merge" if merge else extra[0]
             raise RlftError("this is an option of vLLM's", where=given, fix="leave it out, or serve with vLLM")
         return
-    from rlft.engines.kinds.base import is_installed
+    from rlft.engines.kinds import is_installed
 
     if not is_installed("vllm"):
         raise RlftError("vLLM is not installed", fix="make setup-vllm, or serve with --engine mlflow")

@@ -19,7 +19,7 @@ from rlft.errors import TrackerError
 from rlft.evaluation.arms import Arm, PolicyArm
 from rlft.evaluation.searches.judge import ControlReport, Terms
 from rlft.evaluation.searches.prompts import PromptReport
-from rlft.harness.examples import Examples
+from rlft.harness.attempt import Examples
 from rlft.types import Evaluation, Split
 from steps.arms import choose_prompt, train_arm
 from steps.policies import fetch_champion

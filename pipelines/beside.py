@@ -19,7 +19,7 @@ from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.evaluation.forgetting import TextBits, compare_bits, fingerprint_texts, forgetting_sentences, shipped_texts
 from rlft.files import file_hash
-from rlft.harness.rollout import Selection
+from rlft.tasks.curriculum import Selection
 from steps.evaluation import measure_forgetting
 from steps.tasks import find_contamination
 

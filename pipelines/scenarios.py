@@ -18,7 +18,8 @@ from rlft.config import Cell, EngineSettings, SuiteConfig
 from rlft.environments.fingerprints import EnvironmentFingerprints, environment_fingerprints
 from rlft.errors import ConfigError
 from rlft.evaluation.suites import CellMeasures
-from rlft.harness.rollout import SamplingSettings, Selection
+from rlft.harness.rollout import SamplingSettings
+from rlft.tasks.curriculum import Selection
 from rlft.types import Evaluation
 from steps.evaluation import evaluate_scenario, take_as_one_split
 from steps.round import generate_rollouts, score_rewards

@@ -18,10 +18,10 @@ from rlft.environments.workers.threads import shared_evenly
 from rlft.errors import WeightsRemovedError
 from rlft.evaluation.evaluate import compared_by
 from rlft.evaluation.searches.judge import Validation
-from rlft.harness.examples import Examples
-from rlft.harness.rollout import SamplingSettings, Selection
+from rlft.harness.attempt import Examples
+from rlft.harness.rollout import SamplingSettings
 from rlft.progress import Progress
-from rlft.tasks.curriculum import is_plain
+from rlft.tasks.curriculum import Selection, is_plain
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.training.demonstrations import can_demonstrate
 from rlft.training.groups import Groups

@@ -10,17 +10,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from rlft.config import Config
-from rlft.engines.base import Engine, Sampling
+from rlft.config.environment import HarnessConfig, RewardConfig
+from rlft.config.rollout import RolloutConfig
+from rlft.config.training import TrainingConfig
+from rlft.engines.base import Engine
 from rlft.environments.contract.base import BaseEnv
-from rlft.harness.rollout import PolicyPlayer, collect_rollouts
-from rlft.models import Policy
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
+from rlft.models.live import Policy
 from rlft.rewards.scoring import score_by
 from rlft.tasks.curriculum import Draw, PassRates, draw_round
 from rlft.training.groups import Sampled, sample_groups
 from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards, Rollouts, Task, TaskSet, TrainReport
+
+
+class RoundConfig(Protocol):
+    """What a round reads of a `rlft.config.Config`."""
+
+    seed: int
+    training: TrainingConfig
+    rollout: RolloutConfig
+    harness: HarnessConfig
+    reward: RewardConfig
+
+    @property
+    def shares(self) -> dict[str, float] | None:
+        """The shares of several environments by their names; `None` with one."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +62,7 @@ def run_round(
     environment: BaseEnv,
     policy: Policy,
     engine: Engine,
-    config: Config,
+    config: RoundConfig,
     *,
     round: int,
     reference: Policy | None = None,
@@ -66,7 +84,7 @@ def sample_round(
     environment: BaseEnv,
     policy: Policy,
     engine: Engine,
-    config: Config,
+    config: RoundConfig,
     *,
     round: int,
     rates: PassRates | None = None,
@@ -80,7 +98,7 @@ def sample_round(
 
 
 def train_sampled(
-    policy: Policy, sampled: SampledRound, config: Config, *, reference: Policy | None = None, age: int = 0
+    policy: Policy, sampled: SampledRound, config: RoundConfig, *, reference: Policy | None = None, age: int = 0
 ) -> TrainReport:
     """Change `policy` in place on a round that it sampled itself, or did `age` rounds of training ago.
 
@@ -104,21 +122,25 @@ def train_sampled(
 
 
 def _sample(
-    draw: Draw, tasks: Mapping[str, Task], environment: BaseEnv, player: PolicyPlayer, config: Config
+    draw: Draw, tasks: Mapping[str, Task], environment: BaseEnv, player: PolicyPlayer, config: RoundConfig
 ) -> Sampled:
     """Sample and score the groups of a round, with others in place of those without variance."""
+    sampling = SamplingSettings(
+        temperature=config.rollout.temperature,
+        max_completion_length=config.rollout.max_completion_length,
+        seed=config.seed,
+        harness=config.harness,
+    )
 
     def sample(drawn: Sequence[Task], *, first_place: int) -> Rollouts:
         return collect_rollouts(
             drawn,
             environment,
             player,
-            Sampling(config.rollout.temperature, config.rollout.max_completion_length),
+            sampling,
             num_generations=config.training.num_generations,
             round=draw.round,
-            seed=config.seed,
             label="train",
-            harness=config.harness,
             first_place=first_place,
         )
 

@@ -18,12 +18,12 @@ from rlft.config import DistributedConfig, EnvironmentConfig, RewardConfig, Trai
 from rlft.config.training import PassRatesConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.evaluation.metrics import round_metrics
-from rlft.harness.rollout import SamplingSettings, Selection, collect_rollouts, select_tasks
+from rlft.harness.rollout import SamplingSettings, collect_rollouts
 from rlft.models import PolicyFolder, save_policy
 from rlft.models.flops import ENCODED, OF_SEQUENCES
 from rlft.models.live import holds_reference
 from rlft.rewards.scoring import score_by
-from rlft.tasks.curriculum import Draw, PassRates, draw_round, note_round
+from rlft.tasks.curriculum import Draw, PassRates, Selection, draw_round, note_round, select_tasks
 from rlft.training.groups import Groups, reasons, sample_groups
 from rlft.training.job import Job, Round, train_job, unused_report
 from rlft.types import Rewards, Rollouts, TaskSet, TrainReport
@@ -64,10 +64,9 @@ def generate_groups(
     runtime, by_id = current_runtime(), tasks.by_id()
     runtime.lent.progress(0, None, "loading the policy into the engine")
     known = {"environment": runtime.environment(environment), "progress": runtime.lent.progress}
-    asked = {"num_generations": groups.num_generations, "round": draw.round, "seed": sampling.seed, "label": "train"}
-    told = {"environment_fingerprint": environment_fingerprint, "harness": sampling.harness, **asked, **known}
+    asked = {"num_generations": groups.num_generations, "round": draw.round, "label": "train", "sampling": sampling}
     player = runtime.player(policy, sampling, device)
-    sample = partial(collect_rollouts, player=player, sampling=sampling.of_tokens, **told)
+    sample = partial(collect_rollouts, player=player, environment_fingerprint=environment_fingerprint, **asked, **known)
     score = partial(score_by, reward, tasks=by_id, **known)
     sampled = sample_groups(draw, by_id, sample, score, batches=groups.max_num_gen_batches)
     return sampled.rollouts, sampled.rewards
@@ -94,14 +93,11 @@ def generate_rollouts(
         select_tasks(tasks, selection, seed=sampling.seed),
         runtime.environment(environment),
         runtime.player(policy, sampling, device),
-        sampling.of_tokens,
+        sampling,
         num_generations=selection.num_generations,
         round=selection.round,
-        seed=sampling.seed,
         label=selection.label,
         environment_fingerprint=environment_fingerprint,
-        harness=sampling.harness,
-        examples=sampling.examples,
         progress=runtime.lent.progress,
     )
 

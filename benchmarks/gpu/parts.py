@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-GPU, GPUS, VLLM, TRL = "a GPU", "two GPUs", "vLLM", "TRL"
+GPU, VLLM, TRL = "a GPU", "vLLM", "TRL"
 HERE = "benchmarks"
 _FIRST_CELLS = 4  # are measured before all else that needs no vLLM
 
@@ -111,8 +111,6 @@ def make_parts(sizes: Sizes, folder: Path | None) -> Iterator[Part]:
     yield _module("profile of a step", "profiling", short, 60)
     for cell in others:
         yield _step(sizes, cell, folder)
-    nccl = ("--weight-transfer", "nccl")
-    yield _rollout(sizes, "NCCL transfer to a server", ("vllm_server",), 300, *nccl, needs=(GPUS, VLLM))
     for cell in sizes.cells[1:]:
         yield _step(sizes, cell, folder, sampler=VLLM)
 
@@ -121,7 +119,7 @@ def missing() -> set[str]:
     """What this machine lacks of all that a part may need."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     absent = {name for name, package in ((VLLM, "vllm"), (TRL, "trl")) if find_spec(package) is None}
-    return absent | {name for name, least in ((GPU, 1), (GPUS, 2)) if count < least}
+    return absent | ({GPU} if count < 1 else set())
 
 
 def _workload(sizes: Sizes, **changed: Any) -> str:

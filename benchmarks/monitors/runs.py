@@ -9,13 +9,13 @@ from typing import Any
 from benchmarks.monitors.rewards import LENGTH, Case, make_tasks
 from mlops.runs.results import make_history
 from rlft.config import Config, WarmStartConfig
-from rlft.engines.base import Engine, Sampling
+from rlft.engines.base import Engine
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.evaluation.diagnosis.monitors import PAID_ATTACKS, Alarm, watch
 from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.evaluation.metrics import round_metrics
-from rlft.harness.rollout import PolicyPlayer, collect_rollouts
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.iteration import run_round
 from rlft.models import Policy
 from rlft.models.origin import create_policy
@@ -115,12 +115,15 @@ def validate(policy: Policy, engine: Engine, environment: BaseEnv, tasks: TaskSe
         mine,
         environment,
         PolicyPlayer(policy, engine),
-        Sampling(1.0, config.rollout.max_completion_length),
+        SamplingSettings(
+            temperature=1.0,
+            max_completion_length=config.rollout.max_completion_length,
+            seed=config.seed,
+            harness=config.harness,
+        ),
         num_generations=1,
         round=0,
-        seed=config.seed,
         label="evaluation",
-        harness=config.harness,
     )
     rewards = score_by(config.reward, rollouts, tasks.by_id(), environment)
     return evaluate_rollouts(rollouts, rewards, tasks)["validation"]

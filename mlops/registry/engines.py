@@ -20,7 +20,7 @@ from mlflow.models import Model
 from mlops.registry.client import NamedVersion, RegistryClient, download_version
 from mlops.registry.logged_model import policy_signature, save_model
 from mlops.tracking.address import PATIENT_HTTP, answering
-from rlft.engines.child import Child, free_port
+from rlft.engines.server_process import Child, free_port
 
 logger = logging.getLogger(__name__)
 EngineName = Literal["vllm", "mlflow"]

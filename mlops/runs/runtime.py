@@ -30,7 +30,8 @@ from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import Several
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.files import folder_prefix, remove_left_behind
-from rlft.harness.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
+from rlft.harness.asked import AskedPlayer
+from rlft.harness.rollout import Player, PolicyPlayer, SamplingSettings
 from rlft.models import Policy, PolicyFolder, load_policy
 from rlft.models.live import holds_reference, twin_of
 from rlft.models.origin import choose_device

@@ -14,7 +14,7 @@ from mlops.summary.summary import Summary
 from mlops.summary.verdict import lead, results, unbeaten_controls, weak_controls
 from rlft.config import Config
 from rlft.environments.contract.base import BaseEnv
-from rlft.harness.shown import shown_context
+from rlft.harness.preparing import shown_context
 from rlft.models import PolicyFolder
 from rlft.models.folder import load_tokenizer
 from rlft.reporting.model_card import Facts, reward_by

@@ -33,11 +33,6 @@ class VllmSettings(Section):
         lt=1,
         description="On a GPU: share of its memory (0 to 1) for vLLM's weights and cache. Training has the rest.",
     )
-    lora: Literal["merged", "loaded"] = Field(
-        default="merged",
-        description="How an adapter gets to vLLM. `merged` adds it to the weights that are pushed. `loaded` loads it "
-        "beside the base weights, which makes pushes smaller and, on a CPU, sampling slower.",
-    )
     sleep: bool = Field(
         default=False,
         description="Whether vLLM gives its GPU memory back after every sampling. Waking it takes time.",
@@ -74,11 +69,6 @@ class ServerSettings(Section):
     )
     attempts: int = Field(
         default=3, ge=1, le=1000, description="Times that a request is tried before its rollout is an error."
-    )
-    weight_transfer: Literal["folder", "nccl"] = Field(
-        default="folder",
-        description="How full weights get to a server: `folder` writes files, `nccl` sends them from GPU to GPU "
-        "(experimental, as it has not run on GPUs yet).",
     )
 
     @field_validator("addresses")

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlft.models import Policy
+from rlft.models.live import Policy
 from rlft.outcome import Failure
 from rlft.progress import Progress, silent
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import numpy as np
@@ -80,18 +80,6 @@ class ServerClient:
         """Empty the prefix cache, which was computed with earlier weights. Raises EngineError if the server refuses."""
         self._must("POST", "/reset_prefix_cache")
 
-    def world_size(self) -> int:
-        """Return how many workers the server has."""
-        return self._must("GET", "/get_world_size", read=lambda said: int(said["world_size"]), timeout=SIGN_OF_LIFE)
-
-    def base_model(self) -> str | None:
-        """Return the name or folder of the model that the server was started with, if it says."""
-        return self._must("GET", "/v1/models", read=_base_model, timeout=SIGN_OF_LIFE)
-
-    def tell_once(self, path: str, body: dict[str, Any] | None = None) -> None:
-        """Post a request that must not be repeated. Raises EngineError if the server refuses, and ServerGoneError."""
-        self._must("POST", path, body, attempts=1)
-
     def close(self) -> None:
         """Close the connections."""
         self._requests.close()
@@ -104,7 +92,6 @@ class ServerClient:
         read: Callable[[Any], Any] | None = None,
         timeout: float = math.inf,
         accept: str | None = None,
-        attempts: int | None = None,
     ) -> Any:
         """Make a request, and raise EngineError, with what to do, if it is refused.
 
@@ -112,7 +99,7 @@ class ServerClient:
         has done already what was asked.
         """
         try:
-            response = self._requests.send(method, path, body, timeout, attempts)
+            response = self._requests.send(method, path, body, timeout)
             return read and self._read(response, read)
         except ServerRefusedError as cause:
             if accept is not None and accept in str(cause):
@@ -142,10 +129,6 @@ def _completion(answer: Any) -> tuple[list[int], list[float], Any]:
     return token_ids, [float(token["logprob"]) for token in content], choice["finish_reason"]
 
 
-def _base_model(answer: Any) -> str | None:
-    return next((model["root"] for model in answer["data"] if model.get("root") and not model.get("parent")), None)
-
-
 def _smallest_context(answer: Any) -> int:
     return min(model["max_model_len"] for model in answer["data"] if model.get("max_model_len"))
 
@@ -157,17 +140,13 @@ Failure = EngineError | ServerGoneError
 class ServerSet:
     """Holds the clients of all servers, and which of them are `live`: have answered since the last push of weights.
 
-    `dropped` is called with a server that is left out, and why. A server that refuses what it is given
-    is an error of the setup until `proven` is set, after the first policy; later it is only left out. `fix` says what
-    to do where none is left.
+    A server that refuses what it is given is an error of the setup until `proven` is set, after the first policy; later
+    it is only left out. `fix` says what to do where none is left.
     """
 
-    def __init__(
-        self, clients: Sequence[ServerClient], dropped: Callable[[ServerClient, Failure], None], *, fix: str
-    ) -> None:
+    def __init__(self, clients: Sequence[ServerClient], *, fix: str) -> None:
         self.clients, self.live = list(clients), list[ServerClient]()
         self.proven, self.fix = False, fix
-        self._dropped = dropped
         self._lock = threading.Lock()  # held while `live` is changed, as threads that sample may do
 
     def each(self, action: Callable[[ServerClient], object], *, together: bool = True) -> None:
@@ -184,11 +163,8 @@ class ServerSet:
                 return error
             return None
 
-        if together:
-            with ThreadPoolExecutor(max(1, len(clients))) as pool:
-                found = list(pool.map(attempt, clients))
-        else:
-            found = [attempt(client) for client in clients]
+        with ThreadPoolExecutor(max(1, len(clients))) as pool:
+            found = list(pool.map(attempt, clients)) if together else list(map(attempt, clients))
         cause: Failure | None = None
         for client, error in zip(clients, found, strict=True):
             if isinstance(error, EngineError) and not self.proven:
@@ -208,7 +184,6 @@ class ServerSet:
             if client not in self.live:
                 return
             self.live = [other for other in self.live if other is not client]
-            self._dropped(client, cause)
         said = cause.what if isinstance(cause, EngineError) else str(cause)
         logger.warning("%s; %d of %d servers left", said, len(self.live), len(self.clients))
 
@@ -222,98 +197,61 @@ class ServerSet:
 Server = TypeVar("Server", bound=Hashable)
 
 
-class LoadBalancer(Generic[Server]):
-    """Makes all requests of some groups; a request is its place, a whole number.
+def spread(
+    groups: Sequence[Sequence[int]],
+    servers: Sequence[Server],
+    live: Callable[[], Sequence[Server]],
+    ask: Callable[[Server, int], bool],
+    *,
+    width: int,
+) -> None:
+    """Make all requests of some groups, and return when each has a result or no server is left for it.
 
-    `live` returns the servers that can be asked now, and each of `servers` is asked at most `width` requests at a time.
-    `ask` makes a request, and returns `False` where it must be made elsewhere, as the server is gone; `lose` is called
-    with a request that no server is left for.
+    A request is its place, a whole number. `live` returns the servers that can be asked now, and each of `servers` is
+    asked at most `width` requests at a time. `ask` makes a request, and returns `False` where it must be made
+    elsewhere, as the server is gone. Raises what `ask` raises.
     """
+    load: Counter[Server] = Counter()  # requests that a server was given and has not answered
+    homes: dict[int, Server | None] = {}  # by group
+    rooms = {server: threading.Semaphore(width) for server in servers}
+    failures: list[BaseException] = []
+    changed = threading.Condition()
 
-    def __init__(
-        self,
-        servers: Sequence[Server],
-        live: Callable[[], Sequence[Server]],
-        ask: Callable[[Server, int], bool],
-        lose: Callable[[int], None],
-        *,
-        width: int,
-    ) -> None:
-        self._live, self._ask, self._lose, self._width = live, ask, lose, width
-        self._pools = {server: ThreadPoolExecutor(width) for server in servers}
-        self._load: Counter[Server] = Counter()  # requests that a server was given and has not answered
-        self._waiting: dict[int, list[int]] = {}  # requests without a server, by group
-        self._homes: dict[int, Server] = {}  # by group
-        self._open = 0  # requests without a result
-        self._failure: BaseException | None = None
-        self._over = False
-        self._changed = threading.Condition()
+    def home(group: int, requests: int) -> Server | None:
+        """Return where a group is sampled, and count so many requests there; the caller holds the lock."""
+        if homes.get(group) not in live():
+            homes[group] = min(live(), key=load.__getitem__, default=None)
+        if (server := homes[group]) is not None:
+            load[server] += requests
+        return server
 
-    def make(self, groups: Sequence[Sequence[int]]) -> None:
-        """Make all requests, and return when each has a result or is lost. Raises what `ask` raises."""
+    def make(group: int, request: int, server: Server | None) -> None:
         try:
-            with self._changed:
-                self._open = sum(map(len, groups))
-                self._waiting = {number: list(group) for number, group in enumerate(groups)}
-                self._hand_out()
-                self._changed.wait_for(lambda: self._open == 0 or self._failure is not None)
-        finally:
-            with self._changed:
-                self._over = True
-            for pool in self._pools.values():
-                pool.shutdown(wait=False, cancel_futures=True)
-            for pool in self._pools.values():
-                pool.shutdown()
-        if self._failure is not None:
-            raise self._failure
-
-    def _hand_out(self) -> None:
-        """Give groups to servers while there is room at one; the caller holds the lock."""
-        while self._waiting:
-            live = self._live()
-            if not live:
-                self._lose_all()
-                return
-            number, requests = next(iter(self._waiting.items()))
-            server = self._homes.get(number)
-            if server is None or server not in live:
-                server = min(live, key=lambda each: self._load[each])
-                if self._load[server] >= self._width:
-                    return
-            self._homes[number] = server
-            del self._waiting[number]
-            self._load[server] += len(requests)
-            for request in requests:
-                self._pools[server].submit(self._one, server, number, request)
-
-    def _lose_all(self) -> None:
-        for requests in self._waiting.values():
-            for request in requests:
-                self._lose(request)
-            self._open -= len(requests)
-        self._waiting.clear()
-        self._changed.notify_all()
-
-    def _one(self, server: Server, number: int, request: int) -> None:
-        """Make a request, and hand out what there is room for then."""
-        try:
-            answered = self._ask(server, request)
+            while server is not None and not failures:
+                with rooms[server]:
+                    answered = ask(server, request)
+                with changed:
+                    load[server] -= 1
+                    server = None if answered else home(group, 1)
+                    changed.notify_all()
         except BaseException as failure:
-            with self._changed:
-                self._failure = self._failure or failure
-                self._changed.notify_all()
-            return
-        with self._changed:
-            self._load[server] -= 1
-            if self._over or self._failure is not None:
-                return
-            if answered:
-                self._open -= 1
-            else:
-                self._waiting.setdefault(number, []).append(request)
-            self._hand_out()
-            if self._open == 0:
-                self._changed.notify_all()
+            with changed:
+                failures.append(failure)
+                changed.notify_all()
+
+    pool = ThreadPoolExecutor(2 * width * max(1, len(servers)))  # twice, as some wait for room at their group's server
+    try:
+        for number, group in enumerate(groups):
+            with changed:
+                changed.wait_for(lambda: failures or min((load[each] for each in live()), default=0) < width)
+                server = home(number, len(group))
+            for request in group:
+                pool.submit(make, number, request, server)
+        pool.shutdown()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    if failures:
+        raise failures[0]
 
 
 def alike(prompts: Sequence[Sequence[int]], most: int) -> list[list[int]]:

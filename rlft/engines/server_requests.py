@@ -18,8 +18,6 @@ _BUSY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another atte
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
 _LONGEST_ASKED = 60.0  # seconds of waiting that a server may ask for
 _SHOWN = 300  # characters of an answer that an error shows
-_LARGEST = 64 << 20  # bytes of an answer: one of a turn has some hundred kilobytes
-_OF_PACKED = ("content-encoding", "content-length", "transfer-encoding")  # headers that are wrong once it is unpacked
 SIGN_OF_LIFE = 10.0  # the most seconds for a connection, and for a request that needs no computation
 
 
@@ -143,11 +141,8 @@ class Requests:
         """Return the whole answer. Raises TimeoutError if it takes more than `timeout` seconds, and as httpx does."""
         limit = httpx.Timeout(None, connect=min(SIGN_OF_LIFE, timeout))
         try:
-            async with (
-                asyncio.timeout(timeout if math.isfinite(timeout) else None),
-                self._http.stream(method, path, json=body, timeout=limit) as arriving,
-            ):
-                return await _whole(arriving)
+            async with asyncio.timeout(timeout if math.isfinite(timeout) else None):
+                return await self._http.request(method, path, json=body, timeout=limit)
         except TimeoutError:
             raise TimeoutError(f"the answer is not complete after {timeout:g} s") from None
 
@@ -178,15 +173,3 @@ def _asked_wait(response: httpx.Response) -> float:
 
 def _nobody_listens(cause: BaseException) -> bool:
     return isinstance(cause.__cause__, httpx.ConnectError)
-
-
-async def _whole(arriving: httpx.Response) -> httpx.Response:
-    """Return the answer with its body, unpacked. Raises ServerRefusedError if it is too large."""
-    parts, size = list[bytes](), 0
-    async for part in arriving.aiter_bytes():  # unpacked: a small answer may be a large one that is compressed
-        parts.append(part)
-        size += len(part)
-        if size > _LARGEST:
-            raise ServerRefusedError(f"{arriving.url.host} answers with more than {_LARGEST >> 20} MiB")
-    headers = {name: value for name, value in arriving.headers.items() if name not in _OF_PACKED}
-    return httpx.Response(arriving.status_code, headers=headers, content=b"".join(parts))

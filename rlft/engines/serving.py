@@ -12,9 +12,9 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
 from rlft.config import Config, EngineSettings
 from rlft.engines.kinds.vllm import Vllm
-from rlft.engines.ordered import SERVER, Guard, Order
-from rlft.engines.server_weights import write_checkpoint
-from rlft.engines.vllm_process import CPU_BATCH_TOKENS, model_config, rank_for, rank_that_holds
+from rlft.engines.server_process import SERVER, Guard, Order
+from rlft.engines.vllm_engine import CPU_BATCH_TOKENS, model_config
+from rlft.engines.vllm_server import write_checkpoint
 from rlft.environments.workers.machine import cores_here
 from rlft.errors import EngineError, PolicyError
 from rlft.files import writing
@@ -27,6 +27,19 @@ FEW_CORES = 4
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _CPU_CACHE = 1 << 30  # bytes of keys and values on a CPU
 _CPU_SEQUENCES = 64  # requests that are answered side by side on a CPU
+_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # vLLM takes these only; a smaller adapter fits a larger one
+
+
+def rank_that_holds(rank: int) -> int:
+    """Return the smallest rank that vLLM takes and an adapter of this `rank` fits; a larger one than all as it is."""
+    return next((size for size in _RANKS if size >= rank), rank)
+
+
+def rank_for(policy: Policy) -> int:
+    """Return the rank that a vLLM must be started with to hold this policy's adapter."""
+    model: Any = policy.model
+    adapter = model.peft_config["default"]
+    return rank_that_holds(max([adapter.r, *(adapter.rank_pattern or {}).values()]))
 
 
 def serve_command(
@@ -104,13 +117,11 @@ def sampling_options(
         options += ["--enable-lora", "--max-lora-rank", str(rank_that_holds(rank)), "--max-loras", "2"]
     else:
         variables["VLLM_SERVER_DEV_MODE"] = "1"  # it has the routes that reload weights and empty the prefix cache
-        if settings.server.weight_transfer == "nccl":
-            options += ["--weight-transfer-config", '{"backend": "nccl"}']
     return options, variables
 
 
 def on_cpu(context: int, *, cache_bytes: int, sequences: int) -> tuple[list[str], dict[str, str]]:
-    """Return the options and variables of a vLLM on a CPU, for the reasons in `vllm_process._cpu_options`.
+    """Return the options and variables of a vLLM on a CPU, for the reasons in `vllm_engine._cpu_options`.
 
     `context` is the most tokens of a sequence, `cache_bytes` the memory for keys and values, and `sequences` how many
     requests are answered side by side.

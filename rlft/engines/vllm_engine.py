@@ -1,37 +1,209 @@
-"""Samples with vLLM in this process: every policy's weights are pushed into the running vLLM and proven to be there."""
+"""Samples with vLLM in this process: every policy's weights are pushed into the running vLLM and proven to be there.
+
+vLLM is imported and started without lasting changes to torch's threads or other libraries.
+"""
 
 from __future__ import annotations
 
+import copy
+import importlib
 import io
+import logging
+import os
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from torch import set_num_threads
 from tqdm import tqdm
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
+from rlft.engines.kinds.vllm import Vllm
 from rlft.engines.proof import PUSH_SECONDS, Proof
-from rlft.engines.vllm_process import (
-    LoadedAdapter,
-    check_temperature,
-    is_loaded,
-    model_config,
-    rank_for,
-    sampling_parameters,
-    start_vllm,
-    start_with_base,
-    stop_ids_of,
-    vllm_module,
-    vllm_threads,
-)
 from rlft.errors import EngineError, RlftError
+from rlft.files import folder_prefix, remove_left_behind
 from rlft.models import Policy
 from rlft.models.export import checkpoint_weights
 from rlft.progress import Meter, Progress, silent
+
+logger = logging.getLogger(__name__)
+_NAME = "vLLM"
+# Set before the first import of vLLM. Its engine shall be in this process: one of its own takes a minute to start and
+# can be orphaned.
+ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+}
+
+CPU_BATCH_TOKENS = 4096  # the most tokens of a step of vLLM's; its default
+
+
+def vllm_module(part: str = "") -> Any:
+    """Return vLLM or one of its modules, such as `.distributed`.
+
+    It is imported here at the first use, because it need not be installed and takes ten seconds and more to import.
+    """
+    return importlib.import_module(f"vllm{part}")
+
+
+def check_temperature(sampling: Sampling) -> None:
+    """Raise EngineError for a temperature that vLLM does not take.
+
+    The config refuses it already if `rollout.engine` names vLLM, but not if it is `auto`.
+    """
+    if not Vllm().samples_at(sampling.temperature):
+        low, high = Vllm.temperatures
+        raise EngineError(
+            f"vLLM samples at temperatures of {low:g} to {high:g}, not at {sampling.temperature:g}",
+            fix="set rollout.temperature and evaluation.temperature so, or rollout.engine: transformers",
+        )
+
+
+def stop_ids_of(policy: Policy) -> list[int]:
+    """Return the stop tokens that the model can sample: one may be none of its vocabulary, and is not named to vLLM."""
+    vocabulary = policy.model.config.get_text_config().vocab_size
+    return [token for token in policy.stop_token_ids() if token < vocabulary]
+
+
+def sampling_parameters(sampling: Sampling, seed: int, room: int, stop_ids: Sequence[int]) -> dict[str, Any]:
+    """Return vLLM's SamplingParams of a request whose prompt leaves `room` tokens of the context."""
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "max_tokens": min(sampling.max_completion_length, room),
+        "seed": seed,
+        "logprobs": 0,  # of the sampled token, and of no others
+        "stop_token_ids": list(stop_ids),
+        "ignore_eos": True,  # only the policy's stop tokens end a completion, not the end token that vLLM knows
+        "detokenize": False,
+    }
+
+
+def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any:
+    """Start a vLLM of the policy's shape with random weights, and return its `LLM`.
+
+    The policy's weights are pushed afterwards as those of every later policy are, so that there is one way only.
+
+    Raises EngineError if vLLM is not installed, if it does not start, and for `rollout.vllm.sleep` on a CPU.
+    """
+    Vllm().check_library()
+    own = settings.vllm
+    on_gpu = policy.device.type == "cuda"
+    if own.sleep and not on_gpu:
+        raise EngineError("vLLM only sleeps on a GPU", where="rollout.vllm.sleep", fix="remove it")
+    context = own.max_model_len or policy.context_length
+    by_device = _gpu_options(settings) if on_gpu else _cpu_options(settings, context, batch_size)
+    remove_left_behind("start")
+    with tempfile.TemporaryDirectory(prefix=folder_prefix("start")) as folder, vllm_environment():
+        model_config(policy).save_pretrained(folder)
+        policy.tokenizer.save_pretrained(folder)  # never used, but vLLM 0.32 does not start without one
+        started = time.perf_counter()
+        try:
+            llm = vllm_module().LLM(
+                folder,
+                runner="generate",
+                dtype=policy.metadata.dtype,
+                max_model_len=context,
+                max_num_seqs=batch_size,
+                enable_prefix_caching=True,
+                logprobs_mode="processed_logprobs",  # of the distribution that is sampled from, temperature and all
+                generation_config="vllm",
+                load_format="dummy",
+                **by_device,
+            )
+        except Exception as cause:  # vLLM's exceptions have no common base class but this
+            raise EngineError(
+                f"vLLM does not start with this model: {cause}",
+                where="rollout.engine",
+                fix="for more room set rollout.vllm (max_model_len, cache_gib, gpu_memory_utilization); a model that "
+                "vLLM does not know is sampled by rollout.engine: transformers",
+            ) from cause
+    logger.info("vLLM started in %.0f s", time.perf_counter() - started)
+    return llm
+
+
+def _gpu_options(settings: EngineSettings) -> dict[str, Any]:
+    own = settings.vllm
+    return {
+        "enforce_eager": False,
+        "gpu_memory_utilization": own.gpu_memory_utilization,
+        "enable_sleep_mode": own.sleep,
+    }
+
+
+def _cpu_options(settings: EngineSettings, context: int | None, batch_size: int) -> dict[str, Any]:
+    return {
+        "enforce_eager": True,
+        "kv_cache_memory_bytes": int(settings.vllm.cache_gib * 2**30),
+        "enable_chunked_prefill": False,  # vLLM 0.32 fails on a CPU when a request with a seed is read in two pieces
+        # As prompts are not read in pieces, a step must have room for the longest one.
+        "max_num_batched_tokens": max(CPU_BATCH_TOKENS, context or 0, batch_size),
+    }
+
+
+@contextmanager
+def vllm_environment() -> Iterator[None]:
+    """Set vLLM's environment variables, and give torch its threads back afterwards.
+
+    On a CPU vLLM's worker sets their number, and replaces `torch.set_num_threads` by a function that does nothing.
+    """
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if (llvm := sys.modules.get("llvmlite.binding.ffi")) is not None:
+        # vLLM reads the `__dict__` of every object in every module, and llvmlite's library object gives a function for
+        # any attribute, that one too: so it is given an empty dict for it.
+        llvm.lib._fntab.setdefault("__dict__", {})
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        set_num_threads(threads)
+
+
+@contextmanager
+def vllm_threads() -> Iterator[None]:
+    """Give torch as many threads as when this process first used vLLM, and afterwards as many as before.
+
+    On a CPU vLLM keeps its matrix kernels for as long as the process lives, by a matrix's shape alone. Without AVX-512
+    the number of threads decides how weights are packed, so with another number later weights of an equal shape would
+    be packed in one way and read in another.
+    """
+    threads = torch.get_num_threads()
+    set_num_threads(_first_threads())
+    try:
+        yield
+    finally:
+        set_num_threads(threads)
+
+
+@cache
+def _first_threads() -> int:
+    """Return the number of torch's threads at the first call, at every later one too."""
+    return torch.get_num_threads()
+
+
+def model_config(policy: Policy) -> Any:
+    """Return a copy of the base model's config with the model's class and type.
+
+    vLLM needs both; the config of a model that was never saved does not have them.
+    """
+    model: Any = policy.model
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    config = copy.deepcopy(base.config)
+    config.architectures = [type(base).__name__]
+    config.dtype = base.dtype
+    return config
 
 
 def reporting_bar(progress: Progress) -> Callable[..., tqdm]:
@@ -54,15 +226,12 @@ def reporting_bar(progress: Progress) -> Callable[..., tqdm]:
     return Bar
 
 
-_NAME = "vLLM"
-
-
 class VllmEngine:
     """Samples with vLLM, `batch_size` sequences at a time; it caches prompts, so a group encodes its prompt once.
 
-    Weights are held twice, by the trainer and by vLLM, which joins several of them into one tensor. vLLM is started
-    with the first policy, and again for one of another shape, or on another base where adapters are loaded. `proof`
-    holds what the canaries showed; `policy_hash` is the identity of the loaded policy, or an empty string.
+    Weights are held twice, by the trainer and by vLLM, which joins several of them into one tensor; an adapter is
+    merged into those that are pushed. vLLM is started with the first policy, and again for one of another shape.
+    `proof` holds what the canaries showed; `policy_hash` is the identity of the loaded policy, or an empty string.
     """
 
     def __init__(self, settings: EngineSettings, batch_size: int = 256) -> None:
@@ -70,9 +239,8 @@ class VllmEngine:
         self.proof = Proof(settings.max_logprob_difference)
         self.policy_hash = ""
         self.push_seconds = 0.0  # of the last push
-        self._shape: tuple[str | None, ...] = ()  # what a policy must have in common with the one vLLM started with
+        self._shape: tuple[str, str] = ("", "")  # what a policy must have in common with the one vLLM started with
         self._llm: Any = None
-        self._adapter: LoadedAdapter | None = None
         self._asleep = False
         self._stop_ids: list[int] = []
 
@@ -87,9 +255,7 @@ class VllmEngine:
 
         Raises EngineError if vLLM is not installed, does not start or fails, or if its weights are not the policy's.
         """
-        loaded = is_loaded(policy, self.settings)
         shape = (model_config(policy).to_json_string(), policy.metadata.dtype)
-        shape += (policy.metadata.base_hash or str(id(policy.model)), str(rank_for(policy))) if loaded else ()
         if self._llm is not None and self._shape != shape:
             self.close()
         if policy.metadata.weights_hash and self.policy_hash == policy.identity:
@@ -97,9 +263,7 @@ class VllmEngine:
         self.policy_hash = ""  # until the new weights are proven no policy counts as loaded
         is_first = self._llm is None
         if self._llm is None:
-            weights = start_with_base if loaded else None
-            self._llm, self._shape = start_vllm(policy, self.settings, self.batch_size, weights), shape
-            self._adapter = LoadedAdapter(self._llm) if loaded else None
+            self._llm, self._shape = start_vllm(policy, self.settings, self.batch_size), shape
         self._wake_up()
         self._stop_ids = stop_ids_of(policy)
         canaries = self.proof.begin(policy, self._context)
@@ -142,9 +306,6 @@ class VllmEngine:
         if self._llm is None:
             return
         self._llm.llm_engine.engine_core.shutdown()
-        if self._adapter is not None:
-            self._adapter.close()
-        self._adapter = None
         self._llm, self.policy_hash, self._asleep = None, "", False
         self.proof = Proof(self.settings.max_logprob_difference)
         vllm_module(".distributed").cleanup_dist_env_and_memory()
@@ -159,9 +320,6 @@ class VllmEngine:
             self._asleep = False
 
     def _push(self, policy: Policy) -> None:
-        if self._adapter is not None:
-            self._adapter.push(policy)
-            return
         weights = checkpoint_weights(policy.model)
         self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": _without_graph(weights)})
 
@@ -187,7 +345,6 @@ class VllmEngine:
                     for row in rows
                 ],
                 use_tqdm=reporting_bar(progress),
-                lora_request=self._adapter.request if self._adapter else None,
             )
         found = dict(zip(rows, map(_generation, outputs), strict=True))
         return [

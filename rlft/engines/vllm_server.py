@@ -1,13 +1,17 @@
-"""Samples with running `vllm serve` processes: token ids and seeds go over HTTP, weights through files or by NCCL.
+"""Samples with running `vllm serve` processes: token ids and seeds go over HTTP, weights through files.
 
-A group is sampled by the server where the fewest rollouts are live (`division`), which then has its prompt in its
-cache. Which server that is changes no result, as each rollout has its own seed. A server that stops answering is left
-out until the next policy comes, and its rollouts go to another one; what no server answers is an error of that rollout.
+A group is sampled by the server where the fewest rollouts are live, which then has its prompt in its cache. Which
+server that is changes no result, as each rollout has its own seed. A server that stops answering is left out until the
+next policy comes, and its rollouts go to another one; what no server answers is an error of that rollout.
+
+An adapter is loaded under a name that holds the policy's hash and is used only once, so that no prefix cache of another
+adapter can answer. Full weights are read by the servers from a folder; then their prefix caches are emptied.
 """
 
 from __future__ import annotations
 
 import logging
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,16 +21,19 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, Protocol
 
+from safetensors.torch import save_file
+
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
-from rlft.engines.ordered import Served
 from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Proof
-from rlft.engines.server_clients import Failure, LoadBalancer, ServerClient, ServerSet, alike
+from rlft.engines.server_clients import ServerClient, ServerSet, alike, spread
+from rlft.engines.server_process import Served
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
-from rlft.engines.server_weights import ServerWeights
-from rlft.engines.vllm_process import check_temperature, sampling_parameters, stop_ids_of
+from rlft.engines.vllm_engine import check_temperature, sampling_parameters, stop_ids_of
 from rlft.errors import EngineError
+from rlft.files import folder_prefix, remove_left_behind, writing
 from rlft.models import Policy
+from rlft.models.export import checkpoint_weights
 from rlft.progress import Meter, Progress, silent
 
 logger = logging.getLogger(__name__)
@@ -48,7 +55,7 @@ class Starter(Protocol):
 
 
 class VllmServerEngine:
-    """Samples with any number of servers that all get the same weights, by `rlft.engines.server_weights`.
+    """Samples with any number of servers that all get the same weights, by `ServerWeights`.
 
     They are those that the settings name, or those that `starter` starts for the first policy; it ends them, too.
     """
@@ -56,11 +63,10 @@ class VllmServerEngine:
     def __init__(self, settings: EngineSettings, starter: Starter | None = None) -> None:
         self.settings, self._starter = settings, starter
         clients = [ServerClient(address, settings.server) for address in settings.server.read_addresses()]
-        self.servers = ServerSet(clients, self._dropped, fix=_RESUME if starter else _SERVE)
+        self.servers = ServerSet(clients, fix=_RESUME if starter else _SERVE)
         self.proof = Proof(settings.max_logprob_difference)  # of the last push, by address
         self.identity = ""
-        self._weights = ServerWeights(settings.server, None if starter is None else starter.folder)
-        self._dead: list[ServerClient] = []  # of those that the starter has started
+        self._weights = ServerWeights(None if starter is None else starter.folder)
         self._stop_ids: list[int] = []
         self._context = 0
         self.push_seconds = 0.0
@@ -84,17 +90,18 @@ class VllmServerEngine:
         Raises EngineError if a server has other weights or refuses them, and if none answers; and what the starter
         raises.
         """
-        if policy.metadata.weights_hash and self.identity == policy.identity and self._still_there(policy):
-            return
         servers = self.servers
+        is_adapter = policy.metadata.kind == "adapter"  # whose hash requests name: another server would refuse them
+        if is_adapter and policy.metadata.weights_hash and self.identity == policy.identity and servers.live:
+            return
         if self._starter is not None and not servers.clients:
             started = self._starter.start(policy)
             servers.clients = [ServerClient(each.address, self.settings.server, each.key) for each in started]
         had_weights, self.identity = servers.live if self.identity else [], ""
-        servers.live = [client for client in servers.clients if client not in self._dead] or list(servers.clients)
+        servers.live = list(servers.clients)
         canaries = self._prepare(policy, had_weights)
         started = time.perf_counter()
-        self._weights.push(policy, servers.each)
+        self._weights.push(policy, servers)
         self.push_seconds = time.perf_counter() - started
         self._prove(canaries, policy)
         self._weights.forget_earlier(servers.live)
@@ -134,10 +141,8 @@ class VllmServerEngine:
             meter.add(tokens=len(found[place].token_ids))
             return True
 
-        division = LoadBalancer(
-            self.servers.clients, lambda: self.servers.live, ask, lambda place: meter.add(), width=width
-        )
-        division.make(alike(prompts, width))
+        servers = self.servers
+        spread(alike(prompts, width), servers.clients, lambda: servers.live, ask, width=width)
         return found
 
     def close(self) -> None:
@@ -146,11 +151,6 @@ class VllmServerEngine:
         self.servers.close()
         self.identity = ""
         self.proof = Proof(self.settings.max_logprob_difference)
-
-    def _dropped(self, client: ServerClient, cause: Failure) -> None:
-        self._weights.left_out(client)
-        if isinstance(cause, ServerGoneError) and self._starter is not None and not cause.status:
-            self._dead.append(client)  # nobody starts it again: it would cost each push all its attempts
 
     def _prepare(self, policy: Policy, had_weights: Sequence[ServerClient]) -> Canaries:
         """Note the policy's stop tokens and the servers' smallest context, and return the canaries.
@@ -166,20 +166,6 @@ class VllmServerEngine:
             with suppress(EngineError, ServerGoneError):  # one that has lost its weights has no stale cache either
                 canaries.warm_cache(self._sampler(client))
         return canaries
-
-    def _still_there(self, policy: Policy) -> bool:
-        """Return whether the live servers still have this policy.
-
-        A server that was started again has other full weights and answers all the same, so it is asked the canaries.
-        """
-        if self._weights.model is not None:
-            return bool(self.servers.live)  # requests name the adapter, by its hash: such a server would refuse them
-        before = self.servers.live
-        try:
-            self._prove(self.proof.begin(policy, self._context), policy)
-        except EngineError as cause:
-            logger.warning("the weights are given to the servers again: %s", cause)
-        return self.servers.live == before
 
     def _prove(self, canaries: Canaries, policy: Policy) -> None:
         """Ask all servers their canaries side by side; then the policy's model scores them, in this thread alone."""
@@ -212,3 +198,82 @@ class VllmServerEngine:
             return Generation.without_room(len(prompt), self._context)
         parameters = sampling_parameters(sampling, seed, room, self._stop_ids)
         return client.generate(prompt, parameters, model=self._weights.model)
+
+
+class ServerWeights:
+    """Gives weights to servers, and removes the adapters and files of earlier ones.
+
+    `model` is the name that requests must give: an adapter's, or `None` for the server's own model. `folder` holds the
+    files that the servers read; it is kept until the next weights are proven, as a server may read it again. It is made
+    in `parent`, or where temporary files go.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._parent = parent
+        self.model: str | None = None
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        self._before: tempfile.TemporaryDirectory[str] | None = None
+        # What the servers were given and may still have; one that was left out has its own until it is back.
+        self._adapters: dict[ServerClient, list[str]] = {}
+
+    def push(self, policy: Policy, servers: ServerSet) -> None:
+        """Give the policy's weights to all live servers side by side; files are written once.
+
+        Raises as `ServerSet.each` does where a server refuses.
+        """
+        self._discard_before()
+        remove_left_behind("weights", self._parent)
+        self._before, self.folder = self.folder, None
+        with writing("weights for the engine", str(self._parent or tempfile.gettempdir())):
+            self.folder = tempfile.TemporaryDirectory(prefix=folder_prefix("weights"), dir=self._parent)
+            folder = Path(self.folder.name)
+            if policy.metadata.kind == "adapter":
+                policy.model.save_pretrained(folder, safe_serialization=True)
+            else:
+                write_checkpoint(policy, folder)
+        self.model = None
+        if policy.metadata.kind == "adapter":
+            self.model = name = f"rlft-{policy.identity.replace(' ', '-')}-{folder.name.rpartition('-')[2]}"
+            servers.each(lambda client: self._load_adapter(client, name, folder))
+            return
+        servers.each(lambda client: client.reload_weights(folder))
+        servers.each(lambda client: client.reset_prefix_cache())
+
+    def forget_earlier(self, clients: Sequence[ServerClient]) -> None:
+        """Unload the adapters and remove the files of earlier weights; call it once the newest are proven."""
+        self._unload(clients, but=self.model)
+        self._discard_before()
+
+    def close(self, clients: Sequence[ServerClient]) -> None:
+        """Unload all adapters and remove all files."""
+        self._unload(clients, but=None)
+        self._discard_before()
+        self._before, self.folder, self.model = self.folder, None, None
+        self._discard_before()
+
+    def _load_adapter(self, client: ServerClient, name: str, folder: Path) -> None:
+        self._adapters.setdefault(client, []).append(name)
+        client.load_adapter(name, folder)
+
+    def _unload(self, clients: Sequence[ServerClient], *, but: str | None) -> None:
+        for client in clients:
+            known = self._adapters.pop(client, [])
+            for name in known:
+                if name != but:
+                    client.unload_adapter(name)
+            self._adapters[client] = [name for name in known if name == but]
+
+    def _discard_before(self) -> None:
+        if self._before is not None:
+            self._before.cleanup()
+            self._before = None
+
+
+def write_checkpoint(policy: Policy, folder: Path) -> None:
+    """Write a checkpoint with tied weights under each of their names.
+
+    `save_pretrained` writes them once, and then vLLM on a CPU would keep its old output layer.
+    """
+    weights = {name: weight.contiguous().clone() for name, weight in checkpoint_weights(policy.model)}
+    policy.model.config.save_pretrained(folder)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

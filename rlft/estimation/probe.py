@@ -25,18 +25,19 @@ from itertools import pairwise
 from typing import IO, Any
 
 from rlft.config import Config
-from rlft.engines.base import Engine, Sampling
+from rlft.engines.base import Engine
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import RlftError, shortage_of
 from rlft.estimation.machine import peak_memory
 from rlft.harness.preparing import prepare_policy
-from rlft.harness.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.models import Policy
 from rlft.models.flops import ENCODED, sampling_costs, shape_of
 from rlft.models.origin import create_policy
 from rlft.rewards.audit.rewards import audit_by
 from rlft.rewards.scoring import score_by
 from rlft.tasks import ingest_tasks
+from rlft.tasks.curriculum import Selection, select_tasks
 from rlft.training.imitation import Memory, run_sft
 from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards
@@ -149,7 +150,12 @@ class _Work:
         """Sample, score and train on so many tasks, and return what that has taken."""
         config, policy, began = self.config, self.policy, time.time()
         engine.load_policy(policy)
-        sampling = Sampling(config.rollout.temperature, config.rollout.max_completion_length)
+        sampling = SamplingSettings(
+            temperature=config.rollout.temperature,
+            max_completion_length=config.rollout.max_completion_length,
+            seed=config.seed,
+            harness=config.harness,
+        )
         some = Selection(label="train", num_generations=1, round=number, count=size, shares=config.shares)
         rollouts = collect_rollouts(
             select_tasks(self.tasks, some, seed=config.seed),
@@ -158,9 +164,7 @@ class _Work:
             sampling,
             num_generations=config.training.num_generations,
             round=number,
-            seed=config.seed,
             label="train",
-            harness=config.harness,
         )
         sampled = time.time()
         rewards = score_by(config.reward, rollouts, self.tasks.by_id(), self.environment)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rlft.config import Config, EnvironmentConfig, PolicyConfig, RewardConfig, SourceConfig, TrainingConfig
 from rlft.config.section import is_import_path
-from rlft.engines.kinds.base import is_installed
+from rlft.engines.kinds import is_installed
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.importing import check_syntax
 from rlft.environments.contract.loading import load_environment

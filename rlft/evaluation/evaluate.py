@@ -15,13 +15,12 @@ import numpy as np
 
 from rlft.errors import RlftError
 from rlft.evaluation.comparison import guarded_mean, range_of
+from rlft.evaluation.metrics import ENVIRONMENTS, pair
 from rlft.evaluation.statistics import mean_interval, varies
 from rlft.evaluation.variety import answers_given, right_answers, solved_answers
 from rlft.types import EvaluationReport, Reward, Rewards, Rollout, Rollouts, TaskSet
 
 Verdict = Literal["trainable", "too_hard", "already_solved"]
-ENVIRONMENTS = "environments/"
-"""How the metrics of one of several environments begin."""
 _EXPLAINED = 0.9  # parts that are paid little beside the one that is right or wrong do not make a reward graded
 
 
@@ -67,20 +66,6 @@ def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> d
             frequent=frequent,
         )
     return reports
-
-
-def pair(rollouts: Rollouts, rewards: Rewards) -> list[tuple]:
-    """Return (rollout, reward) pairs in stored order. Raises ValueError if rewards belong to other rollouts."""
-    ids, scored = [r.rollout_id for r in rollouts], [r.rollout_id for r in rewards]
-    if ids != scored:
-        wrong = next(
-            (i for i, (a, b) in enumerate(zip(ids, scored, strict=False)) if a != b), min(len(ids), len(scored))
-        )
-        raise ValueError(
-            f"{len(ids)} rollouts and {len(scored)} rewards do not belong together (first difference at row {wrong}); "
-            "score these rollouts again"
-        )
-    return list(zip(rollouts.rows, rewards.rows, strict=True))
 
 
 def majority_solved(samples: list[Reward]) -> bool:

@@ -11,11 +11,12 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from rlft.evaluation.evaluate import ENVIRONMENTS, pair
 from rlft.evaluation.statistics import varies
 from rlft.evaluation.variety import answer_counts
 from rlft.types import Reward, Rewards, Rollout, Rollouts, add_judging
 
+ENVIRONMENTS = "environments/"
+"""How the metrics of one of several environments begin."""
 _RUN, _PRIME = 4, np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -44,6 +45,20 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
         **_judge_metrics(rewards),
         **_by_environment(rewards, scored),
     }
+
+
+def pair(rollouts: Rollouts, rewards: Rewards) -> list[tuple]:
+    """Return (rollout, reward) pairs in stored order. Raises ValueError if rewards belong to other rollouts."""
+    ids, scored = [r.rollout_id for r in rollouts], [r.rollout_id for r in rewards]
+    if ids != scored:
+        wrong = next(
+            (i for i, (a, b) in enumerate(zip(ids, scored, strict=False)) if a != b), min(len(ids), len(scored))
+        )
+        raise ValueError(
+            f"{len(ids)} rollouts and {len(scored)} rewards do not belong together (first difference at row {wrong}); "
+            "score these rollouts again"
+        )
+    return list(zip(rollouts.rows, rewards.rows, strict=True))
 
 
 def _judge_metrics(rewards: Rewards) -> dict[str, float]:

@@ -16,7 +16,8 @@ from itertools import combinations
 from statistics import fmean
 
 from rlft.evaluation.comparison import compare, range_of
-from rlft.evaluation.evaluate import evaluate_rollouts, majority_solved, pair
+from rlft.evaluation.evaluate import evaluate_rollouts, majority_solved
+from rlft.evaluation.metrics import pair
 from rlft.evaluation.slices import slices_of
 from rlft.evaluation.statistics import SHARE, Range, mean_interval, pass_at_k
 from rlft.types import Evaluation, Interval, Report, Reward, Rewards, Rollout, Rollouts, TaskSet, add_judging

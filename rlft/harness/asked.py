@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from rlft.config import HarnessConfig, ModelControl
 from rlft.engines.base import Generation, Sampling
@@ -20,15 +22,15 @@ from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.faults import failure_of
 from rlft.environments.workers.threads import in_thread
 from rlft.errors import EngineError
-from rlft.harness.chat import AssistantTurn
-from rlft.harness.chat.served import as_sent, read_served
-from rlft.harness.dialogue import Attempt, Playground
-from rlft.harness.examples import Examples
-from rlft.harness.live import Live
+from rlft.harness.attempt import Attempt, Examples, Live
+from rlft.harness.chat.conversation import AssistantTurn
+from rlft.harness.dialogue import Playground
 from rlft.harness.opening import Ground, open_playground
+from rlft.harness.rollout import Played
+from rlft.messages import MAX_CALLS, MAX_CHARACTERS, CallError, as_call, as_openai, printable, read_json, written
 from rlft.outcome import Failure
 from rlft.progress import Meter, Progress, silent
-from rlft.types import Rollout, Task
+from rlft.types import InvalidToolCall, Message, Rollout, Task, ToolCall
 
 PROMPT_TOKENS, COMPLETION_TOKENS = "endpoint/prompt_tokens", "endpoint/completion_tokens"
 _UNKNOWN = Generation.unknown()
@@ -158,6 +160,18 @@ def read_answer(answer: ChatAnswer, endpoint: ChatEndpoint) -> AssistantTurn:
         raise ServerRefusedError(f"{endpoint.model.endpoint} answers as no chat endpoint does: {cause}") from cause
 
 
+@dataclass(frozen=True, slots=True)
+class AskedPlayer:
+    """Attempts tasks with a model behind an address, whose FLOPs nobody knows."""
+
+    model: AskedModel
+
+    def play(self, attempts: Sequence[Attempt], environment: BaseEnv, sampling: Sampling, **settings: Any) -> Played:
+        """Attempt every task by `ask_attempts`, and count the tokens that the endpoint reports."""
+        with closing(ChatEndpoint(self.model)) as endpoint:
+            return ask_attempts(attempts, environment, endpoint, sampling, **settings)
+
+
 _ENOUGH = 16  # tokens of the answer that shows that the endpoint works
 
 
@@ -203,3 +217,77 @@ def _way_out(status: int, model: AskedModel) -> str:
             "change what it does not take (evaluation.temperature, top_p, top_k, min_p; tools), or leave the model out"
         )
     return "start the endpoint, mend its address, or leave the model out of `controls`"
+
+
+_SENT = ("role", "content", "tool_calls", "tool_call_id")
+
+
+def as_sent(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages as an endpoint takes them.
+
+    A call that could not be read stands in the content of its message, as it was written. The sentence about it answers
+    no call that the endpoint would know, so it is said by the user.
+    """
+    return [_sent(message) for message in messages]
+
+
+def _sent(message: Message) -> dict[str, Any]:
+    if message["role"] == "tool" and not message.get("tool_call_id"):
+        return {"role": "user", "content": message["content"]}
+    whole = as_openai(message) | {"content": written(message)}
+    return {key: whole[key] for key in _SENT if key in whole}
+
+
+def read_served(message: Mapping[str, Any]) -> AssistantTurn:
+    """Read the message of an answer. Calls that cannot be read become invalid calls, with a sentence for the model.
+
+    A refusal counts as what the model says. Raises ValueError for what is no message: content that is no text, calls
+    that are no list, or more characters than a turn may have.
+    """
+    content = _text(message.get("content")) or _text(message.get("refusal"))
+    given = message.get("tool_calls") or []
+    if not isinstance(given, list):
+        raise ValueError("its tool_calls are no list")
+    calls, invalid = list[ToolCall](), list[InvalidToolCall]()
+    for place, value in enumerate(given[:MAX_CALLS], start=1):
+        text = json.dumps(value, ensure_ascii=False)
+        try:
+            calls.append(_named(as_call(read_json(text, 0)[0]), place, {call["id"] for call in calls}))
+        except CallError as error:
+            invalid.append({"text": printable(_bare(value)), "error": f"tool call {place} {error}", "position": None})
+    if len(given) > MAX_CALLS:
+        why = f"only the first {MAX_CALLS} tool calls of a turn are read"
+        invalid.append({"text": "", "error": why, "position": None})
+    return AssistantTurn(content, tuple(calls), tuple(invalid))
+
+
+def _text(content: Any) -> str:
+    """Return text, or the text parts of a list; empty for `None`. Raises ValueError for anything else."""
+    parts = content if isinstance(content, list) else [] if content is None else [{"type": "text", "text": content}]
+    texts = list[str]()
+    for part in (part for part in parts if not _is_thinking(part)):
+        text = part.get("text") if isinstance(part, dict) else part
+        if not isinstance(text, str):
+            raise ValueError("its content is no text")
+        texts.append(text)
+    if sum(map(len, texts)) > MAX_CHARACTERS:
+        raise ValueError(f"its content is longer than {MAX_CHARACTERS} characters")
+    return printable("".join(texts))
+
+
+def _is_thinking(part: Any) -> bool:
+    """Return whether a part of the content is thinking, which some servers put beside the text."""
+    return isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
+
+
+def _named(call: ToolCall, place: int, taken: set[str]) -> ToolCall:
+    """Return the call with an id that no call of the turn before it has: nine characters, as Mistral wants them."""
+    return call if call["id"] and call["id"] not in taken else {**call, "id": f"call{place:05d}"}
+
+
+def _bare(value: Any) -> str:
+    """Return what the model wrote for a call: name and arguments as they came."""
+    function = value.get("function") if isinstance(value, dict) else None
+    if isinstance(function, dict) and isinstance(function.get("arguments"), str):
+        return f"{function.get('name')}({function['arguments']})"
+    return json.dumps(value, ensure_ascii=False)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rlft.config import HarnessConfig
+from rlft.config.environment import HarnessConfig
 from rlft.environments.contract.base import BaseEnv, live_states
 from rlft.environments.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
 from rlft.environments.contract.tools import ToolSpec

@@ -1,17 +1,26 @@
-"""Makes a policy ready for an environment's conversations, before anything is sampled."""
+"""Makes a policy ready for an environment's conversations, and says what these show it before a task.
+
+The latter is kept in a version of a policy (`context.json`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
 
 from rlft.config import HarnessConfig, PolicyConfig
-from rlft.environments.contract.base import BaseEnv, prompt_messages
-from rlft.environments.contract.several import Several
-from rlft.harness.chat import Chat, apply_chat_template_setting, open_chat, use_training_template
+from rlft.environments.contract.base import BaseEnv, context_of, prompt_messages
+from rlft.environments.contract.several import Several, places_of
+from rlft.harness.chat.conversation import Chat, open_chat
+from rlft.harness.chat.templates import apply_chat_template_setting, use_training_template
 from rlft.harness.dialogue import Playground
 from rlft.harness.opening import open_playground
 from rlft.models import Policy
 from rlft.models.origin import create_policy
+from rlft.texts.secrets import hide
 from rlft.types import Task
 
 
@@ -56,3 +65,95 @@ def open_prepared(
     for environment, harness in conversations:
         prepare_policy(policy, environment, harness, settings)
     return policy
+
+
+@dataclass(frozen=True, slots=True)
+class ShownContext:
+    """Holds what stands before a task's own prompt, so that a model is asked as it was in training.
+
+    `system_prompt` is empty without one, and where it depends on the task (`depends_on_task`). `tools` are in OpenAI's
+    form, `{"type": "function", "function": {name, description, parameters}}`. `tools_in` says where the model reads of
+    them: in the text of the `chat_template`, or `nowhere` if the tokenizer has none. `tool_format` is the form in which
+    it writes calls, and `tool_marks` the marks of that form, which may be special tokens. `examples` is how many solved
+    tasks are shown: none, as only controls that are not trained read examples. `note` says in a sentence what is not
+    kept; it is empty if all is.
+    """
+
+    system_prompt: str
+    depends_on_task: bool
+    tools: tuple[dict[str, Any], ...]
+    tools_in: str
+    tool_format: str
+    tool_marks: tuple[str, ...]
+    max_turns: int
+    examples: int = 0
+    note: str = ""
+    members: dict[str, ShownContext] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the contents of `context.json`."""
+        found = {**asdict(self), "tools": list(self.tools), "tool_marks": list(self.tool_marks)}
+        del found["members"]
+        members = {name: member.to_json() for name, member in self.members.items()}
+        return found | ({"members": members} if members else {})
+
+
+def shown_context(
+    environment: BaseEnv, harness: HarnessConfig, tasks: Sequence[Task], tokenizer: PreTrainedTokenizerBase
+) -> ShownContext:
+    """Return what the environment shows before these tasks to the policy of this tokenizer.
+
+    The values of secret variables are hidden. Raises EnvironmentSetupError and PolicyError as a rollout would.
+    """
+    if isinstance(environment, Several):
+        return _of_several(environment, harness, tasks, tokenizer)
+    playground = open_playground(environment, harness)
+    tools = tuple(playground.tools.values())
+    chat = open_chat(tokenizer, tools, tool_format=harness.tool_format, multi_turn=playground.max_turns > 1)
+    said = list(dict.fromkeys(context_of(task, environment).system_prompt for task in tasks))
+    prompt, note = (said or [""])[0], ""
+    if len(said) > 1:
+        prompt = ""
+        note = (
+            f"The system prompt depends on the task ({len(said)} different ones for {len(tasks)} tasks), so that none "
+            "is kept; send the right one as a message of role system."
+        )
+    elif hide(prompt) != prompt:
+        prompt = hide(prompt)
+        note = "A secret in the system prompt is hidden here; send the whole prompt as a message of role system."
+    return ShownContext(
+        system_prompt=prompt,
+        depends_on_task=len(said) > 1,
+        tools=tuple(tool.to_json() for tool in tools),
+        tools_in="chat_template" if tokenizer.chat_template else "nowhere",
+        tool_format=chat.tool_format,
+        tool_marks=chat.tool_marks,
+        max_turns=playground.max_turns,
+        note=note,
+    )
+
+
+def _of_several(
+    environment: Several, harness: HarnessConfig, tasks: Sequence[Task], tokenizer: PreTrainedTokenizerBase
+) -> ShownContext:
+    places = places_of(environment, tasks)
+    found = {
+        name: shown_context(member, harness, [tasks[place] for place in places.get(name, ())], tokenizer)
+        for name, member in environment.members.items()
+    }
+    first, *others = found.values()
+    if all(other == first for other in others):
+        return first
+    return ShownContext(
+        system_prompt="",
+        depends_on_task=True,
+        tools=(),
+        tools_in=first.tools_in,
+        tool_format=first.tool_format,
+        tool_marks=tuple(dict.fromkeys(mark for each in found.values() for mark in each.tool_marks)),
+        max_turns=max(each.max_turns for each in found.values()),
+        note=f"It was trained in several environments ({', '.join(found)}), which show it different system prompts or "
+        "tools, so that none stands before a prompt; send those of the environment that a question is of, or its name "
+        "to `rlft serve` (the header rlft-environment).",
+        members=found,
+    )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlft.config import HarnessConfig
+from rlft.config.environment import HarnessConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import in_turn
 from rlft.harness.dialogue import Dialogue

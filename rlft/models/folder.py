@@ -118,6 +118,21 @@ class PolicyFolder:
         """Return how many bytes the folder takes on disk."""
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
 
+    def load_optimizer(self, policy: Policy) -> None:
+        """Give the policy's new optimizer the state that was saved with it, if any was.
+
+        Raises DamagedError if the file is not what was stored, is gone, or does not load.
+        """
+        self.check(OPTIMIZER_FILE)
+        file = self.path / OPTIMIZER_FILE
+        if policy.optimizer is None or not file.is_file():
+            return
+        try:
+            tensors = {name: tensor.clone() for name, tensor in load_file(file).items()}  # as `align` does
+            policy.optimizer.load(tensors, policy.metadata.update)
+        except (*LOAD_ERRORS, IndexError) as cause:
+            raise self.damage(OPTIMIZER_FILE, f"the optimizer's state does not load: {first_line(cause)}") from cause
+
 
 def save_policy(policy: Policy, folder: Path, **changes: Any) -> PolicyFolder:
     """Write a policy to the new `folder`, with these `changes` to its metadata, which `policy.metadata` has afterwards.
@@ -271,19 +286,3 @@ def _hash_content(folder: Path, metadata: PolicyMetadata) -> str:
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings without what depends on where and by what they were written, such as an order in older files."""
     return _in_order({key: value for key, value in settings.items() if key not in _INCIDENTAL})
-
-
-def load_optimizer(policy: Policy, folder: PolicyFolder) -> None:
-    """Give the policy's new optimizer the state that was saved with it, if any was.
-
-    Raises DamagedError if the file is not what was stored, is gone, or does not load.
-    """
-    folder.check(OPTIMIZER_FILE)
-    file = folder.path / OPTIMIZER_FILE
-    if policy.optimizer is None or not file.is_file():
-        return
-    try:
-        tensors = {name: tensor.clone() for name, tensor in load_file(file).items()}  # as `align` does
-        policy.optimizer.load(tensors, policy.metadata.update)
-    except (*LOAD_ERRORS, IndexError) as cause:
-        raise folder.damage(OPTIMIZER_FILE, f"the optimizer's state does not load: {first_line(cause)}") from cause

@@ -23,7 +23,7 @@ from rlft.environments.workers.child import Methods
 from rlft.environments.workers.pool import Pool, WorkerEnded
 from rlft.environments.workers.threads import MAX_LATE_IN_A_ROW, Job, Late, in_thread, run_bounded
 from rlft.errors import RlftError
-from rlft.harness.tools import printable
+from rlft.harness.dialogue import printable
 from rlft.outcome import Failure
 from rlft.progress import Meter
 from rlft.rewards.rubric import Scored, check_parts, check_steps, unscored

@@ -17,9 +17,12 @@ from math import ceil, gcd, lcm
 from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
+from rlft.config.section import Section
 from rlft.config.training import RoundsConfig
-from rlft.types import Report, Reward, Task, TaskSet, derive_seed
+from rlft.tasks.splits import sample_tasks
+from rlft.types import Report, Reward, Split, Task, TaskSet, derive_seed
 
 Evidence = tuple[float, float, int]
 """Passes and failures, as they counted in the round of this number."""
@@ -296,3 +299,36 @@ def _stretch(train: list[Task], first: int, count: int, apart: int, name: str, s
             found += order
     begins = first - (first // len(train)) * len(train)
     return [train[place] for place in found[begins : begins + count]]
+
+
+class Selection(Section):
+    """Says which tasks to attempt: `count` train tasks of a `round`, or at most `count` (all if `None`) of each split.
+
+    The splits are `splits`; without them it is a round. Each task gets `num_generations` attempts. `label` begins the
+    rollouts' ids and is part of their seeds. With several environments the tasks of a round come by their `shares`.
+    """
+
+    label: str
+    num_generations: int
+    round: int = 0
+    count: int | None = None
+    splits: list[Split] | None = None
+    shares: dict[str, float] | None = Field(default=None, exclude_if=lambda shares: shares is None)
+
+
+def select_tasks(task_set: TaskSet, selection: Selection, *, seed: int) -> tuple[Task, ...]:
+    """Return the tasks that `selection` names; `seed` decides the order of a round's."""
+    if selection.splits is None:
+        count = selection.count or 1
+        if selection.shares is not None:
+            return tasks_by_shares(task_set, selection.shares, round=selection.round, count=count, seed=seed)
+        return tasks_of_round(task_set, round=selection.round, count=count, seed=seed)
+    return tasks_of_splits(task_set, selection.splits, limit=selection.count)
+
+
+def tasks_of_splits(task_set: TaskSet, splits: Sequence[Split], *, limit: int | None = None) -> tuple[Task, ...]:
+    """Return the tasks of some splits, at most `limit` of each, in their stored order.
+
+    With a limit they are a sample, always the same, since the first rows of a sorted file may all be of one kind.
+    """
+    return tuple(task for split in splits for task in sample_tasks(task_set.split(split), limit))

@@ -26,7 +26,7 @@ from rlft.training.algorithms import chosen_algorithm
 from rlft.training.losses import Divisor, Loss
 
 _TYPE, _KWARGS = "training.loss_type", "training.loss_kwargs"
-_SEE = "see rlft/training/losses/base.py, and a shipped loss beside it"
+_SEE = "see rlft/training/losses/__init__.py, and a shipped loss beside it"
 
 
 def chosen_loss(settings: LossConfig) -> Loss:

@@ -19,7 +19,7 @@ from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.faults import calling
 from rlft.environments.contract.several import Several
 from rlft.errors import PolicyError, TaskError
-from rlft.harness.chat import Chat, open_chat
+from rlft.harness.chat.conversation import Chat, open_chat
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.messages import MessageError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from rlft.config import Section
+from rlft.config.section import Section
 from rlft.models.flops import ENCODED, OF_SEQUENCES, ROLLOUT_FLOPS
 from rlft.tasks.curriculum import Draw
 from rlft.training.advantage import cannot_be_told_apart

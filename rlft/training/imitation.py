@@ -19,7 +19,7 @@ from rlft.config import Section, TrainingConfig, WarmStartConfig
 from rlft.config.environment import Isolation
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import PolicyError
-from rlft.harness.chat import open_chat
+from rlft.harness.chat.conversation import open_chat
 from rlft.models import Policy
 from rlft.models.flops import ModelShape, shape_of, training_flops
 from rlft.models.optimizer import Optimizer

@@ -53,7 +53,7 @@ def train_job(
     Then the report says so, and the policy may have changed: it must be loaded again. Raises as `train_round` does.
     """
     parent = policy.metadata.content_hash
-    prepare_optimizer(policy, job.training, job.policy)
+    prepare_optimizer(policy, job.training, job.policy.load_optimizer)
     report = train_round(
         policy,
         job.rollouts,

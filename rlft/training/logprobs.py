@@ -19,10 +19,10 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from rlft.models import Policy
 from rlft.models.attention.interface import attending
 from rlft.models.fused import fused
 from rlft.models.head import SelectedLogprobs, selected_logprobs
+from rlft.models.live import Policy
 from rlft.models.sharding import read_through
 from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Batch, Pair, World, pack_tree, packed_tokens, pad_rows, split_by_tokens, split_tree

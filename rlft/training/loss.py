@@ -14,8 +14,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from rlft.config import TrainingConfig
-from rlft.config.training import Correction, Level, LossTerms
+from rlft.config.training import Correction, Level, LossTerms, TrainingConfig
 from rlft.training.losses import Loss
 from rlft.types import Rollouts
 

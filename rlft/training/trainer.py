@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 
-from rlft.config import Section, TrainingConfig
+from rlft.config.section import Section
+from rlft.config.training import TrainingConfig
 from rlft.engines.base import LOGP_LIMIT
-from rlft.models import Policy, PolicyFolder
 from rlft.models.flops import TRAIN_FLOPS, shape_of, training_flops
-from rlft.models.folder import load_optimizer
 from rlft.models.fused import fused
+from rlft.models.live import Policy
 from rlft.models.optimizer import Optimizer
 from rlft.models.sharding import of_one_update
 from rlft.outcome import Fate
@@ -51,8 +51,8 @@ class Round(Section):
     age: int = 0
 
 
-def prepare_optimizer(policy: Policy, settings: TrainingConfig, folder: PolicyFolder | None) -> None:
-    """Give the policy an AdamW optimizer, with the state stored in `folder` if there is one.
+def prepare_optimizer(policy: Policy, settings: TrainingConfig, load: Callable[[Policy], None] | None) -> None:
+    """Give the policy an AdamW optimizer if it has none; `load` then gives that its stored state, if there is some.
 
     Without stored state the optimizer is new, and `metadata.update` counts from 0 again.
     """
@@ -62,8 +62,8 @@ def prepare_optimizer(policy: Policy, settings: TrainingConfig, folder: PolicyFo
             betas=(settings.adam_beta1, settings.adam_beta2),
             weight_decay=settings.weight_decay,
         )
-        if folder is not None:
-            load_optimizer(policy, folder)
+        if load is not None:
+            load(policy)
         if not policy.optimizer.state:
             policy.metadata = dataclasses.replace(policy.metadata, update=0)
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.guard import Begun
-from rlft.engines.kinds import base
+from rlft.engines import kinds
 from rlft.reporting import terminal
 from tests.e2e.conftest import TINY
 
@@ -143,7 +143,7 @@ def test_ui_says_when_there_is_nothing_to_show(rlft):
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "http://127.0.0.1:8123 "), ("::1", "http://[::1]:8123 ")])
 def test_serve_engine_shows_an_address_that_a_config_takes(rlft, monkeypatch, host, shown):
     started = []
-    monkeypatch.setattr(base, "is_installed", lambda _: True)
+    monkeypatch.setattr(kinds, "is_installed", lambda _: True)
     monkeypatch.setattr(os, "execve", lambda program, command, variables: started.append(command))
     result = rlft("serve-engine", TINY, "--host", host, "--port", "8123")
     assert result.exit_code == 0, result.output

@@ -12,7 +12,7 @@ from cli import app as cli
 from cli.start import check_start
 from mlops.home.folder import Home
 from rlft.config.file import load_config
-from rlft.engines.kinds.base import is_installed
+from rlft.engines.kinds import is_installed
 from rlft.errors import NotReadyError, RlftError, StorageError
 from rlft.reporting import terminal
 from tests.e2e.conftest import TINY
@@ -48,7 +48,7 @@ def test_everything_is_told_at_once_and_nothing_is_left_behind(rlft, tmp_path):
 
 
 def test_a_single_problem_reads_as_it_always_did(rlft, monkeypatch):
-    monkeypatch.setattr("rlft.engines.kinds.base.is_installed", lambda _: False)
+    monkeypatch.setattr("rlft.engines.kinds.is_installed", lambda _: False)
     result = rlft("run", TINY, "--set", "rollout.engine=vllm")
     assert result.exit_code == 2
     start, error, *_ = result.output.splitlines()

@@ -11,7 +11,8 @@ def test_each_step_gives_the_same_bytes_started_cold(finished):
     home, result = finished
     cold = home.query(f"""
 from rlft.types import storage
-from rlft.harness.rollout import SamplingSettings, Selection
+from rlft.harness.rollout import SamplingSettings
+from rlft.tasks.curriculum import Selection
 from steps.round import generate_rollouts
 from steps.policies import initialize_policy
 from steps.round import score_rewards

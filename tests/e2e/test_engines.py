@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 
-from rlft.engines.ordered import SERVER
+from rlft.engines.server_process import SERVER
 from tests.e2e.conftest import TINY
 from tests.needs import need_ray, need_vllm
 
@@ -50,7 +50,7 @@ def test_a_run_that_is_killed_leaves_no_engine_and_ends_with_the_same_bytes(make
     home, other = make_home("engines-killed"), make_home("engines-whole")
     # the baseline, validation and r000 are sampled; then r001 dies while its rollouts are asked for
     killed = home.rlft(
-        "run", str(TINY), *SHORT, "--name", "killed", kill_at="rlft.engines.server_clients:LoadBalancer.make:4"
+        "run", str(TINY), *SHORT, "--name", "killed", kill_at="rlft.engines.vllm_server:VllmServerEngine.generate:4"
     )
     assert killed.code == -9, killed.output
     ended = time.monotonic() + ENDED_WITHIN

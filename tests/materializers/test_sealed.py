@@ -84,7 +84,7 @@ def train(policy):
 def use(folder: PolicyFolder):
     """Do what a round does with a cold policy: load it with its optimizer."""
     policy = load_policy(folder, CPU)
-    prepare_optimizer(policy, TRAINING, folder)
+    prepare_optimizer(policy, TRAINING, folder.load_optimizer)
     return policy
 
 

@@ -16,7 +16,7 @@ from rlft.config import Config, RewardConfig
 from rlft.errors import TrackerError
 from rlft.evaluation.searches.judge import ControlReport, Validation
 from rlft.evaluation.searches.prompts import PromptReport, PromptTrial
-from rlft.harness.examples import Example, Examples
+from rlft.harness.attempt import Example, Examples
 from rlft.harness.rollout import SamplingSettings
 
 NO_GOLD = "no train task has a gold answer"

@@ -18,7 +18,7 @@ from rlft.config.file import load_config
 from rlft.environments.fingerprints import EnvironmentFingerprints
 from rlft.environments.workers.threads import SECONDS
 from rlft.errors import WeightsRemovedError
-from rlft.harness.examples import Example, Examples
+from rlft.harness.attempt import Example, Examples
 from tests.shipped import ROOT
 
 

@@ -31,10 +31,10 @@ from rlft.environments.search_index import Document, Lexical
 from rlft.environments.snips_slots import SnipsSlots
 from rlft.environments.stories import Stories
 from rlft.evaluation.gates import normalise_text
+from rlft.harness.asked import read_served
 from rlft.harness.chat.formats import FORMATS, LLAMA3_TAGGED
 from rlft.harness.chat.marks import Marks
-from rlft.harness.chat.served import read_served
-from rlft.harness.tools import printable
+from rlft.harness.dialogue import printable
 from rlft.rewards.graders.answers import token_f1
 from rlft.rewards.graders.expressions import exact_value
 from rlft.rewards.graders.json_values import read_json_object

@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rlft.config import SourceConfig
-from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.harness.rollout import PolicyPlayer, collect_rollouts
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.progress import Meter
 from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
@@ -75,11 +74,10 @@ def test_tasks_from_a_file(heard, tmp_path):
 def collect(policy, heard, environment=None, **options):
     engine = TransformersEngine(**options)
     engine.load_policy(policy)
-    settings = {"num_generations": 3, "round": 0, "seed": 0, "label": "train"}
+    settings = {"num_generations": 3, "round": 0, "label": "train"}
     environment = environment or FirstCharacter()
-    return collect_rollouts(
-        TASKS, environment, PolicyPlayer(policy, engine), Sampling(1.0, 4), progress=heard, **settings
-    )
+    sampling = SamplingSettings(temperature=1.0, max_completion_length=4, seed=0)
+    return collect_rollouts(TASKS, environment, PolicyPlayer(policy, engine), sampling, progress=heard, **settings)
 
 
 def test_rollouts_of_one_turn_count_while_they_are_sampled(heard):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlft.engines.kinds.base import EngineKind
+from rlft.engines.kinds import EngineKind
 
 if TYPE_CHECKING:
     from rlft.config import EngineSettings

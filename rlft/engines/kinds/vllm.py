@@ -1,11 +1,12 @@
-"""vLLM in the process that trains, and `auto`, which takes it where that is faster."""
+"""vLLM in the process that trains, `auto`, which takes it where that is faster, and servers of vLLM."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlft.engines.kinds.base import EngineKind, is_installed
+from rlft.engines.kinds import EngineKind, is_installed
 from rlft.engines.kinds.transformers import Transformers
+from rlft.errors import EngineError
 
 if TYPE_CHECKING:
     from rlft.config import EngineSettings
@@ -45,3 +46,47 @@ class Auto(Vllm):
     def on(self, device_type: str) -> EngineKind:
         """Return the kind that samples on this type of device."""
         return Vllm() if device_type == "cuda" and is_installed(Vllm.library) else Transformers()
+
+
+ANSWER_SECONDS = 5.0
+"""How many seconds a server may take to say which models it has."""
+
+
+class VllmServer(Vllm):
+    """`vllm serve` processes, which `rollout.server` names or has started."""
+
+    name = "vllm_server"
+    restarts = False
+
+    def create(self, settings: EngineSettings, batch_size: int, starter: Starter | None = None) -> Engine:
+        """Return an engine."""
+        from rlft.engines.vllm_server import VllmServerEngine
+
+        return VllmServerEngine(settings, starter)
+
+    def check(self, settings: EngineSettings) -> None:
+        """Raise ValueError if no server is named or to be started."""
+        if not settings.server.addresses and not settings.server.engines:
+            raise ValueError(
+                "engine vllm_server needs server.addresses, such as [http://127.0.0.1:8000]; `rlft serve-engine "
+                "CONFIG` starts a server there, and with `distributed` server.engines are started for the run"
+            )
+
+    def check_here(self, settings: EngineSettings) -> None:
+        """Raise EngineError if vLLM is missing for servers to be started, or one that is named does not answer.
+
+        Raises ConfigError for addresses as `read_addresses` does.
+        """
+        import httpx
+
+        if settings.starts_engines:
+            self.check_library()
+        for address in settings.server.read_addresses():
+            try:  # past any proxy
+                httpx.get(f"{address}/v1/models", timeout=ANSWER_SECONDS, trust_env=False).raise_for_status()
+            except httpx.HTTPError as error:
+                raise EngineError(
+                    f"{address} cannot be asked: {type(error).__name__} {error}",
+                    where="rollout.server.addresses",
+                    fix="start it with `rlft serve-engine CONFIG` and wait until it listens, or correct the address",
+                ) from error

@@ -37,7 +37,7 @@ class Prompt(PromptArm):
         """
         del progress
         from rlft.evaluation.searches.prompts import PromptSearch
-        from rlft.harness.examples import Examples
+        from rlft.harness.attempt import Examples
 
         search = PromptSearch(player, judge, terms)
         search.consider(None)

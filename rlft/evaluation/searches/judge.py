@@ -118,13 +118,10 @@ class Judge:
             tasks,
             self.environment,
             player,
-            sampling.of_tokens,
+            sampling,
             num_generations=num_generations,
             round=round,
-            seed=sampling.seed,
             label=label,
-            harness=sampling.harness,
-            examples=sampling.examples,
             progress=self.progress,
         )
         by_id = self.tasks.by_id()

@@ -19,8 +19,8 @@ from rlft.errors import PolicyError
 from rlft.evaluation.comparison import guarded_mean, is_better
 from rlft.evaluation.searches.judge import Judge, Terms
 from rlft.harness.asked import COMPLETION_TOKENS, PROMPT_TOKENS
-from rlft.harness.chat import open_chat
-from rlft.harness.examples import Example, Examples, Form
+from rlft.harness.attempt import Example, Examples, Form
+from rlft.harness.chat.conversation import open_chat
 from rlft.harness.opening import open_playground
 from rlft.harness.rollout import Player, PolicyPlayer
 from rlft.models import Policy

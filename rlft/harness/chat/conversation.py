@@ -1,124 +1,181 @@
-"""Chats with a chat template and without one; `open_chat` chooses template and format of calls for a tokenizer."""
+"""Chats: conversations of several turns as token ids, in which sampled tokens stay as they are.
+
+What was sampled is never tokenised again; only what the model reads next is rendered and appended:
+
+    ids = chat.prompt(messages)
+    while True:
+        sampled = engine(ids)
+        turn = chat.read(sampled)
+        ids += sampled + chat.continuation(results_of(turn.tool_calls), sampled[-1])
+
+`open_chat` chooses template and format of calls for a tokenizer. No text of a user or a tool can become a special token
+(`rlft.harness.chat.marks`).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from rlft.environments.contract.tools import ToolSpec
 from rlft.errors import PolicyError
-from rlft.harness.chat.base import AssistantTurn, Chat
 from rlft.harness.chat.formats import (
     FORMATS,
     HERMES,
     LLAMA3,
     LLAMA3_TAGGED,
+    Parsed,
     ToolFormat,
     declared_format,
     declares_format,
 )
 from rlft.harness.chat.marks import Marks
 from rlft.harness.chat.templates import QUESTION, TOOL, choose_template, how_to_fix, render
-from rlft.messages import make_call
+from rlft.messages import MAX_CHARACTERS, make_call
 from rlft.models.tokens import render_prompt
-from rlft.types import Message
+from rlft.types import InvalidToolCall, Message, ToolCall
+from rlft.types.thinking import CHANNELS, is_open, part
 
-__all__ = ["AssistantTurn", "Chat", "open_chat"]
-
+_OPENED = "<think>\n"
+_OPENING = 16  # tokens at the end of a prompt in which that stands
 _CALL = make_call(TOOL.name, {"word": "sky"}, "call00001")
 
 
-def open_chat(
-    tokenizer: PreTrainedTokenizerBase,
-    tools: Sequence[ToolSpec] = (),
-    *,
-    tool_format: str = "auto",
-    multi_turn: bool = True,
-) -> Chat:
-    """Return a chat for the model of this tokenizer, which is not changed.
+@dataclass(frozen=True, slots=True)
+class AssistantTurn:
+    """A sampled turn, read. `content` is the text without tool calls and special tokens, but with the thinking.
 
-    `tool_format` is `hermes`, `llama3`, `mistral`, `declared` (what the tokenizer's `response_template` says) or
-    `auto`: the declared format if there is one, else the one that reads the calls which the template writes. Without a
-    chat template contents are joined with newlines, and calls are in Hermes format.
-
-    Raises PolicyError if several turns are wanted and the template rewrites earlier turns and is of no known family, if
-    there are tools that it does not describe or whose calls it writes in no known format, and if the description of a
-    tool contains a special token.
+    `invalid_tool_calls` are the calls that cannot be read, with the text that the model wrote. A call's id is the one
+    that the model wrote, or else nine characters made of the turn's tokens and the call's place, so that equal turns
+    have equal ids.
     """
-    if tool_format not in ("auto", "declared", *FORMATS):
-        raise PolicyError(
-            f"tool_format={tool_format!r} is unknown",
-            where="harness.tool_format",
-            fix=f"use one of auto, declared, {', '.join(FORMATS)}",
-        )
-    if tool_format == "declared" and not declares_format(tokenizer):
-        raise PolicyError(
-            "the tokenizer declares no form of tool calls",
-            where="harness.tool_format",
-            fix="use auto, or name the form",
-        )
-    _check_descriptions(tokenizer, tools)
-    template = choose_template(tokenizer, tools=bool(tools), multi_turn=multi_turn)
-    if template is None:
-        formats = _candidates(tokenizer, "", tools, tool_format)
-        return PlainChat(tokenizer, formats[0])
-    formats = _candidates(tokenizer, _opening(tokenizer, template, tools), tools, tool_format)
-    for each in formats:
-        chat = TemplateChat(tokenizer, template, tools, each)
-        if _reads_own_calls(chat):
-            is_bare = each is LLAMA3 and not tools  # bare JSON is an answer then, and only a tagged one a call
-            return TemplateChat(tokenizer, template, tools, LLAMA3_TAGGED) if is_bare else chat
-    if tools:
-        raise PolicyError(
-            f"the chat template writes tool calls in a form that is not {' or '.join(each.name for each in formats)}",
-            where="policy.model",
-            fix="set policy.chat_template to a template that writes one of these forms",
-        )
-    return TemplateChat(tokenizer, template, tools, formats[0])
+
+    content: str
+    tool_calls: tuple[ToolCall, ...]
+    invalid_tool_calls: tuple[InvalidToolCall, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The sentences for the model, one about each call that cannot be read."""
+        return tuple(each["error"] for each in self.invalid_tool_calls)
+
+    def message(self) -> Message:
+        """Return the turn as a message of role `assistant`."""
+        message: Message = {"role": "assistant", "content": self.content}
+        if self.tool_calls:
+            message["tool_calls"] = list(self.tool_calls)
+        if self.invalid_tool_calls:
+            message["invalid_tool_calls"] = list(self.invalid_tool_calls)
+        return message
 
 
-def _candidates(
-    tokenizer: PreTrainedTokenizerBase, opening: str, tools: Sequence[ToolSpec], tool_format: str
-) -> list[ToolFormat]:
-    """Return the formats that come into question, the preferred one first.
+class Chat(ABC):
+    """Base class of chats, which turn messages into token ids and sampled tokens into turns.
 
-    `opening` is empty without a chat template.
+    `stop_token_ids` are the tokens that end a turn: an engine must stop at each of them.
     """
-    if tool_format in FORMATS:
-        return [FORMATS[tool_format]]
-    declared = [declared_format(tokenizer, opening, tools)] if declares_format(tokenizer) else []
-    if tool_format == "declared":
-        return declared
-    others = [HERMES] if not opening else [*FORMATS.values()]
-    return [*declared, *others]
+
+    stop_token_ids: tuple[int, ...]
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, tool_format: ToolFormat) -> None:
+        self._tokenizer = tokenizer
+        self._format = tool_format
+        self._marks = Marks(tokenizer)
+        self._cached_prompt = lru_cache(maxsize=256)(lambda key: tuple(self._prompt(json.loads(key))))
+        self._special = {i for name, i in self._marks.special.items() if name not in CHANNELS}
+        of_calls = {self._marks.special.get(name) for name in tool_format.marks}
+        # The marks of a declared form are not known here, so its parser gets all of them.
+        self._dropped = set() if tool_format.name == "declared" else self._special - of_calls
+
+    @property
+    def tool_format(self) -> str:
+        """The name of the format in which tool calls are read."""
+        return self._format.name
+
+    @property
+    def tool_marks(self) -> tuple[str, ...]:
+        """The marks of that format: they are kept in what is read, also where they are special tokens."""
+        return self._format.marks
+
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """Return the token ids of a prompt that describes the tools, up to where the model's turn begins."""
+        return list(self._cached_prompt(json.dumps(list(messages))))  # the samples of a group share their prompt
+
+    @abstractmethod
+    def _prompt(self, messages: Sequence[Message]) -> list[int]:
+        """Make what `prompt` returns, which is cached."""
+
+    @abstractmethod
+    def continuation(self, messages: Sequence[Message], last_token: int) -> list[int]:
+        """Return the token ids that follow a sampled turn: the rest of its end, these messages, the next turn's start.
+
+        `last_token` is the last sampled token of the turn. After the template's own end token little is left of the
+        turn's end (a newline, say). After any other token, as in a turn that the length limit cut off, all of it
+        follows.
+        """
+
+    @abstractmethod
+    def write(self, message: Message) -> list[int]:
+        """Return the tokens that a model would have sampled for an assistant's message, with the end token."""
+
+    def opens_thought(self, prompt: Sequence[int]) -> bool:
+        """Return whether the tokens of a prompt end with an open thought, so that the model begins within it."""
+        return is_open(self.decode(prompt[-_OPENING:]))
+
+    def text(self, token_ids: Sequence[int], *, opened: bool = False) -> str:
+        """Return a sampled turn as one text, thoughts and all, without special tokens.
+
+        If its prompt has `opened` a thought, the text begins with `<think>`.
+        """
+        return _OPENED * opened + self.decode([int(i) for i in token_ids if i not in self._special])
+
+    def read(self, token_ids: Sequence[int], *, opened: bool = False) -> AssistantTurn:
+        """Read a sampled turn, with its stop token or without. Whatever the model wrote, nothing is raised.
+
+        `opened` is that of `text`.
+        """
+        ids = [int(i) for i in token_ids]
+        while ids and ids[-1] in self.stop_token_ids:
+            ids.pop()
+        text = self.decode([i for i in ids if i not in self._dropped])
+        text = text if self._format.name == "declared" else _OPENED * opened + text
+        if len(text) > MAX_CHARACTERS:
+            why = f"the turn is longer than {MAX_CHARACTERS} characters and was not read"
+            return AssistantTurn(text, (), ({"text": "", "error": why, "position": None},))
+        parsed = self._parse(text)
+        stem = hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:7]
+        taken: set[str] = set()
+        calls = tuple(_with_id(call, taken, f"{stem}{place:02d}") for place, call in enumerate(parsed.calls))
+        return AssistantTurn(parsed.content, calls, parsed.invalid)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the exact text of token ids, with special tokens."""
+        return str(
+            self._tokenizer.decode(list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        )
+
+    def _parse(self, text: str) -> Parsed:
+        """Find the calls in a text, in its answer alone: those in thoughts are thoughts."""
+        if self._format.name == "declared":
+            parsed = self._format.parse(text)
+            content = self._marks.strip(parsed.content)
+            return replace(parsed, content=content)
+        thoughts = part(text).thinking
+        parsed = self._format.parse(text[len(thoughts) :])
+        return replace(parsed, content=thoughts + parsed.content)
 
 
-def _opening(tokenizer: PreTrainedTokenizerBase, template: str, tools: Sequence[ToolSpec]) -> str:
-    """Return a rendered prompt, for the reader of a declared format."""
-    return render(tokenizer, template, QUESTION, tools, add_generation_prompt=True)
-
-
-def _reads_own_calls(chat: TemplateChat) -> bool:
-    """Return whether the chat's format reads the call that its template writes."""
-    try:
-        turn = chat.read(chat.write({"role": "assistant", "content": "", "tool_calls": [_CALL]}))
-    except PolicyError:
-        return False
-    return [call["function"] for call in turn.tool_calls] == [_CALL["function"]]
-
-
-def _check_descriptions(tokenizer: PreTrainedTokenizerBase, tools: Sequence[ToolSpec]) -> None:
-    marks = Marks(tokenizer)
-    for tool in tools:
-        if found := marks.find(json.dumps(tool.to_json(), ensure_ascii=False)):
-            raise PolicyError(
-                f"its description has {found.group()!r} in it, a special token of the model",
-                where=f"tool {tool.name}",
-                fix="describe the tool without it",
-            )
+def _with_id(call: ToolCall, taken: set[str], default: str) -> ToolCall:
+    identity = call["id"] if call["id"] and call["id"] not in taken else default
+    taken.add(identity)
+    return {**call, "id": identity}
 
 
 _ANSWER = "An answer that is nowhere else."
@@ -246,3 +303,93 @@ class PlainChat(Chat):
         shielded, mark = self._marks.shield([message])
         text = self._format.write(shielded[0]["content"], shielded[0].get("tool_calls", []))
         return [*self._marks.encode(text, mark=mark), self.stop_token_ids[0]]
+
+
+def open_chat(
+    tokenizer: PreTrainedTokenizerBase,
+    tools: Sequence[ToolSpec] = (),
+    *,
+    tool_format: str = "auto",
+    multi_turn: bool = True,
+) -> Chat:
+    """Return a chat for the model of this tokenizer, which is not changed.
+
+    `tool_format` is `hermes`, `llama3`, `mistral`, `declared` (what the tokenizer's `response_template` says) or
+    `auto`: the declared format if there is one, else the one that reads the calls which the template writes. Without a
+    chat template contents are joined with newlines, and calls are in Hermes format.
+
+    Raises PolicyError if several turns are wanted and the template rewrites earlier turns and is of no known family, if
+    there are tools that it does not describe or whose calls it writes in no known format, and if the description of a
+    tool contains a special token.
+    """
+    if tool_format not in ("auto", "declared", *FORMATS):
+        raise PolicyError(
+            f"tool_format={tool_format!r} is unknown",
+            where="harness.tool_format",
+            fix=f"use one of auto, declared, {', '.join(FORMATS)}",
+        )
+    if tool_format == "declared" and not declares_format(tokenizer):
+        raise PolicyError(
+            "the tokenizer declares no form of tool calls",
+            where="harness.tool_format",
+            fix="use auto, or name the form",
+        )
+    _check_descriptions(tokenizer, tools)
+    template = choose_template(tokenizer, tools=bool(tools), multi_turn=multi_turn)
+    if template is None:
+        formats = _candidates(tokenizer, "", tools, tool_format)
+        return PlainChat(tokenizer, formats[0])
+    formats = _candidates(tokenizer, _opening(tokenizer, template, tools), tools, tool_format)
+    for each in formats:
+        chat = TemplateChat(tokenizer, template, tools, each)
+        if _reads_own_calls(chat):
+            is_bare = each is LLAMA3 and not tools  # bare JSON is an answer then, and only a tagged one a call
+            return TemplateChat(tokenizer, template, tools, LLAMA3_TAGGED) if is_bare else chat
+    if tools:
+        raise PolicyError(
+            f"the chat template writes tool calls in a form that is not {' or '.join(each.name for each in formats)}",
+            where="policy.model",
+            fix="set policy.chat_template to a template that writes one of these forms",
+        )
+    return TemplateChat(tokenizer, template, tools, formats[0])
+
+
+def _candidates(
+    tokenizer: PreTrainedTokenizerBase, opening: str, tools: Sequence[ToolSpec], tool_format: str
+) -> list[ToolFormat]:
+    """Return the formats that come into question, the preferred one first.
+
+    `opening` is empty without a chat template.
+    """
+    if tool_format in FORMATS:
+        return [FORMATS[tool_format]]
+    declared = [declared_format(tokenizer, opening, tools)] if declares_format(tokenizer) else []
+    if tool_format == "declared":
+        return declared
+    others = [HERMES] if not opening else [*FORMATS.values()]
+    return [*declared, *others]
+
+
+def _opening(tokenizer: PreTrainedTokenizerBase, template: str, tools: Sequence[ToolSpec]) -> str:
+    """Return a rendered prompt, for the reader of a declared format."""
+    return render(tokenizer, template, QUESTION, tools, add_generation_prompt=True)
+
+
+def _reads_own_calls(chat: TemplateChat) -> bool:
+    """Return whether the chat's format reads the call that its template writes."""
+    try:
+        turn = chat.read(chat.write({"role": "assistant", "content": "", "tool_calls": [_CALL]}))
+    except PolicyError:
+        return False
+    return [call["function"] for call in turn.tool_calls] == [_CALL["function"]]
+
+
+def _check_descriptions(tokenizer: PreTrainedTokenizerBase, tools: Sequence[ToolSpec]) -> None:
+    marks = Marks(tokenizer)
+    for tool in tools:
+        if found := marks.find(json.dumps(tool.to_json(), ensure_ascii=False)):
+            raise PolicyError(
+                f"its description has {found.group()!r} in it, a special token of the model",
+                where=f"tool {tool.name}",
+                fix="describe the tool without it",
+            )

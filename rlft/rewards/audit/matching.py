@@ -12,7 +12,7 @@ from functools import cached_property
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.tools import ToolSpec
 from rlft.evaluation.diagnosis.monitors import LOOKED_AT
-from rlft.evaluation.evaluate import pair
+from rlft.evaluation.metrics import pair
 from rlft.harness.scripted import Script
 from rlft.rewards.audit.attacks import KINDS, attempts_at, kind_of
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from rlft.training.algorithms.base import ADVANTAGES, RATIOS, Algorithm, PartLoss
+from rlft.training.algorithms import ADVANTAGES, RATIOS, Algorithm, PartLoss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlft.config import TrainingConfig
+    from rlft.config.training import TrainingConfig
     from rlft.models import Policy
     from rlft.training.batching import Pair
     from rlft.training.ledger import TrainingPlan
@@ -169,7 +169,7 @@ def _said(value: Any, role: str) -> Any:
 
 def _of_round(path: Path, policy: Policy, round: int, count: int) -> list[list[Pair]]:
     """Return the pairs of a file that a round (from 0) takes, each epoch in an order of its own, as groups of two."""
-    from rlft.harness.chat import open_chat
+    from rlft.harness.chat.conversation import open_chat
     from rlft.training.demonstration_file import Demonstration
     from rlft.training.demonstrations import as_rollout, encode
     from rlft.training.imitation import draw_batches

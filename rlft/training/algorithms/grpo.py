@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from rlft.training.algorithms.base import Algorithm, PartLoss
+from rlft.training.algorithms import Algorithm, PartLoss
 
 if TYPE_CHECKING:
-    from rlft.config import TrainingConfig
-    from rlft.models import Policy
+    from rlft.config.training import TrainingConfig
+    from rlft.models.live import Policy
     from rlft.training.ledger import TrainingPlan
     from rlft.training.loss import LossReport, Part, Whole
     from rlft.types import Rewards, Rollouts

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from rlft.training.algorithms.base import ADVANTAGES, RATIOS, Algorithm, PartLoss
+from rlft.training.algorithms import ADVANTAGES, RATIOS, Algorithm, PartLoss
 from rlft.training.algorithms.sft import cross_entropy
 
 if TYPE_CHECKING:
-    from rlft.config import TrainingConfig
+    from rlft.config.training import TrainingConfig
     from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 Form = Literal["full", "best"]

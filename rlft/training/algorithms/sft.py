@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from rlft.training.algorithms.base import Algorithm, Data, PartLoss
+from rlft.training.algorithms import Algorithm, Data, PartLoss
 
 if TYPE_CHECKING:
-    from rlft.config import TrainingConfig
+    from rlft.config.training import TrainingConfig
     from rlft.training.loss import LossReport, Part, Whole
 
 

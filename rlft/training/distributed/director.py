@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rlft.engines.ordered import Order, Ordered, Served
+from rlft.engines.server_process import Order, Ordered, Served
 from rlft.errors import DistributedError, RlftError
 from rlft.training.distributed.cluster import (
     ADDRESS,

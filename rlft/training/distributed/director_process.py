@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlft.config import EngineSettings
-from rlft.engines.child import end_session
-from rlft.engines.ordered import Served
+from rlft.engines.server_process import Served, end_session
 from rlft.engines.serving import order_for
 from rlft.errors import DistributedError, RlftError
 from rlft.files import folder_prefix, remove_left_behind

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from rlft.training.losses.base import Divisor, Loss
+from rlft.training.losses import Divisor, Loss
 
 if TYPE_CHECKING:
     from torch import Tensor

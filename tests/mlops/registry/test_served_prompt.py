@@ -11,9 +11,9 @@ from mlops.registry.served_policy import answer_text, prompt_ids, with_context
 from rlft.config import HarnessConfig
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.marks import tool
-from rlft.harness.chat import open_chat
+from rlft.harness.chat.conversation import open_chat
 from rlft.harness.opening import open_playground
-from rlft.harness.shown import shown_context
+from rlft.harness.preparing import shown_context
 from rlft.messages import make_call
 from rlft.models.tokens import character_tokenizer, render_prompt
 from rlft.types import Task

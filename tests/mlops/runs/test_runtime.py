@@ -8,7 +8,8 @@ from mlops.runs.runtime import Lent, Runtime
 from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.files import folder_prefix
-from rlft.harness.rollout import AskedPlayer, SamplingSettings
+from rlft.harness.asked import AskedPlayer
+from rlft.harness.rollout import SamplingSettings
 from rlft.models import save_policy
 from rlft.training.distributed.demand import Demand
 from tests.factories import make_policy

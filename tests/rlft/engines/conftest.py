@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rlft.engines.vllm_process import vllm_threads
+from rlft.engines.vllm_engine import vllm_threads
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rlft.engines.base import Generation, Sampling, check_request
-from rlft.engines.kinds.base import EngineKind
+from rlft.engines.kinds import EngineKind
 from rlft.progress import Progress, silent
 
 if TYPE_CHECKING:

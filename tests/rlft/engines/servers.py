@@ -20,7 +20,6 @@ from tests.rlft.models.small_models import make_model, policy_of
 GENERATE, MODELS = "/inference/v1/generate", "/v1/models"
 LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
 RELOAD, RESET = "/collective_rpc", "/reset_prefix_cache"
-WORLD_SIZE = "/get_world_size"
 HANG, DROP = "hang", "drop"
 
 _MAKING = threading.Lock()  # models are made with torch's seed and defaults, which all servers here share
@@ -36,7 +35,7 @@ class SmallServer:
 
     def __init__(self, fault: Fault | None = None, context: int = 64) -> None:
         self.fault = fault or (lambda path, number: None)
-        self.context, self.base, self.root = context, make_model("qwen3"), "no/such-model"
+        self.context, self.base = context, make_model("qwen3")
         self.models: dict[str | None, Any] = {None: self.base}
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.counts: Counter[str] = Counter()
@@ -78,9 +77,7 @@ class SmallServer:
     def _serve(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if path == MODELS:
             names = [{"id": name or "base", "max_model_len": None if name else self.context} for name in self.models]
-            return 200, {"data": [each | ({"root": self.root} if each["id"] == "base" else {}) for each in names]}
-        if path == WORLD_SIZE:
-            return 200, {"world_size": 2}
+            return 200, {"data": names}
         if path == LOAD:
             if body["lora_name"] in self.models:
                 return 400, {"error": {"message": f"The lora adapter '{body['lora_name']}' has already been loaded."}}

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.engines.decoding import PlainDecoder, RecordedDecoder, SharedDecoder, make_decoder
+from rlft.engines.transformers_engine import PlainDecoder, RecordedDecoder, SharedDecoder, make_decoder
 from rlft.errors import PolicyError
 from tests.rlft.models.small_models import (
     FAMILIES,

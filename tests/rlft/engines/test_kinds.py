@@ -15,8 +15,9 @@ from pydantic import ValidationError
 
 from rlft.config import EngineSettings, RolloutConfig, ServerSettings
 from rlft.config.file import load_config
+from rlft.engines import kinds
 from rlft.engines.base import Sampling
-from rlft.engines.kinds import ENGINES, base, vllm, vllm_server
+from rlft.engines.kinds import ENGINES, vllm
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_engine import VllmEngine
 from rlft.engines.vllm_server import VllmServerEngine
@@ -83,7 +84,7 @@ def test_closing_an_engine_that_never_started_does_nothing():
 
 
 def test_vllm_that_is_not_installed_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(base, "is_installed", lambda _: False)
+    monkeypatch.setattr(kinds, "is_installed", lambda _: False)
     engine = make(EngineSettings(engine="vllm"))
     with pytest.raises(EngineError, match="vllm is not installed") as error:
         engine.load_policy(make_policy())
@@ -193,7 +194,7 @@ def refusal(settings: EngineSettings) -> EngineError:
 
 
 def test_vllm_that_is_missing_is_named_with_the_way_out(monkeypatch):
-    monkeypatch.setattr(base, "is_installed", lambda _: False)
+    monkeypatch.setattr(kinds, "is_installed", lambda _: False)
     error = refusal(EngineSettings(engine="vllm"))
     assert (error.where, error.what) == ("rollout.engine", "vllm is not installed")
     assert "make setup-vllm" in error.fix
@@ -209,31 +210,28 @@ def test_a_folder_called_vllm_is_not_vllm(monkeypatch, tmp_path):
         monkeypatch.delitem(sys.modules, name)
     importlib.invalidate_caches()
     assert importlib.util.find_spec("vllm") is not None  # a namespace: any folder is one
-    assert not base.is_installed("vllm")
+    assert not kinds.is_installed("vllm")
 
 
 def test_a_server_that_names_its_model_is_there(serve):
     check(asked(serve(200, json.dumps({"data": [{"id": "m"}]}))))
 
 
-def test_every_server_that_is_not_there_is_named(serve):
+def test_a_server_that_is_not_there_is_named(serve, monkeypatch):
     with socket.socket() as taken:  # bound and not listening: nobody else gets the port, and connections are refused
         taken.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        page, absent = serve(200, "<html>"), serve(404, "")
-        error = refusal(asked(dead, page, absent))
+        there = serve(200, json.dumps({"data": [{"id": "m"}]}))
+        error = refusal(asked(there, dead))
     assert error.where == "rollout.server.addresses"
-    assert f"{dead} cannot be reached: [Errno 111] Connection refused" in error.what
-    assert f"{page} answers as vLLM does not;" in error.what
-    assert f"{absent} answers as vLLM does not: HTTP 404" in error.what
+    assert error.what.startswith(f"{dead} cannot be asked: ConnectError")
     assert "rlft serve-engine" in error.fix
-
-
-def test_a_server_that_never_answers_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(vllm_server, "ANSWER_SECONDS", 0.2)
+    absent = serve(404, "")
+    assert refusal(asked(absent)).what.startswith(f"{absent} cannot be asked: HTTPStatusError")
+    monkeypatch.setattr(vllm, "ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert refusal(asked(address)).what == f"{address} does not answer within 0.2 s"
+        assert refusal(asked(address)).what.startswith(f"{address} cannot be asked: ReadTimeout")
 
 
 def test_a_proxy_is_not_asked(serve, monkeypatch):

@@ -14,8 +14,8 @@ import pytest
 from safetensors.torch import load_file
 
 from rlft.config import EngineSettings
-from rlft.engines import ordered
-from rlft.engines.ordered import KEY_VARIABLE, Guard, Order, Ordered
+from rlft.engines import server_process as ordered
+from rlft.engines.server_process import KEY_VARIABLE, Guard, Order, Ordered
 from rlft.engines.serving import order_for
 from rlft.errors import EngineError
 from rlft.models.export import checkpoint_weights
@@ -46,7 +46,7 @@ def test_full_weights_are_in_the_folder_of_the_order(tmp_path):
     order = order_for(policy, settings(), 7, tmp_path)
     assert after(order, "--model") == str(tmp_path)
     assert (after(order, "--max-num-seqs"), after(order, "--dtype")) == ("7", "float32")
-    assert after(order, "--middleware") == "rlft.engines.ordered.Guard"
+    assert after(order, "--middleware") == "rlft.engines.server_process.Guard"
     assert order.variables["VLLM_SERVER_DEV_MODE"] == "1"
     assert "--tensor-parallel-size" not in order.options
     assert (tmp_path / "config.json").is_file()
@@ -103,7 +103,7 @@ def test_all_that_a_server_has_started_ends_with_it(stands_in, ends):
 
 ACTOR = """
 import os, signal, sys
-from rlft.engines import ordered
+from rlft.engines import server_process as ordered
 ordered.SERVER = "stand_in"
 server = ordered.Ordered(ordered.Order((), {}, on_gpu=False), "127.0.0.1", 1)
 server.wait(60)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rlft.config import ServerSettings
 from rlft.engines import server_clients, server_requests
-from rlft.engines.server_clients import LoadBalancer, ServerClient, alike
+from rlft.engines.server_clients import ServerClient, alike, spread
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 from rlft.errors import EngineError
 from tests.rlft.engines.servers import DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
@@ -327,7 +327,6 @@ class Desk:
         self.names, self.live, self.width = names, list(names), width
         self.asked: dict[str, list[int]] = defaultdict(list)
         self.most: dict[str, int] = defaultdict(int)
-        self.lost: list[int] = []
         self._now: dict[str, int] = defaultdict(int)
         self._lock = threading.Lock()
 
@@ -347,7 +346,7 @@ class Desk:
                 self._now[server] -= 1
 
     def make(self, groups):
-        LoadBalancer(self.names, lambda: self.live, self.ask, self.lost.append, width=self.width).make(groups)
+        spread(groups, self.names, lambda: self.live, self.ask, width=self.width)
 
 
 def test_a_slow_server_gets_what_it_has_room_for_and_the_other_all_else():
@@ -398,18 +397,15 @@ def test_what_a_dead_server_had_goes_to_another_one_as_a_group():
     desk.happens = happens
     desk.make([[0, 1, 2], [3], [4]])
     assert answered == set(range(5))
-    assert desk.lost == []
     assert [len({0, 1, 2} & set(desk.asked[name])) for name in ("b", "c")] in ([3, 0], [0, 3])
 
 
-def test_without_a_server_everything_is_lost_once():
+def test_without_a_server_nothing_is_waited_for():
     desk = Desk("a")
     desk.happens = lambda server, request: bool(desk.live.clear())  # which is no answer either
     desk.make([[0, 1], [2], [3, 4]])
-    assert sorted(desk.lost) == [0, 1, 2, 3, 4]
-    nobody = Desk()
-    nobody.make([[0]])
-    assert nobody.lost == [0]
+    assert 1 <= len(desk.asked["a"]) <= 2  # those that were under way
+    Desk().make([[0]])
 
 
 def test_what_asking_raises_ends_it():
@@ -427,7 +423,7 @@ def test_what_asking_raises_ends_it():
 def test_nothing_to_do():
     desk = Desk("a")
     desk.make([])
-    assert (desk.asked, desk.lost) == ({}, [])
+    assert desk.asked == {}
 
 
 @pytest.mark.slow
@@ -437,7 +433,7 @@ def test_nothing_to_do():
     st.sets(st.integers(0, 59), max_size=2),
     st.integers(1, 3),
 )
-def test_each_request_is_answered_once_or_lost(sizes, width, deadly, count):
+def test_each_request_is_answered_once_while_a_server_is_left(sizes, width, deadly, count):
     desk = Desk(*"abc"[:count], width=width)
     lock, answered = threading.Lock(), []
 
@@ -454,7 +450,9 @@ def test_each_request_is_answered_once_or_lost(sizes, width, deadly, count):
     desk.happens = happens
     starts = [sum(sizes[:place]) for place in range(len(sizes))]
     desk.make([range(start, start + size) for start, size in zip(starts, sizes, strict=True)])
-    assert sorted([*answered, *desk.lost]) == list(range(sum(sizes)))
+    assert len(answered) == len(set(answered))
+    if desk.live:
+        assert sorted(answered) == list(range(sum(sizes)))
     assert all(most <= width for most in desk.most.values())
 
 

@@ -7,8 +7,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from rlft.config import Config
-from rlft.engines import serving
-from rlft.engines.kinds import base
+from rlft.engines import kinds, serving
 from rlft.engines.serving import serve_command
 from rlft.errors import EngineError, PolicyError
 from tests.factories import CHARACTERS
@@ -21,7 +20,7 @@ DEVELOPMENT, UPDATING = "VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATIN
 
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch):
-    monkeypatch.setattr(base, "is_installed", lambda _: True)
+    monkeypatch.setattr(kinds, "is_installed", lambda _: True)
     monkeypatch.setattr(serving, "context_of", lambda model, revision: 5000)
 
 
@@ -100,9 +99,7 @@ def test_full_weights_need_the_routes_of_a_developer(tmp_path):
     command, variables = serve_command(make_config(FULL), tmp_path)
     assert variables[DEVELOPMENT] == "1"
     assert UPDATING not in variables
-    assert not [word for word in command if "lora" in word or "weight-transfer" in word]
-    command, _ = serve_command(make_config(FULL, server={"weight_transfer": "nccl"}), tmp_path)
-    assert value(command, "--weight-transfer-config") == '{"backend": "nccl"}'
+    assert not [word for word in command if "lora" in word]
 
 
 @pytest.mark.parametrize(("rank", "held"), [(1, 1), (2, 8), (8, 8), (9, 16), (100, 128), (257, 320), (512, 512)])
@@ -135,7 +132,7 @@ def test_a_model_from_scratch_is_written_where_the_server_finds_it(tmp_path):
 
 
 def test_vllm_that_is_not_installed_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "is_installed", lambda _: False)
+    monkeypatch.setattr(kinds, "is_installed", lambda _: False)
     with pytest.raises(EngineError, match="vllm is not installed") as error:
         serve_command(make_config(FULL), tmp_path)
     assert error.value.fix.startswith("make setup-vllm")

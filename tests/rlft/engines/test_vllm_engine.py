@@ -18,8 +18,8 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_engine import VllmEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EngineError
-from rlft.harness.dialogue import Attempt
-from rlft.harness.sampled import run_attempts
+from rlft.harness.attempt import Attempt
+from rlft.harness.rollout import run_attempts
 from rlft.models import load_policy, save_policy
 from rlft.models.export import checkpoint_weights
 from rlft.training.batching import pad_rows

@@ -101,7 +101,6 @@ def start_server(folder, kind, base):
                     "addresses": [f"http://127.0.0.1:{port}"],
                     "attempts": 2,
                     "timeout_seconds": 60.0,
-                    "weight_transfer": "nccl" if kind == "full" else "folder",
                 },
                 "vllm": {"cache_gib": 0.125},
                 "batch_size": 64,
@@ -155,9 +154,7 @@ def kind(request):
 @pytest.fixture
 def engine_and_policy(servers, kind):
     config = servers[kind].config
-    settings = config.rollout.engine_settings()
-    folder = settings.server.model_copy(update={"weight_transfer": "folder"})  # without GPUs the other way is refused
-    engine = VllmServerEngine(settings.model_copy(update={"server": folder}))
+    engine = VllmServerEngine(config.rollout.engine_settings())
     yield engine, create_policy(config.policy, seed=0)
     engine.close()
 
@@ -264,27 +261,6 @@ def test_full_weights_need_both_calls(engine_and_policy, monkeypatch, call):
         with pytest.raises(EngineError, match=NOT_THERE):
             engine.load_policy(policy)
     engine.load_policy(policy)
-    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS))
-
-
-@pytest.mark.parametrize("kind", ["full"], indirect=True)
-def test_weights_that_do_not_fit_are_refused_before_they_break_the_server(engine_and_policy):
-    engine, policy = engine_and_policy
-    engine.load_policy(policy)
-    with pytest.raises(EngineError, match="whose num_hidden_layers is 2; the policy's is 3"):
-        engine.load_policy(make_vllm_policy(tie_word_embeddings=True, num_hidden_layers=3))
-    engine.load_policy(policy)
-    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS))
-
-
-@pytest.mark.parametrize("kind", ["full"], indirect=True)
-def test_a_transfer_between_gpus_needs_gpus(engine_and_policy, servers, kind):
-    engine, policy = engine_and_policy
-    assert engine.servers.clients[0].world_size() == 1
-    by_nccl = VllmServerEngine(servers[kind].config.rollout.engine_settings())
-    with pytest.raises(EngineError, match="the policy is on a CPU"):
-        by_nccl.load_policy(policy)
-    engine.load_policy(policy)  # and the server goes on as before
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS))
 
 

@@ -13,8 +13,8 @@ from rlft.engines.base import Sampling
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.errors import EnvironmentSetupError
-from rlft.harness.dialogue import Attempt
-from rlft.harness.sampled import run_attempts
+from rlft.harness.attempt import Attempt
+from rlft.harness.rollout import run_attempts
 from rlft.rewards.audit.environment import check_environment
 from rlft.rewards.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward
 from rlft.rewards.scoring import score_rollouts

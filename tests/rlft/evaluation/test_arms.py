@@ -13,7 +13,8 @@ from rlft.evaluation.arms import ARMS, PolicyArm, PromptArm
 from rlft.evaluation.arms.base import Beginning
 from rlft.evaluation.arms.model import Model
 from rlft.evaluation.searches.judge import Judge, Terms
-from rlft.harness.rollout import AskedPlayer, SamplingSettings
+from rlft.harness.asked import AskedPlayer
+from rlft.harness.rollout import SamplingSettings
 from rlft.progress import silent
 from tests.factories import make_task, make_task_set
 from tests.rlft.engines.chat_servers import ChatServer

@@ -12,19 +12,19 @@ import rlft
 from mlops.tracking.traces import rollout_spans, token_usage
 from rlft.config import HarnessConfig
 from rlft.engines import server_requests
-from rlft.engines.base import Sampling
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import EngineError
 from rlft.evaluation.metrics import round_metrics
-from rlft.harness.examples import Example, Examples
-from rlft.harness.rollout import AskedPlayer, collect_rollouts
+from rlft.harness.asked import AskedPlayer
+from rlft.harness.attempt import Example, Examples
+from rlft.harness.rollout import SamplingSettings, collect_rollouts
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts, derive_seed, storage
 from tests.factories import make_task, user
 from tests.rlft.engines.chat_servers import DROP, HANG, ChatServer, completion, function_call
 
-SAMPLING = Sampling(0.0, 16)
+SAMPLING = SamplingSettings(temperature=0.0, max_completion_length=16, seed=7)
 KEY = "sk-kept-secret-0123456789"
 
 
@@ -68,20 +68,18 @@ def _short_waits(monkeypatch):
 
 def collect(answer, environment=None, tasks=None, *, examples=None, harness=None, generations=1, **settings):
     """The rollouts of tasks with an endpoint that answers so, and the server."""
+    sampling = SAMPLING.model_copy(update={"examples": examples, "harness": harness or HarnessConfig()})
     with ChatServer(answer) as server:
         model = AskedModel(server.url, "small", **{"attempts": 2, "timeout_seconds": 5.0} | settings)
         rollouts = collect_rollouts(
             tasks or [make_task()],
             environment or Plain(),
             AskedPlayer(model),
-            SAMPLING,
+            sampling,
             num_generations=generations,
             round=0,
-            seed=7,
             label="evaluation",
             environment_fingerprint="print",
-            harness=harness,
-            examples=examples,
         )
     return rollouts, server
 
@@ -102,7 +100,7 @@ def test_a_single_answer_is_a_rollout_without_tokens():
     assert [len(each) for each in (one.token_ids, one.loss_mask, one.logprobs)] == [0, 0, 0]
     assert (one.prompt_length, one.completion_length, one.turns, one.stop_reason, one.error) == (0, 0, 1, "stop", None)
     assert (one.policy, one.environment) == (f"small at {server.url}", "print")
-    assert one.sampling == SAMPLING.fingerprint
+    assert one.sampling == SAMPLING.of_tokens.fingerprint
     assert [reward.total for reward in scored(rollouts, Plain(), tasks)] == [1.0, 0.0]
 
 
@@ -246,7 +244,7 @@ def test_nobody_at_the_address_ends_the_asking():
     with ChatServer(lambda body, number: "2") as server:
         pass
     player = AskedPlayer(AskedModel(server.url, "small"))
-    options = {"num_generations": 1, "round": 0, "seed": 0, "label": "evaluation"}
+    options = {"num_generations": 1, "round": 0, "label": "evaluation"}
     with pytest.raises(EngineError, match=f"the last time {server.url} does not answer: ConnectError"):
         collect_rollouts([make_task()], Plain(), player, SAMPLING, **options)
 

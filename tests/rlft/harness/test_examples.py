@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
-from rlft.harness.examples import Example, Examples
+from rlft.harness.attempt import Example, Examples
 from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from tests.factories import make_policy, make_task, user
 
@@ -68,12 +67,10 @@ def test_they_are_in_the_tokens_of_a_rollout_and_not_in_its_messages():
             [task],
             BaseEnv(),
             PolicyPlayer(policy, engine),
-            Sampling(0.0, 2),
+            SamplingSettings(temperature=0.0, max_completion_length=2, seed=0, examples=examples),
             num_generations=1,
             round=0,
-            seed=0,
             label="evaluation",
-            examples=examples,
         )
         (row,) = rollouts.rows
         return policy.tokenizer.decode(row.token_ids[: row.prompt_length]), row.messages[:-1], row.error

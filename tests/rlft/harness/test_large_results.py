@@ -11,8 +11,8 @@ import pytest
 import rlft
 from rlft.config import HarnessConfig
 from rlft.environments.contract.base import call, keeping
+from rlft.harness.dialogue import shortened
 from rlft.harness.scripted import Part, as_script, play_scripts
-from rlft.harness.tools import shortened
 from rlft.messages import make_call
 from rlft.texts.secrets import resolve
 from tests.factories import make_task

@@ -5,10 +5,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.harness.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
-from rlft.tasks.curriculum import tasks_of_round
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
+from rlft.tasks.curriculum import tasks_of_round, tasks_of_splits
 from tests.factories import FirstCharacter, make_policy, make_task, make_task_set
 
 
@@ -78,10 +77,9 @@ def collect(policy, tasks, *, round=0, label="train", count=3, seed=0):
         tasks,
         FirstCharacter(),
         PolicyPlayer(policy, engine),
-        Sampling(1.0, 3),
+        SamplingSettings(temperature=1.0, max_completion_length=3, seed=seed),
         num_generations=count,
         round=round,
-        seed=seed,
         label=label,
         environment_fingerprint="env",
     )

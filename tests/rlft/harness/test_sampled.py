@@ -6,8 +6,8 @@ from rlft.engines.base import Generation, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv, Context
 from rlft.environments.contract.several import Several
-from rlft.harness.dialogue import Attempt
-from rlft.harness.sampled import run_attempts
+from rlft.harness.attempt import Attempt
+from rlft.harness.rollout import run_attempts
 from rlft.models.tokens import render_prompt
 from tests.factories import make_policy, make_task, user
 

@@ -7,7 +7,7 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.marks import tool
 from rlft.environments.contract.several import Several
 from rlft.harness.chat.formats import MISTRAL
-from rlft.harness.shown import shown_context
+from rlft.harness.preparing import shown_context
 from rlft.texts.secrets import resolve
 from rlft.types import Task
 from tests.rlft.harness.chat.tokenizers import make_tokenizer

@@ -14,9 +14,9 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv, live_states
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import RlftError
-from rlft.harness import sampled
-from rlft.harness.dialogue import Attempt
-from rlft.harness.sampled import run_attempts
+from rlft.harness import rollout as sampled
+from rlft.harness.attempt import Attempt
+from rlft.harness.rollout import run_attempts
 from rlft.models.tokens import character_tokenizer
 from rlft.rewards.scoring import score_rollouts
 from rlft.training.batching import pack_tree, pad_rows

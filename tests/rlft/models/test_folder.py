@@ -14,10 +14,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig
-from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import DamagedError, PolicyError, StorageError
-from rlft.harness.rollout import PolicyPlayer, collect_rollouts
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.models import Policy, PolicyFolder, load_policy, save_policy
 from rlft.models.folder import _hash_content
 from rlft.models.origin import DTYPES, create_policy, hash_weights, load_base
@@ -45,7 +44,7 @@ def train(policy: Policy, folder: PolicyFolder | None, round: int) -> None:
     engine = TransformersEngine()
     engine.load_policy(policy)
     tasks = [make_task(f"t{i}", prompt=f"{i}+{i}=") for i in range(3)]
-    sampling = Sampling(1.0, 6)
+    sampling = SamplingSettings(temperature=1.0, max_completion_length=6, seed=0)
     rollouts = collect_rollouts(
         tasks,
         FirstCharacter(),
@@ -53,11 +52,10 @@ def train(policy: Policy, folder: PolicyFolder | None, round: int) -> None:
         sampling,
         num_generations=4,
         round=round,
-        seed=0,
         label="train",
     )
     rewards = Rewards(tuple(make_reward(r, float(i % 2)) for i, r in enumerate(rollouts)), weights={})
-    prepare_optimizer(policy, TRAINING, folder)
+    prepare_optimizer(policy, TRAINING, folder and folder.load_optimizer)
     report = train_round(
         policy,
         Rollouts(rollouts.rows),
@@ -127,7 +125,7 @@ def test_the_optimizer_comes_back_whole(tmp_path):
     train(policy, None, 0)
     saved = save_policy(policy, tmp_path / "one")
     loaded = load_policy(saved, CPU)
-    prepare_optimizer(loaded, TRAINING, saved)
+    prepare_optimizer(loaded, TRAINING, saved.load_optimizer)
     assert loaded.optimizer is not None
     assert policy.optimizer is not None
     mine, theirs = policy.optimizer, loaded.optimizer

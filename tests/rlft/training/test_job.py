@@ -32,7 +32,7 @@ def test_the_policy_after_the_round_is_written_with_where_it_comes_from(job):
     heard = []
     report = train_job(job, load(job.policy), None, save_policy, progress=lambda done, *_, **__: heard.append(done))
     by_hand = load(job.policy)
-    prepare_optimizer(by_hand, SETTINGS, job.policy)
+    prepare_optimizer(by_hand, SETTINGS, job.policy.load_optimizer)
     expected = train_round(by_hand, job.rollouts, job.rewards, SETTINGS, ROUND)
     assert dataclasses.replace(report, seconds=0.0) == dataclasses.replace(expected, seconds=0.0)
     assert max(heard) == 5  # rollouts, each in one of two updates

@@ -72,7 +72,7 @@ def test_without_state_updates_are_counted_anew(tmp_path):
     saved = save_policy(policy, tmp_path / "warm-started")
     again = load_policy(saved, CPU)
     assert again.metadata.update == 9
-    prepare_optimizer(again, make_training(), saved)
+    prepare_optimizer(again, make_training(), saved.load_optimizer)
     assert again.metadata.update == 0
 
 
@@ -85,7 +85,7 @@ def test_only_the_adapter_is_trained(tmp_path):
 
 def train(policy, folder=None, **settings):
     training = make_training(max_kl=1e9, **settings)  # log-probabilities of these rollouts are made up
-    prepare_optimizer(policy, training, folder)
+    prepare_optimizer(policy, training, folder and folder.load_optimizer)
     report = train_round(policy, ROLLOUTS, REWARDS, training, Round(number=0, temperature=1.0, max_completion_length=4))
     assert report.stopped is None
     return report

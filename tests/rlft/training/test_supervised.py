@@ -14,7 +14,7 @@ from rlft.config import WarmStartConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several
 from rlft.errors import PolicyError, TaskError
-from rlft.harness.chat import open_chat
+from rlft.harness.chat.conversation import open_chat
 from rlft.messages import as_openai, make_call
 from rlft.models import save_policy
 from rlft.training.demonstration_file import Demonstration, read_demonstrations

@@ -9,9 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.harness.rollout import PolicyPlayer, collect_rollouts
+from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.outcome import Failure
 from rlft.training import logprobs, trainer
 from rlft.training.batching import pack_tree, pad_rows
@@ -55,10 +54,9 @@ def sampled(policy, totals, *, seed=0):
             [task],
             FirstCharacter(),
             PolicyPlayer(policy, engine),
-            Sampling(1.0, 4),
+            SamplingSettings(temperature=1.0, max_completion_length=4, seed=seed),
             num_generations=len(group),
             round=0,
-            seed=seed,
             label="train",
         )
     flat = [total for group in totals for total in group]

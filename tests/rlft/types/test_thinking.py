@@ -6,7 +6,7 @@ from transformers import PreTrainedTokenizerFast
 
 import rlft
 from rlft.evaluation.variety import answer_counts
-from rlft.harness.chat import open_chat
+from rlft.harness.chat.conversation import open_chat
 from rlft.rewards.audit.matching import _said
 from rlft.rewards.scoring import score_rollouts
 from rlft.types.thinking import answer_of, is_open, part

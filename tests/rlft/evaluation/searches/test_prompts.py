@@ -24,9 +24,11 @@ from rlft.evaluation.searches.prompts import (
     choose_examples,
     find_examples,
 )
-from rlft.harness.chat import apply_chat_template_setting, open_chat
-from rlft.harness.examples import Examples
-from rlft.harness.rollout import AskedPlayer, SamplingSettings
+from rlft.harness.asked import AskedPlayer
+from rlft.harness.attempt import Examples
+from rlft.harness.chat.conversation import open_chat
+from rlft.harness.chat.templates import apply_chat_template_setting
+from rlft.harness.rollout import SamplingSettings
 from rlft.models.flops import ROLLOUT_FLOPS, shape_of
 from tests.factories import make_policy, make_task, make_task_set, user
 from tests.rlft.engines.chat_servers import ChatServer, completion, function_call

@@ -10,7 +10,7 @@ import torch
 from rlft.config import WarmStartConfig
 from rlft.evaluation.searches import sft as module
 from rlft.evaluation.searches.sft import Search
-from rlft.harness.chat import open_chat
+from rlft.harness.chat.conversation import open_chat
 from rlft.training.demonstration_file import Demonstration
 from rlft.types import EvaluationReport
 from tests.factories import make_policy, user

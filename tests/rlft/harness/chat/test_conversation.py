@@ -10,7 +10,8 @@ from transformers import PreTrainedTokenizerFast
 
 from rlft.environments.contract.tools import ToolSpec
 from rlft.errors import PolicyError
-from rlft.harness.chat import conversation, open_chat
+from rlft.harness.chat import conversation
+from rlft.harness.chat.conversation import open_chat
 from rlft.harness.chat.templates import QUESTION, SYSTEM, render
 from rlft.messages import MAX_CHARACTERS, make_call
 from rlft.models.tokens import character_tokenizer, render_prompt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlft.harness.chat.served import as_sent, read_served
+from rlft.harness.asked import as_sent, read_served
 from rlft.messages import MAX_CALLS, MAX_CHARACTERS, make_call
 from tests.factories import user
 from tests.rlft.engines.chat_servers import function_call

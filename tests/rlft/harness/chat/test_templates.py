@@ -6,14 +6,18 @@ import pytest
 
 from rlft.environments.contract.tools import read_tools
 from rlft.errors import PolicyError
-from rlft.harness.chat import (
+from rlft.harness.chat.conversation import open_chat
+from rlft.harness.chat.templates import (
+    QUESTION,
+    SYSTEM,
     apply_chat_template_setting,
     check_prefix,
-    open_chat,
+    family,
+    render,
+    shipped_template,
     training_template,
     use_training_template,
 )
-from rlft.harness.chat.templates import QUESTION, SYSTEM, family, render, shipped_template
 from rlft.messages import make_call
 from tests.rlft.harness.chat.tokenizers import (
     CHATML_FORGETFUL,

@@ -16,7 +16,7 @@ import pytest
 
 from rlft.config import DistributedConfig, EngineSettings
 from rlft.engines.base import Sampling
-from rlft.engines.ordered import SERVER, Served
+from rlft.engines.server_process import SERVER, Served
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
 from rlft.models import save_policy

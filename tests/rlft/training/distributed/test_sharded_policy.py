@@ -34,7 +34,7 @@ def train(source, target, world, *, numbers=(0,)):
     policy = load_policy(source, torch.device("cpu"))
     if world is not ALONE:
         policy.shard(world.mesh)
-    prepare_optimizer(policy, SETTINGS, source)
+    prepare_optimizer(policy, SETTINGS, source.load_optimizer)
     for number in numbers:
         step(policy, world, number)
     if world is ALONE:
@@ -65,7 +65,7 @@ def test_a_folder_has_the_same_bytes_whoever_wrote_it_and_any_number_goes_on(tmp
         np.testing.assert_array_equal(others[name], numbers)
     # What is written whole by one process that holds the same numbers has the same bytes.
     policy = load_policy(PolicyFolder(two), torch.device("cpu"))
-    prepare_optimizer(policy, SETTINGS, PolicyFolder(two))
+    prepare_optimizer(policy, SETTINGS, PolicyFolder(two).load_optimizer)
     for name, parameter in policy.trainable().items():
         np.testing.assert_array_equal(parameter.detach().float().numpy(), np.asarray(weights[name], np.float32))
     save_policy(policy, one)

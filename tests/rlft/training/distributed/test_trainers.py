@@ -69,7 +69,7 @@ def job(policy: PolicyFolder, target: Path, round: int = 0) -> Job:
 def by_one(folder: PolicyFolder, target: Path, round: int = 0):
     rollouts, rewards = make_scored(TOTALS)
     policy = load_policy(folder, torch.device("cpu"))
-    prepare_optimizer(policy, SETTINGS, folder)
+    prepare_optimizer(policy, SETTINGS, folder.load_optimizer)
     given = Round(number=round, temperature=1.0, max_completion_length=4)
     return train_round(policy, rollouts, rewards, SETTINGS, given), save_policy(policy, target)
 
