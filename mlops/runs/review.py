@@ -135,15 +135,16 @@ def collect(
         for item, state in sorted(items.items()):
             if state == "declined":
                 continue
-            record = record_of_trace(client.get_trace(item))
-            number = record.tags.get(ROUND_TAG, "")
+            trace = client.get_trace(item)
+            record, tags = record_of_trace(trace), trace.info.tags
+            number = tags.get(ROUND_TAG, "")
             if number not in rounds:
                 rounds[number] = load(number)
             said = _by_person(record.said)
             waiting += not said
             for person, words in said.items():
                 try:
-                    opinions.append(_opinion(person, words, record.tags.get(ROLLOUT_TAG, ""), rounds[number], tasks))
+                    opinions.append(_opinion(person, words, tags.get(ROLLOUT_TAG, ""), rounds[number], tasks))
                 except ValueError as wrong:
                     unread.append(f"{item}: {wrong}")
     return Collected(len(queues), opinions, waiting, unread)

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import yaml
+from yaml.composer import ComposerError
 
 from rlft.texts.characters import visible
 from rlft.texts.secrets import redact
@@ -30,7 +31,7 @@ class _Loader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         if anchored and self.aliases > before:
             mark = node and node.start_mark
-            raise yaml.composer.ComposerError(None, None, "an alias stands within what an alias stands for", mark)
+            raise ComposerError(None, None, "an alias stands within what an alias stands for", mark)
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -271,7 +271,7 @@ def checkpoint_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
     also when the iteration ends early.
     """
     base: nn.Module = model.get_base_model() if isinstance(model, PeftModel) else model
-    modules: list[tuple[str, Any]] = list(base.named_modules())
+    modules: Iterable[tuple[str, Any]] = base.named_modules()
     for prefix, module in modules:
         if isinstance(module, BaseTunerLayer):
             with _merged(module) as weight:

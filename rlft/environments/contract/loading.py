@@ -9,7 +9,7 @@ from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 from rlft.config.section import SEVERAL, SPECIFICATION
 from rlft.environments.contract.base import BaseEnv
@@ -131,7 +131,7 @@ def load_function(name: str, setting: str, *, own: bool = False) -> LoadedFuncti
 
 def _find_class(module: ModuleType, named: Name) -> type[BaseEnv]:
     where, class_name = named.where, named.attribute
-    found = getattr(module, class_name, None)
+    found: Any = getattr(module, class_name, None)
     if not _is_environment(found):
         there = ", ".join(key for key, value in vars(module).items() if _is_environment(value)) or "none"
         raise EnvironmentSetupError(
@@ -159,7 +159,7 @@ def _with_reward(found: type[BaseEnv], named: Name, specification: str | None) -
     return found
 
 
-def _is_environment(value: Any) -> bool:
+def _is_environment(value: Any) -> TypeGuard[type[BaseEnv]]:
     return isinstance(value, type) and issubclass(value, BaseEnv) and value is not BaseEnv
 
 

@@ -284,7 +284,7 @@ class PromptSearch:
 
     def consider(self, examples: Examples | None, answers: str = "") -> bool:
         """Validate with these examples, keep them if they are the best so far; return whether that could be done."""
-        told = {"answers": answers, "instructions": examples.instructions if examples else ""}
+        instructions = examples.instructions if examples else ""
         number = len(examples.shown) if examples else 0
         form = examples.form if examples and number else ""
         reason = self._prompts.why_not(examples)
@@ -295,7 +295,7 @@ class PromptSearch:
             reason = "its validation does not fit the budget any more"
         if reason:
             logger.info("a prompt with %d examples is left out: %s", number, reason)
-            self.trials.append(PromptTrial(number, form, left_out=reason, **told))
+            self.trials.append(PromptTrial(number, form, left_out=reason, answers=answers, instructions=instructions))
             return False
         sampling = self.judge.sampling.model_copy(update={"examples": examples})
         report, measured = replace(self.judge, sampling=sampling).validate_player(self.player)
@@ -304,7 +304,7 @@ class PromptSearch:
         before, self.spent = self.spent, self.spent + flops
         self._expected = max(expected, flops - reading) if before else flops - reading
         metric = self.judge.metric
-        found = PromptTrial(number, form, guarded_mean(report, metric), **told)
+        found = PromptTrial(number, form, guarded_mean(report, metric), answers=answers, instructions=instructions)
         self.trials.append(found)
         logger.info("%d examples as %s: %s %s", number, form or "none", metric, found.validation)
         if is_better(report, self._report, metric):
