@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -271,12 +271,12 @@ def checkpoint_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
     also when the iteration ends early.
     """
     base: nn.Module = model.get_base_model() if isinstance(model, PeftModel) else model
-    modules: Iterable[tuple[str, Any]] = base.named_modules()
-    for prefix, module in modules:
+    for prefix, module in base.named_modules():
+        own = module.named_parameters
         if isinstance(module, BaseTunerLayer):
             with _merged(module) as weight:
                 yield f"{prefix}.weight", weight
-        for name, parameter in module.named_parameters(prefix, recurse=False):
+        for name, parameter in own(prefix, recurse=False):
             of_adapter = any(part.startswith("lora_") for part in name.split("."))
             if not of_adapter and not name.endswith("base_layer.weight"):
                 yield name.replace(".base_layer", ""), parameter.detach()
