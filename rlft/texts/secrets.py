@@ -69,6 +69,8 @@ _SCHEME = re.compile(r"\b(?:Bearer|Basic)\s+([\w.~+/-]{7,}\w=*)", re.IGNORECASE)
 _USER = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://([^\s\"<>]{1,1000})@", re.IGNORECASE)
 _PORT_AND_PATH = re.compile(r"[0-9]{1,5}[/?#]")
 _PAIR = re.compile(r"(?:^|(?<=[?&;\s]))-{0,2}([A-Za-z][\w.-]*)=([^&;\s#\"'<>{}]+)")
+# `--password x`, `password: x` and `"password": "x"`, which prose has, too: what stands there must look random.
+_LOOSE_PAIR = re.compile(r"""(?<![\w.-])(?:--)?([A-Za-z][\w.-]{0,60})(?:(?<=\w)[ ]|\\?["']?:\s?)\\?["']?([^\s"'<>{}\\]+)""")
 
 
 def names_a_secret(name: str, text: str) -> bool:
@@ -111,6 +113,9 @@ def secret_spans(text: str) -> Iterator[tuple[int, int]]:
             yield found.span(1)
     for found in _PAIR.finditer(text):
         if found[1].lower().endswith(("sig", "signature")) or names_a_secret(found[1], found[2]):
+            yield found.span(2)
+    for found in _LOOSE_PAIR.finditer(text):
+        if looks_random(found[2]) and names_a_secret(found[1], found[2]):
             yield found.span(2)
 
 

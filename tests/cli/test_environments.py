@@ -147,4 +147,4 @@ def test_problems_are_in_the_json_too(check):
     assert report["rollout"] is None
     assert (report["gold"], report["silence"]) == (None, None)
     (problem,) = report["problems"]
-    assert "name an environment that is there: Shop" in problem
+    assert "there: Shop" in problem

@@ -356,7 +356,7 @@ def test_texts():
     assert not any(path_not_unique(name) or not validate_param_and_metric_name(name) for name in legal)
     assert max(map(len, legal)) == 250
     assert redact("see http://u:p@h:1/x and pw", "http://u:pw@h") == "see http://***@h:1/x and ***"
-    assert hide_secrets({"token": "t1", "tokens": 3, "auth": {"access_token": "x", "token_count": "7"}}) == {
+    assert hide_secrets({"token": "t1xY9zQ2w", "tokens": 3, "auth": {"access_token": "x", "token_count": "7"}}) == {
         "token": "***",
         "tokens": 3,
         "auth": {"access_token": "***", "token_count": "7"},
