@@ -70,7 +70,9 @@ _USER = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://([^\s\"<>]{1,1000}
 _PORT_AND_PATH = re.compile(r"[0-9]{1,5}[/?#]")
 _PAIR = re.compile(r"(?:^|(?<=[?&;\s]))-{0,2}([A-Za-z][\w.-]*)=([^&;\s#\"'<>{}]+)")
 # `--password x`, `password: x` and `"password": "x"`, which prose has, too: what stands there must look random.
-_LOOSE_PAIR = re.compile(r"""(?<![\w.-])(?:--)?([A-Za-z][\w.-]{0,60})(?:(?<=\w)[ ]|\\?["']?:\s?)\\?["']?([^\s"'<>{}\\]+)""")
+_LOOSE_PAIR = re.compile(
+    r"""(?<![\w.-])(?:--)?([A-Za-z][\w.-]{0,60})(?:(?<=\w)[ ]|\\?["']?:\s?)\\?["']?([^\s"'<>{}\\]+)"""
+)
 
 
 def names_a_secret(name: str, text: str) -> bool:

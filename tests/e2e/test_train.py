@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from huggingface_hub import ModelCard
 
 from mlops.summary.summary import Summary
 from tests.e2e.conftest import TINY
@@ -205,9 +204,6 @@ def test_the_registered_version_tells_what_it_is(finished):
     held = {file.name for file in card.parent.iterdir()}
     told = {"README.md", "audit.json", "config.yaml", "context.json", "evaluation.json", "lineage.json"}
     assert held == {*told, "policy.json", "model", "tokenizer"}
-    data = ModelCard(card.read_text()).data
-    scores = {each.dataset_split: each.metric_value for each in data.eval_results}
-    assert scores["test"] == pytest.approx(result.summary["final"]["accuracy"], abs=1e-6)
     lineage = json.loads((card.parent / "lineage.json").read_text())
     assert lineage["mlflow_run_id"] == result.summary["mlflow_run_id"]
     evaluation = json.loads((card.parent / "evaluation.json").read_text())

@@ -162,7 +162,8 @@ def _same_value(found: Any, wanted: Any, points: random.Random) -> bool:
         drawn = {name: points.choice(signs) * points.uniform(0.2, 0.9) for name in names}
         point = {symbol: sympy.Float(drawn[symbol.name.lower()], _DIGITS) for symbol in symbols}
         one, other = (each.subs(point).evalf(_DIGITS) for each in (found, wanted))
-        if not abs(one - other) <= same * (1 + abs(other)):
+        apart = abs(one - other)
+        if not (apart.is_finite and apart <= same * (1 + abs(other))):  # infinities are not near to anything
             return False
     return True
 

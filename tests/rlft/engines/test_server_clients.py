@@ -180,8 +180,8 @@ def test_where_nobody_listens_there_is_one_attempt(monkeypatch):
     # whoever listens there later has other weights than the server that went
     client, asked = ServerClient(f"http://127.0.0.1:{free_port()}", ServerSettings(attempts=5)), []
     http = client._requests._http
-    stream = http.stream
-    monkeypatch.setattr(http, "stream", lambda *args, **kwargs: asked.append(1) or stream(*args, **kwargs))
+    request = http.request
+    monkeypatch.setattr(http, "request", lambda *args, **kwargs: asked.append(1) or request(*args, **kwargs))
     with pytest.raises(ServerGoneError):
         client.generate([4], PARAMETERS, model=None)
     assert len(asked) == 1

@@ -175,22 +175,6 @@ def test_a_client_that_cannot_be_made(client, place, text):
     assert caught.value.where.startswith(place)
 
 
-async def by_keyword(self, *, rollout_id, tool_name, **args):
-    return "never called"
-
-
-async def with_a_name_alone(self, tool_name, **args):
-    return "never called"
-
-
-@pytest.mark.parametrize("run_tool", [by_keyword, with_a_name_alone])
-def test_a_run_tool_that_no_call_could_reach_is_refused(run_tool):
-    broken = type("Broken", (Clerk,), {"run_tool": run_tool})
-    with pytest.raises(EnvironmentSetupError, match="too many positional arguments") as caught:
-        round_of(broken(), [["3"]], 3)
-    assert (caught.value.where, caught.value.fix[:14]) == ("Broken.run_tool", "write run_tool")
-
-
 @pytest.fixture
 def server():
     """A server that keeps its connections, by its address."""

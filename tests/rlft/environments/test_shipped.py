@@ -109,7 +109,7 @@ from tests.rlft.attempts import make_task
 graders = [
     {"type": "similar", "measure": "fuzzy_match"},
     {"type": "list", "ordered": True, "compared": "f1"}, {"type": "date", "gold": "2014-03-03"},
-    {"type": "number", "unit": "m", "gold": "3 m"},
+    {"type": "number", "gold": "3 m"},
 ]
 criteria = {f"c{number}": {"says": "It is so.", "grader": grader} for number, grader in enumerate(graders)}
 specified = load_environment(PLAIN, {SPECIFICATION: json.dumps({"criteria": criteria})})

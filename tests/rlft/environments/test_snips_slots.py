@@ -8,8 +8,8 @@ from statistics import fmean
 import pytest
 
 from rlft.config import SourceConfig
-from rlft.config.file import read_settings
 from rlft.config.section import SPECIFICATION
+from rlft.config.yaml_text import read_yaml
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.tools import read_tools
 from rlft.environments.snips_slots import INTENTS, SnipsSlots
@@ -187,7 +187,7 @@ def test_gold_is_full_and_the_rest_less_on_every_row(environment, tasks):
 
 @pytest.mark.slow
 def test_the_shipped_specification_pays_golds_as_the_python_reward_does(tasks):
-    spec = read_settings(ROOT / "configs" / "rewards" / "snips_slots.yaml")
+    spec = read_yaml((ROOT / "configs" / "rewards" / "snips_slots.yaml").read_text())
     written = load_environment("rlft.environments.snips_slots:SnipsSlots", {SPECIFICATION: json.dumps(spec)})
 
     async def differing():
@@ -230,7 +230,7 @@ def test_the_audit_passes(tasks):
 def test_numbers_in_place_of_texts_are_an_attack_that_a_specification_must_withstand():
     years = [str(1950 + n) for n in range(12)]
     tasks = [make_task(y, f"music of {y}", [{"slot": "year", "value": y}], intent="PlayMusic") for y in years]
-    written = read_settings(ROOT / "configs" / "rewards" / "snips_slots.yaml")
+    written = read_yaml((ROOT / "configs" / "rewards" / "snips_slots.yaml").read_text())
     numbers = WITH_TOOLS.attacks(tasks[0])["numbers"][0]["tool_calls"][0]["function"]["arguments"]
     assert numbers == {"year": 1950}
     assert json.loads(AS_TEXT.attacks(tasks[0])["numbers"]) == {"intent": "PlayMusic", "slots": {"year": 1950}}

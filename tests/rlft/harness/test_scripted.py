@@ -314,19 +314,6 @@ def test_tools_that_cannot_be_described_stop_everything():
         play(say("x"), environment=Wrong())
 
 
-@pytest.mark.parametrize("name", ["rollout_id", "tool_name"])
-def test_an_argument_that_run_tool_could_never_take_stops_everything(name):
-    class Taken(Elsewhere):
-        async def run_tool(self, rollout_id, tool_name, key="", **args):
-            return key
-
-        def list_tools(self):
-            return [{"name": "look_up", "parameters": {"key": "What.", name: "Which."}}]
-
-    with pytest.raises(EnvironmentSetupError, match=f"multiple values for argument '{name}'"):
-        play(say("x"), environment=Taken())
-
-
 def test_nothing_is_left_behind():
     before = set(threading.enumerate())
     play(calls(("sell", {"count": 1})), say("done"))

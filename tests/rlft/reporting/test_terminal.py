@@ -136,8 +136,8 @@ def test_environments_check_as_text_and_as_json(rlft, tmp_path):
     (tmp_path / "rows.jsonl").write_text(json.dumps({"prompt": said, "answer": "a" + said}) + "\n")
     arguments = ["environments", "check", "hostile.py:Hostile", "--tasks", "rows.jsonl"]
     result = rlft(*arguments)
-    # Asked, answered, the name of the part, of the part that pays gold most, and the note that it declares no minimum.
-    assert result.stdout.count(SEEN.removesuffix(" \\ud83d")) == 5
+    # Asked, answered, the name of the part, and of the part that pays gold most.
+    assert result.stdout.count(SEEN.removesuffix(" \\ud83d")) == 4
     assert is_harmless(result.output)
     result = rlft(*arguments, "--json")
     assert is_harmless(result.stdout)
