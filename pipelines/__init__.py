@@ -10,7 +10,7 @@ What pipelines share:
 - `rounds`: the rounds of training, with how they get their tasks, their validations and what MLflow shows of their
   attempts, and what they have come to
 - `watching`: the monitors, which are asked after each round
-- `controls`: the controls that are trained, and those that have examples in their prompts
+- `beside`: what stands beside the comparison of arms: several attempts, contamination and forgetting
 - `gate`: what is asked of MLflow about the tasks of the gate
 - `arms`, `conclusion`: evaluate all policies that are compared; with that, end a run: decide, register and write what
   came of it into its summary
@@ -19,6 +19,6 @@ What pipelines share:
 - `scenarios`: evaluates policies on a suite, and says what stands beside that
 - `models`: the models that `evaluate` is given
 - `replay`: what `rescore` and `retrain` share
-- `sweep`: the MLflow run above the runs of a sweep, with their means, also over the rounds
+- `sweep`: the MLflow run above the runs of a sweep, with their means
 - `promotion_plan`: plans how a run that is over is decided on once more, by the end of `train`
 """

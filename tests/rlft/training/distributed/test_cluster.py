@@ -31,7 +31,7 @@ from tests.rlft.training.distributed.test_trainers import job, start_trainers, t
 
 
 def test_what_a_killed_run_left_of_ray_is_removed_and_nobody_else_reads_the_folder():
-    left = left_behind("ray", Path("/tmp"), short=True)
+    left = left_behind("ray", Path("/tmp"))
     folder = make_folder()
     try:
         assert not left.exists()
