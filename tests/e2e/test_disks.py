@@ -14,7 +14,7 @@ from tests.needs import need
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 SENTENCES = {
-    "full": ("the disk is full: nothing more can be written", "make room there, then `rlft resume small`"),
+    "full": ("the disk is full: nothing more can be written", "then `rlft resume small`"),
     "read-only": ("nothing can be written there any more", "make it writable"),
 }
 

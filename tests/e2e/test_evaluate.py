@@ -153,7 +153,6 @@ print(json.dumps([database.execute("SELECT count(*) FROM trace_tags WHERE key = 
     [
         (["models:/tiny@champion"], "MODEL 'models:/tiny@champion': no version has this alias"),
         (["models:/tiny/7"], "there is no such version"),
-        (["tiny/1"], "write models:/tiny/1, or tiny/1@main for the model on the Hub"),
         (["absent:best"], "MODEL 'absent:best': no run is called 'absent'"),
         (["tiny:round=99"], "it has 3 rounds what to do: name another one: weights are kept after"),
         (["./absent"], "there is no such folder"),
