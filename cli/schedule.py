@@ -30,17 +30,20 @@ def apply(
 ) -> None:
     """Make a schedule of a file, or change the one of its name.
 
-    The config and all other paths of the file are read from the working directory, now and at each run.
+    The config and all other paths of the file are read from the working directory, now and at each run. If the
+    schedule's stack keeps schedules itself, as Kubernetes does, a ZenML schedule is made there.
     """
     with guarded(verbose, None):
         from mlops.schedules import store
         from mlops.schedules.notify import check_notify
         from mlops.schedules.settings import load_schedule, overrides_of
-        from rlft.config.file import load_config
+        from rlft.config.file import load_config, load_suite
 
         home = find_home()
         schedule, content = load_schedule(file)
         load_config(Path(schedule.config), overrides_of(schedule))
+        if schedule.when.score_below is not None:
+            load_suite(Path(schedule.when.score_below.suite))
         if problem := check_notify(schedule.notify):
             said = f"{problem}: nobody is told there unless it is set rightly for the run"
             errors.print(styled("warning", "yellow"), said)
@@ -48,13 +51,25 @@ def apply(
         stored = store.Stored(content=content, folder=Path.cwd(), since=datetime.now(UTC))
         if before is not None and all(before.content.get(key) == content.get(key) for key in ("cron", "timezone")):
             stored.since = before.since  # what is due by them still is
+        if schedule.stack is not None or (before and before.cluster):
+            from mlops.schedules.cluster import keep_in_cluster
+
+            stored.cluster = keep_in_cluster(home, stored, before, _submit)
         store.keep(home, stored)
         if as_json:
             console.write_json(_as_json(home, stored))
             return
         console.print(f"schedule {stored.name} is {'changed' if before else 'made'}")
-        begins = "`rlft schedule run` must be going then; `rlft schedule lines` prints what begins it by itself"
+        begins = f"the cluster keeps it, as the ZenML schedule {stored.cluster}"
+        if not stored.cluster:
+            begins = "`rlft schedule run` must be going then; `rlft schedule lines` prints what begins it by itself"
         console.print(f"it is due next {_shown(stored, _next(stored))}\n{begins}")
+
+
+def _submit(options: dict[str, Any], arguments: dict[str, Any]) -> None:
+    from pipelines.train import train
+
+    train.with_options(**options)(**arguments)
 
 
 @app.command()
@@ -87,14 +102,18 @@ def run(
 
 @app.command()
 def lines(verbose: Verbose = False) -> None:
-    """Print a line for a crontab that begins `rlft schedule run` with the machine.
+    """Print a line for a crontab and a unit for systemd: either begins `rlft schedule run` with the machine.
 
     Nothing is written or installed.
     """
     with guarded(verbose, None):
-        from mlops.schedules.firing import crontab_line
+        from mlops.schedules.firing import crontab_line, systemd_unit
 
-        console.print(f"# add this line by `crontab -e`\n{crontab_line(find_home())}", soft_wrap=True)
+        told = "to ~/.config/systemd/user/rlft-schedules.service, and call"
+        console.print(f"# with cron: add this line by `crontab -e`\n{crontab_line(find_home())}\n", soft_wrap=True)
+        console.print(f"# with systemd: write this {told}", soft_wrap=True)
+        console.print("# systemctl --user enable --now rlft-schedules && loginctl enable-linger", soft_wrap=True)
+        console.print(systemd_unit(find_home()), soft_wrap=True)
 
 
 @app.command(name="list")
@@ -157,7 +176,7 @@ def _as_json(home: Home, stored: Stored, *, whole: bool = False) -> dict[str, An
     firings = [each.model_dump(mode="json") for each in past]
     return {
         **stored.schedule.model_dump(mode="json", include={"name", "config", "cron", "timezone", "stack"}),
-        **stored.model_dump(mode="json", include={"folder", "since"}),
+        **stored.model_dump(mode="json", include={"folder", "since", "cluster"}),
         "when": stored.schedule.when.model_dump(exclude_none=True) or "always",
         "state": "running" if is_running(home, stored.name) else "active",
         "next": _next(stored).isoformat(timespec="seconds"),
@@ -185,6 +204,9 @@ def delete(name: Name, verbose: Verbose = False) -> None:
         from mlops.schedules.store import find, remove
 
         home = find_home()
-        find(home, name)
+        if (stored := find(home, name)).cluster:
+            from mlops.schedules.cluster import drop_from_cluster
+
+            drop_from_cluster(home, stored)
         remove(home, name)
         console.print(f"schedule {name} is deleted")

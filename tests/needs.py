@@ -50,6 +50,11 @@ def need_chromium() -> str:
     return found
 
 
+def need_systemd() -> str:
+    """For tests that have systemd check units; returns the program. It need not be what runs the machine."""
+    return _program("systemd-analyze", "systemd")
+
+
 def need_team() -> None:
     """For tests that run the servers of a team."""
     servers = Path(sys.prefix) / "servers" / "bin" / "python"

@@ -7,6 +7,7 @@ waits for the times of all schedules, and starts such a process for each that is
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shlex
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,12 +25,11 @@ from tenacity import Retrying, retry_base, retry_if_exception, retry_if_result, 
 
 from mlops.home.folder import PROJECT, SCHEDULES, Home
 from mlops.runs.signals import signalled
-from mlops.schedules import reasons
+from mlops.schedules import facts
 from mlops.schedules.notify import events_of, message, tell
-from mlops.schedules.reasons import Reason
-from mlops.schedules.settings import overrides_of
+from mlops.schedules.reasons import Facts, Reason, score_reason, should_run
+from mlops.schedules.settings import ScoreBelow, overrides_of
 from mlops.schedules.store import (
-    Facts,
     Firing,
     State,
     Stored,
@@ -109,8 +109,32 @@ class Watch:
         Raises RlftError if that cannot be found out.
         """
         os.chdir(self.stored.folder)
-        now = reasons.look(self.home, self.stored)
-        return reasons.should_run(self.stored.schedule.when, now, self._state.facts), now
+        when, last = self.stored.schedule.when, self._state.facts
+        now = facts.look(self.home, self.stored)
+        reason = should_run(when, now, last)
+        if last is None or when.score_below is None:
+            return reason, now
+        if not reason.found:
+            below = self._by_score(when.score_below, last)
+            reason = Reason(below.found, "; ".join(filter(None, [reason.sentence, below.sentence])))
+            last = self._state.facts or last
+        # Looks are counted anew with a run. The last score stays known, so that it is the reason of one run at most.
+        return reason, replace(now, looks=replace(last.looks, count=0))
+
+    def _by_score(self, below: ScoreBelow, last: Facts) -> Reason:
+        """Return whether the score is a reason; nothing is evaluated that was looked at before."""
+        if (asked := facts.asked_score(self.home, self.stored, below)) is None:
+            return Reason(False, "there is no champion, whose score could be low")
+        if asked.key == last.looks.key:
+            return Reason(False, f"the score of {asked.model} on the same tasks was looked at before")
+        if code := self.call("evaluate", asked.model, "--suite", below.suite, *self._ends()):
+            error = RlftError(f"the evaluation of {asked.model} ended with exit code {code}", where="when.score_below")
+            error.exit_code = code
+            raise error
+        score = facts.score_in(json.loads(self._result.read_text(encoding="utf-8")), asked)
+        looks = last.looks.with_another(asked.model, asked.key)
+        self._keep(facts=replace(last, looks=looks))  # now, as a look without a reason counts, too
+        return score_reason(score, below.bound, looks)
 
     def _run(self, firing: Firing, **begun: Facts) -> Firing:
         """Run it, and again while that may help and the schedule allows it; return what came of it.
@@ -285,6 +309,27 @@ def start_due(home: Home, names: Sequence[str], begun: dict[str, subprocess.Pope
 def crontab_line(home: Home) -> str:
     """Return the line of a crontab that begins the scheduler of a home after each start of the machine."""
     folder = home.root / SCHEDULES
-    command = ["/usr/bin/env", f"RLFT_HOME={home.root}", f"PYTHONPATH={PROJECT}", *rlft_command("schedule", "run")]
     made, log = shlex.quote(str(folder)), shlex.quote(str(folder / "scheduler.log"))
-    return f"@reboot mkdir -p {made} && {shlex.join(command)} >> {log} 2>&1".replace("%", r"\%")
+    return f"@reboot mkdir -p {made} && {shlex.join(_call(home))} >> {log} 2>&1".replace("%", r"\%")
+
+
+def systemd_unit(home: Home) -> str:
+    """Return a service that begins the scheduler of a home, and begins it again should it be killed."""
+    marks = str.maketrans({"\\": r"\\", '"': r"\"", "%": "%%", "$": "$$"})
+    words = " ".join(f'"{word.translate(marks)}"' for word in _call(home))
+    return f"""[Unit]
+Description=rlft schedules
+
+[Service]
+ExecStart={words}
+KillMode=process
+Restart=on-abnormal
+RestartSec=60
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def _call(home: Home) -> list[str]:
+    return ["/usr/bin/env", f"RLFT_HOME={home.root}", f"PYTHONPATH={PROJECT}", *rlft_command("schedule", "run")]

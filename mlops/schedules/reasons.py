@@ -2,23 +2,80 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from mlops.home.folder import Home
-from mlops.schedules.settings import WhenConfig, overrides_of
-from mlops.schedules.store import Facts, Stored
-from mlops.tracking.address import HOME, VARIABLE
-from rlft.config.file import load_config
-from rlft.evaluation.gates import digest
-from rlft.evaluation.model_names import parse_model
-from rlft.files import file_hash
+from mlops.schedules.settings import WhenConfig
 
-ABSENT = "absent"
+LEVEL = 0.05  # chance of a run, before the next one or the next champion, although the score is not below its bound
+_MOST_ERRORS = 0.05  # of the attempts: what these could have scored would matter
 
 
-class Reason(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a model scored on fresh tasks: a mean with its 95 % interval over so many tasks.
+
+    `groups` are the effective groups of tasks (0: as many as tasks), and `errors` is the share of the attempts without
+    a score.
+    """
+
+    model: str
+    mean: float
+    low: float
+    high: float
+    tasks: int
+    groups: float = 0.0
+    errors: float = 0.0
+
+    def at_most(self, level: float) -> float:
+        """Return the upper bound of the mean at a one-sided level.
+
+        It lies as many times further from the mean than the end of the 95 % interval as the quantiles of Student's t.
+        """
+        from scipy import stats
+
+        freedom = max((self.groups or self.tasks) - 1, 1)
+        further = float(stats.t.isf(level, freedom) / stats.t.isf(0.025, freedom))
+        return self.mean + (self.high - self.mean) * further
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How many scores of a model have been looked at since the last run, and the key of the last of them."""
+
+    model: str = ""
+    key: str = ""
+    count: int = 0
+
+    def with_another(self, model: str, key: str) -> Looks:
+        """Return it with a look at a score; another model begins anew."""
+        return Looks(model, key, self.count + 1 if model == self.model else 1)
+
+    @property
+    def level(self) -> float:
+        """The one-sided level of the last of these looks: `LEVEL` / (k (k + 1)) for the k-th.
+
+        These add up to `LEVEL` however many looks there are (alpha spending by the union bound), and the first has
+        0.025, the level of a 95 % interval. It holds whether looks share tasks or not.
+        """
+        return LEVEL / (self.count * (self.count + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the reasons of a schedule are about.
+
+    `tasks` are fingerprints of the content of train tasks, and `values` maps what may change (`file tasks.jsonl`, say)
+    to what it is. `looks` are those at scores. What no reason asks for is empty.
+    """
+
+    tasks: frozenset[str] = frozenset()
+    values: Mapping[str, str] = field(default_factory=dict)
+    looks: Looks = Looks()
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
     """Whether there is one, and in a sentence which, or why there is none."""
 
     found: bool
@@ -26,7 +83,10 @@ class Reason(NamedTuple):
 
 
 def should_run(when: WhenConfig, now: Facts, last: Facts | None) -> Reason:
-    """Return the reason to run; `last` is what was when the schedule's last run began, `None` if it has had none."""
+    """Return the reason to run, if the score is left out, which takes long to know (`score_reason`).
+
+    `last` is what was when the schedule's last run began; `None` if it has had none.
+    """
     if when.is_always:
         return Reason(True, "it runs at every due time")
     if last is None:
@@ -46,67 +106,15 @@ def should_run(when: WhenConfig, now: Facts, last: Facts | None) -> Reason:
     return Reason(False, "; ".join(said))
 
 
-def look(home: Home, stored: Stored) -> Facts:
-    """Find what the reasons of a schedule are about, in the working directory that it was applied in.
+def score_reason(score: Score, bound: float, looks: Looks) -> Reason:
+    """Return whether a score is a reason: it is shown to lie below the bound.
 
-    Raises RlftError if tasks, config or tracker cannot be read.
+    `looks` are those since the last run, with this one; the more there were, the surer it has to be.
     """
-    when, tasks, values = stored.schedule.when, frozenset[str](), dict[str, str]()
-    if when.new_tasks is not None:
-        tasks = _train_tasks(home, stored)
-    if when.changed is not None:
-        values = {f"file {path}": file_hash(path) if Path(path).exists() else ABSENT for path in when.changed.files}
-        values |= {f"alias {alias}": _version_of(home, stored, alias) for alias in when.changed.aliases}
-    return Facts(tasks, values)
-
-
-def _train_tasks(home: Home, stored: Stored) -> frozenset[str]:
-    """Return a fingerprint of the content of every train task that a run would have, wherever it stands in its source.
-
-    A question from use has the same one whichever trace asks it.
-    """
-    from rlft.tasks import ingest_tasks
-    from rlft.tasks.splits import TRACE
-
-    config, use = load_config(Path(stored.schedule.config), overrides_of(stored.schedule)), None
-    if config.tasks.use is not None and (address := _address(home, stored)):
-        from mlops.runs.use import fetch_use
-        from rlft.training.demonstration_file import shown_texts
-
-        where = HOME if stored.schedule.stack is None else address
-        use = fetch_use(config.tasks.use, where, shown_texts(config.warm_start))
-    found = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed, use=use)
-    return frozenset(
-        digest(
-            [
-                list(task.prompt),
-                task.answer,
-                {key: value for key, value in task.info.items() if key != TRACE},
-            ]
-        )
-        for task in found.split("train")
-    )
-
-
-def _address(home: Home, stored: Stored) -> str:
-    """Return the address of the MLflow that the runs use; empty if the home has had none yet."""
-    if stored.schedule.stack is not None:
-        from mlops.stacks.stack import connect
-
-        return connect(home, stored.schedule.stack)
-    if not (home.root / "mlflow.db").is_file():
-        return ""
-    os.environ["MLFLOW_TRACKING_URI"] = os.environ[VARIABLE] = home.tracking_uri
-    return home.tracking_uri
-
-
-def _version_of(home: Home, stored: Stored, alias: str) -> str:
-    if not (address := _address(home, stored)):
-        return ABSENT
-    from mlops.registry.client import RegistryClient, unless_absent
-    from mlops.tracking.address import answering
-
-    named = parse_model(alias)
-    with answering(address):
-        model = unless_absent(lambda: RegistryClient(address).get_registered_model(named.name))
-    return str(model.aliases.get(named.alias, ABSENT)) if model else ABSENT
+    told = f"{score.model} scores {score.mean:.3f} [{score.low:.3f}, {score.high:.3f}] on {score.tasks} tasks"
+    if score.errors > _MOST_ERRORS:
+        return Reason(False, f"{told}, and {score.errors:.1%} of the attempts have no score: too many to tell")
+    if (at_most := score.at_most(looks.level)) >= bound:
+        surely = f"at most {at_most:.3f} at look {looks.count} at this model"
+        return Reason(False, f"{told}, which is not shown to be below {bound:g}: {surely}")
+    return Reason(True, f"{told}, below {bound:g}")

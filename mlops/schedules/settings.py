@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from rlft.config.evaluation import PromotionConfig
 from rlft.config.file import check_settings, read_settings
 from rlft.config.section import MOST, PathText, Section, Text, check_plain_name, refuse_secrets
+from rlft.config.suite import Word
 from rlft.config.training import BudgetConfig
 from rlft.evaluation.model_names import parse_model
 
@@ -62,6 +63,22 @@ class NewTasks(Section):
     at_least: int = Field(default=1, ge=1, le=MOST, description="So many new tasks are a reason; fewer wait.")
 
 
+class ScoreBelow(Section):
+    """The champion of the model that the config registers is shown to be worse than a bound on the `test` split of a
+    suite, such as tasks that came from its use."""
+
+    suite: PathText = Field(description="The suite, as of `rlft evaluate --suite`: a file of its own, or a config.")
+    bound: float = Field(
+        ge=-1e9,
+        le=1e9,
+        description="The whole interval of the suite's metric must lie below this, 95 % at the first look and surer at "
+        "each later one; that its mean does is not enough, since a few tasks have such a mean by chance.",
+    )
+    scenario: Word | None = Field(
+        default=None, description="The scenario that counts. null means the suite's only one."
+    )
+
+
 class Changed(Section):
     """Something is not what it was at the last run."""
 
@@ -89,6 +106,7 @@ class WhenConfig(Section):
     """Reasons to run, of which one is enough. Without any, a run is made at every due time."""
 
     new_tasks: NewTasks | None = None
+    score_below: ScoreBelow | None = None
     changed: Changed | None = None
 
     @property
@@ -104,7 +122,7 @@ def _as_reasons(given: Any) -> Any:
         return {"new_tasks": {}}
     if isinstance(given, Mapping) and given:
         return {name: {} if name == "new_tasks" and inner is None else inner for name, inner in given.items()}
-    raise ValueError(f"{given!r:.80} is no reason; write always, or new_tasks or changed or both")
+    raise ValueError(f"{given!r:.80} is no reason; write always, or some of new_tasks, score_below and changed")
 
 
 class RetriesConfig(Section):

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,17 +18,22 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from mlops.home.folder import SCHEDULES, Home
+from mlops.schedules.reasons import Facts
 from mlops.schedules.settings import ScheduleConfig, check_schedule, newest_due
 from rlft.errors import RlftError
 from rlft.files import make_private, write_file
 
 
 class Stored(BaseModel):
-    """A schedule that was applied in `folder`; due times until `since` are none of its own."""
+    """A schedule that was applied in `folder`; due times until `since` are none of its own.
+
+    `cluster` is the name of the ZenML schedule that runs it in a cluster; empty if nothing does.
+    """
 
     content: dict[str, Any]
     folder: Path
     since: datetime
+    cluster: str = ""
 
     @cached_property
     def schedule(self) -> ScheduleConfig:
@@ -40,18 +44,6 @@ class Stored(BaseModel):
     def name(self) -> str:
         """The name of the schedule."""
         return self.content["name"]
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the reasons of a schedule are about.
-
-    `tasks` are fingerprints of the content of train tasks, and `values` maps what may change (`file tasks.jsonl`, say)
-    to what it is. What no reason asks for is empty.
-    """
-
-    tasks: frozenset[str] = frozenset()
-    values: Mapping[str, str] = field(default_factory=dict)
 
 
 class Firing(BaseModel):
@@ -130,7 +122,9 @@ def keep_state(home: Home, name: str, state: State) -> None:
 
 
 def due_now(stored: Stored, state: State, now: datetime) -> datetime | None:
-    """Return the newest due time that nothing has looked at; `None` without any."""
+    """Return the newest due time that nothing has looked at; `None` without any, or if a cluster has the schedule."""
+    if stored.cluster:
+        return None
     return newest_due(stored.schedule.trigger, max(stored.since, state.looked or stored.since), now)
 
 

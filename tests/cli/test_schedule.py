@@ -78,6 +78,7 @@ def test_what_cannot_work_is_told_when_it_is_applied(folder):
     wrong = rlft("apply", write(folder, promotion={"suites": {"off_distribution": {"margin": -1}}}))
     assert wrong.exit_code == 2
     assert "promotion.suites.off_distribution.margin" in wrong.output
+    assert rlft("apply", write(folder, when={"score_below": {"suite": "no.yaml", "bound": 0.5}})).exit_code == 2
     assert not (folder / ".rlft/schedules").exists()
 
 
@@ -103,9 +104,10 @@ def test_a_schedule_that_is_not_there_is_told(folder, command):
     assert "there are: weekly" in done.output
 
 
-def test_the_line_for_cron_is_printed(folder):
+def test_lines_are_printed_for_cron_and_systemd(folder):
     told = rlft("lines").output
     assert f"\n@reboot mkdir -p {folder}/.rlft/schedules && " in told
+    assert f'"RLFT_HOME={folder}/.rlft"' in told
 
 
 def test_one_look_finds_nothing_before_the_time(folder):

@@ -14,10 +14,16 @@ import pytest
 import yaml
 
 from mlops.home.folder import Home
+from mlops.schedules.firing import Watch
+from mlops.schedules.reasons import Facts
 from mlops.schedules.store import (
+    State,
+    Stored,
     find,
     is_running,
     keep,
+    keep_state,
+    result_file,
     state_of,
 )
 from tests.e2e.conftest import TINY
@@ -86,3 +92,36 @@ def test_a_schedule_that_is_due_every_minute_has_one_run_for_its_reason(make_hom
     assert run["name"] == first_due.run
     [schedule] = json.loads(place.module("cli", "schedule", "list", "--json").stdout)
     assert (schedule["name"], schedule["state"], schedule["last_run"]["run"]) == ("often", "active", run["name"])
+
+
+class Evaluating(Watch):
+    """Evaluates, and makes no runs."""
+
+    def call(self, *words: str) -> int:
+        if words[0] == "evaluate":
+            return super().call(*words)
+        result_file(self.home, "often").write_text(json.dumps({"status": "improved", "pipeline_run_id": "p"}))
+        return 0
+
+
+@pytest.mark.slow
+def test_a_champion_below_its_bound_is_a_reason_once(finished, tmp_path, monkeypatch):
+    source, _ = finished
+    place = source.copy(tmp_path)
+    assert place.query("print(json.dumps(mlflow_client.set_registered_model_alias('tiny', 'champion', '1')))") is None
+    (place.folder / "small.yaml").write_text(small_config())
+    home, begin = Home(place.folder / ".rlft"), datetime(2026, 11, 23, 4, tzinfo=UTC)
+    # Above all that can be reached, so that the champion is below it whatever it has learnt.
+    reasons = {"score_below": {"suite": "small.yaml", "bound": 2.0}}
+    content = {"name": "often", "config": "small.yaml", "cron": "* * * * *", "when": reasons}
+    keep(home, Stored(content=content, folder=place.folder, since=begin))
+    keep_state(home, "often", State(facts=Facts()))
+    monkeypatch.chdir(place.folder)
+    for name in ("ZENML_STORE_URL", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+    for minute in (1, 2):
+        now = begin + timedelta(minutes=minute)
+        Evaluating(home, find(home, "often"), clock=lambda now=now: now).look()
+    second, first = state_of(home, "often").past
+    assert (first.state, second.state) == ("finished", "no_reason")  # the same version on the same tasks
+    assert "models:/tiny" in first.reason

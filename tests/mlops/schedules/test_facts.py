@@ -11,8 +11,9 @@ import yaml
 from mlflow import MlflowClient
 
 from mlops.registry.conversations import Conversations
-from mlops.schedules.reasons import ABSENT, look
-from rlft.errors import TaskError
+from mlops.schedules.facts import ABSENT, Asked, asked_score, look, score_in
+from mlops.schedules.reasons import Score
+from rlft.errors import ConfigError, RlftError, TaskError
 from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.runs.test_use_traces import exchange
 
@@ -21,6 +22,11 @@ CONFIG = {
     "tasks": {"source": "jsonl", "path": "capitals.jsonl", "prompt": "question", "answer": "answer"},
     "environment": {"name": "rlft.environments.patterns:Patterns"},
     "policy": {"model": "./none"},
+}
+SMALL = {"promotion": {"name": "small"}}
+SUITE = {
+    "name": "fresh",
+    "scenarios": {"use": {"tasks": CONFIG["tasks"], "environment": CONFIG["environment"], "splits": ["test"]}},
 }
 
 
@@ -35,6 +41,7 @@ def look_at(bench, monkeypatch):
     monkeypatch.chdir(bench.place)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///never-used.db")
     (bench.place / "demo.yaml").write_text(yaml.safe_dump(CONFIG))
+    (bench.place / "fresh.yaml").write_text(yaml.safe_dump(SUITE))
     write_tasks(bench, 40)
     bench.home.make()
 
@@ -112,3 +119,53 @@ def test_an_alias_is_the_version_that_it_names(bench, look_at):
     assert look_at(changed={"aliases": ["models:/small@production"]}).values == {alias: ABSENT}
     client.set_registered_model_alias("small", "production", "1")
     assert look_at(changed={"aliases": ["models:/small@production"]}).values == {alias: "1"}
+
+
+@pytest.fixture
+def asked(bench, look_at):
+    """Returns whose score is asked for, in a config that registers `small`."""
+    (bench.place / "demo.yaml").write_text(yaml.safe_dump(CONFIG | SMALL))
+
+    def found(**change):
+        stored = bench.apply(when={"score_below": {"suite": "fresh.yaml", "bound": 0.5} | change})
+        return asked_score(bench.home, stored, stored.schedule.when.score_below)
+
+    return found
+
+
+def test_the_score_that_is_asked_for_is_that_of_the_champion_on_the_suites_tasks(bench, asked):
+    assert asked() is None  # there is no champion
+    registry = SmallRegistry(bench.home.root)
+    registry.register()
+    first = asked()
+    assert (first.model, first.cell, first.metric) == ("models:/small/1", "use", "accuracy")
+    write_tasks(bench, 60)
+    second = asked()
+    registry.register()
+    third = asked()
+    assert third.model == "models:/small/2"
+    assert len({first.key, second.key, third.key}) == 3
+    assert asked() == third
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"scenario": "other"}, "no such scenario"),
+        ({"suite": "no.yaml"}, "no such file"),
+    ],
+)
+def test_a_suite_that_does_not_have_what_is_asked_for_is_told(asked, change, said):
+    with pytest.raises(ConfigError, match=said):
+        asked(**change)
+
+
+def test_the_score_is_read_from_the_summary_of_an_evaluation():
+    metric = {"accuracy": {"mean": 0.4, "low": 0.3, "high": 0.5, "effective_groups": 5.5}}
+    measured = {"tasks": 7, "attempts": 14, "errors": {"engine": 2}, "metrics": metric}
+    summary = {"scenarios": {"use": {"small-1": {"splits": {"test": measured}}}}}
+    of = Asked("models:/small/1", "use", "accuracy", "key")
+    assert score_in(summary, of) == Score("models:/small/1", 0.4, 0.3, 0.5, 7, groups=5.5, errors=1 / 7)
+    measured["metrics"] = {}
+    with pytest.raises(RlftError, match="no attempt of models:/small/1 has a score"):
+        score_in(summary, of)

@@ -6,8 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from mlops.schedules import firing, reasons
-from mlops.schedules.store import Facts, Firing, is_running, keep_state, locked
+from mlops.schedules import facts, firing
+from mlops.schedules.facts import Asked
+from mlops.schedules.reasons import Facts, Looks
+from mlops.schedules.store import Firing, is_running, keep, keep_state, locked
 from mlops.summary.summary import Summary
 from rlft.errors import ConfigError, RlftError
 from tests.mlops.schedules.conftest import IMPROVED, MONDAY
@@ -37,6 +39,11 @@ def test_a_due_time_is_one_run(bench):
     assert firing.said == "it finished, improved, version 3 of demo became champion"
     assert bench.at(MONDAY + MINUTE).commands == []  # once
     assert len(bench.at(MONDAY + WEEK).commands) == 1
+
+
+def test_a_schedule_of_a_cluster_is_not_due(bench):
+    keep(bench.home, bench.apply().model_copy(update={"cluster": "rlft-weekly"}))
+    assert bench.at(MONDAY).commands == []
 
 
 def test_what_was_missed_is_one_run(bench):
@@ -146,7 +153,7 @@ def looks(bench, monkeypatch):
             raise found
         return found
 
-    monkeypatch.setattr(reasons, "look", look)
+    monkeypatch.setattr(facts, "look", look)
     return script
 
 
@@ -179,6 +186,28 @@ def test_a_look_that_finds_nothing_out_is_tried_again_unless_a_setting_is_wrong(
     looks[:] = [ConfigError("no such file")]
     assert bench.at(MONDAY + WEEK).now == MONDAY + WEEK
     assert bench.states() == ["finished", "failed"]
+
+
+def test_a_champion_below_its_bound_is_the_reason_of_one_run(bench, monkeypatch):
+    bench.apply(when={"score_below": {"suite": "s.yaml", "bound": 0.8}}, cron="0 4 * * *")
+    keep_state(bench.home, "weekly", bench.state.model_copy(update={"facts": Facts()}))
+    asked = [Asked("models:/demo/3", "use", "accuracy", "key")]
+    monkeypatch.setattr(facts, "asked_score", lambda home, stored, below: asked[0])
+
+    def measured(low, high):
+        metric = {"mean": (low + high) / 2, "low": low, "high": high}
+        return {"scenarios": {"use": {"demo-3": {"splits": {"test": {"tasks": 100, "metrics": {"accuracy": metric}}}}}}}
+
+    first = bench.at(MONDAY, summaries=[measured(0.7, 0.9)])
+    assert [words[:2] for words in first.commands] == [["evaluate", "models:/demo/3"]]
+    assert bench.state.facts.looks == Looks("models:/demo/3", "key", 1)  # a look without a reason counts
+    assert bench.at(MONDAY + timedelta(days=1)).commands == []  # the same model on the same tasks
+    asked[:] = [asked[0]._replace(key="key2")]
+    second = bench.at(MONDAY + timedelta(days=2), summaries=[measured(0.5, 0.6)])
+    assert [words[0] for words in second.commands] == ["evaluate", "run"]
+    assert bench.state.facts.looks == Looks("models:/demo/3", "key2")  # counted anew
+    assert bench.at(MONDAY + timedelta(days=3)).commands == []
+    assert bench.states() == ["no_reason", "no_reason", "finished", "no_reason"]
 
 
 def test_a_signal_that_ends_it_leaves_the_run_to_the_next_look(bench, monkeypatch):
@@ -218,7 +247,7 @@ def test_the_newest_of_the_history_are_kept(bench, monkeypatch):
 def test_what_was_stored_comes_back(bench):
     seen = bench.state.model_copy(update={
         "looked": MONDAY,
-        "facts": Facts(frozenset("ab"), {"file a": "1"}),
+        "facts": Facts(frozenset("ab"), {"file a": "1"}, Looks("m", "k", 3)),
         "running": Firing(schedule="weekly", due=MONDAY, codes=[1]),
     })  # fmt: skip
     bench.apply()

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from mlops.home.folder import Home
-from mlops.schedules.firing import crontab_line, start_due
-from mlops.schedules.store import Firing, State, keep_state, locked
-from tests.needs import need_crontab
+from mlops.schedules.firing import crontab_line, start_due, systemd_unit
+from mlops.schedules.store import Firing, State, keep, keep_state, locked
+from tests.needs import need_crontab, need_systemd
 
 NOW = datetime.now(UTC)
 HOUR = timedelta(hours=1)
@@ -45,6 +45,12 @@ def test_what_is_due_is_started_and_not_a_second_time_while_it_goes_on(bench, st
     assert len(started(ended=True)) == 1
 
 
+def test_what_a_cluster_keeps_is_not_started(bench, started):
+    stored = bench.apply(cron="* * * * *", now=NOW - HOUR)
+    keep(bench.home, stored.model_copy(update={"cluster": "rlft-weekly"}))
+    assert started() == []
+
+
 def test_a_run_that_was_left_is_looked_after_at_once(bench, started):
     bench.apply(cron="0 4 1 1 *", now=NOW)
     keep_state(bench.home, "weekly", State(running=Firing(schedule="weekly", due=NOW)))
@@ -53,8 +59,17 @@ def test_a_run_that_was_left_is_looked_after_at_once(bench, started):
 
 @pytest.fixture
 def home(tmp_path):
-    """A home in a folder whose name cron and the shell would read otherwise."""
+    """A home in a folder whose name systemd, cron and the shell would all read otherwise."""
     return Home(tmp_path / 'my 100% "own" $HOME' / ".rlft")
+
+
+def test_the_unit_is_one_of_systemd(home, tmp_path):
+    program, file = need_systemd(), tmp_path / "rlft-schedules.service"
+    file.write_text(systemd_unit(home))
+    done = subprocess.run([program, "verify", "--man=no", str(file)], capture_output=True, text=True)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "rlft-schedules" in line]) == (0, [])
+    written = str(home.root).replace("%", "%%").replace('"', r"\"").replace("$", "$$")
+    assert f'"RLFT_HOME={written}"' in file.read_text()
 
 
 def test_the_line_is_one_of_cron(home, tmp_path):
