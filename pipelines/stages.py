@@ -311,7 +311,7 @@ class Stages:
         ):
             training = train_grpo.submit(*given, **named)
             # ZenML parses the code of a step when it starts it, which CPython before 3.11.8 may fail to do in two
-            # threads at once (`rlft.syntax`): so nothing else is started meanwhile.
+            # threads at once (`rlft.texts.syntax`): so nothing else is started meanwhile.
             while training.running() and not beside.has_begun.wait(_LOOKS_EVERY):
                 pass
             try:

@@ -19,7 +19,7 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EnvironmentSetupError
 from rlft.messages import make_call
 from rlft.rewards.graders.numbers import format_number, parse_number
-from rlft.syntax import parse
+from rlft.texts.syntax import parse
 from rlft.types import Message, Task, Trajectory
 
 _OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {

@@ -17,7 +17,7 @@ from rlft.environments.contract.marks import tool
 from rlft.errors import TaskError
 from rlft.sandbox.base import Limits, Sandbox
 from rlft.sandbox.create import create_sandbox
-from rlft.syntax import parse
+from rlft.texts.syntax import parse
 from rlft.types import Task, Trajectory
 
 

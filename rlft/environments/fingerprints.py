@@ -26,7 +26,7 @@ from rlft.environments.contract.marks import marked_steps, marked_tools, marked_
 from rlft.environments.contract.several import Several, without_specification, written_class
 from rlft.errors import EnvironmentSetupError
 from rlft.files import RLFT_FOLDER, file_hash, is_installed, named_files
-from rlft.syntax import parse
+from rlft.texts.syntax import parse
 
 # The methods of an environment that score attempts; all other methods of the contract belong to its harness.
 REWARD_METHODS = frozenset(

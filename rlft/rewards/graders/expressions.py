@@ -17,7 +17,7 @@ from typing import Any
 import mpmath
 import sympy
 
-from rlft.syntax import parse
+from rlft.texts.syntax import parse
 
 _TRIGONOMETRIC = ("sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh")
 FUNCTIONS = frozenset({*_TRIGONOMETRIC, "exp", "log", "ln", "sqrt", "Abs"})

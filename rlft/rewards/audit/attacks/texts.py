@@ -18,7 +18,7 @@ from rlft.files import each_key_once
 from rlft.harness.scripted import Script
 from rlft.rewards.graders.dates import read_date
 from rlft.rewards.graders.numbers import parse_number
-from rlft.syntax import parse
+from rlft.texts.syntax import parse
 from rlft.types import ToolCall
 
 _FENCE = re.compile(r"```[a-zA-Z0-9]*\n(.*?)```", re.DOTALL)

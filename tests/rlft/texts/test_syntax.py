@@ -1,11 +1,11 @@
-"""rlft.syntax: a text is parsed whatever the garbage collector does meanwhile."""
+"""rlft.texts.syntax: a text is parsed whatever the garbage collector does meanwhile."""
 
 import ast
 import gc
 
 import pytest
 
-from rlft.syntax import parse
+from rlft.texts.syntax import parse
 
 
 class _Parses:
