@@ -229,6 +229,8 @@ def spread(
         try:
             while server is not None and not failures:
                 with rooms[server]:
+                    if failures:  # while this one waited
+                        return
                     answered = ask(server, request)
                 with changed:
                     load[server] -= 1
@@ -248,6 +250,9 @@ def spread(
             for request in group:
                 pool.submit(make, number, request, server)
         pool.shutdown()
+    except BaseException as stopped:
+        failures.append(stopped)  # so that what waits is not begun
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
     if failures:

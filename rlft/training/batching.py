@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from rlft.errors import DistributedError
+from rlft.models import Policy
 from rlft.models.attention.packed import PackedTree, Tree
 from rlft.types import Rollout
 
@@ -193,6 +195,19 @@ class World:
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
         """Return the numbers of every trainer, by rank; trainers may have differently many."""
         return [list(numbers)]
+
+    def check_alike(self, policy: Policy) -> None:
+        """Raise DistributedError if the trainers' devices read the policy in different ways.
+
+        They would divide an update's rollouts differently, and train some of them twice or never.
+        """
+        ways = self.gather([float(policy.shares_prompts), float(len(policy.fusible))])
+        if any(each != ways[0] for each in ways):
+            raise DistributedError(
+                f"the trainers' devices do not compute this model alike (shared prompts, fused layers: {ways})",
+                where="distributed",
+                fix="train on GPUs of one kind with one driver, or with fewer trainers",
+            )
 
     def total(self, numbers: Sequence[float]) -> list[float]:
         """Return the sums over the trainers, each of which has as many numbers; they are the same bits everywhere."""

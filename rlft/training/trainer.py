@@ -232,6 +232,7 @@ class Updater:
         self.algorithm = chosen_algorithm(settings)
         self.loss = self.algorithm.loss(settings)
         policy.find_out()  # it runs the model with its own attention, so before `attending` replaces that
+        world.check_alike(policy)
         self.temperature, self.max_completion_length = temperature, max_completion_length
         correction = settings.importance_sampling_correction
         self.reading = Reading(policy, world, temperature, settings.per_step_token_budget)

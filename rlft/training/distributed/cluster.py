@@ -147,12 +147,16 @@ class LocalCluster(Cluster):
         try:
             cores = self.cores * demand.trainers + self.engine_cores * demand.engines
             self.ray = _start(self.folder / _RAYS, cores, demand.gpus)
-            self._reserve(demand)
         except Exception as cause:
             shutil.rmtree(self.folder, ignore_errors=True)
             what = f"Ray does not start on this machine: {said_by(cause)}"
             fix = f"look whether this machine is short of memory or very busy; {RESUME}"
             raise DistributedError(what, where="distributed", fix=fix) from cause
+        try:
+            self._reserve(demand)
+        except BaseException:
+            self.close()
+            raise
 
     def meeting(self) -> Path:
         """Return a new file by which the trainers can meet; it is there until `close`."""
