@@ -44,7 +44,7 @@ def compare(
 ) -> None:
     """Put runs side by side: what differs in settings, tasks and code, and which trained model is better, task by task.
 
-    Whether a setting is better, several runs of each with other seeds can tell; the command says how many.
+    Whether a setting is better, several runs of each with other seeds can tell.
     """
     with guarded(verbose, None):
         runs = runs or []

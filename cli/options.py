@@ -24,7 +24,7 @@ Summary = Annotated[
 ResultAsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go and how much that frees; change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every step again, even where its result is stored.")]
 RunName = Annotated[

@@ -104,7 +104,7 @@ def begin_alone(replay: Callable[..., Any], name: str, **options: Any) -> Any:
     except EntityExistsError as taken:
         if "run name" not in str(taken):
             raise
-        fix = "`rlft runs --stack` with the stack's name shows how it goes on"
+        fix = "`zenml pipeline runs list` shows how it goes on"
         raise RlftError(f"somebody else has just resumed {name}", where="RUN", fix=fix) from taken
 
 

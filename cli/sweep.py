@@ -163,7 +163,7 @@ def _tell(
         console.print(f"{missing} has not begun.")
     scored = [quote(run.name) for run in runs if run.score]
     if len(table.rows) > 1 and len(scored) > 1:
-        console.print("Whether one setting is better than another, and how many seeds would tell:")
+        console.print("Whether one setting is better than another:")
         console.print(f"rlft compare {' '.join(scored)}", soft_wrap=True)
 
 

@@ -8,7 +8,7 @@ file. This is global state on purpose (docs/decisions/0002-artifacts.md).
 from __future__ import annotations
 
 import html
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -30,7 +30,7 @@ _FORMS: dict[str, tuple[Callable[[Any], pa.Table], Callable[[pa.Table], Any]]] =
     "rollouts.parquet": (storage.rollouts_to_table, storage.rollouts_from_table),
     "rewards.parquet": (storage.rewards_to_table, storage.rewards_from_table),
 }
-WARM: dict[str, Any] = {}  # by the file they come from, the least recently used first
+WARM = OrderedDict[str, Any]()  # by the file they come from, the least recently used first
 
 
 def keep_warm(file: str, value: Any) -> None:
@@ -38,7 +38,7 @@ def keep_warm(file: str, value: Any) -> None:
     WARM.pop(file, None)
     WARM[file] = value
     while len(WARM) > MAX_TABLES:
-        del WARM[next(iter(WARM))]
+        WARM.popitem(last=False)
 
 
 class _TableMaterializer(SealedMaterializer):

@@ -8,7 +8,7 @@ short. ZenML and MLflow are asked by their clients, which `mlops.stacks.stack.co
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,7 +66,7 @@ def _aliases(home: Home) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     with answering(home.tracking_uri):
         client = MlflowClient(home.tracking_uri)
-        for model in client.search_registered_models():
+        for model in _registered_models(client):
             for alias, version in sorted(model.aliases.items()):
                 run_id = client.get_model_version(model.name, str(version)).run_id
                 found.setdefault(str(run_id), []).append(f"{model.name} {version} is {alias}")
@@ -93,6 +93,14 @@ def remove_runs(home: Home, plan: Plan) -> Plan:
         fix = "mend this, then give the same command again"
         raise StorageError(f"the removal was cut short: {cause}", where=str(home.root), fix=fix) from cause
     return done
+
+
+def _registered_models(client: Any) -> Iterator[Any]:
+    token = None
+    while token != "":
+        page = client.search_registered_models(page_token=token)
+        yield from page
+        token = page.token or ""
 
 
 def _remove_from_mlflow(home: Home, run: ListedRun) -> None:
@@ -124,6 +132,9 @@ def _remove_from_zenml(home: Home, run: ListedRun) -> None:
 
     client, steps, own = Client(), set[str](), RunStore(home).called(run.name)
     places = own.places() if own else set[Path]()
+    for other in RunStore(home).runs():
+        if other.name != run.name:
+            places -= other.places()  # it may go on, and have found in the cache what is stored as used at a step's end
     for attempt in run.attempts:
         with suppress(KeyError):  # an earlier removal has come so far
             found = depaginate(client.list_run_steps, pipeline_run_id=attempt.id, size=_PAGE)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from rlft.texts.secrets import find_secrets
+from rlft.texts.secrets import find_secrets, find_shown_secrets
 
 MOST = 1_000_000
 """The most tasks, rollouts, rounds, tokens or steps that a setting may count."""
@@ -131,13 +132,45 @@ def check_address(address: str, *, path: str = "") -> str:
 
 
 def refuse_secrets(content: Any) -> Any:
-    """Return settings. Raises ValueError, which names the places, if they hold what looks like a secret."""
-    if found := find_secrets(content):
+    """Return settings. Raises ValueError, which names the places, if they hold what looks like a secret.
+
+    In a specification of the reward, whose names and texts are about attempts, only what is a secret by its own form
+    counts: a criterion may be called `password`.
+    """
+    settings, specifications = _apart(content, "")
+    if found := find_secrets(settings):
         raise ValueError(
             f"{', '.join(found)}: looks like a secret, and would be stored with the run; put it into a variable of "
             "the environment and write env:NAME, or {env:NAME} within a text (so too if it is none)"
         )
+    if found := [place for path, each in specifications.items() for place in find_shown_secrets(each, path)]:
+        raise ValueError(
+            f"{', '.join(found)}: looks like a secret, and would be stored with the run; take it out, or write it "
+            "otherwise if it is none"
+        )
     return content
+
+
+def _apart(content: Any, path: str) -> tuple[Any, dict[str, Any]]:
+    """Return settings without specifications of a reward but for their judges, and the specifications by their paths.
+
+    What an environment has in `kwargs` was made of them.
+    """
+    if isinstance(content, list | tuple):
+        parts = [_apart(each, f"{path}[{place}]") for place, each in enumerate(content)]
+        return [rest for rest, _ in parts], {place: each for _, found in parts for place, each in found.items()}
+    if not isinstance(content, Mapping):
+        return content, {}
+    settings, specifications = dict[str, Any](), dict[str, Any]()
+    for key, value in content.items():
+        place = f"{path}.{key}" if path else str(key)
+        if place.endswith("reward.spec") and isinstance(value, Mapping):
+            settings[key] = {"judge": value.get("judge")}
+            specifications[place] = {name: each for name, each in value.items() if name != "judge"}
+        elif not place.endswith(f"kwargs.{SPECIFICATION}"):
+            settings[key], found = _apart(value, place)
+            specifications |= found
+    return settings, specifications
 
 
 def check_import_path(name: str) -> str:

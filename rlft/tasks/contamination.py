@@ -179,7 +179,7 @@ class ContaminationReport(Report):
 def find_contamination(
     evaluated: Mapping[str, Sequence[Task]], train: Sequence[Task], demonstrations: Sequence[Text] = ()
 ) -> ContaminationReport:
-    """Compare evaluation tasks, by split, with train tasks and demonstrations (`texts.text_of_demonstration`).
+    """Compare evaluation tasks, by split, with train tasks and demonstrations (`text_of_demonstration`).
 
     Only prompts are compared, with prompts and all that demonstrations hold. The same prompt counts before overlaps,
     and of several texts the first.

@@ -347,6 +347,24 @@ def test_the_key_of_a_judge_stands_in_a_variable(tmp_path):
         check_config(specified(reward__spec=written), where="")
 
 
+def test_what_a_specification_says_about_attempts_is_no_setting():
+    exact = {"says": "It is right.", "grader": {"type": "exact"}}
+    form = {"type": "object", "properties": {"password": {"type": "string"}}, "required": ["password"]}
+    call = {"id": "1", "type": "function", "function": {"name": "login", "arguments": {"password": "hunter2"}}}
+    said = {
+        "criteria": {"password": exact, "form": {"says": "f", "grader": {"type": "json_schema", "json_schema": form}}},
+        "cases": [
+            {"attempt": "env:HOME", "item": {"token": "fox"}, "at_most": 1, "reason": "r"},
+            {"attempt": [{"role": "assistant", "content": "", "tool_calls": [call]}], "at_most": 1, "reason": "r"},
+        ],
+    }
+    config = check_config(specified(reward__spec=said), where="")
+    assert check_config(config.model_dump(mode="json"), where="") == config
+    said["criteria"]["password"]["says"] = "It is sk-abcdefghijklmnopqrstuvwxyz0123456789."
+    with pytest.raises(ConfigError, match=r"reward\.spec\.criteria\.password\.says: looks like a secret.* otherwise"):
+        check_config(specified(reward__spec=said), where="")
+
+
 def test_the_weights_of_a_config_are_those_that_a_gate_knows():
     criteria = {
         "right": {"says": "r", "grader": {"type": "exact"}, "essential": True},

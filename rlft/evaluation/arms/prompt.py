@@ -41,14 +41,17 @@ class Prompt(PromptArm):
 
         search = PromptSearch(player, judge, terms)
         search.consider(None)
-        for text in self.prompt:
+        for text in dict.fromkeys(self.prompt):
             search.consider(Examples(instructions=text))
         alone = [trial for trial in search.trials if trial.instructions and trial.validation is not None]
         ranked = sorted(alone, key=lambda trial: -(trial.validation or 0.0))
-        for trial in ranked:
+        joined = [trial.instructions for trial in ranked[:1]]
+        for trial in ranked[1:]:
             best = search.chosen.instructions
-            if best and trial.instructions not in best.split(JOINT):
-                search.consider(Examples(instructions=JOINT.join([best, trial.instructions])))
+            if best and best == JOINT.join(joined):
+                search.consider(Examples(instructions=JOINT.join([*joined, trial.instructions])))
+                if search.chosen.instructions != best:
+                    joined.append(trial.instructions)
         return search.report()
 
 

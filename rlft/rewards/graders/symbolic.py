@@ -1,39 +1,35 @@
-r"""Decides whether an answer in LaTeX is the gold answer: math-verify parses both, and values and sympy compare them.
+"""Decides whether an answer in LaTeX is the gold answer, by math-verify and sympy.
 
-math-verify bounds its time with signals, which only work in the main thread, and rewards run in another. So its time
-limits are off here: answers are bounded before they are parsed, expressions are compared by their values at random
-points, and only sets and relations whose powers are small are left to math-verify.
+math-verify's own limits of time are off (`sympy_parsing` says why). Instead answers are bounded before they are parsed,
+and only expressions that agree in kind and in value at random points are compared symbolically.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 import sympy
-from latex2sympy2_extended import NormalizationConfig
-from math_verify import LatexExtractionConfig, parse, verify
+from math_verify import verify
 
 from rlft.rewards.graders.latex import (
     LONGEST_ANSWER,
     capital_names,
-    may_be_parsed,
     named_value,
     plain_latex,
     same_words,
     without_unit,
     words_of,
 )
+from rlft.rewards.graders.sympy_parsing import MOST_TERMS, parse_latex, terms, uniform, without_warnings
 
 _tell = lru_cache(logging.getLogger(__name__).warning)  # once of each gold
+_POINTS = 3  # random points at which expressions with letters are compared
 _DIGITS = 2 * LONGEST_ANSWER  # of the values that are compared; an answer has no room to fit half of them
-_ROUNDED = 1e-9  # relative difference that is rounding where a decimal has not been made exact (`_uniform`)
-_HIGH = 8  # the highest exponent in a relation or a set, unless its gold's is higher: algebra multiplies out
+_ROUNDED = 1e-3  # relative difference that may be rounding where a decimal has not been made exact (`uniform`)
+_HIGH = 30  # the highest exponent in a relation or a set, unless its gold's is higher
 _NONSENSE = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, NotImplementedError, RecursionError)
 """What sympy raises for expressions that mean nothing, such as the number of operations in an interval less a set."""
 
@@ -54,7 +50,7 @@ def same_answer(gold: str, answer: str) -> bool:
     if words is not None and gold not in "abcdefghijklmnopqrstuvwxyz":  # a small letter may be a variable
         return same_words(words, answer)
     gold, answer = map(without_unit, _without_names(gold, answer))
-    wanted, found = _parsed(gold), _parsed(answer)
+    wanted, found = parse_latex(gold), parse_latex(answer)
     if wanted is None:
         _tell(f"the task's answer {gold!r} cannot be read as one LaTeX expression: only the same text is right")
     if wanted is None or found is None or capital_names(answer) != capital_names(gold):
@@ -64,7 +60,7 @@ def same_answer(gold: str, answer: str) -> bool:
         return (
             _same_letters(found, wanted)
             and _is_finished(found, wanted)
-            and _equal(_uniform(found, answer), _uniform(wanted, gold), points)
+            and _equal(uniform(found, answer), uniform(wanted, gold), points)
         )
     except _NONSENSE:
         return False
@@ -82,21 +78,12 @@ def _without_names(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _equal(found: Any, wanted: Any, points: random.Random) -> bool:
-    """Return whether two expressions are equal: by kind, and then by their values or, if they have none, algebra."""
-    if not _same_kind(found, wanted):
+    """Return whether two expressions are equal, by kind, by numbers, and then by math-verify."""
+    if not _same_kind(found, wanted) or _differ(found, wanted, points):
         return False
-    if all(isinstance(each, sympy.MatrixBase) for each in (found, wanted)):
-        same_shape = found.shape == wanted.shape
-        return same_shape and all(_equal(*pair, points) for pair in zip(found, wanted, strict=True))
-    if all(isinstance(each, sympy.Equality) for each in (found, wanted)) and found.lhs == wanted.lhs:
-        return _equal(found.rhs, wanted.rhs, points)
-    if found == wanted:
-        return True
-    if all(isinstance(each, sympy.Expr) for each in (found, wanted)):
-        return _same_value(found, wanted, points)
-    if _power(found) > max(_power(wanted), _HIGH):
+    if found != wanted and terms(found) > max(terms(wanted), MOST_TERMS):
         return False
-    with _without_warnings("math_verify.grader"):
+    with without_warnings("math_verify.grader"):
         return bool(verify(wanted, found, timeout_seconds=None))
 
 
@@ -149,100 +136,38 @@ def _functions(expression: Any) -> set[Any]:
     return functions | circle if functions & circle else functions
 
 
-def _same_value(found: Any, wanted: Any, points: random.Random) -> bool:
-    """Return whether two expressions have one value where all letters are positive, negative, and of either sign.
+def _differ(found: Any, wanted: Any, points: random.Random) -> bool:
+    """Return whether two expressions differ, as far as their values at random points can tell.
 
-    A letter stands for the same number whatever its case, as in math-verify.
+    Only those whose values agree are given to computer algebra, which is slow on others: it multiplies `(x+1)^{999}`
+    out, and for `\\log 2 - 1000000` computes 10 to the power of a million. A letter stands for the same number whatever
+    its case, as in math-verify.
     """
-    symbols = sorted(found.free_symbols | wanted.free_symbols, key=str)
-    names = sorted({symbol.name.lower() for symbol in symbols})
+    both = (found, wanted)
+    if all(isinstance(each, sympy.MatrixBase) for each in both):
+        return found.shape != wanted.shape or any(_differ(*pair, points) for pair in zip(found, wanted, strict=True))
+    if all(isinstance(each, sympy.Equality) for each in both) and found.lhs == wanted.lhs and found.lhs.is_Symbol:
+        return _differ(found.rhs, wanted.rhs, points)
+    if not all(isinstance(each, sympy.Expr) for each in both):
+        return _power(found) > max(_power(wanted), _HIGH)  # to multiply it out would take for ever
+    if all(each.is_Symbol for each in both):
+        return False
+    symbols = sorted({symbol for each in both for symbol in each.free_symbols}, key=str)
+    return any(_differ_once(found, wanted, symbols, points) for _ in range(_POINTS if symbols else 1))
+
+
+def _differ_once(found: Any, wanted: Any, symbols: list[Any], points: random.Random) -> bool:
+    drawn = {name: points.uniform(0.2, 0.9) for name in sorted({symbol.name.lower() for symbol in symbols})}
+    point = {symbol: sympy.Float(drawn[symbol.name.lower()], _DIGITS) for symbol in symbols}
     is_rounded = found.has(sympy.Float) or wanted.has(sympy.Float)
     same = _ROUNDED if is_rounded else sympy.Float(10, _DIGITS) ** -LONGEST_ANSWER
-    for signs in ((1,), (-1,), (1, -1)) if symbols else ((1,),):
-        drawn = {name: points.choice(signs) * points.uniform(0.2, 0.9) for name in names}
-        point = {symbol: sympy.Float(drawn[symbol.name.lower()], _DIGITS) for symbol in symbols}
+    try:
         one, other = (each.subs(point).evalf(_DIGITS) for each in (found, wanted))
-        apart = abs(one - other)
-        if not (apart.is_finite and apart <= same * (1 + abs(other))):  # infinities are not near to anything
-            return False
-    return True
+        return bool(abs(one - other) > same * (1 + abs(other)))
+    except (TypeError, ValueError, ArithmeticError):  # the difference is no number, as of an infinity and another
+        return False
 
 
 def _power(expression: Any) -> int:
     """Return the highest whole exponent in an expression, without its sign; 0 where there is none."""
     return max((abs(int(p.exp)) for p in expression.atoms(sympy.Pow) if p.exp.is_Integer), default=0)
-
-
-def _has_power_of_matrix(expression: Any) -> bool:
-    """Return whether a power, a root or a function of a matrix stands in an expression: computing it may never end."""
-    powers = (sympy.Pow, sympy.Function)  # e to the power of something is a function to sympy
-    kinds = (sympy.MatrixBase, sympy.MatrixExpr)
-    return any(
-        isinstance(inside, kinds)
-        for each in sympy.preorder_traversal(expression)
-        if isinstance(each, powers)
-        for inside in sympy.preorder_traversal(each)
-    )
-
-
-_EITHER = re.compile(r"\bor\b")
-_LONG_DECIMAL = re.compile(r"[0-9]*\.[0-9]{13,}")
-
-
-def _parsed(text: str) -> Any:
-    """Return a text as an expression of sympy; `None` for what may not or cannot be parsed."""
-    text = text.replace("°", r"^\circ ")
-    if not may_be_parsed(text):
-        return None
-    # Without units: math-verify would read the t of 3t as one.
-    normal = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="all")
-    config = [LatexExtractionConfig(False, 0, normal)]
-    with _without_warnings("math_verify.parser"):
-        found = parse(f"\\boxed{{{text}}}", config, "no_fallback", "first_match", parsing_timeout=0)  # 0: no limit
-    return found[0] if found and not _has_power_of_matrix(found[0]) else None
-
-
-def _uniform(expression: Any, text: str) -> Any:
-    """Return the expression with real letters, the imaginary unit for i, and an interval for an inequality.
-
-    Decimals become exact numbers unless `text`, which it was parsed from, has a long one, which may be rounded.
-    """
-    symbols = {each: sympy.Symbol(each.name, real=True) for each in expression.free_symbols}
-    symbols |= {each: sympy.I for each in symbols if each.name == "i"}
-    decimals = {} if _LONG_DECIMAL.search(text) else {f: sympy.Rational(str(f)) for f in expression.atoms(sympy.Float)}
-    return _as_interval(expression.xreplace(symbols | decimals), text)
-
-
-def _as_interval(expression: Any, text: str) -> Any:
-    """Return the numbers for which `x > 3`, `1 < x < 2` or `x < 1 or x > 2` is true, as a set; all else as it is."""
-    is_either = isinstance(expression, sympy.FiniteSet) and _EITHER.search(text) is not None
-    relations = expression.args if is_either or isinstance(expression, sympy.And) else (expression,)
-    letters = {letter for relation in relations for letter in relation.free_symbols}
-    intervals = [_half_line(relation) for relation in relations]
-    if None in intervals or len(letters) > 1:
-        return expression
-    return sympy.Union(*intervals) if is_either else sympy.Intersection(*intervals)
-
-
-def _half_line(relation: Any) -> Any:
-    """Return the interval for which an inequality between a letter and a number is true; `None` for anything else."""
-    if not isinstance(relation, sympy.core.relational._Inequality):
-        return None
-    relation = relation.reversed if relation.rhs.is_Symbol else relation
-    end = relation.rhs
-    if not relation.lhs.is_Symbol or end.is_extended_real is not True or end.free_symbols:
-        return None
-    if isinstance(relation, sympy.Lt | sympy.Le):
-        return sympy.Interval(-sympy.oo, end, True, isinstance(relation, sympy.Lt))
-    return sympy.Interval(end, sympy.oo, isinstance(relation, sympy.Gt), True)
-
-
-@contextmanager
-def _without_warnings(logger: str) -> Iterator[None]:
-    """Silence a logger: math-verify warns, once per process, that its time limits are off."""
-    log = logging.getLogger(logger)
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before

@@ -29,6 +29,7 @@ def typed(monkeypatch):
         ["--set", "environment={name: a.py:A, kwargs: {api_key: hunter22}}"],
         ["--set", "environment.kwargs={password: hunter22}"],
         ["--set=environment.kwargs.api_key=hunter22"],
+        ["--set=environment.kwargs={headers: [{token: hunter22}]}"],
     ],
 )
 def test_a_secret_within_a_value_is_in_neither(monkeypatch, words):

@@ -1,5 +1,7 @@
 """What looks like a secret and what does not, and how it is hidden."""
 
+import base64
+
 import pytest
 
 from rlft.texts.secrets import find_secrets, hide_secrets, redact
@@ -11,14 +13,26 @@ JWT = "eyJhbGciOiJub25l.eyJzdWIiOiJQTEFOVEVEIn0.UExBTlRFRA"
 SECRETS = [
     {"headers": {"Authorization": "Bearer PLANTED"}},
     {"headers": {"X-API-Key": "PLANTED"}},
-    {"headers": ["Authorization: Bearer PLANTED7Xq7a9"]},
-    *({name: "PLANTED7Xq7a9"} for name in ("openai_key", "someones_key", "token_ci", "session_id", "oauth", "jwt")),
-    *({name: "PLANTED"} for name in ("apikey", "openaiApiKey", "private_key", "PGPASSWORD", "db_pw", "smtp_pass")),
-    *({name: "PLANTED"} for name in ("access_token", "client_secret", "credentials", "webhook_secret", "authtoken")),
+    {"headers": [{"name": "X-Api-Key", "value": "PLANTED"}]},
+    {"headers": [["X-Api-Key", "PLANTED7Xq7a9"]]},
+    {"headers": ["X-Api-Key: PLANTED"]},
+    {"headers": ["Authorization: Bearer PLANTED"]},
+    {"openai_key": "PLANTED7Xq7a9"},
+    {"openaiApiKey": "PLANTED"},
+    {"API_KEY_2": "PLANTED"},
+    {"apikey": "PLANTED"},
+    {"private_key": "PLANTED"},
+    {"private_key_value": "PLANTED"},
+    {"some_service_key": "PLANTED Xq7"},
+    {"someones_key": "PLANTED7Xq7a9"},
+    {"pwd": "PLANTED"},
     {"passwd": "correct horse battery staple"},
     {"db_password": "1234"},
-    {"password": 12341234},
     {"tokens": ["PLANTED7Xq7a9"]},
+    {"tokens": {"alice": "PLANTED7Xq7a9"}},
+    {"access_token": "PLANTED"},
+    {"credentials": {"of": [{"alice": "PLANTED"}]}},
+    {"client_secret": "PLANTED"},
     {"session_cookie": "sid=PLANTED7Xq7a9; path=/"},
     {"aws_secret_access_key": "PLANTED/Xq7"},
     {"dsn": "https://PLANTED7Xq7a9@sentry.invalid/1"},
@@ -27,22 +41,93 @@ SECRETS = [
     {"anything": "https://api.invalid/v1?q=1&api_key=PLANTED"},
     {"anything": "https://store.invalid/blob?se=2027&sig=PLANTED%3D"},
     {"anything": "postgresql://app:PLANTED@db/facts"},
+    {"anything": "postgresql://app:PLAN/TED@db/facts"},
     {"anything": "postgresql://app:PL@N:TED/@db/facts"},
     {"anything": "redis://:PLANTED@cache:6379/0"},
     {"anything": "https://hooks.slack.com/services/T0/B0/PLANTED"},
-    {"anything": "https://discord.com/api/webhooks/123/PLANTED"},
     {"anything": "Bearer PLANTED7Xq7a9"},
+    {"anything": "sk-proj-PLANTED0a1b2c3d4"},
+    {"anything": "hf_PLANTED0a1b2c3d4"},
+    {"anything": "ghp_PLANTED0a1b2c3d4"},
     {"anything": "AKIAPLANTEDPLANTED01"},
     {"anything": PEM},
     {"anything": f"curl -H {JWT}"},
     *(
         {"anything": f"say {prefix}PLANTED0123456789abcdef"}
-        for prefix in ("sk-", "sk-proj-", "hf_", "ghp_", "gsk_", "xai-", "r8_", "sk_live_", "whsec_", "SG.", "nvapi-",
-            "wandb_v1_", "GOCSPX-", "xapp-1-", "dckr_pat_", "dapi", "hvs.", "lsv2_pt_", "pcsk_", "fw_")
+        for prefix in (
+            "gsk_",
+            "xai-",
+            "pplx-",
+            "tvly-",
+            "r8_",
+            "sk_live_",
+            "rk_live_",
+            "whsec_",
+            "SG.",
+            "dop_v1_",
+            "shpat_",
+            "nvapi-",
+            "wandb_v1_",
+            "GOCSPX-",
+            "xapp-1-",
+            "dckr_pat_",
+            "dapi",
+            "lin_api_",
+            "ntn_",
+            "PMAK-",
+            "hvs.",
+            "lsv2_pt_",
+            "pcsk_",
+            "sbp_",
+            "sntrys_",
+            "glsa_",
+            "dp.pt.",
+            "fw_",
+            "pa-",
+            "sk_",
+            "fc-",
+            "ak-",
+            "as-",
+            "rpa_",
+            "sb_secret_",
+            "ATBB",
+            "phx_",
+            "ABSK",
+        )
     ),
+    *({name: "PLANTED7Xq7a9"} for name in ("auth", "X-Auth", "jwt", "pat", "oauth", "session_id", "hmac", "bearer")),
+    {"anything": "sk-PLANTED-key-0123456789"},
+    *({name: "PLANTED"} for name in ("basic_auth", "github_pat", "pw", "db_pw")),
+    *(
+        {name: "PLANTED7Xq7a9"}
+        for name in ("token_ci", "GITHUB_TOKEN_2", "keytab_of_x", "accesskey", "authtoken", "id_token")
+    ),
+    *(
+        {name: "PLANTED"}
+        for name in ("api_key_prod", "apiKeyProd", "pgpassword", "PGPASSWORD", "webhook_secret", "smtp_pass")
+    ),
+    {"auth": {"user": "me", "pass": "PLANTED7Xq7a9"}},
+    {"auth": ["me", "PLANTED"]},
+    {"password": 12341234},
+    {"anything": '{"api_key": "PLANTED"}'},
+    {"anything": '{\\"api_key\\": \\"PLANTED\\"}'},
+    {"anything": 'password = "PLANTED"'},
+    {"anything": "password='PLANTED'"},
+    {"anything": "host: db\npassword: PLANTED\nport: 3"},
+    {"anything": "tool --api-key PLANTED"},
     {"anything": ["--token=PLANTED7Xq7a9"]},
+    {"anything": ["tool", "--api-key", "PLANTED"]},
+    {"anything": "curl -u me:PLANTED https://example.invalid"},
+    {"headers": [{"k": "X-API-Key", "v": "PLANTED"}]},
+    {"anything": "https://api.telegram.org/bot1234567:PLANTED-0123456789abcdefXq7-xyz/send"},
+    {"anything": "abc8Q~PLANTED7Xq7a9PLANTED7Xq7a9PLANTED7"},
+    *(
+        {"anything": base64.b64encode(secret.encode()).decode()}
+        for secret in (PEM, "sk-proj-PLANTED0a1b2c3d4", "ghp_PLANTED0a1b2c3d4", "AKIAPLANTEDPLANTED01:PLANTED7Xq7")
+    ),
+    {"anything": "https://discord.com/api/webhooks/123/PLANTED"},
     {"anything": [{"deep": ("x", {"deeper": "say glpat-PLANTED0a1b2c3d4 to it"})}]},
-]  # fmt: skip
+]
 HONEST = [
     {"max_tokens": 512},
     {"max_tokens": "512"},
@@ -105,6 +190,8 @@ HONEST = [
     {"tokens": ["A", "B"], "token": "answer"},
     *({"api_key": text} for text in ("vllm", "ollama", "lm-studio", "local", "test")),
     {"run": "api_org_2024Q3_results_v2"},
+    *({"text": "aGVsbG8gd29ybGQgaGVsbG8gd29ybGQ" + "a" * more} for more in range(4)),
+    {"text": base64.b64encode(b"The quick brown fox jumps over the lazy dog").decode()},
     {"model": "as-is-model-2-large-v3", "name": "pa-2024-results-run-12", "path": "sk_learn_models_run12_final"},
     {"id": "123e4567-e89b-12d3-a456-426614174000"},
 ]  # fmt: skip
@@ -163,6 +250,11 @@ def test_a_text_is_redacted_around_its_secrets():
         "-----BEGIN PRIVATE KEY-----",
         "x=",
         "Bearer a",
+        "curl -u ",
+        "--key ",
+        'a:"',
+        "a: ",
+        "export ",
         " ",
         "(",
         "your-",

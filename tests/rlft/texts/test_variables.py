@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from rlft.errors import ConfigError
-from rlft.texts.secrets import hide, hide_in, hide_in_logs, hiding, named_variables, resolve
+from rlft.texts.secrets import hide, hide_in, hide_in_logs, hiding, misspelt_variables, named_variables, resolve
 
 VALUE = "Zw3/+ 'quoted\" key"
 
@@ -119,3 +119,13 @@ def test_a_logged_line_is_rid_of_values(variable, caplog):
     assert "plain 3" in caplog.text
     assert "RuntimeError: ***" in caplog.text
     assert "Zw3" not in caplog.text
+
+
+@pytest.mark.parametrize("text", ["env:A-KEY", "env: KEY", "ENV:KEY", "$env:KEY", "${env:KEY", "env:"])
+def test_what_was_meant_to_name_a_variable_is_found(text):
+    assert list(misspelt_variables({"a": [text]}, "")) == ["a[0]"]
+
+
+@pytest.mark.parametrize("text", ["env:KEY", "{env:KEY}", "Bearer {env:KEY}", "environment: dry", "env", "env://host"])
+def test_what_names_a_variable_or_does_not_mean_to_is_left(text):
+    assert list(misspelt_variables({"a": [text]}, "")) == []
