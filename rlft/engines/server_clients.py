@@ -207,9 +207,8 @@ def spread(
 ) -> None:
     """Make all requests of some groups, and return when each has a result or no server is left for it.
 
-    A request is its place, a whole number. `live` returns the servers that can be asked now, and each of `servers` is
-    asked at most `width` requests at a time. `ask` makes a request, and returns `False` where it must be made
-    elsewhere, as the server is gone. Raises what `ask` raises.
+    A request is its place. `live` returns the servers that can be asked now, each of which gets at most `width` at a
+    time; `ask` makes one, and returns `False` where it must be made elsewhere. Raises what `ask` raises.
     """
     load: Counter[Server] = Counter()  # requests that a server was given and has not answered
     homes: dict[int, Server | None] = {}  # by group
@@ -229,9 +228,7 @@ def spread(
         try:
             while server is not None and not failures:
                 with rooms[server]:
-                    if failures:  # while this one waited
-                        return
-                    answered = ask(server, request)
+                    answered = not failures and ask(server, request)  # another has failed while this one waited
                 with changed:
                     load[server] -= 1
                     server = None if answered else home(group, 1)
@@ -252,9 +249,7 @@ def spread(
         pool.shutdown()
     except BaseException as stopped:
         failures.append(stopped)  # so that what waits is not begun
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+    pool.shutdown(cancel_futures=True)
     if failures:
         raise failures[0]
 

@@ -91,7 +91,7 @@ def test_of_two_who_resume_at_once_the_second_is_told():
         return begin
 
     message = SqlZenStore._get_duplicate_run_name_error_message(cast(Any, None), "gcd-resumed-1")
-    with pytest.raises(RlftError, match=r"somebody else has just resumed gcd\n.*rlft runs --stack"):
+    with pytest.raises(RlftError, match=r"somebody else has just resumed gcd\n.*zenml pipeline runs list"):
         begin_alone(taken(message), "gcd")
     with pytest.raises(EntityExistsError):
         begin_alone(taken("an artifact of m exists"), "gcd")

@@ -3,7 +3,8 @@
 - `numbers`: exact numbers from the notations that people and models write
 - `dates`: one date
 - `latex`: answers in LaTeX read, bounded and brought into one notation
-- `symbolic`: such answers parsed by math-verify and compared
+- `sympy_parsing`: such answers as expressions of sympy
+- `symbolic`: such answers compared by math-verify
 - `expressions`: which texts are safe to evaluate, and a numerical check of integrals
 - `json_values`, `schemas`: the one JSON object in a text, a value within it, and whether one fits a schema
 - `plain`: texts in one form, how alike two are, and how long one is

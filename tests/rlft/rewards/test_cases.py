@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rlft.config.file import read_settings
 from rlft.config.section import SPECIFICATION
+from rlft.config.yaml_text import read_yaml
 from rlft.environments.contract.loading import load_environment
 from rlft.rewards.cases import failed_cases, run_cases
 from rlft.rewards.scoring import score_rollouts
@@ -15,7 +15,7 @@ from tests.rlft.attempts import make_rollout, make_task
 
 SNIPS = "rlft.environments.snips_slots:SnipsSlots"
 PLAIN = "rlft.environments.specified:Plain"
-SPEC = read_settings(Path(__file__).resolve().parents[3] / "configs" / "rewards" / "snips_slots.yaml")
+SPEC = read_yaml((Path(__file__).resolve().parents[3] / "configs" / "rewards" / "snips_slots.yaml").read_text())
 SLOTS = [
     {"slot": "city", "value": "New  York"},
     {"slot": "timeRange", "value": "noon"},
