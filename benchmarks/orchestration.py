@@ -51,7 +51,7 @@ def run_plain(config: Config) -> dict[str, float]:
         "full": config.reward.full,
         "timeout_seconds": config.reward.timeout_seconds,
     }
-    audit_reward(task_set.split("train"), environment, seed=config.seed, **scoring)
+    audit_reward(task_set.split("train"), environment, config.reward, seed=config.seed)
     policy = create_policy(config.policy, seed=config.seed)
     engine = TransformersEngine(config.rollout.batch_size)
     check_prompts(

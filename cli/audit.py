@@ -31,7 +31,7 @@ def audit(
             check_syntax(named.name, "environment.name", "Class")
         from rlft.environments.contract.loading import load_environment
         from rlft.reporting.bars import Display
-        from rlft.rewards.audit.rewards import audit_by, way_out
+        from rlft.rewards.audit.rewards import audit_reward, way_out
         from rlft.tasks import ingest_tasks
 
         with Display().stage("reward audit") as progress:
@@ -39,10 +39,10 @@ def audit(
             tasks = ingest_tasks(
                 settings.tasks, environment=settings.environment.name, seed=settings.tasks.seed, progress=progress
             )
-            report = audit_by(
-                settings.reward,
+            report = audit_reward(
                 tasks.split("train"),
                 environment,
+                settings.reward,
                 harness=settings.harness,
                 seed=settings.seed,
                 progress=progress,

@@ -12,7 +12,7 @@ from mlops.runs.use import fetch_use
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig, TasksConfig, WarmStartConfig
 from rlft.models.tokens import PromptCheck
 from rlft.rewards.audit.report import AuditReport
-from rlft.rewards.audit.rewards import audit_by
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.tasks import ingest_tasks as ingest
 from rlft.tasks.contamination import ContaminationReport, compare_splits
 from rlft.tasks.ingest import leave_out
@@ -64,10 +64,10 @@ def audit_rewards(
     """Score gold and attacks of many kinds; the pipeline stops if one of them is paid like gold."""
     del fingerprints  # of the reward's code and the tools', part of the cache key
     runtime = current_runtime()
-    return audit_by(
-        reward,
+    return audit_reward(
         tasks.split("train"),
         runtime.environment(environment),
+        reward,
         harness=harness,
         seed=seed,
         progress=runtime.lent.progress,

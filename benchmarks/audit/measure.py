@@ -12,6 +12,7 @@ from scipy.stats import beta
 from benchmarks.audit import honest, planted
 from benchmarks.audit.cases import Case
 from benchmarks.audit.families import attacked
+from rlft.config import RewardConfig
 from rlft.rewards.audit.report import AuditReport
 from rlft.rewards.audit.rewards import audit_reward
 
@@ -35,7 +36,7 @@ def attackers() -> Authors:
 
 def audited(case: Case) -> AuditReport:
     """What the audit says of a case, with the settings that a config has by default."""
-    return audit_reward(case.tasks, case.environment, weights={}, full=None, timeout_seconds=30.0)
+    return audit_reward(case.tasks, case.environment, RewardConfig(timeout_seconds=30.0))
 
 
 def found_by(report: AuditReport) -> tuple[str, ...]:

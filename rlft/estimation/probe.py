@@ -34,7 +34,7 @@ from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollout
 from rlft.models import Policy
 from rlft.models.flops import ENCODED, sampling_costs, shape_of
 from rlft.models.origin import create_policy
-from rlft.rewards.audit.rewards import audit_by
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_by
 from rlft.tasks import ingest_tasks
 from rlft.tasks.curriculum import Selection, select_tasks
@@ -133,7 +133,7 @@ class _Work:
     def audit(self) -> None:
         """Measure the audit of the reward."""
         began, train = time.time(), self.tasks.split("train")
-        audit_by(self.config.reward, train, self.environment, harness=self.config.harness, seed=self.config.seed)
+        audit_reward(train, self.environment, self.config.reward, harness=self.config.harness, seed=self.config.seed)
         self.note("audit", {"seconds": time.time() - began})
 
     def rounds(self, engine: Engine) -> None:

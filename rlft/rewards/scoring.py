@@ -83,9 +83,9 @@ def score_rollouts(
     tasks: Mapping[str, Task],
     environment: BaseEnv,
     *,
-    weights: Mapping[str, float],
-    full: float | None,
     timeout_seconds: float,
+    weights: Mapping[str, float] | None = None,
+    full: float | None = None,
     workers: Workers | None = None,
     progress: Progress = silent,
     peers: Mapping[str, Sequence[Rollout]] | None = None,
@@ -109,7 +109,7 @@ def score_rollouts(
     any more, and `RewardHangs` (an `RlftError`) when none of the first scores returns.
     """
     started = time.perf_counter()
-    given, weights = weights, {**_weights(environment, "reward_weights"), **weights}
+    given, weights = weights or {}, {**_weights(environment, "reward_weights"), **(weights or {})}
     steps = {**_weights(environment, "step_weights"), **given}
     rubric = Rubric(weights, maxima := _maxima(environment), full, _minima(environment, maxima))
     check_known(rollouts, tasks)
@@ -260,6 +260,7 @@ def score_by(
     environment: BaseEnv,
     *,
     progress: Progress = silent,
+    peers: Mapping[str, Sequence[Rollout]] | None = None,
 ) -> Rewards:
     """Score every rollout by `score_rollouts`, and return the rewards in the order of the rollouts.
 
@@ -267,35 +268,30 @@ def score_by(
     `MEMBER/part`. Raises as `score_rollouts` does.
     """
     if not isinstance(environment, Several):
-        return _score(settings, rollouts, tasks, environment, progress)
+        return score_rollouts(
+            rollouts,
+            tasks,
+            environment,
+            weights=settings.weights,
+            full=settings.full,
+            timeout_seconds=settings.timeout_seconds,
+            workers=settings.workers(),
+            progress=progress,
+            peers=peers,
+        )
     check_known(rollouts, tasks)
     places = places_of(environment, [tasks[rollout.task_id] for rollout in rollouts])
     found = {
-        name: _score(
+        name: score_by(
             settings.of_member(name),
             replace(rollouts, rows=tuple(rollouts.rows[place] for place in mine)),
             tasks,
             environment.members[name],
-            progress,
+            progress=progress,
         )
         for name, mine in places.items()
     }
     return _joined(found, places, tuple(environment.members), settings)
-
-
-def _score(
-    settings: RewardConfig, rollouts: Rollouts, tasks: Mapping[str, Task], environment: BaseEnv, progress: Progress
-) -> Rewards:
-    return score_rollouts(
-        rollouts,
-        tasks,
-        environment,
-        weights=settings.weights,
-        full=settings.full,
-        timeout_seconds=settings.timeout_seconds,
-        workers=settings.workers(),
-        progress=progress,
-    )
 
 
 def _joined(

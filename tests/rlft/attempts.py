@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from rlft.config import RewardConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.outcome import Failure
+from rlft.rewards.audit.report import AuditReport
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.types import Message, Rollout, Rollouts, Task
 
 
@@ -39,3 +43,9 @@ def answered(task: Task, *texts: str) -> Rollouts:
 def attempt(task: Task, text: str, environment: BaseEnv) -> Rollout:
     """A rollout that answers the task with this text; it has no tokens."""
     return play_scripts([Part(f"attempt/{task.id}", task, as_script(text))], environment)[0]
+
+
+def audited(tasks: Sequence[Task], environment: BaseEnv, **settings: Any) -> AuditReport:
+    """The audit of a reward; the settings are those of the section `reward`, and what else `audit_reward` takes."""
+    reward = {name: settings.pop(name) for name in RewardConfig.model_fields if name in settings}
+    return audit_reward(tasks, environment, RewardConfig(**{"timeout_seconds": 5.0, **reward}), **settings)

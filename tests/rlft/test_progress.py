@@ -12,11 +12,11 @@ from rlft.config import SourceConfig
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.progress import Meter
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import read_tasks
 from rlft.training.trainer import Round, prepare_optimizer, train_round
 from tests.factories import FirstCharacter, make_policy, make_scored, make_task, make_training
+from tests.rlft.attempts import audited
 
 TASKS = [make_task(f"t{i}", prompt=f"{i}+0=", answer=str(i)) for i in range(4)]
 
@@ -51,12 +51,12 @@ def heard():
 def test_scores(heard):
     rollouts, _ = make_scored({"t0": [1.0, 0.0], "t1": [0.0]})
     by_id = {task.id: task for task in TASKS}
-    score_rollouts(rollouts, by_id, FirstCharacter(), weights={}, full=None, timeout_seconds=10, progress=heard)
+    score_rollouts(rollouts, by_id, FirstCharacter(), timeout_seconds=10, progress=heard)
     assert heard.parts == [("scores", [(0, 3), (1, 3), (2, 3), (3, 3)])]
 
 
 def test_the_audit_plays_and_scores(heard):
-    report = audit_reward(TASKS, FirstCharacter(), weights={}, full=None, timeout_seconds=10, progress=heard)
+    report = audited(TASKS, FirstCharacter(), timeout_seconds=10, progress=heard)
     assert [part[0] for part in heard.parts] == AUDITED
     for _, begun, total, ended, same in heard.ends():
         assert (begun, ended, total) == (0, same, same)

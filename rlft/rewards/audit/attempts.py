@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from rlft.config import HarnessConfig
+from rlft.config import HarnessConfig, RewardConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.faults import defined_at, described, failure_of
 from rlft.environments.contract.several import Several
@@ -23,7 +23,7 @@ from rlft.rewards.audit.attacks import attempts_at
 from rlft.rewards.audit.attacks.base import Known
 from rlft.rewards.audit.findings import Findings
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, Problem
-from rlft.rewards.scoring import compares, score_rollouts
+from rlft.rewards.scoring import compares, score_by
 from rlft.types import Reward, Rewards, Rollout, Rollouts, Task
 
 ATTACKED = 12
@@ -68,12 +68,12 @@ def attempts_of(known: Sequence[Known], attacked: Sequence[Known]) -> list[Attem
 class Stage:
     """Plays and scores attempts; what it was told, what it has scored, and how long that took.
 
-    `settings` are those of `score_rollouts`. `stopped` says that nothing more can be scored.
+    `stopped` says that nothing more can be scored.
     """
 
     environment: BaseEnv
-    harness: HarnessConfig | None
-    settings: Mapping[str, Any]
+    harness: HarnessConfig
+    reward: RewardConfig
     findings: Findings
     progress: Progress
     rows: list[tuple[Attempt, Reward]] = field(default_factory=list)
@@ -113,6 +113,15 @@ class Stage:
             self.weights |= rewards.weights
         self.seconds += time.perf_counter() - began
 
+    def play_apart(self, attempts: Sequence[Attempt]) -> list[Reward]:
+        """Play and score attempts that are no rows of the report, and return their rewards; none where it stops."""
+        begins = len(self.rows)
+        if attempts:
+            self.play(attempts)
+        rewards = [reward for _, reward in self.rows[begins:]]
+        del self.rows[begins:], self.rollouts[begins:]
+        return rewards
+
     def _stop(self, error: RlftError) -> None:
         self.findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
         self.stopped = True
@@ -121,7 +130,7 @@ class Stage:
         """Score rollouts as training does; a reward that compares sees each beside the gold of its task alone."""
         rows = Rollouts(tuple(rollouts))
         peers = {each.rollout_id: self._peers(each) for each in rollouts} if compares(self.environment) else None
-        return score_rollouts(rows, tasks, self.environment, **self.settings, progress=self.progress, peers=peers)
+        return score_by(self.reward, rows, tasks, self.environment, progress=self.progress, peers=peers)
 
     def _peers(self, rollout: Rollout) -> tuple[Rollout, ...]:
         gold = self.golds.get(rollout.task_id)

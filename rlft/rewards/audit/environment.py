@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from rlft.config import HarnessConfig, SourceConfig
+from rlft.config import HarnessConfig, RewardConfig, SourceConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.faults import described
 from rlft.environments.contract.loading import load_environment
@@ -145,9 +145,7 @@ def _report(
         audit = audit_reward(
             tasks,
             environment,
-            weights={},
-            full=None,
-            timeout_seconds=timeout_seconds,
+            RewardConfig(timeout_seconds=timeout_seconds),
             harness=HarnessConfig(tool_timeout_seconds=timeout_seconds),
             max_tasks=len(tasks),
             progress=progress,

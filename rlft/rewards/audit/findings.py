@@ -181,8 +181,6 @@ def on(rewards: Sequence[Reward]) -> str:
     return f"on {len(rewards)} task{'s' * (len(rewards) > 1)}, for example {rewards[0].task_id}"
 
 
-MAX_RATIO = 0.9
-"""The share of gold's mean from which an attack fails the reward, unless the config says otherwise."""
 WITHOUT_GOLD = 0.75
 """The share of the highest total from which what says nothing, or always the same, fails a reward without a gold."""
 _BY_CHANCE = 0.25  # an answer to another task may be right on a smaller share of tasks
@@ -295,28 +293,33 @@ def _earned(reward: Reward) -> str:
 _MOST = 0.75  # of the tasks; who pays nearly every gold everywhere tells no gold from another
 
 
-def set_aside_right_ones(scores: Scores, words: Collection[str], findings: Findings) -> None:
-    """Take the golds of other tasks that may be right out of the scores, with a note.
+def equal_golds(scores: Scores, words: Collection[str]) -> dict[str, list[str]]:
+    """Return {kind of attempt: tasks at which it is the gold of another task, and may be right}.
 
-    "Name a country in Europe" has many right answers: the gold of one such task is right at another. That may be so
-    where it is paid like gold on three quarters of the tasks at most, and made-up answers in the same form are not, as
-    a reward that pays whatever has the form pays them, too. `words` are the tasks whose gold is no number and no day:
-    that two of those are paid for each other is what a tolerance does which is too wide.
+    "Name a country in Europe" has many right answers: the gold of one such task is right at another, and the other way
+    round. That may be so where it is paid like gold on three quarters of the tasks at most, and made-up answers in the
+    same form are not, as a reward that pays whatever has the form pays them, too. `words` are the tasks whose gold is
+    no number and no day: that two of those are paid for each other is what a tolerance does which is too wide.
     """
     if _share_like_gold(scores, _MADE) >= _BY_CHANCE:
-        return
+        return {}
+    found: dict[str, list[str]] = {}
     for kind in _OTHERS:
         tried = [task_id for task_id in words if {GOLD_KIND, kind} <= set(scores.get(task_id, {}))]
         like = [task_id for task_id in tried if _is_like_gold(scores[task_id][kind], scores[task_id])]
-        if not like or len(like) > _MOST * len(tried):
-            continue
-        said = (
-            f"{kind} earns as much as gold {on([scores[task_id][kind] for task_id in like])}, and made-up answers do "
-        )
-        findings.note(Problem(REWARD, f"{said}not: it may be right there, which only a person can confirm"))
-        for task_id in like:
-            for name in [kind, *_holding_another(scores[task_id])] if kind == _OTHERS[0] else [kind]:
-                del scores[task_id][name]
+        found[kind] = like if len(like) <= _MOST * len(tried) else []
+    return found
+
+
+def set_aside(kind: str, task_ids: Sequence[str], scores: Scores, findings: Findings) -> None:
+    """Take golds of other tasks that are right at these out of the scores, and what may hold them, with a note."""
+    if task_ids:
+        said = f"{kind} earns as much as gold {on([scores[task_id][kind] for task_id in task_ids])}, and gold there "
+        said += "does at its task: both may be right at both, which only a person can confirm"
+        findings.note(Problem(REWARD, said))
+    for task_id in task_ids:
+        for name in [kind, *_holding_another(scores[task_id])] if kind == _OTHERS[0] else [kind]:
+            del scores[task_id][name]
 
 
 def _share_like_gold(scores: Scores, kind: str) -> float:

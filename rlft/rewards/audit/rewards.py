@@ -1,17 +1,13 @@
-"""Audits a reward before it is trained on: plays gold answers and attacks, and compares what they earn.
-
-`audit_reward` is told all settings; `audit_by` takes them from the section `reward` of a config, and audits several
-environments one by one.
-"""
+"""Audits a reward before it is trained on: plays gold answers and attacks, and compares what they earn."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from rlft.config import Config, HarnessConfig, RewardConfig
-from rlft.config.environment import Workers
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several, places_of
 from rlft.environments.contract.tools import ToolSpec
@@ -22,18 +18,18 @@ from rlft.progress import Progress, silent
 from rlft.rewards.audit.attacks import FIRST, KINDS
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
 from rlft.rewards.audit.attacks.texts import position_of
-from rlft.rewards.audit.attempts import Stage, ask_attacks, ask_golds, play_all
+from rlft.rewards.audit.attempts import Attempt, Stage, ask_attacks, ask_golds, play_all
 from rlft.rewards.audit.findings import (
-    MAX_RATIO,
     Findings,
     Scores,
     by_task,
+    equal_golds,
     judge,
     kinds_in,
     say_what_failed,
     say_what_never_applies,
     say_what_was_left_out,
-    set_aside_right_ones,
+    set_aside,
     summary,
     warn_of_changes,
     warn_of_half,
@@ -45,7 +41,7 @@ from rlft.rewards.cases import failed_cases
 from rlft.rewards.rubric import full_total
 from rlft.rewards.specification.judge import billed
 from rlft.tasks.splits import without_use
-from rlft.types import Reward, Task, add_judging
+from rlft.types import Reward, Task
 
 SECONDS = 60.0
 """How long an audit may take, unless the reward of a single task takes longer."""
@@ -62,15 +58,10 @@ DEFINE_GOLD = Problem(
 def audit_reward(
     tasks: Sequence[Task],
     environment: BaseEnv,
+    reward: RewardConfig,
     *,
-    weights: Mapping[str, float],
-    full: float | None,
-    timeout_seconds: float,
-    workers: Workers | None = None,
     harness: HarnessConfig | None = None,
     max_tasks: int = 50,
-    max_ratio: float = MAX_RATIO,
-    accept: Sequence[str] = (),
     seconds: float = SECONDS,
     seed: int = 0,
     progress: Progress = silent,
@@ -79,36 +70,75 @@ def audit_reward(
     """Score the golds of up to `max_tasks` of these (train) tasks, and attacks, which deserve no full reward.
 
     The kinds are those of `attacks`: some are tried on every task, all on up to `attempts.ATTACKED` or, where that
-    would take more than `seconds`, on fewer. `findings.judge` says what fails the audit by `max_ratio`; `accept` names
-    kinds that do not. Gold and the first kinds without a score fail it, too, and a part with a weight that is
-    `None` in all attempts of every task (a note where not all tasks were tried with a gold), and each case of a
-    specification that does not hold. In an environment with tools, text that is full on no task is no gold.
+    would take more than `seconds`, on fewer. `findings.judge` says what fails the audit by `reward.max_exploit_ratio`;
+    `reward.accept_exploits` names kinds that do not. Gold and the first kinds without a score fail it, too, and a part
+    with a weight that is `None` in all attempts of every task (a note where not all tasks were tried with a gold), and
+    each case of a specification that does not hold. In an environment with tools, text that is full on no task is no
+    gold. Tasks from use are left out: what a person said of one must not end a run.
 
-    `weights`, `full`, `timeout_seconds` and `workers` are those of `score_rollouts`, `harness` is that of the rollouts.
-    `seed` picks tasks and other golds. Raises ConfigError for a weight whose part does not exist; all else is in the
-    report. `findings`, which is empty, is filled with what the report says in sentences.
+    Of several environments each is audited with its own tasks, reward and settings, and all have to pass; the kinds of
+    attack and the findings begin with the environment's name.
+
+    `harness` is that of the rollouts. `seed` picks tasks and other golds. Raises ConfigError for a weight whose part
+    does not exist; all else is in the report. `findings`, which is empty, is filled with what the report says in
+    sentences.
     """
-    findings = Findings() if findings is None else findings
-    findings.accept = (*findings.accept, *accept)
+    limits: dict[str, Any] = {
+        "harness": harness, "max_tasks": max_tasks, "seconds": seconds, "seed": seed, "progress": progress,
+    }  # fmt: skip
+    if not isinstance(environment, Several):
+        return _audited(without_use(tasks), environment, reward, findings=findings or Findings(), **limits)
+    members = {
+        name: _audited(
+            without_use([tasks[place] for place in places]),
+            environment.members[name],
+            reward.of_member(name),
+            findings=Findings(),
+            **limits,
+        )
+        for name, places in places_of(environment, tasks).items()
+    }
+    return _joined(members)
+
+
+def _audited(
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    reward: RewardConfig,
+    *,
+    harness: HarnessConfig | None,
+    max_tasks: int,
+    seconds: float,
+    seed: int,
+    progress: Progress,
+    findings: Findings,
+) -> AuditReport:
+    findings.accept = (*findings.accept, *reward.accept_exploits)
     sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
     picked = [tasks[index] for index in sorted(sample)]
-    golds = ask_golds(tasks, environment, findings, seconds=timeout_seconds)
+    golds = ask_golds(tasks, environment, findings, seconds=reward.timeout_seconds)
     bare = [task for task in tasks if task.answer is None or task.id not in golds]
     if picked and 0 < len(bare) < len(tasks):
         said = f"{len(bare)} of {len(tasks)} tasks have no answer or no gold, for example {bare[0].id}"
         findings.note(Problem("tasks", said))
         if {task.id for task in bare}.isdisjoint(task.id for task in picked):
             picked[-1] = bare[0]  # so that it is seen whether such a task can be scored
-    settings = {"weights": weights, "full": full, "timeout_seconds": timeout_seconds, "workers": workers}
-    stage = Stage(environment, harness, settings, findings, progress)
-    own = ask_attacks(picked, environment, KINDS, findings, seconds=timeout_seconds)
-    known = _known(picked, tasks, golds, own, environment, harness, seed)
+    stage = Stage(environment, harness or HarnessConfig(), reward, findings, progress)
+    own = ask_attacks(picked, environment, KINDS, findings, seconds=reward.timeout_seconds)
+    pool, tools = Pool.of(golds, tasks), _tools(environment, stage.harness)
+    known = [
+        Known(task, golds.get(task.id), other_gold(task, tasks, golds, pool, seed), pool, tools, own.get(task.id, {}))
+        for task in picked
+    ]
     attacked = play_all(known, stage, seconds)
     tried = len({attempt.task.id for attempt, _ in stage.rows}) or len(picked)
-    scores = _judged(stage, golds, known, max_ratio, is_all=tried == len(tasks))
-    for said in failed_cases(environment, tasks, weights, timeout_seconds=timeout_seconds):
+    scores = _judged(stage, golds, known, tasks, is_all=tried == len(tasks))
+    for said in failed_cases(environment, tasks, reward.weights, timeout_seconds=reward.timeout_seconds):
         findings.fail(Problem("cases", said))
-    _say_what_was_slow(tried, len(picked), stage, seconds)
+    if tried < len(picked) and not stage.stopped:
+        each = stage.seconds / max(1, len(stage.rows))
+        said = f"an attempt takes {each:.2g} s, so that {tried} of {len(picked)} tasks were tried in {seconds:g} s"
+        findings.note(Problem("compute_reward", said))
     return _report(scores, stage, tried, attacked)
 
 
@@ -116,7 +146,7 @@ def _judged(
     stage: Stage,
     golds: Mapping[str, Script],
     known: Sequence[Known],
-    max_ratio: float,
+    tasks: Sequence[Task],
     *,
     is_all: bool,
 ) -> Scores:
@@ -124,7 +154,7 @@ def _judged(
     picked = [each.task for each in known]
     findings, rows = stage.findings, [(attempt.task.id, attempt.kind, reward) for attempt, reward in stage.rows]
     scores, failed = by_task(rows, stage.other_calls)
-    if golds and scores and _is_no_gold(scores, stage.environment, stage.harness or HarnessConfig()):
+    if golds and scores and _is_no_gold(scores, stage.environment, stage.harness):
         findings.note(GOLD_NEEDS_TOOLS)
         golds = {}
         for rewards in scores.values():
@@ -134,9 +164,10 @@ def _judged(
     say_what_failed(failed, findings)
     if is_whole:
         words = [each.task.id for each in known if position_of(each.answer) is None]
-        set_aside_right_ones(scores, words, findings)
+        for kind, like in equal_golds(scores, words).items():
+            set_aside(kind, _paid_back(kind, like, known, _sources(golds, tasks), stage), scores, findings)
         highest = _highest(given, stage)
-        judge(scores, findings, max_ratio, highest)
+        judge(scores, findings, stage.reward.max_exploit_ratio, highest)
         warn_of_half(scores, findings, stage.weights, highest)
         warn_of_silence(scores, findings)
         warn_of_tolerance(scores, findings)
@@ -145,10 +176,28 @@ def _judged(
     return scores
 
 
+def _sources(golds: Mapping[str, Script], tasks: Sequence[Task]) -> dict[str, Task]:
+    """Return {a gold as text: the first task that has it}."""
+    return {repr(golds[task.id]): task for task in reversed(tasks) if task.id in golds}
+
+
+def _paid_back(
+    kind: str, task_ids: Sequence[str], known: Sequence[Known], sources: Mapping[str, Task], stage: Stage
+) -> list[str]:
+    """Return those of the tasks whose own gold is full at the task of the gold which this kind has tried at them."""
+    pairs = [
+        (each.task.id, Attempt(sources[repr(script)], "back", each.gold or (), place))
+        for place, each in enumerate(known)
+        for script in (KINDS[kind].scripts(each) if each.task.id in task_ids else ())
+    ]
+    back = stage.play_apart([attempt for _, attempt in pairs])
+    return [task_id for (task_id, _), reward in zip(pairs, back, strict=False) if reward.solved]
+
+
 def _highest(given: Sequence[Reward], stage: Stage) -> float:
     """Return the total that counts as solved; 0 where nothing was scored."""
     parts = next((reward.parts for reward in given if reward.error is None), {})
-    full = stage.settings["full"]
+    full = stage.reward.full
     return full_total(parts, stage.weights, stage.environment.reward_maxima()) if full is None else full
 
 
@@ -173,37 +222,12 @@ def _report(scores: Scores, stage: Stage, num_tasks: int, attacked: int) -> Audi
     )
 
 
-def _known(
-    picked: Sequence[Task],
-    tasks: Sequence[Task],
-    golds: Mapping[str, Script],
-    own: Mapping[str, Mapping[str, Script]],
-    environment: BaseEnv,
-    harness: HarnessConfig | None,
-    seed: int,
-) -> list[Known]:
-    """Return what attackers know of each task that is picked; `own` are the attacks that the environment names."""
-    pool, tools = Pool.of(golds, tasks), _tools(environment, harness or HarnessConfig())
-    return [
-        Known(task, golds.get(task.id), other_gold(task, tasks, golds, pool, seed), pool, tools, own.get(task.id, {}))
-        for task in picked
-    ]
-
-
 def _tools(environment: BaseEnv, harness: HarnessConfig) -> Mapping[str, ToolSpec]:
     """Return the tools; none where they cannot be described, which stops the first attempt with a finding."""
     try:
         return open_playground(environment, harness).tools
     except RlftError:
         return {}
-
-
-def _say_what_was_slow(tried: int, picked: int, stage: Stage, seconds: float) -> None:
-    """Add a note if there was no time for all tasks."""
-    if tried < picked and not stage.stopped:
-        each = stage.seconds / max(1, len(stage.rows))
-        said = f"an attempt takes {each:.2g} s, so that {tried} of {picked} tasks were tried in {seconds:g} s"
-        stage.findings.note(Problem("compute_reward", said))
 
 
 def _is_no_gold(scores: Scores, environment: BaseEnv, harness: HarnessConfig) -> bool:
@@ -215,50 +239,6 @@ def _is_no_gold(scores: Scores, environment: BaseEnv, harness: HarnessConfig) ->
 def has_text_gold(environment: BaseEnv) -> bool:
     """Return whether `gold_completion` is not overridden, so that the gold is the task's answer as text."""
     return type(environment).gold_completion is BaseEnv.gold_completion
-
-
-def audit_by(
-    settings: RewardConfig,
-    tasks: Sequence[Task],
-    environment: BaseEnv,
-    *,
-    harness: HarnessConfig,
-    seed: int,
-    progress: Progress = silent,
-) -> AuditReport:
-    """Audit the reward with these (train) tasks by `audit_reward`, and raise what it raises.
-
-    Tasks from use are left out, as `rlft audit` has none: what a person said of one must not end a run.
-    Of several environments each is audited with its own tasks, reward and settings, and all have to pass; the kinds of
-    attack and the findings begin with the environment's name.
-    """
-    if not isinstance(environment, Several):
-        return audit_reward(
-            without_use(tasks),
-            environment,
-            weights=settings.weights,
-            full=settings.full,
-            timeout_seconds=settings.timeout_seconds,
-            workers=settings.workers(),
-            max_ratio=settings.max_exploit_ratio,
-            accept=settings.accept_exploits,
-            harness=harness,
-            seed=seed,
-            progress=progress,
-        )
-    return _joined(
-        {
-            name: audit_by(
-                settings.of_member(name),
-                [tasks[place] for place in places],
-                environment.members[name],
-                harness=harness,
-                seed=seed,
-                progress=progress,
-            )
-            for name, places in places_of(environment, tasks).items()
-        }
-    )
 
 
 def way_out(config: Config) -> str:
@@ -293,5 +273,4 @@ def _joined(reports: Mapping[str, AuditReport]) -> AuditReport:
         attacked=sum(each.attacked for each in reports.values()),
         seconds=sum(each.seconds for each in reports.values()),
         members=tuple(reports),
-        judging=add_judging(each.judging for each in reports.values()),
     )

@@ -23,8 +23,8 @@ from rlft.environments.code_inside import (
 from rlft.environments.code_running import Checks, run_code
 from rlft.environments.contract.base import live_states
 from rlft.errors import EnvironmentSetupError, SandboxError, TaskError
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.types import Task, Trajectory
+from tests.rlft.attempts import audited
 
 PROMPT = 'def double(x: int) -> int:\n    """Twice x.\n    >>> double(2)\n    4\n    """\n'
 CHECK = "def check(candidate):\n    assert True\n    assert candidate(3) == 6\n    assert candidate(-1) == -2\n"
@@ -387,7 +387,5 @@ def test_other_reference_solutions_of_mbpp_pass(shared_data, mbpp):
 @pytest.mark.parametrize("name", ["humaneval", "mbpp"])
 def test_the_audit_passes_on_real_tasks(shared_data, name, humaneval, mbpp):
     tasks = humaneval_tasks(shared_data) if name == "humaneval" else mbpp_tasks(shared_data)
-    report = audit_reward(
-        list(tasks)[:4], {"humaneval": humaneval, "mbpp": mbpp}[name], weights={}, full=None, timeout_seconds=60.0
-    )
+    report = audited(list(tasks)[:4], {"humaneval": humaneval, "mbpp": mbpp}[name], timeout_seconds=60.0)
     assert report.passed, report.text()

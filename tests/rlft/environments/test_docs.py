@@ -15,11 +15,10 @@ from rlft.environments.gsm8k import GSM8K
 from rlft.environments.maths import Maths
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.messages import make_call
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
 from rlft.types import Rollouts, Trajectory
-from tests.rlft.attempts import make_task
+from tests.rlft.attempts import audited, make_task
 
 DOCS = Path(__file__).parents[3] / "docs" / "environments"
 
@@ -65,7 +64,7 @@ def test_the_examples_score_and_pass_the_audit(title, write, tmp_path, monkeypat
     ).tasks
     environment = load_environment(named.name, named.kwargs)
     weights = config.get("reward", {}).get("weights", {})
-    report = audit_reward(tasks, environment, weights=weights, full=None, timeout_seconds=10.0)
+    report = audited(tasks, environment, weights=weights, timeout_seconds=10.0)
     assert report.passed, report.text()
     assert report.attacks["gold"].count == len(tasks) == 40
 
@@ -109,9 +108,7 @@ def test_the_example_of_the_guide_pays_gold(tmp_path):
     script = ({"role": "assistant", "content": "", "tool_calls": [asks]}, {"role": "assistant", "content": "Lima"})
     (rollout,) = play_scripts([Part("r", task, script)], environment)
     assert rollout.messages[-2]["content"] == "Its capital is Lima."
-    rewards = score_rollouts(
-        Rollouts((rollout,)), {"t": task}, environment, weights={}, full=None, timeout_seconds=5
-    ).rows
+    rewards = score_rollouts(Rollouts((rollout,)), {"t": task}, environment, timeout_seconds=5).rows
     assert (rewards[0].parts, rewards[0].solved) == ({"right": 1.0, "looked_up": 1.0}, True)
 
 
@@ -139,7 +136,5 @@ def test_the_example_of_a_class_written_elsewhere_runs(tmp_path, monkeypatch):
     script = as_script([{"role": "assistant", "tool_calls": [asks]}, {"role": "assistant", "content": "There."}])
     (rollout,) = play_scripts([Part("r", task, script)], environment)
     assert json.loads(rollout.messages[-2]["content"]) == ["moon at http://localhost:9200"] * 2
-    (reward,) = score_rollouts(
-        Rollouts((rollout,)), {"t": task}, environment, weights={}, full=None, timeout_seconds=5
-    ).rows
+    (reward,) = score_rollouts(Rollouts((rollout,)), {"t": task}, environment, timeout_seconds=5).rows
     assert reward.parts == {"found": 1.0}

@@ -16,10 +16,11 @@ from rlft.errors import EnvironmentSetupError
 from rlft.harness.attempt import Attempt
 from rlft.harness.rollout import run_attempts
 from rlft.rewards.audit.environment import check_environment
-from rlft.rewards.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward
+from rlft.rewards.audit.rewards import GOLD_NEEDS_TOOLS
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts
 from tests.factories import make_policy, make_task
+from tests.rlft.attempts import audited
 from tests.rlft.environments.elsewhere import Clerk, Naturalist, Remote, Shelf, Stopwatch
 from tests.rlft.harness.test_turns import Script
 
@@ -45,9 +46,7 @@ def round_of(environment, lines, answer):
         attempts, environment, policy, Script(dict(enumerate(lines))), Sampling(1.0, 200),
         environment_fingerprint="e", harness=HarnessConfig(tool_timeout_seconds=5.0),
     )  # fmt: skip
-    rewards = score_rollouts(
-        Rollouts(tuple(rollouts)), {"t": task}, environment, weights={}, full=None, timeout_seconds=5.0
-    )
+    rewards = score_rollouts(Rollouts(tuple(rollouts)), {"t": task}, environment, timeout_seconds=5.0)
     return rollouts, rewards.rows
 
 
@@ -84,7 +83,7 @@ def test_the_audit_does_not_take_an_answer_without_calls_for_its_gold(shelf):
     tasks = [
         make_task(f"t{n}", prompt="Who lays eggs?", answer=answer) for n, answer in enumerate(("hen", "owl", "hen"))
     ]
-    report = audit_reward(tasks, Naturalist(shelf), weights={}, full=None, timeout_seconds=5.0)
+    report = audited(tasks, Naturalist(shelf), timeout_seconds=5.0)
     assert report.passed, report.text()
     assert GOLD_NEEDS_TOOLS.finding in report.findings
     assert report.attacks["gold"].count == 0
@@ -99,7 +98,7 @@ def test_an_answer_without_calls_that_is_paid_in_full_is_still_an_attack(shelf):
             return 1.0 if "know" in completion.text else 0.0
 
     tasks = [make_task(f"t{n}", prompt="Who lays eggs?", answer=answer) for n, answer in enumerate(("hen", "owl"))]
-    report = audit_reward(tasks, Gullible(shelf), weights={}, full=None, timeout_seconds=5.0)
+    report = audited(tasks, Gullible(shelf), timeout_seconds=5.0)
     assert not report.passed
     assert any("constant is full" in finding for finding in report.findings)
 

@@ -4,10 +4,9 @@ import dataclasses
 import pytest
 
 from rlft.environments.contract.loading import load_environment
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts, Trajectory
-from tests.rlft.attempts import attempt, make_task
+from tests.rlft.attempts import attempt, audited, make_task
 
 MATHS = load_environment("rlft.environments.maths:Maths", {})
 
@@ -100,7 +99,7 @@ def test_scores_and_passes_the_audit():
             timeout_seconds=30.0,
         )
         assert (first.solved, silence.total, again.parts) == (True, 0.0, first.parts)
-    report = audit_reward(tasks, MATHS, weights={"format": 0.1}, full=None, timeout_seconds=30.0)
+    report = audited(tasks, MATHS, weights={"format": 0.1}, timeout_seconds=30.0)
     assert report.passed, report.text()
 
 

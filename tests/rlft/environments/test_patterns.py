@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from rlft.config.file import load_config
 from rlft.environments.patterns import LETTERS, Patterns, read_rules
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.tasks import ingest_tasks
 from tests.pattern_rows import FOLDER, HARDER, LENGTH, SHOWN, TASKS, draw, files
-from tests.rlft.attempts import make_task
+from tests.rlft.attempts import audited, make_task
 from tests.shipped import ROOT, overrides
 
 PROMPT = "a..c. +e -b:"
@@ -72,5 +71,5 @@ def test_the_audit_passes_without_gold_answers():
     config = load_config(ROOT / "configs" / "demo.yaml", overrides("demo", FOLDER))
     tasks = ingest_tasks(config.tasks, environment=config.environment.name, seed=0).split("train")
     assert [task.answer for task in tasks] == [None] * len(tasks)
-    report = audit_reward(tasks, Patterns(), weights={}, full=None, timeout_seconds=5.0)
+    report = audited(tasks, Patterns(), timeout_seconds=5.0)
     assert report.passed, report

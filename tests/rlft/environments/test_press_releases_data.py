@@ -9,10 +9,10 @@ import pytest
 from rlft.config import SourceConfig
 from rlft.environments.press_release_records import PROVINCES, named_provinces
 from rlft.environments.press_releases import CONSTANT, MAIN_FIELDS, PressReleases
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import RawRow, read_rows
 from rlft.types import Trajectory
+from tests.rlft.attempts import audited
 from tests.rlft.environments.playing import calls, parts_of, says, share_of
 
 pytestmark = pytest.mark.slow  # every test scores all rows
@@ -97,9 +97,7 @@ def test_the_label_names_what_the_text_names_but_for_seven_rows(tasks):
 
 
 def test_the_audit_passes(tasks):
-    report = audit_reward(
-        tasks, AS_TEXT, weights=AS_TEXT.reward_weights(), full=None, timeout_seconds=5.0, max_tasks=60
-    )
+    report = audited(tasks, AS_TEXT, weights=AS_TEXT.reward_weights(), timeout_seconds=5.0, max_tasks=60)
     assert report.passed, report.text()
     assert report.attacks["most_common"].mean < 7.6 * 0.6
 

@@ -15,11 +15,10 @@ from rlft.environments.maths import Maths
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.environments.stories import Stories
 from rlft.harness.scripted import Part, as_script, play_scripts
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.reasoning_gym import load_generator
 from rlft.types import Rollouts, Task
-from tests.rlft.attempts import make_task
+from tests.rlft.attempts import audited, make_task
 
 
 def maths() -> list[Task]:
@@ -78,7 +77,7 @@ def test_gold_is_full_silence_is_nothing_and_attacks_earn_less(case):
         texts = (gold, "", task.prompt[0]["content"], other or "", "I do not know.", "42", gold)
         rows = score_rollouts(
             Rollouts(tuple(play_scripts([Part("r", task, as_script(text)) for text in texts], environment))),
-            {task.id: task}, environment, weights=case.weights, full=None, timeout_seconds=5.0,
+            {task.id: task}, environment, weights=case.weights, timeout_seconds=5.0,
         ).rows  # fmt: skip
         assert [row.error for row in rows] == [None] * len(rows)
         first, silence, *attacks, again = rows
@@ -95,7 +94,7 @@ def test_gold_is_full_silence_is_nothing_and_attacks_earn_less(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_audit_passes(case):
-    report = audit_reward(case.tasks(), case.make(), weights=case.weights, full=None, timeout_seconds=5.0)
+    report = audited(case.tasks(), case.make(), weights=case.weights, timeout_seconds=5.0)
     assert report.passed, report.text()
 
 
@@ -105,7 +104,7 @@ from rlft.config.section import SPECIFICATION
 from rlft.config.environment import PLAIN
 from rlft.environments.contract.loading import load_environment
 from rlft.types import Trajectory
-from tests.rlft.attempts import make_task
+from tests.rlft.attempts import audited, make_task
 graders = [
     {"type": "similar", "measure": "fuzzy_match"},
     {"type": "list", "ordered": True, "compared": "f1"}, {"type": "date", "gold": "2014-03-03"},

@@ -13,11 +13,10 @@ from rlft.config.yaml_text import read_yaml
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.tools import read_tools
 from rlft.environments.snips_slots import INTENTS, SnipsSlots
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.tasks.rows import make_task as task_of_row
 from rlft.tasks.sources import RawRow, read_rows
 from rlft.types import Trajectory
-from tests.rlft.attempts import make_task
+from tests.rlft.attempts import audited, make_task
 from tests.rlft.environments.playing import calls, parts_of, play, says, share_of
 from tests.shipped import ROOT
 
@@ -221,9 +220,7 @@ def test_what_is_no_reading_earns_little(tasks):
 
 
 def test_the_audit_passes(tasks):
-    report = audit_reward(
-        tasks, AS_TEXT, weights=AS_TEXT.reward_weights(), full=None, timeout_seconds=5.0, max_tasks=60
-    )
+    report = audited(tasks, AS_TEXT, weights=AS_TEXT.reward_weights(), timeout_seconds=5.0, max_tasks=60)
     assert report.passed, report.text()
 
 
@@ -240,7 +237,7 @@ def test_numbers_in_place_of_texts_are_an_attack_that_a_specification_must_withs
         environment = load_environment(
             "rlft.environments.snips_slots:SnipsSlots", {SPECIFICATION: json.dumps(specification)}
         )
-        report = audit_reward(tasks, environment, weights={}, full=None, timeout_seconds=5.0)
+        report = audited(tasks, environment, timeout_seconds=5.0)
         assert any(kind.endswith("numbers") for kind in report.attacks)
         return [kind for kind in report.exploits if kind.endswith("numbers")]
 

@@ -8,10 +8,9 @@ from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.environments.trl import TrlRewards
 from rlft.errors import EnvironmentSetupError
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
-from tests.rlft.attempts import answered, make_task
+from tests.rlft.attempts import answered, audited, make_task
 
 HERE = Path(__file__).parent
 MODULE = "tests.rlft.environments.user_rewards"
@@ -27,7 +26,7 @@ def build(*functions, **kwargs):
 
 def score(environment, task, *texts, weights=None):
     rows = score_rollouts(
-        answered(task, *texts), {task.id: task}, environment, weights=weights or {}, full=None, timeout_seconds=5.0
+        answered(task, *texts), {task.id: task}, environment, weights=weights or {}, timeout_seconds=5.0
     )
     return list(rows)
 
@@ -95,7 +94,7 @@ def test_trl_rows_from_a_file_to_scores(tmp_path):
         assert gold == f"<answer>{task.info['solution']}</answer>"
         right, wrong, again = score(environment, task, gold, "<answer></answer>", gold)
         assert (right.total, right.solved, wrong.total, again.parts) == (1.0, True, 0.0, right.parts)
-    report = audit_reward(tasks, environment, weights={}, full=None, timeout_seconds=5.0)
+    report = audited(tasks, environment, timeout_seconds=5.0)
     assert report.passed, report.text()
 
 
@@ -131,9 +130,8 @@ def test_scores_beyond_one_and_below_zero_are_taken_where_they_are_declared():
     right, wordy, wrong = score(environment, PERU, "Lima", "It is Lima", "Rome")
     assert [(row.total, row.solved) for row in (right, wordy, wrong)] == [(2.0, True), (1.5, False), (-1.0, False)]
     # An answer that denies what it names is paid like gold by a reward that looks for the name alone.
-    settings = {"weights": {}, "full": None, "timeout_seconds": 5.0}
-    assert audit_reward([PERU, CHAD], environment, **settings).exploits == ("negated",)
-    assert audit_reward([PERU, CHAD], environment, accept=["negated"], **settings).passed
+    assert audited([PERU, CHAD], environment).exploits == ("negated",)
+    assert audited([PERU, CHAD], environment, accept_exploits=["negated"]).passed
 
 
 def test_what_a_function_does_wrong_is_an_error_of_the_rollout():

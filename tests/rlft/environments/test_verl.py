@@ -7,10 +7,9 @@ from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.environments.verl import VerlRewards
 from rlft.errors import EnvironmentSetupError
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
-from tests.rlft.attempts import answered, make_task
+from tests.rlft.attempts import answered, audited, make_task
 
 MODULE = "tests.rlft.environments.user_rewards"
 NAME = "rlft.environments.verl:VerlRewards"
@@ -24,7 +23,7 @@ def build(function="compute_score", **kwargs):
 
 def score(environment, task, *texts, weights=None):
     return score_rollouts(
-        answered(task, *texts), {task.id: task}, environment, weights=weights or {}, full=None, timeout_seconds=5.0
+        answered(task, *texts), {task.id: task}, environment, weights=weights or {}, timeout_seconds=5.0
     )
 
 
@@ -83,7 +82,7 @@ def test_rows_from_a_file_to_scores(tmp_path, kind):
         assert environment.gold_completion(task) == f"#### {number + 2}"
         right, wrong = score(environment, task, f"#### {number + 2}", f"#### {number}")
         assert (right.total, wrong.total) == (1.0, 0.0)
-    report = audit_reward(tasks, environment, weights={}, full=None, timeout_seconds=5.0)
+    report = audited(tasks, environment, timeout_seconds=5.0)
     assert report.passed, report.text()
 
 

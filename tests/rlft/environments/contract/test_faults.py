@@ -15,10 +15,10 @@ from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.messages import make_call
 from rlft.outcome import Failure
 from rlft.rewards.audit.environment import check_environment
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.training.demonstrations import choose_demonstrations
 from rlft.types import Rollouts, Task
+from tests.rlft.attempts import audited
 from tests.rlft.environments.contract import user_code
 from tests.rlft.environments.contract.user_code import Asks
 
@@ -101,7 +101,7 @@ def play(environment, *said):
 
 def score(environment, rollout):
     tasks = {"t1": make_task()}
-    rewards = score_rollouts(Rollouts((rollout,)), tasks, environment, weights={}, full=None, timeout_seconds=5.0)
+    rewards = score_rollouts(Rollouts((rollout,)), tasks, environment, timeout_seconds=5.0)
     return rewards.rows[0]
 
 
@@ -124,7 +124,7 @@ def test_in_the_rewards_error_and_once_in_the_log(caplog):
     parts = [Part(f"{task.id}/{n}", task, as_script("x")) for task in TASKS for n in range(3)]
     rollouts = Rollouts(tuple(play_scripts(parts, environment)))
     tasks = {task.id: task for task in TASKS}
-    rewards = score_rollouts(rollouts, tasks, environment, weights={}, full=None, timeout_seconds=5.0)
+    rewards = score_rollouts(rollouts, tasks, environment, timeout_seconds=5.0)
     assert {reward.error for reward in rewards} == {Failure("compute_reward", ERROR)}
     (record,) = caplog.records
     assert record.getMessage() == f"12 of 12 rollouts, on 4 tasks, have no score: compute_reward: {ERROR}"
@@ -172,11 +172,10 @@ def test_in_the_check_once_with_how_many_tasks_it_concerns():
 
 
 def test_in_the_audit_once_with_how_many_tasks_it_concerns():
-    kept = {"weights": {}, "full": None, "timeout_seconds": 5.0}
-    report = audit_reward(TASKS, Asks(gold_completion=user_code.of_info), **kept)
+    report = audited(TASKS, Asks(gold_completion=user_code.of_info))
     assert report.findings[0].startswith(f"gold_completion failed on 4 of 4 tasks, for example t1: {ERROR}; ")
     environment = Asks(compute_reward=lambda completion: user_code.of_info(completion.task))
-    report = audit_reward(TASKS, environment, **kept)
+    report = audited(TASKS, environment)
     [found] = [finding for finding in report.findings if "KeyError" in finding]
     kinds, _, said = found.partition(" could not be scored ")
     assert kinds.startswith("gold, empty, echo, constant, other_gold, ")

@@ -3,10 +3,10 @@
 import json
 from dataclasses import replace
 
-from rlft.config import HarnessConfig, RewardConfig
+from rlft.config import RewardConfig
 from rlft.config.file import check_config
 from rlft.environments.contract.several import Several
-from rlft.rewards.audit.rewards import audit_by, audit_reward, way_out
+from rlft.rewards.audit.rewards import audit_reward, way_out
 from tests.rlft.rewards.audit.test_rewards import Pays, exact
 from tests.rlft.several import of
 
@@ -16,7 +16,7 @@ TASKS = [of(name, n) for n in range(6) for name in ("good", "bad")]
 def audit(one, other, **settings):
     several = Several({"good": Pays(one), "bad": Pays(other)})
     members = {"good": RewardConfig(), "bad": RewardConfig(**settings)}
-    return audit_by(RewardConfig(members=members), TASKS, several, harness=HarnessConfig(), seed=0)
+    return audit_reward(TASKS, several, RewardConfig(members=members))
 
 
 def pays_anything(text, gold, prompt):
@@ -69,19 +69,10 @@ def test_each_is_audited_by_its_own_settings():
     assert set(found.accepted) >= {f"bad/{kind}" for kind in accepted}
 
 
-def test_one_environment_is_audited_as_before():
-    tasks = [task for task in TASKS if task.environment == "good"]
-    found = audit_by(RewardConfig(full=1.0), tasks, Pays(exact), harness=HarnessConfig(), seed=3)
-    limits = {"weights": {}, "full": 1.0, "timeout_seconds": 30.0}
-    assert found == audit_reward(tasks, Pays(exact), **limits, harness=HarnessConfig(), seed=3)
-    assert "members" not in found.to_json()
-
-
 def test_tasks_from_use_are_not_audited():
     tasks = [task for task in TASKS if task.environment == "good"]
     wrong = replace(tasks[0], id="use", answer={"not": "a text"}, info={"use_trace_id": "tr-1"})
-    given = RewardConfig(), [*tasks, wrong], Pays(exact)
-    assert audit_by(*given, harness=HarnessConfig(), seed=3).num_tasks == len(tasks)
+    assert audit_reward([*tasks, wrong], Pays(exact), RewardConfig()).num_tasks == len(tasks)
 
 
 def test_the_golds_of_all_stand_first_whatever_attacks_earn():

@@ -1,8 +1,7 @@
 """Golds that are right at each other's tasks are no loophole; a reward that refuses no gold is."""
 
 from rlft.environments.contract.base import BaseEnv
-from rlft.rewards.audit.rewards import audit_reward
-from tests.rlft.attempts import make_task
+from tests.rlft.attempts import audited, make_task
 
 LANDS = {
     "Europe": ("France", "Spain", "Norway", "Poland"),
@@ -27,7 +26,7 @@ class Pays(BaseEnv):
 
 
 def audit(pay):
-    return audit_reward(TASKS, Pays(pay), weights={}, full=None, timeout_seconds=2.0)
+    return audited(TASKS, Pays(pay), timeout_seconds=2.0)
 
 
 def member(text, gold, prompt):
@@ -68,5 +67,20 @@ def test_numbers_that_are_paid_for_each_other_are_no_equal_answers():
     def wide(text, gold, prompt):
         return text.isdecimal() and len(text) < 6 and abs(int(text) - int(gold)) <= 0.5 * int(gold)
 
-    report = audit_reward(tasks, Pays(wide), weights={}, full=None, timeout_seconds=2.0)
+    report = audited(tasks, Pays(wide), timeout_seconds=2.0)
+    assert "other_gold" in report.exploits
+
+
+def test_a_gold_that_is_paid_at_other_tasks_is_a_loophole_where_their_golds_are_not_paid_at_its_own():
+    # Who looks for gold within the answer pays "non-toxic" everywhere, and "toxic" at the tasks of "toxic" alone.
+    tasks = [make_task(f"t{n}", f"Is comment {n} toxic?", ("toxic", "non-toxic")[n % 2]) for n in range(12)]
+    report = audited(tasks, Pays(lambda text, gold, prompt: gold in text), timeout_seconds=2.0)
+    assert "other_gold" in report.exploits
+    said = next(each for each in report.findings if each.startswith("other_gold"))
+    assert said == "other_gold earns as much as gold on 6 tasks, for example t0: 1 from {'part': 1.0}"
+
+
+def test_what_is_paid_in_one_direction_alone_is_no_equality():
+    # At Asia's tasks all golds are paid, elsewhere only the right one.
+    report = audit(lambda text, gold, prompt: text == gold or ("Asia" in prompt and text in EVERY))
     assert "other_gold" in report.exploits

@@ -8,8 +8,7 @@ from rlft.harness.scripted import as_script
 from rlft.messages import make_call
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
 from rlft.rewards.audit.attacks.texts import are_near, made_answer, position_of, text_of, with_number
-from rlft.rewards.audit.rewards import audit_reward
-from tests.rlft.attempts import make_task
+from tests.rlft.attempts import audited, make_task
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ class Pays(BaseEnv):
 
 
 def audit(environment, tasks):
-    return audit_reward(tasks, environment, weights={}, full=None, timeout_seconds=2.0)
+    return audited(tasks, environment, timeout_seconds=2.0)
 
 
 YEARS = [make_task(f"t{n}", f"When was film {n} made?", str(1950 + 7 * n)) for n in range(10)]

@@ -9,8 +9,7 @@ from rlft.harness.scripted import as_script
 from rlft.rewards.audit.attacks import KINDS
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
 from rlft.rewards.audit.attacks.texts import text_of
-from rlft.rewards.audit.rewards import audit_reward
-from tests.rlft.attempts import make_task
+from tests.rlft.attempts import audited, make_task
 
 
 def known(gold, other, **info):
@@ -77,7 +76,7 @@ class Pays(BaseEnv):
 
 
 def audit(environment, tasks):
-    return audit_reward(tasks, environment, weights={}, full=None, timeout_seconds=2.0)
+    return audited(tasks, environment, timeout_seconds=2.0)
 
 
 def evaluated(text, gold):

@@ -22,8 +22,8 @@ from rlft.messages import as_openai, make_call
 from rlft.rewards.audit.attacks.base import Pool, other_gold
 from rlft.rewards.audit.attempts import ask_golds
 from rlft.rewards.audit.findings import Findings
-from rlft.rewards.audit.rewards import AuditReport, audit_reward
-from tests.rlft.attempts import make_task
+from rlft.rewards.audit.rewards import AuditReport
+from tests.rlft.attempts import audited, make_task
 
 TASKS = [make_task(f"t{n}", f"What is {n}+{n}?", str(2 * n)) for n in range(1, 7)]
 
@@ -46,7 +46,7 @@ def exact(text, gold, prompt):
 
 
 def audit(pay, tasks=TASKS, *, gold=True, **settings) -> AuditReport:
-    return audit_reward(tasks, Pays(pay, gold), **{"weights": {}, "full": None, "timeout_seconds": 2.0, **settings})
+    return audited(tasks, Pays(pay, gold), **{"timeout_seconds": 2.0, **settings})
 
 
 def test_all_tasks_without_an_answer_are_counted_and_one_of_them_is_tried():
@@ -130,23 +130,23 @@ class Forgetful(Pays):
 
 
 def test_a_part_that_is_none_on_every_task_is_said_instead_of_what_follows_from_it():
-    settings = {"full": None, "timeout_seconds": 2.0}
+    settings = {"timeout_seconds": 2.0}
     forgetful = Forgetful(lambda text, gold, prompt: float(text.isdigit()))
-    report = audit_reward(TASKS, forgetful, weights={}, **settings)
+    report = audited(TASKS, forgetful, **settings)
     said = "part queue is None on every task; what to do: return a score (is a `return` missing?), or give the weight 0"
     assert (report.findings, report.passed) == ((said,), False)
     # not all tasks were tried: a part may apply to those that were not
-    report = audit_reward(TASKS, Forgetful(exact), weights={}, max_tasks=3, **settings)
+    report = audited(TASKS, Forgetful(exact), max_tasks=3, **settings)
     (note,) = report.findings
     assert note.startswith("part queue is None on the 3 tasks tried; what to do: ")
     assert report.passed
-    assert audit_reward(TASKS, Forgetful(exact), weights={"queue": 0.0}, **settings).findings == ()
+    assert audited(TASKS, Forgetful(exact), weights={"queue": 0.0}, **settings).findings == ()
     # without a gold nobody knows what a part would have applied to
-    assert audit_reward(TASKS, Forgetful(lambda *_: 0.0, gold=False), weights={}, **settings).passed
+    assert audited(TASKS, Forgetful(lambda *_: 0.0, gold=False), **settings).passed
 
 
 def test_a_reward_without_any_return_is_said_once_for_all_attempts():
-    report = audit_reward(TASKS, Pays(lambda *_: None), weights={}, full=None, timeout_seconds=2.0)
+    report = audited(TASKS, Pays(lambda *_: None), timeout_seconds=2.0)
     # How many kinds there are is of no account here.
     assert [re.sub("and [0-9]{2} more", "and N more", each.split(";")[0]) for each in report.findings] == [
         "part part is None on every task",
@@ -173,7 +173,7 @@ def test_another_tasks_gold_with_the_same_final_answer_is_no_attack():
 
     same = [make_task("a", "1+1?", "2"), make_task("b", "4-2?", "2.0")]
     numbers = Numbers(lambda text, gold, prompt: float(text.removesuffix(".0") == gold.removesuffix(".0")))
-    report = audit_reward(same, numbers, weights={}, full=None, timeout_seconds=2.0)
+    report = audited(same, numbers, timeout_seconds=2.0)
     assert report.passed
     assert report.attacks["other_gold"].count == 0
     said = "the golds are too alike to be wrong answers at other tasks"
@@ -225,7 +225,7 @@ def test_a_gold_completion_that_raises_is_a_finding():
         def gold_completion(self, task):
             raise KeyError("entry")
 
-    report = audit_reward(TASKS, Broken(exact), weights={}, full=None, timeout_seconds=2.0)
+    report = audited(TASKS, Broken(exact), timeout_seconds=2.0)
     assert not report.passed
     said = "gold_completion failed on 6 of 6 tasks, for example t1: KeyError: 'entry'"
     assert report.findings[0].startswith(f"{said}, at tests/rlft/rewards/audit/test_rewards.py:")
@@ -256,7 +256,7 @@ def test_a_gold_completion_that_hangs_is_a_finding_with_its_task_and_line():
         hung = ("t2",)
 
     others = set(threading.enumerate())  # of tests before this one, for example clients that were not closed
-    report = audit_reward(TASKS, Once(exact), weights={}, full=None, timeout_seconds=0.1)
+    report = audited(TASKS, Once(exact), timeout_seconds=0.1)
     assert not report.passed
     line = inspect.getsourcelines(Hangs.gold_completion)[1]
     assert report.findings[0] == (
@@ -277,7 +277,7 @@ def test_an_environment_that_hangs_on_every_task_is_not_asked_for_ever():
         asked: ClassVar[list[str]] = []
         hung = tuple(task.id for task in tasks)
 
-    report = audit_reward(tasks, Always(exact), weights={}, full=None, timeout_seconds=0.05)
+    report = audited(tasks, Always(exact), timeout_seconds=0.05)
     assert "gold_completion failed on 8 of 30 tasks, and 22 were not asked, for example t0: " in report.findings[0]
     assert len(Always.asked) == 8
 
@@ -286,7 +286,7 @@ def test_attacks_that_hang_are_a_finding():
     class Attacked(Hangs):
         attacked = True
 
-    report = audit_reward(TASKS[:2], Attacked(exact), weights={}, full=None, timeout_seconds=0.1)
+    report = audited(TASKS[:2], Attacked(exact), timeout_seconds=0.1)
     assert report.findings[0].startswith(
         "attacks failed on 2 of 2 tasks, for example t1: ScoringTimeout: Attacked.attacks did not return within 0.1 s"
     )
@@ -354,14 +354,14 @@ class AfterTwoLooksElsewhere(AfterTwoLooks):
 
 
 def test_a_gold_as_openai_writes_it_is_played():
-    report = audit_reward(TASKS, AfterTwoLooksElsewhere(), weights={}, full=None, timeout_seconds=2.0)
+    report = audited(TASKS, AfterTwoLooksElsewhere(), timeout_seconds=2.0)
     assert report.passed, report.findings
 
 
 @pytest.mark.parametrize(("turns", "passed"), [(3, True), (1, False)])
 def test_a_gold_that_the_limits_cut_off_is_a_finding(turns, passed):
     limits = HarnessConfig(max_turns=turns)
-    report = audit_reward(TASKS, AfterTwoLooks(), weights={}, full=None, timeout_seconds=2.0, harness=limits)
+    report = audited(TASKS, AfterTwoLooks(), timeout_seconds=2.0, harness=limits)
     assert report.passed == passed
     assert passed or any("gold is not full on 6 tasks" in finding for finding in report.findings)
 
@@ -372,7 +372,7 @@ def test_what_the_environment_names_as_an_attack_is_tried_under_its_name():
             return {"backdoor": "open sesame", "harmless": "please"}
 
     opens = Knows(lambda text, gold, prompt: float(text in (gold, "open sesame")))
-    report = audit_reward(TASKS, opens, weights={}, full=None, timeout_seconds=2.0)
+    report = audited(TASKS, opens, timeout_seconds=2.0)
     assert (report.exploits, report.passed, report.best) == (("backdoor",), False, "backdoor")
     assert report.attacks["backdoor"].part == "part"
     assert report.attacks["harmless"].maximum == 0.0
@@ -383,7 +383,7 @@ def test_an_attack_of_the_environment_with_a_name_that_is_taken_is_a_finding():
         def attacks(self, task):
             return {"empty": "x"}
 
-    report = audit_reward(TASKS, Takes(exact), weights={}, full=None, timeout_seconds=2.0)
+    report = audited(TASKS, Takes(exact), timeout_seconds=2.0)
     assert report.findings[0].startswith(
         "attacks failed on 6 of 6 tasks, for example t1: ValueError: 'empty' is the name"
     )
@@ -406,11 +406,11 @@ def test_a_slow_reward_is_attacked_on_fewer_tasks_and_the_report_says_so():
 def test_accepted_exploits_pass_and_names_without_a_finding_are_told():
     pays = lambda text, gold, prompt: float(text in (gold, ""))  # noqa: E731
     assert audit(pays).exploits == ("empty",)
-    report = audit(pays, accept=["empty", "echo"])
+    report = audit(pays, accept_exploits=["empty", "echo"])
     assert (report.passed, report.accepted, report.exploits) == (True, ("empty",), ())
     assert report.findings[0].startswith("accepted: empty earns as much as gold on 6 tasks")
     assert report.findings[-1] == "echo is accepted, and nothing was found of that name"
-    near = audit(pays, accept=["emty"])
+    near = audit(pays, accept_exploits=["emty"])
     assert not near.passed
     assert near.findings[-1] == "emty is accepted, and nothing was found of that name; did you mean empty?"
 
@@ -432,7 +432,7 @@ def test_an_attack_that_would_be_paid_more_than_full_fails_and_one_that_breaks_t
         "; what to do: let the reward give such attempts the lowest score: one that makes it fail leaves its group, "
         "and is not told from the others there"
     )
-    assert audit(pays, accept=["colon"]).passed
+    assert audit(pays, accept_exploits=["colon"]).passed
 
 
 def test_a_reward_that_changes_when_it_is_asked_again_is_noted():
@@ -449,13 +449,13 @@ def test_a_reward_that_changes_when_it_is_asked_again_is_noted():
 
 
 def test_a_case_that_does_not_hold_fails_the_audit():
-    def audited(at_least):
+    def of_case(at_least):
         case = {"attempt": "4", "task": "t2", "at_least": at_least, "reason": "It is right."}
         spec = {"criteria": {"right": {"says": "It is right.", "grader": {"type": "exact"}}}, "cases": [case]}
         environment = load_environment(PLAIN, {SPECIFICATION: json.dumps(spec)})
-        return audit_reward(TASKS, environment, weights={"right": 2.0}, full=None, timeout_seconds=2.0)
+        return audited(TASKS, environment, weights={"right": 2.0}, timeout_seconds=2.0)
 
-    assert audited(2.0).passed
-    report = audited(2.5)
+    assert of_case(2.0).passed
+    report = of_case(2.5)
     assert (report.passed, report.exploits) == (False, ())
     assert report.findings == ("case 1 earns 2, not at least 2.5 (It is right.)",)

@@ -9,10 +9,10 @@ import pytest
 from rlft.config import HarnessConfig, RewardConfig
 from rlft.environments.contract.several import Several
 from rlft.evaluation.searches.constant import best_constant
-from rlft.rewards.audit.rewards import audit_by, audit_reward
+from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.specification.judge import billed, charge
 from rlft.types import Judging, TaskSet
-from tests.rlft.attempts import make_task
+from tests.rlft.attempts import audited, make_task
 from tests.rlft.engines.chat_servers import ChatServer, completion
 from tests.rlft.rewards.judges.judged import KIND, judged_by, says
 
@@ -76,7 +76,7 @@ def server():
 def test_the_audit_counts_all_that_it_asks_its_cases_too():
     with server() as asked:
         environment = judged_by(asked, {"criteria": {**RIGHT, **KIND}, "cases": CASES})
-        report = audit_reward(tasks_of("train"), environment, weights={}, full=None, timeout_seconds=20)
+        report = audited(tasks_of("train"), environment, timeout_seconds=20)
         assert report.judging is not None
         assert report.judging.calls == len(asked.bodies) > 50
         assert report.judging.prompt_tokens == 100 * len(asked.bodies)
@@ -94,7 +94,7 @@ def test_of_several_environments_the_audits_add_up():
             for task in tasks_of("train")
         ]
         reward = RewardConfig.model_validate({"members": {name: {} for name in members}})
-        report = audit_by(reward, tasks, Several(members), harness=HarnessConfig(), seed=0)
+        report = audit_reward(tasks, Several(members), reward)
         assert report.judging is not None
         assert report.judging.calls == len(one.bodies) + len(other.bodies)
         assert min(len(one.bodies), len(other.bodies)) > 50
@@ -102,7 +102,7 @@ def test_of_several_environments_the_audits_add_up():
 
 def test_without_a_judge_nothing_is_said_of_one():
     environment = judged_by_nobody()
-    report = audit_reward(tasks_of("train"), environment, weights={}, full=None, timeout_seconds=20)
+    report = audited(tasks_of("train"), environment, timeout_seconds=20)
     assert report.judging is None
     assert "judg" not in report.text()
     assert "judging" not in report.to_json()

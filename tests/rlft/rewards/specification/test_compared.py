@@ -11,11 +11,10 @@ import pytest
 from rlft.config.environment import Workers
 from rlft.engines import server_requests
 from rlft.outcome import Failure
-from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.rewards.specification.graders.judged import shared_lines
 from rlft.types import Rollouts
-from tests.rlft.attempts import answered, make_rollout, make_task
+from tests.rlft.attempts import answered, audited, make_rollout, make_task
 from tests.rlft.engines.chat_servers import ChatServer, completion
 from tests.rlft.rewards.judges.judged import TASK, judged, scored
 
@@ -223,8 +222,7 @@ def test_the_audit_shows_each_attack_beside_the_gold_of_its_task():
         return json.dumps({"why": "so", **({"scores": scores} if len(scores) > 1 else {"score": scores[0]})})
 
     with ChatServer(answer) as server:
-        settings = {"weights": {}, "full": None, "timeout_seconds": 20}
-        report = audit_reward(tasks, judged(server, RULER), **settings)
+        report = audited(tasks, judged(server, RULER), timeout_seconds=20)
         groups = [shown(body) for body in server.bodies]
     assert report.passed, report.text()
     assert (report.attacks["gold"].mean, report.attacks["empty"].mean) == (1.0, 0.0)
