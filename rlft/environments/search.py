@@ -64,6 +64,8 @@ class Search(BaseEnv):
         self.max_document_characters = max_document_characters
         self.read_found_only = read_found_only
         self.answer_score = {"f1": token_f1, "exact": exact_match}[answer_score]
+        if cost_calls < 1:
+            raise EnvironmentSetupError(f"cost_calls is {cost_calls}", where="environment.kwargs", fix="use 1 or more")
         self.cost_calls = cost_calls
 
     def context(self, task: Task) -> Context:

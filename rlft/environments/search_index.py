@@ -96,7 +96,7 @@ class Lexical:
     def __init__(self, documents: Sequence[Document], language: str | None) -> None:
         """Index the documents. `language` names a Snowball stemmer, such as "english"; `None` leaves words unstemmed.
 
-        Raises KeyError for a language without a stemmer.
+        Raises KeyError for a language without a stemmer, which `CorpusIndex` refuses before.
         """
         import bm25s  # here, as it takes a second where numba is installed, and scoring stored rollouts needs no search
 
@@ -204,6 +204,12 @@ class CorpusIndex:
         vectors of documents are kept in `cache_dir` if one is given. A hit shows at most `snippet_characters`. Raises
         `EnvironmentSetupError` for what cannot be read or loaded.
         """
+        if language is not None and language not in (known := snowballstemmer.algorithms()):
+            raise EnvironmentSetupError(
+                f"there is no stemmer for language={language!r}",
+                where="environment.kwargs",
+                fix=f"use null, or one of {', '.join(known)}",
+            )
         self._documents = load_documents(documents)
         self._by_id = {document.doc_id: document for document in self._documents}
         self._language = language

@@ -439,6 +439,13 @@ def test_settings_that_cannot_be_used_are_named(kwargs, message):
         Search(**kwargs)
 
 
+@pytest.mark.parametrize("wrong", [{"client_kwargs": {"language": "englisch"}}, {"cost_calls": 0}])
+def test_a_misspelt_stemmer_and_no_needless_calls_are_refused_before_anything_is_searched(documents, wrong):
+    with pytest.raises(EnvironmentSetupError) as refused:
+        Search(documents, **wrong)
+    assert refused.value.where == "environment.kwargs"
+
+
 def test_a_client_without_an_identity_is_refused():
     environment = Search(client=f"{__name__}:OneDocument", client_kwargs={"fingerprint": ""})
     with pytest.raises(EnvironmentSetupError, match="fingerprint is empty"):
