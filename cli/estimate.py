@@ -58,11 +58,11 @@ def _estimated(config: Config, seconds: float) -> Estimate:
     from rlft.estimation.estimate import estimate_run
     from rlft.estimation.machine import gpus_here, memory_bytes
     from rlft.estimation.probing import run_probe
-    from rlft.training.distributed.demand import Demand, gpus_used
 
     probed, gpus = run_probe(config, seconds, errors.print), gpus_here()
     there = min(gpus) if probed.on_gpu and gpus else memory_bytes()
-    return estimate_run(config, probed, gpus_used(Demand.of(config, on_gpu=probed.on_gpu), len(gpus)), there)
+    used = max(len(gpus), config.trainers) if probed.on_gpu else len(gpus)
+    return estimate_run(config, probed, used, there)
 
 
 def _show(found: Estimate, name: str, price_per_hour: float | None) -> None:

@@ -30,21 +30,20 @@ from mlops.summary.file import SUMMARY_FILE
 from mlops.summary.replays import ReplaySummary, replay_blocks
 from mlops.tracking.evaluation import KIND_TAG
 from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
-from rlft.config import Config
+from rlft.config import Config, DistributedConfig
 from rlft.environments.fingerprints import EnvironmentFingerprints
 from rlft.evaluation.comparison import compare
 from rlft.files import write_file
 from rlft.reporting.bars import Display
 from rlft.texts.blocks import paragraph, plain
 from rlft.texts.secrets import hide
-from rlft.training.distributed.demand import Demand
 from rlft.types import Evaluation
 
 
-def begin_replay(demand: Demand | None = None) -> tuple[Display, PipelineRunResponse]:
-    """Prepare the process of a replay, which asks so much of Ray; returns what shows its stages, and ZenML's run."""
+def begin_replay(distributed: DistributedConfig | None = None) -> tuple[Display, PipelineRunResponse]:
+    """Prepare the process of a replay; returns what shows its stages, and ZenML's run."""
     display = Display()
-    shared_runtime().lent = Lent(progress=display.report, demand=demand)
+    shared_runtime().lent = Lent(progress=display.report, distributed=distributed)
     return display, current_run()
 
 

@@ -36,8 +36,6 @@ from rlft.estimation.readiness import check_loss
 from rlft.evaluation.contrasts import differing
 from rlft.evaluation.diagnosis.monitors import of_validation
 from rlft.evaluation.stopping import Account
-from rlft.models.origin import choose_device
-from rlft.training.distributed.demand import Demand
 from rlft.training.loss import CORRECTION, corrected, is_on_policy
 from rlft.training.tally import CAPPED, EFFECTIVE, LOGP_DIFFERENCE, MEAN_WEIGHT
 from rlft.types import add_judging
@@ -141,8 +139,7 @@ def retrain(
     `mlops.runs.labels.Labels`.
     """
     settings, own_labels = Config.model_validate(config), labels_of(labels)
-    on_gpu = choose_device(settings.policy.device).type == "cuda"
-    display, run = begin_replay(Demand.of(settings, on_gpu=on_gpu))
+    display, run = begin_replay(settings.distributed)
     home = find_home()
     found = find_source(home, source)
     stages = _stages(settings, found, correction, display.stage)

@@ -28,7 +28,6 @@ from rlft.evaluation.stopping import Account
 from rlft.models.origin import choose_device
 from rlft.reporting.bars import Display
 from rlft.rewards.audit.rewards import check_audit
-from rlft.training.distributed.demand import Demand, gpus_used
 from steps.promotion import write_report
 
 # All steps that the body may call: ZenML compiles them with the pipeline, before its body runs.
@@ -90,7 +89,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
 
 
 def _lend(display: Display, seen: Observer, settings: Config) -> Lent:
-    """Return what the body lends to the steps of its process, and note the GPUs that it asks for."""
-    demand = Demand.of(settings, on_gpu=choose_device(settings.policy.device).type == "cuda")
-    seen.gpus = gpus_used(demand, seen.gpus)
-    return Lent(progress=display.report, demand=demand)
+    """Return what the body lends to the steps of its process, and count the GPUs of trainers on other machines, too."""
+    if choose_device(settings.policy.device).type == "cuda":
+        seen.gpus = max(seen.gpus, settings.trainers)
+    return Lent(progress=display.report, distributed=settings.distributed)

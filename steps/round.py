@@ -183,7 +183,7 @@ def _train_here(job: Job, runtime: Runtime, device: str) -> TrainReport:
 
 def _train_together(job: Job, runtime: Runtime, device: str, distributed: DistributedConfig) -> TrainReport:
     """Train in several processes, which write the policy to the job's target unless the round is undone."""
-    return runtime.on_ray.trainers(distributed, device).train(job, runtime.training_progress)
+    return runtime.trainers(distributed, device).train(job, runtime.training_progress)
 
 
 @step(cache_policy=cache_policies.UNUSED, output_materializers=ReportMaterializer)

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,8 +38,7 @@ from rlft.models.origin import choose_device
 from rlft.progress import Progress, silent
 from rlft.texts.secrets import hide_in_logs
 from rlft.training.chosen_loss import loss_fingerprint
-from rlft.training.distributed.demand import Demand
-from rlft.training.distributed.director_process import DirectorProcess, RayEngines, Trainers, shared_folder
+from rlft.training.distributed.director_process import Trainers, shared_folder
 
 
 def open_environment(settings: EnvironmentConfig) -> BaseEnv:
@@ -66,11 +65,11 @@ SCRATCH_VARIABLE = "RLFT_SCRATCH"
 class Lent:
     """What the pipeline's body lends to the steps of its process; a step in a process of its own has these defaults.
 
-    `progress` takes the reports of the stage that is open, and `demand` is what the whole run asks of Ray.
+    `progress` takes the reports of the stage that is open, and `distributed` has all settings of the run's trainers.
     """
 
     progress: Progress = silent
-    demand: Demand | None = None
+    distributed: DistributedConfig | None = None
 
 
 class Runtime:
@@ -81,7 +80,7 @@ class Runtime:
         self._environments: dict[str, BaseEnv] = {}  # by settings, as JSON
         self._engines: dict[str, Engine] = {}
         self._scratch = _make_scratch()
-        self.on_ray = OnRay(lambda: self.lent.demand, self._scratch)
+        self._trainers: Trainers | None = None
         self.lent = Lent()
 
     @property
@@ -105,8 +104,7 @@ class Runtime:
             return kind.create(settings, batch_size)  # samples with the live policy itself; there is nothing to keep
         key = f"{settings.model_dump_json()} {batch_size} {device_type}"
         if key not in self._engines:
-            starter = self.on_ray.engines(settings, batch_size, device_type)
-            self._engines[key] = kind.create(settings, batch_size, starter)
+            self._engines[key] = kind.create(settings, batch_size)
         return self._engines[key]
 
     def player(self, policy: PolicyFolder | AskedModel, sampling: SamplingSettings, device: str) -> Player:
@@ -119,6 +117,16 @@ class Runtime:
         self.policies.let_train(live, device)
         return PolicyPlayer(live, engine)
 
+    def trainers(self, settings: DistributedConfig, device: str) -> Trainers:
+        """Return the processes that train together; they are started by their first round.
+
+        Where they are, and how long they are waited for, says what is lent, which a step's settings leave out.
+        """
+        if self._trainers is None:
+            settings, on_gpu = self.lent.distributed or settings, choose_device(device).type == "cuda"
+            self._trainers = Trainers(settings, on_gpu, shared_folder(settings.address, self._scratch))
+        return self._trainers
+
     def new_folder(self) -> Path:
         """Return a new path to save a policy to, and remove those of earlier steps, which are stored by now."""
         for old in self._scratch.iterdir():
@@ -130,7 +138,8 @@ class Runtime:
         for engine in self._engines.values():
             engine.close()
         self._engines.clear()
-        self.on_ray.close()
+        if self._trainers is not None:
+            self._trainers.close()
         self.policies.clear()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -293,53 +302,6 @@ class LivePolicies:
 
     def _take(self, folder: PolicyFolder, device: str) -> Policy:
         return self._policies.pop(folder.metadata.content_hash, None) or load_policy(folder, choose_device(device))
-
-
-class OnRay:
-    """Starts the process that uses Ray when something is first asked of it.
-
-    `demand` returns what the whole run asks of Ray, `None` where nobody says that: then it is what is asked first.
-    Policies are exchanged in `scratch`, or beside it where all machines of a cluster see them.
-    """
-
-    def __init__(self, demand: Callable[[], Demand | None], scratch: Path) -> None:
-        self._demand, self._scratch = demand, scratch
-        self._director: DirectorProcess | None = None
-        self._trainers: Trainers | None = None
-
-    def trainers(self, settings: DistributedConfig, device: str) -> Trainers:
-        """Return the processes that train together; they are started by their first round.
-
-        Where they are, and how long they are waited for, says the demand of the run, and not the settings.
-        """
-        if self._trainers is None:
-            on_gpu = choose_device(device).type == "cuda"
-            director = self._directed(Demand(settings, on_gpu, settings.trainers))
-            self._trainers = Trainers(director, self._folder(director))
-        return self._trainers
-
-    def engines(self, settings: EngineSettings, batch_size: int, device_type: str) -> RayEngines | None:
-        """Return what starts the engines, if the settings ask for some."""
-        server = settings.server
-        if server.engines is None:
-            return None
-        local, on_gpu = DistributedConfig(engine="ray"), device_type == "cuda"
-        director = self._directed(Demand(local, on_gpu, 0, server.engines, server.tensor_parallel_size))
-        return RayEngines(director, settings, batch_size, self._folder(director))
-
-    def close(self) -> None:
-        """End the process, and with it all that it has started."""
-        if self._director is not None:
-            self._director.close()
-        self._director = self._trainers = None
-
-    def _directed(self, needed: Demand) -> DirectorProcess:
-        if self._director is None:
-            self._director = DirectorProcess(self._demand() or needed)
-        return self._director
-
-    def _folder(self, director: DirectorProcess) -> Path:
-        return shared_folder(director.demand.settings.address, self._scratch)
 
 
 def tag_round(*outputs: str) -> None:

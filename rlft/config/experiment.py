@@ -169,6 +169,11 @@ class Config(Section):
             raise ValueError(f"{wrong}; remove it, or train on one `environment`")
         return self
 
+    @property
+    def trainers(self) -> int:
+        """How many processes train."""
+        return 1 if self.distributed is None else self.distributed.trainers
+
     @model_validator(mode="after")
     def _scores_as_specified(self) -> Self:
         # The section is frozen for everyone else.
@@ -184,8 +189,6 @@ class Config(Section):
     @model_validator(mode="after")
     def _suits_its_engine(self) -> Self:
         engine, name = self.rollout.kind, self.rollout.engine
-        if self.rollout.server.engines and self.distributed is None:
-            raise ValueError("rollout.server.engines are started by Ray; add `distributed: {engine: ray}`")
         for section, temperature in (
             ("rollout", self.rollout.temperature),
             ("evaluation", self.evaluation.temperature),

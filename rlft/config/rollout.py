@@ -40,26 +40,12 @@ class VllmSettings(Section):
 
 
 class ServerSettings(Section):
-    """The `vllm serve` processes that sample. They must see this machine's files; `rlft serve-engine` starts one, and
-    Ray starts `engines`."""
+    """The `vllm serve` processes that sample. They must see this machine's files; `rlft serve-engine` starts one."""
 
     addresses: list[str] = Field(
         default=[],
         description="Addresses of the servers, such as http://127.0.0.1:8000, or env:NAME for an environment variable "
         "that holds one. Rollouts are divided among them.",
-    )
-    engines: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,
-        description="In place of `addresses`: so many servers are started for the run, by Ray (`distributed`), and end "
-        "with it ([how](engines.md#engines-that-the-run-starts)).",
-    )
-    tensor_parallel_size: int = Field(
-        default=1, ge=1, le=64, description="GPUs of one machine that each of `engines` has, as vLLM calls it."
-    )
-    start_seconds: float = Field(
-        default=600.0, gt=0, le=LONGEST_SECONDS, description="Seconds that the start of `engines` may take."
     )
     concurrency: int = Field(
         default=64, ge=1, le=10_000, description="Each server gets at most this many requests at the same time."
@@ -113,11 +99,6 @@ class EngineSettings(Section):
         """The engine's `rlft.engines.kinds.EngineKind`: what it can do, with its settings."""
         return ENGINES[self.engine](**self.engine_kwargs)
 
-    @property
-    def starts_engines(self) -> bool:
-        """Whether servers are started for the run."""
-        return not self.kind.restarts and self.server.engines is not None
-
     def context_length(self, of_model: int | None) -> int | None:
         """Return how many tokens a conversation may have: what the model reads, or less where the engine has less room.
 
@@ -162,15 +143,13 @@ Sharding: TypeAlias = Literal["full_shard", "shard_grad_op"]
 
 
 class DistributedConfig(Section):
-    """Work that is given to several processes, on one machine or on more ([how](distributed.md)): training of rounds,
-    in which each has its part of the weights, and `rollout.server.engines`. The warm start and controls are trained in
-    the run's own process."""
+    """Rounds are trained by several processes, on one machine or on more ([how](distributed.md)), each of which has its
+    part of the weights. The warm start and controls are trained in the run's own process."""
 
     engine: Literal["ray"] = Field(
         description="What starts the processes and watches over them: Ray (`make setup-ray`)."
     )
     trainers: int = Field(
-        default=1,
         ge=1,
         le=1024,
         description="How many processes train. Each has a GPU of its own, or with `policy.device: cpu` a core. With 1 "

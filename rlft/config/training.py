@@ -357,8 +357,8 @@ class BudgetConfig(Section):
         default=None,
         gt=0,
         le=1e6,
-        description="The same time in hours, times the number of GPUs that the run can see, or that its trainers and "
-        "engines have in a cluster (`distributed.address`), whichever is larger.",
+        description="The same time in hours, times the number of GPUs that the run can see, or that its trainers "
+        "have in a cluster (`distributed.address`), whichever is larger.",
     )
     tokens: int | None = Field(
         default=None, ge=1, le=_MOST_TOKENS, description="Tokens that the policy samples in all rounds."

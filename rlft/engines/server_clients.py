@@ -24,17 +24,17 @@ from rlft.engines.server_requests import SIGN_OF_LIFE, Requests, ServerGoneError
 from rlft.errors import EngineError
 
 logger = logging.getLogger(__name__)
+START_AGAIN = "start it again (`rlft serve-engine CONFIG`)"
 
 
 class ServerClient:
     """Asks one server for completions, and gives it weights.
 
     Requests are tried again as `rlft.engines.server_requests` says, which raises ServerGoneError if all attempts fail.
-    `key` goes with each, if the server asks for one.
     """
 
-    def __init__(self, address: str, settings: ServerSettings, key: str | None = None) -> None:
-        self._requests = Requests(address, settings, {"authorization": f"Bearer {key}"} if key else None)
+    def __init__(self, address: str, settings: ServerSettings) -> None:
+        self._requests = Requests(address, settings)
         self.address = self._requests.address
 
     def generate(self, prompt: Sequence[int], parameters: dict[str, Any], *, model: str | None) -> Generation:
@@ -141,12 +141,12 @@ class ServerSet:
     """Holds the clients of all servers, and which of them are `live`: have answered since the last push of weights.
 
     A server that refuses what it is given is an error of the setup until `proven` is set, after the first policy; later
-    it is only left out. `fix` says what to do where none is left.
+    it is only left out.
     """
 
-    def __init__(self, clients: Sequence[ServerClient], *, fix: str) -> None:
+    def __init__(self, clients: Sequence[ServerClient]) -> None:
         self.clients, self.live = list(clients), list[ServerClient]()
-        self.proven, self.fix = False, fix
+        self.proven = False
         self._lock = threading.Lock()  # held while `live` is changed, as threads that sample may do
 
     def each(self, action: Callable[[ServerClient], object], *, together: bool = True) -> None:
@@ -176,7 +176,7 @@ class ServerSet:
             return
         if isinstance(cause, EngineError):
             raise cause
-        raise EngineError(str(cause), where="rollout.server", fix=self.fix) from cause
+        raise EngineError(str(cause), where="rollout.server", fix=START_AGAIN) from cause
 
     def leave_out(self, client: ServerClient, cause: Failure) -> None:
         """Do without a server until the next policy comes, as nobody knows which weights it has once it is back."""

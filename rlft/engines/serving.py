@@ -10,15 +10,12 @@ from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
-from rlft.config import Config, EngineSettings
+from rlft.config import Config
 from rlft.engines.kinds.vllm import Vllm
-from rlft.engines.server_process import SERVER, Guard, Order
-from rlft.engines.vllm_engine import CPU_BATCH_TOKENS, model_config
-from rlft.engines.vllm_server import write_checkpoint
+from rlft.engines.server_process import SERVER
+from rlft.engines.vllm_engine import CPU_BATCH_TOKENS
 from rlft.environments.workers.machine import cores_here
 from rlft.errors import EngineError, PolicyError
-from rlft.files import writing
-from rlft.models import Policy
 from rlft.models.origin import LOAD_ERRORS, choose_device, create_policy, first_line
 
 # vLLM binds its threads to some cores and waits on others by spinning, so on few cores they wait for each other. On at
@@ -33,13 +30,6 @@ _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # vLLM takes these only; a smal
 def rank_that_holds(rank: int) -> int:
     """Return the smallest rank that vLLM takes and an adapter of this `rank` fits; a larger one than all as it is."""
     return next((size for size in _RANKS if size >= rank), rank)
-
-
-def rank_for(policy: Policy) -> int:
-    """Return the rank that a vLLM must be started with to hold this policy's adapter."""
-    model: Any = policy.model
-    adapter = model.peft_config["default"]
-    return rank_that_holds(max([adapter.r, *(adapter.rank_pattern or {}).values()]))
 
 
 def serve_command(
@@ -57,8 +47,7 @@ def serve_command(
     if given := [option for option in extra if option.split("=")[0] in ("--host", "--port", "--uds")]:
         fix = "give --host and --port before the other options"
         raise EngineError(f"{given[0]} is not passed on", where="serve-engine", fix=fix)
-    lora = config.policy.lora
-    if lora is None and host not in _LOCAL:
+    if config.policy.lora is None and host not in _LOCAL:
         raise EngineError(
             f"full weights are only pushed to a server on loopback, not on {host}",
             fix="train an adapter (policy.lora), or serve on 127.0.0.1",
@@ -70,35 +59,15 @@ def serve_command(
         policy.model.save_pretrained(folder, safe_serialization=True)
         policy.tokenizer.save_pretrained(folder)
         model = str(folder)
-    options, variables = sampling_options(
-        config.rollout,
-        model,
-        config.policy.revision,
-        dtype=config.policy.dtype,
-        rank=None if lora is None else lora.rank,
-        batch_size=config.rollout.batch_size,
-        on_gpu=on_gpu,
-    )
+    options, variables = _sampling_options(config, model, on_gpu=on_gpu)
     command = [sys.executable, "-m", SERVER, "--host", host, "--port", str(port), *options]
     return [*command, *extra], variables
 
 
-def sampling_options(
-    settings: EngineSettings,
-    model: str,
-    revision: str | None,
-    *,
-    dtype: str,
-    rank: int | None,
-    batch_size: int,
-    on_gpu: bool,
-) -> tuple[list[str], dict[str, str]]:
-    """Return the options of a server that samples from a policy, wherever it listens, and its variables.
-
-    `rank` is that of the policy's adapter; `None` for full weights. Raises as `context_of` does.
-    """
-    own = settings.vllm
-    options = ["--model", model, "--dtype", dtype]
+def _sampling_options(config: Config, model: str, *, on_gpu: bool) -> tuple[list[str], dict[str, str]]:
+    """Return the options and variables of a server that samples from a model or an adapter of it."""
+    own, revision, lora = config.rollout.vllm, config.policy.revision, config.policy.lora
+    options = ["--model", model, "--dtype", config.policy.dtype]
     options += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--enable-scale-out"]
     if revision is not None:
         options += ["--revision", revision]
@@ -106,15 +75,16 @@ def sampling_options(
         options += ["--max-model-len", str(own.max_model_len)]
     if on_gpu:
         options += ["--gpu-memory-utilization", str(own.gpu_memory_utilization)]
-        options += ["--max-num-seqs", str(batch_size)]
+        options += ["--max-num-seqs", str(config.rollout.batch_size)]
         variables = {"VLLM_NO_USAGE_STATS": "1"}
     else:
         context = own.max_model_len or context_of(model, revision)
-        more, variables = on_cpu(context, cache_bytes=int(own.cache_gib * 2**30), sequences=batch_size)
+        cache = int(own.cache_gib * 2**30)
+        more, variables = on_cpu(context, cache_bytes=cache, sequences=config.rollout.batch_size)
         options += more
-    if rank is not None:
+    if lora is not None:
         variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
-        options += ["--enable-lora", "--max-lora-rank", str(rank_that_holds(rank)), "--max-loras", "2"]
+        options += ["--enable-lora", "--max-lora-rank", str(rank_that_holds(lora.rank)), "--max-loras", "2"]
     else:
         variables["VLLM_SERVER_DEV_MODE"] = "1"  # it has the routes that reload weights and empty the prefix cache
     return options, variables
@@ -143,34 +113,6 @@ def context_of(model: str, revision: str | None, where: str = "policy.model") ->
         return AutoConfig.from_pretrained(model, revision=revision).get_text_config().max_position_embeddings
     except LOAD_ERRORS as cause:
         raise PolicyError(f"the config of {model!r} does not load: {first_line(cause)}", fix=f"mend {where}") from cause
-
-
-def order_for(policy: Policy, settings: EngineSettings, batch_size: int, folder: Path) -> Order:
-    """Return the order of a server that samples `batch_size` completions of a policy at a time.
-
-    It starts with the base of an adapter, and else with the policy's weights, which are written to `folder` and must be
-    there until the server answers. Weights are for the client to push all the same. Raises StorageError, and
-    PolicyError if the config of the base does not load.
-    """
-    known, parallel, on_gpu = policy.metadata, settings.server.tensor_parallel_size, policy.device.type == "cuda"
-    # From random weights (`--load-format dummy`) vLLM would start as well, but refuse to read others from a folder.
-    model, revision, rank, more = str(folder), None, None, list[str]()
-    if known.kind == "adapter":
-        assert known.base_model is not None, "the config refuses adapters on random weights"
-        model, revision, rank = known.base_model, known.base_revision, rank_for(policy)
-    else:
-        with writing("weights for the engine", str(folder)):
-            write_checkpoint(policy, folder)
-            model_config(policy).save_pretrained(folder)
-            policy.tokenizer.save_pretrained(folder)
-    options, variables = sampling_options(
-        settings, model, revision, dtype=known.dtype, rank=rank, batch_size=batch_size, on_gpu=on_gpu
-    )
-    if parallel > 1:
-        # Else vLLM may take Ray for that, which it finds installed.
-        more += ["--tensor-parallel-size", str(parallel), "--distributed-executor-backend", "mp"]
-    more += ["--middleware", f"{Guard.__module__}.{Guard.__qualname__}"]
-    return Order((*options, *more), variables, on_gpu)
 
 
 def serve_export_command(

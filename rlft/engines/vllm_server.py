@@ -19,15 +19,14 @@ from contextlib import suppress
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from safetensors.torch import save_file
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Proof
-from rlft.engines.server_clients import ServerClient, ServerSet, alike, spread
-from rlft.engines.server_process import Served
+from rlft.engines.server_clients import START_AGAIN, ServerClient, ServerSet, alike, spread
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 from rlft.engines.vllm_engine import check_temperature, sampling_parameters, stop_ids_of
 from rlft.errors import EngineError
@@ -37,36 +36,18 @@ from rlft.models.export import checkpoint_weights
 from rlft.progress import Meter, Progress, silent
 
 logger = logging.getLogger(__name__)
-_SERVE = "start it again (`rlft serve-engine CONFIG`)"
-_RESUME = "`rlft resume` goes on with the run, and starts engines anew"
-
-
-class Starter(Protocol):
-    """Starts the servers of an engine where none are named."""
-
-    @property
-    def folder(self) -> Path:
-        """Where files are that the servers must see."""
-        ...
-
-    def start(self, policy: Policy) -> Sequence[Served]:
-        """Return servers that answer and have a model of the policy's shape. Raises RlftError."""
-        ...
 
 
 class VllmServerEngine:
-    """Samples with any number of servers that all get the same weights, by `ServerWeights`.
+    """Samples with the servers that the settings name, which all get the same weights, by `ServerWeights`."""
 
-    They are those that the settings name, or those that `starter` starts for the first policy; it ends them, too.
-    """
-
-    def __init__(self, settings: EngineSettings, starter: Starter | None = None) -> None:
-        self.settings, self._starter = settings, starter
+    def __init__(self, settings: EngineSettings) -> None:
+        self.settings = settings
         clients = [ServerClient(address, settings.server) for address in settings.server.read_addresses()]
-        self.servers = ServerSet(clients, fix=_RESUME if starter else _SERVE)
+        self.servers = ServerSet(clients)
         self.proof = Proof(settings.max_logprob_difference)  # of the last push, by address
         self.identity = ""
-        self._weights = ServerWeights(None if starter is None else starter.folder)
+        self._weights = ServerWeights()
         self._stop_ids: list[int] = []
         self._context = 0
         self.push_seconds = 0.0
@@ -87,16 +68,12 @@ class VllmServerEngine:
     def load_policy(self, policy: Policy) -> None:
         """Give the weights to every server that answers, and prove that they have arrived.
 
-        Raises EngineError if a server has other weights or refuses them, and if none answers; and what the starter
-        raises.
+        Raises EngineError if a server has other weights or refuses them, and if none answers.
         """
         servers = self.servers
         is_adapter = policy.metadata.kind == "adapter"  # whose hash requests name: another server would refuse them
         if is_adapter and policy.metadata.weights_hash and self.identity == policy.identity and servers.live:
             return
-        if self._starter is not None and not servers.clients:
-            started = self._starter.start(policy)
-            servers.clients = [ServerClient(each.address, self.settings.server, each.key) for each in started]
         had_weights, self.identity = servers.live if self.identity else [], ""
         servers.live = list(servers.clients)
         canaries = self._prepare(policy, had_weights)
@@ -188,7 +165,7 @@ class VllmServerEngine:
                 with ThreadPoolExecutor(max(1, min(len(prompts), self.settings.server.concurrency))) as pool:
                     return list(pool.map(partial(self._ask, client), prompts, repeat(sampling), seeds))
             except ServerRefusedError as cause:
-                raise EngineError(str(cause), where="rollout.server", fix=self.servers.fix) from cause
+                raise EngineError(str(cause), where="rollout.server", fix=START_AGAIN) from cause
 
         return generate
 
@@ -204,12 +181,10 @@ class ServerWeights:
     """Gives weights to servers, and removes the adapters and files of earlier ones.
 
     `model` is the name that requests must give: an adapter's, or `None` for the server's own model. `folder` holds the
-    files that the servers read; it is kept until the next weights are proven, as a server may read it again. It is made
-    in `parent`, or where temporary files go.
+    files that the servers read; it is kept until the next weights are proven, as a server may read it again.
     """
 
-    def __init__(self, parent: Path | None = None) -> None:
-        self._parent = parent
+    def __init__(self) -> None:
         self.model: str | None = None
         self.folder: tempfile.TemporaryDirectory[str] | None = None
         self._before: tempfile.TemporaryDirectory[str] | None = None
@@ -222,10 +197,10 @@ class ServerWeights:
         Raises as `ServerSet.each` does where a server refuses.
         """
         self._discard_before()
-        remove_left_behind("weights", self._parent)
+        remove_left_behind("weights")
         self._before, self.folder = self.folder, None
-        with writing("weights for the engine", str(self._parent or tempfile.gettempdir())):
-            self.folder = tempfile.TemporaryDirectory(prefix=folder_prefix("weights"), dir=self._parent)
+        with writing("weights for the engine", tempfile.gettempdir()):
+            self.folder = tempfile.TemporaryDirectory(prefix=folder_prefix("weights"))
             folder = Path(self.folder.name)
             if policy.metadata.kind == "adapter":
                 policy.model.save_pretrained(folder, safe_serialization=True)

@@ -194,10 +194,9 @@ def _of_trainers(config: Config, probed: Probed) -> Span:
     On GPUs of their own N trainers take 1/N at least, and 2/(N+1) at most: two were 1.57 times as fast as one
     (docs/performance.md). On the CPUs of a cluster each may have a machine's cores, or all of them those of one.
     """
-    trainers = config.distributed.trainers if config.distributed is not None else 1
-    if trainers == 1:
+    if config.trainers == 1:
         return Span(1, 1)
-    return Span(1 / trainers, 2 / (trainers + 1) if probed.on_gpu else _SAME_CORES)
+    return Span(1 / config.trainers, 2 / (config.trainers + 1) if probed.on_gpu else _SAME_CORES)
 
 
 def _memory(probed: Probed, config: Config) -> Span:
@@ -214,8 +213,7 @@ def _memory(probed: Probed, config: Config) -> Span:
     needed = Span(held, held + more + weights)  # a second policy: the reference, or the one that is evaluated
     if not probed.on_gpu:
         needed += _PIPELINE
-    trainers = config.distributed.trainers if config.distributed is not None else 1
-    beside = 0 if trainers == 1 else 1 if probed.on_gpu else trainers
+    beside = 0 if config.trainers == 1 else 1 if probed.on_gpu else config.trainers
     return needed + Span(0, needed.high * beside)
 
 
@@ -231,7 +229,7 @@ def _basis(probed: Probed, config: Config) -> list[str]:
         said.append("The attempts were those of an untrained model, which may be longer or shorter than later ones.")
     if config.reward.audit and not probed.of("audit"):
         said.append("There was no time to measure the reward audit (--seconds gives more).")
-    if config.distributed is not None and config.distributed.trainers > 1:
+    if config.trainers > 1:
         said.append("Several trainers were not measured: what they change in time and memory is assumed.")
     said.append("What comes after the rounds was not measured: controls get at most the FLOPs of the rounds.")
     return said

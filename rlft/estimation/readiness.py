@@ -28,7 +28,6 @@ from rlft.tasks.reasoning_gym import draw_rows
 from rlft.tasks.rows import FieldError, check_template, make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 from rlft.training.algorithms import chosen_algorithm
-from rlft.training.distributed.demand import Demand, gpus_used
 
 Check = Callable[[], None]
 _TEMPLATES = Path(__file__).parent.parent / "harness" / "chat" / "templates"
@@ -154,22 +153,20 @@ def check_ray(config: Config) -> None:
 
 
 def check_machine(config: Config) -> None:
-    """Raise DistributedError if trainers and engines are to have GPUs or cores of this machine, and there are too few.
+    """Raise DistributedError if trainers are to have GPUs or cores of this machine, and there are too few.
 
-    The run's own process shares a GPU with its trainers, or has one of its own.
+    The run's own process shares a GPU with its trainers.
     """
     check_ray(config)
-    demand = Demand.of(config, on_gpu=True)
-    if demand is None or demand.settings.address is not None:
+    if config.distributed is None or config.distributed.address is not None:
         return
     gpus = len(gpus_here()) if config.policy.device != "cpu" else 0
-    needed = gpus_used(demand, 0) if gpus else max(demand.trainers, 1)
     there, what = (gpus, "GPUs") if gpus else (cores_here(), "cores")
-    if there < needed:
+    if there < config.trainers:
         raise DistributedError(
-            f"training and sampling need {needed} {what}, and this machine has {there}",
-            where="distributed",
-            fix="lower distributed.trainers, rollout.server.engines or its tensor_parallel_size",
+            f"{config.trainers} trainers need a {what[:-1]} each, and this machine has {there}",
+            where="distributed.trainers",
+            fix="ask for fewer",
         )
 
 
@@ -183,9 +180,8 @@ def check_cluster(config: Config, folder: Path) -> None:
     from rlft.training.distributed.director_process import find_problem
 
     device = config.policy.device
-    demand = Demand.of(config, on_gpu=device == "cuda" or (device == "auto" and bool(gpus_here())))
-    assert demand is not None
-    if problem := find_problem(demand, folder):
+    on_gpu = device == "cuda" or (device == "auto" and bool(gpus_here()))
+    if problem := find_problem(config.distributed, on_gpu, folder):
         raise problem
 
 

@@ -146,8 +146,8 @@ def test_a_round_does_not_depend_on_where_or_how_long_its_trainers_are_waited_fo
     assert two[1]["distributed"] == DistributedConfig(engine="ray", trainers=2)
     for other in ("{engine: ray, trainers: 3}", "{engine: ray, trainers: 2, sharding: shard_grad_op}"):
         assert told(other) != two
-    # With one trainer the section is that of engines, and the run's own process trains.
-    assert told("{engine: ray, address: auto}") == told("null") != two
+    # One trainer is the run's own process.
+    assert told("{engine: ray, trainers: 1, address: auto}") == told("null") != two
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_round_does_not_depend_on_where_or_how_long_its_trainers_are_waited_fo
     [
         (["training.beta=0"], (None, True)),
         (["training.beta=0.1"], ("start", True)),
-        (["distributed={engine: ray}"], (None, True)),
+        (["distributed={engine: ray, trainers: 1}"], (None, True)),
         (["distributed={engine: ray, trainers: 2}"], (None, False)),
     ],
 )

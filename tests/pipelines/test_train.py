@@ -21,9 +21,8 @@ def test_a_run_asks_ray_for_what_its_config_says_and_counts_these_gpus(monkeypat
     settings = load_config(ROOT / "configs" / "demo.yaml", joined)
     seen = Observer(settings, tracker, Summary(status="failed"), Attempt("first"), gpus=1)
     lent = module._lend(SimpleNamespace(report=silent), seen, settings)
-    assert lent.demand.settings.address == "auto"
-    assert (lent.demand.gpus, seen.gpus) == (4, 4)
+    assert (lent.distributed.address, seen.gpus) == ("auto", 4)
     settings = load_config(ROOT / "configs" / "demo.yaml", [])
     seen = Observer(settings, tracker, Summary(status="failed"), Attempt("first"), gpus=1)
     lent = module._lend(SimpleNamespace(report=silent), seen, settings)
-    assert (lent.demand, seen.gpus) == (None, 1)
+    assert (lent.distributed, seen.gpus) == (None, 1)

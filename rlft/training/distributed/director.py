@@ -1,12 +1,12 @@
-"""What runs in the process that uses Ray: it has trainers train and engines start, and says how they get on.
+"""What runs in the process that uses Ray: it has trainers train, and says how they get on.
 
-Its messages are here too: what the process of the run asks, and what the director answers.
+Its messages are here too: the process of the run sends a `Job`, and these are what the director answers.
 """
 
 from __future__ import annotations
 
+import builtins
 import os
-import pickle
 import re
 import signal
 import threading
@@ -18,42 +18,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rlft.engines.server_process import Order, Ordered, Served
+from rlft.config import DistributedConfig
 from rlft.errors import DistributedError, RlftError
-from rlft.training.distributed.cluster import (
-    ADDRESS,
-    LOOPBACK,
-    RESUME,
-    Cluster,
-    ExistingCluster,
-    LocalCluster,
-    address_here,
-    said_by,
-)
-from rlft.training.distributed.demand import Demand
+from rlft.training.distributed.cluster import ADDRESS, RESUME, Cluster, ExistingCluster, LocalCluster, said_by
 from rlft.training.distributed.trainer_actor import Pulse, TrainerActor
 from rlft.training.job import Job
 from rlft.types import TrainReport
-
-
-@dataclass(frozen=True, slots=True)
-class Train:
-    """A request to train a round; its answer is a `TrainReport`. All machines see the same files in `folder`."""
-
-    job: Job
-    folder: Path
-
-
-@dataclass(frozen=True, slots=True)
-class StartEngines:
-    """A request to start servers, each `within` so many seconds; its answer is a list of `Served`."""
-
-    order: Order
-    within: float
-    folder: Path
-
-
-Request = Train | StartEngines
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +51,16 @@ class Failed:
 
     @classmethod
     def by(cls, error: Exception) -> Failed:
-        """Return the message about an error: itself, or a RuntimeError with its text if it cannot be sent."""
-        try:
-            pickle.loads(pickle.dumps(error))  # noqa: S301  # what this process has made
-        except Exception:  # whatever its own class raises
-            made = RuntimeError(f"{type(error).__name__}: {error}")
-            for note in getattr(error, "__notes__", ()):
-                made.add_note(note)
-            return cls(made)
-        return cls(error)
+        """Return the message about an error: itself, or of a class of others a RuntimeError with its text and notes.
+
+        Such a class may hold what cannot be sent, or not be made again from it.
+        """
+        if isinstance(error, RlftError) or vars(builtins).get(type(error).__name__) is type(error):
+            return cls(error)
+        made = RuntimeError(f"{type(error).__name__}: {error}")
+        for note in getattr(error, "__notes__", ()):
+            made.add_note(note)
+        return cls(made)
 
 
 _END_SECONDS = 20.0
@@ -100,17 +71,28 @@ _GRACE = 3.0
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
-def direct(link: Connection, demand: Demand) -> None:
-    """Do what the link asks for until it is closed, and answer each request by `Done`; after an error, end."""
+def direct(link: Connection, settings: DistributedConfig, on_gpu: bool, folder: Path) -> None:
+    """Train what the link asks for until it is closed, and answer each job by `Done`; after an error, end.
+
+    All machines see the same files in `folder`.
+    """
     _stand_alone()
-    work = _Work(demand, link.send)
+    cluster: Cluster | None = None
+    trainers: TrainerActors | None = None
     try:
         while True:
             try:
-                request: Request = link.recv()
+                job: Job = link.recv()
             except (EOFError, ConnectionError):
                 return
-            link.send(Done(work.do(request)))
+            if trainers is None:
+                cluster = (
+                    ExistingCluster(settings, on_gpu, folder) if settings.address else LocalCluster(settings, on_gpu)
+                )
+                # SIGTERM, by which a run that is interrupted asks for the end. Ray's handler would write a trace.
+                signal.signal(signal.SIGTERM, _leave)
+                trainers = TrainerActors(cluster, settings, on_gpu, link.send)
+            link.send(Done(trainers.train(job)))
     except Exception as error:
         with suppress(OSError):  # the run is gone
             link.send(Failed.by(error))
@@ -120,88 +102,19 @@ def direct(link: Connection, demand: Demand) -> None:
         timer = threading.Timer(_END_SECONDS, lambda: os._exit(1))
         timer.daemon = True
         timer.start()
-        work.close()
+        if cluster is not None:
+            cluster.close()
 
 
-def look(link: Connection, demand: Demand, folder: Path) -> None:
+def look(link: Connection, settings: DistributedConfig, on_gpu: bool, folder: Path) -> None:
     """Answer with what keeps the cluster from doing its work, an error, or with `None`."""
     _stand_alone()
     found: RlftError | None = None
     try:
-        ExistingCluster(demand, folder).close()
+        ExistingCluster(settings, on_gpu, folder).close()
     except Exception as error:
         found = error if isinstance(error, RlftError) else DistributedError(said_by(error), where=ADDRESS)
     link.send(Done(found))
-
-
-class _Work:
-    """The cluster, which is opened by the first request, and what was started there."""
-
-    def __init__(self, demand: Demand, say: Callable[[Any], None]) -> None:
-        self._demand, self._say = demand, say
-        self._cluster: Cluster | None = None
-        self._trainers: TrainerActors | None = None
-        self._engines: list[Any] = []
-
-    def do(self, request: Request) -> Any:
-        """Return the answer to a request."""
-        if self._cluster is None:
-            joins = self._demand.settings.address is not None
-            self._cluster = ExistingCluster(self._demand, request.folder) if joins else LocalCluster(self._demand)
-            # SIGTERM, by which a run that is interrupted asks for the end. Ray's handler would write a trace.
-            signal.signal(signal.SIGTERM, _leave)
-        match request:
-            case Train(job):
-                self._trainers = self._trainers or TrainerActors(self._cluster, self._demand, self._say)
-                return self._trainers.train(job)
-            case StartEngines(order, within):
-                return self._start(self._cluster, order, within)
-
-    def close(self) -> None:
-        """End everything."""
-        if self._cluster is not None:
-            with suppress(Exception):  # those that have died have ended with their servers
-                self._cluster.ray.wait([each.stop.remote() for each in self._engines], timeout=_END_SECONDS / 2)
-            self._cluster.close()
-
-    def _start(self, cluster: Cluster, order: Order, within: float) -> list[Served]:
-        """Start all servers side by side, and return them once all answer. Raises what keeps one from starting."""
-        cores, gpus = cluster.engine_cores, self._demand.gpus_each if order.on_gpu else 0
-        made = [cluster.options(place, cores=cores, gpus=gpus) for place in range(self._demand.engines)]
-        self._engines = [cluster.ray.remote(**options)(EngineActor).remote() for options in made]
-        on_loopback = self._demand.settings.address is None
-        calls = [each.start.remote(order, cores, within, on_loopback) for each in self._engines]
-        try:
-            return cluster.ray.get(calls, timeout=within + _START_SECONDS)
-        except Exception as cause:
-            failed = getattr(cause, "cause", None) or cause
-            if isinstance(failed, RlftError):
-                raise failed from cause
-            what = f"an engine has not started: {type(cause).__name__}: {cause}"
-            fix = "look whether its machine is up and has memory (`ray status`)"
-            raise DistributedError(what, where="rollout.server.engines", fix=fix) from cause
-
-
-class EngineActor:
-    """Starts one server, and ends with it."""
-
-    def __init__(self) -> None:
-        self._ordered: Ordered | None = None
-
-    def start(self, order: Order, cores: int, within: float, on_loopback: bool) -> Served:
-        """Start the server and return it once it answers, which may take `within` seconds.
-
-        On a CPU it computes with `cores` threads. It listens on loopback, or else on the address that Ray knows this
-        machine by. Raises EngineError.
-        """
-        self._ordered = Ordered(order, LOOPBACK if on_loopback else address_here(), cores)
-        self._ordered.wait(within)
-        return self._ordered.served
-
-    def stop(self) -> None:
-        """End the server."""
-        if self._ordered is not None:
-            self._ordered.stop()
 
 
 class TrainerActors:
@@ -210,8 +123,10 @@ class TrainerActors:
     `say` is told how far they are.
     """
 
-    def __init__(self, cluster: Cluster, demand: Demand, say: Callable[[Advance], None]) -> None:
-        self._cluster, self._demand, self._say = cluster, demand, say
+    def __init__(
+        self, cluster: Cluster, settings: DistributedConfig, on_gpu: bool, say: Callable[[Advance], None]
+    ) -> None:
+        self._cluster, self._settings, self._on_gpu, self._say = cluster, settings, on_gpu, say
         self._actors: list[Any] = []
         self._names: list[str] = []
 
@@ -226,27 +141,27 @@ class TrainerActors:
         return self._call([each.train.remote(given) for each in self._actors])[0]
 
     def _start(self) -> None:
-        demand, size, seconds = self._demand, self._demand.trainers, self._demand.settings.timeout_seconds
+        settings, size = self._settings, self._settings.trainers
         self._names = [f"trainer {rank + 1} of {size}" for rank in range(size)]
         for rank in range(size):
             # As many threads as cores, unless OMP_NUM_THREADS says otherwise.
-            place = self._cluster.options(demand.engines + rank, cores=self._cluster.cores, gpus=int(demand.on_gpu))
+            place = self._cluster.options(rank, gpus=int(self._on_gpu))
             made = self._cluster.ray.remote(**place, concurrency_groups={"pulse": 1})(TrainerActor)
-            self._actors.append(made.remote(rank, size, demand.settings.sharding))
+            self._actors.append(made.remote(rank, size, settings.sharding))
         calls = [each.place.remote() for each in self._actors]
         self._cluster.ray.wait(calls, num_returns=size, timeout=_START_SECONDS)
         places: list[tuple[int, str]] = self._call(calls)
         addresses = {address for _, address in places}
         for rank, (pid, address) in enumerate(places):
-            self._names[rank] += f" (process {pid}{f' on {address}' if demand.settings.address else ''})"
-        device = "cuda" if demand.on_gpu else "cpu"
+            self._names[rank] += f" (process {pid}{f' on {address}' if settings.address else ''})"
+        device = "cuda" if self._on_gpu else "cpu"
         # Twice the limit, since it is the watch that says who hangs. On one machine all meet on loopback.
-        given = self._cluster.meeting(), device, 2 * seconds, len(addresses) == 1
+        given = self._cluster.meeting(), device, 2 * settings.timeout_seconds, len(addresses) == 1
         self._call([each.join.remote(*given) for each in self._actors])
 
     def _call(self, calls: list[Any]) -> list[Any]:
         """Return what a method returns in every trainer; raise as `train` does, after too long a standstill."""
-        ray, limit = self._cluster.ray, self._demand.settings.timeout_seconds
+        ray, limit = self._cluster.ray, self._settings.timeout_seconds
         waiting, beats, heard = calls, -1, time.monotonic()
         while waiting:
             done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=1.0)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 
 from mlops.runs.runtime import Lent, Runtime
-from rlft.config import DistributedConfig, EngineSettings, EnvironmentConfig
+from rlft.config import DistributedConfig, EnvironmentConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.files import folder_prefix
 from rlft.harness.asked import AskedPlayer
 from rlft.harness.rollout import SamplingSettings
 from rlft.models import save_policy
-from rlft.training.distributed.demand import Demand
 from tests.factories import make_policy
 from tests.left_behind import left_behind
 
@@ -42,21 +44,17 @@ def test_what_attempts_tasks_is_the_live_policy_in_its_engine_or_the_model_behin
     runtime.close()
 
 
-def test_one_process_uses_ray_for_training_and_engines():
+def test_trainers_are_made_once_where_the_run_says_and_meet_beside_the_policies():
     ray = DistributedConfig(engine="ray", trainers=2, address="auto")
-    settings = EngineSettings.model_validate({"engine": "vllm_server", "server": {"engines": 3}})
     runtime = Runtime()
-    runtime.lent = Lent(demand=Demand(ray, on_gpu=False, trainers=2, engines=3))
-    trainers, engine = runtime.on_ray.trainers(ray, "cpu"), runtime.engine(settings, 8, "cpu")
-    assert engine is runtime.engine(settings, 8, "cpu")
-    assert trainers is runtime.on_ray.trainers(ray, "cpu")
-    assert trainers._director is engine._starter._director
-    assert trainers._director.demand == runtime.lent.demand
-    assert runtime.on_ray.trainers(ray.division(), "cpu")._director.demand.settings.address == "auto"
-    assert engine._starter.folder == trainers.folder == runtime._scratch.parent  # which machines of a cluster see
+    runtime.lent = Lent(distributed=ray)
+    trainers = runtime.trainers(ray.division(), "cpu")
+    assert trainers is runtime.trainers(ray.division(), "cpu")
+    assert (trainers.settings, trainers.on_gpu) == (ray, False)
+    assert trainers.folder == runtime._scratch.parent  # which machines of a cluster see
     runtime.close()
     alone = Runtime()  # of a step in a process of its own, to which nothing is lent
-    assert alone.engine(settings, 8, "cpu")._starter._director.demand.engines == 3
+    assert alone.trainers(ray.division(), "cpu").folder == Path(tempfile.gettempdir())
     alone.close()
 
 

@@ -27,8 +27,7 @@ def test_an_image_has_the_pins_and_what_the_run_asks_for():
     with_ray = asked("distributed={engine: ray, trainers: 2}", "policy.device=cpu")
     assert "ray==2.60.0" in with_ray
     assert with_ray[: len(base)] == base
-    engines = asked("rollout.engine=vllm_server", "rollout.server.engines=2", "distributed={engine: ray}")
-    assert engines == [*asked("distributed={engine: ray}"), "vllm==0.32.0"]
+    assert asked("rollout.engine=vllm_server", "rollout.server.addresses=[http://gpu:8000]") == base
     for flavor, package in (("s3", "s3fs"), ("kubernetes", "kubernetes")):
         assert any(each.startswith(f"{package}==") for each in asked(flavors={flavor}))
     assert not any(each.startswith("s3fs") for each in base)

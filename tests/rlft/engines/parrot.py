@@ -13,7 +13,6 @@ from rlft.progress import Progress, silent
 
 if TYPE_CHECKING:
     from rlft.config import EngineSettings
-    from rlft.engines.vllm_server import Starter
     from rlft.models import Policy
 
 
@@ -27,7 +26,7 @@ class Parrot(EngineKind):
     temperatures = (0.5, 1.5)
     times: int = 2
 
-    def create(self, settings: EngineSettings, batch_size: int, starter: Starter | None = None) -> ParrotEngine:
+    def create(self, settings: EngineSettings, batch_size: int) -> ParrotEngine:
         """Return an engine."""
         return ParrotEngine(self.times)
 

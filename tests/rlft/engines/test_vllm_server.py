@@ -14,7 +14,6 @@ import torch
 from rlft.config import EngineSettings, ServerSettings, WarmStartConfig
 from rlft.engines import server_requests
 from rlft.engines.base import Sampling
-from rlft.engines.server_process import Served
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
@@ -351,39 +350,6 @@ def test_a_server_that_is_not_there_when_weights_come_is_left_out(start, kind, p
     engine.load_policy(policy)
     assert engine.metrics["engine/servers"] == 2
     assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
-
-
-class Started:
-    """Starts servers for an engine: those that it was given."""
-
-    def __init__(self, servers, folder):
-        self.servers, self.folder = servers, folder
-
-    def start(self, policy):
-        return [Served(server.url, "key") for server in self.servers]
-
-
-def make_started(request, folder):
-    servers = [SmallServer(), SmallServer()]
-    limits = ServerSettings(engines=2, attempts=2, timeout_seconds=5.0)
-    engine = VllmServerEngine(EngineSettings(engine="vllm_server", server=limits), Started(servers, folder))
-    request.addfinalizer(engine.close)
-    for server in servers:
-        request.addfinalizer(server.stop)
-    return engine, servers
-
-
-def test_without_any_server_of_the_run_it_is_said_which_does_not_answer(request, tmp_path):
-    engine, servers = make_started(request, tmp_path)
-    policy = make_adapter()
-    engine.load_policy(policy)
-    for server in servers:
-        server.fault = lambda path, number: DROP
-    for _ in range(2):
-        step(policy)
-        with pytest.raises(EngineError, match=f"{servers[1].url} does not answer") as error:
-            engine.load_policy(policy)
-        assert "`rlft resume`" in error.value.fix
 
 
 def test_without_any_server_weights_go_nowhere(start):

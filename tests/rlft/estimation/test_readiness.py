@@ -157,29 +157,23 @@ def test_ray_is_needed_where_it_is_to_train(monkeypatch, there, wrong):
 
 
 @pytest.mark.parametrize(
-    ("gpus", "cores", "trainers", "engines", "device", "needed"),
+    ("gpus", "cores", "trainers", "device", "lacks"),
     [
-        (3, 9, 4, 0, "cuda", "4 GPUs"),  # one for each trainer
-        (4, 1, 4, 0, "auto", None),
-        (3, 3, 4, 0, "cpu", "4 cores"),
-        (0, 4, 4, 0, "auto", None),
-        # two engines of two GPUs, and one for the run's own process or one for each trainer
-        (4, 1, 1, 2, "auto", "5 GPUs"),
-        (5, 1, 1, 2, "auto", None),
-        (7, 9, 4, 2, "cuda", "8 GPUs"),
-        (8, 1, 4, 2, "cuda", None),
-        (1, 1, 1, 2, "cpu", None),
+        (3, 9, 4, "cuda", "GPU"),  # one for each trainer
+        (4, 1, 4, "auto", None),
+        (3, 3, 4, "cpu", "core"),
+        (0, 4, 4, "auto", None),
     ],
 )
-def test_gpus_and_cores_for_trainers_and_engines(monkeypatch, gpus, cores, trainers, engines, device, needed):
+def test_gpus_and_cores_for_trainers(monkeypatch, gpus, cores, trainers, device, lacks):
     monkeypatch.setattr(readiness, "is_installed", lambda _: True)
     monkeypatch.setattr(readiness, "gpus_here", lambda: [1] * gpus)
     monkeypatch.setattr(readiness, "cores_here", lambda: cores)
-    server = ["rollout.engine=vllm_server", "rollout.server={engines: 2, tensor_parallel_size: 2}"] if engines else []
     ray = f"distributed={{engine: ray, trainers: {trainers}}}"
     readiness.check_machine(load_config(TINY, [f"policy.device={device}"]))
-    config = load_config(TINY, [*server, f"policy.device={device}", ray])
-    with pytest.raises(DistributedError, match=f"need {needed}, and this machine has") if needed else nullcontext():
+    config = load_config(TINY, [f"policy.device={device}", ray])
+    said = f"{trainers} trainers need a {lacks} each, and this machine has 3"
+    with pytest.raises(DistributedError, match=said) if lacks else nullcontext():
         readiness.check_machine(config)
-    config = load_config(TINY, [*server, f"policy.device={device}", f"{ray[:-1]}, address: auto}}"])
+    config = load_config(TINY, [f"policy.device={device}", f"{ray[:-1]}, address: auto}}"])
     readiness.check_machine(config)  # the machines of a cluster are looked at there

@@ -20,7 +20,6 @@ from rlft.errors import DistributedError
 from rlft.models import PolicyFolder, save_policy
 from rlft.training.distributed import cluster as module
 from rlft.training.distributed.cluster import LocalCluster, find_difference, look_around, make_folder
-from rlft.training.distributed.demand import Demand
 from rlft.training.distributed.director_process import find_problem
 from tests.factories import make_policy
 from tests.left_behind import left_behind
@@ -78,10 +77,10 @@ def started(monkeypatch):
 def test_trainers_divide_the_cores_of_this_process_and_not_those_of_its_machine(started, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 64)
     monkeypatch.setattr(module, "cores_here", lambda: 6)
-    ray = LocalCluster(Demand(DistributedConfig(engine="ray", trainers=2), on_gpu=False, trainers=2, engines=3))
+    ray = LocalCluster(DistributedConfig(engine="ray", trainers=2), on_gpu=False)
     try:
-        assert (ray.cores, ray.engine_cores) == (3, 2)
-        assert started == [(12, 0)]  # they work in turns, so all cores are there twice
+        assert ray.cores == 3
+        assert started == [(6, 0)]
     finally:
         ray.close()
 
@@ -91,8 +90,7 @@ MODES = """
 import json
 from rlft.config import DistributedConfig
 from rlft.training.distributed.cluster import LocalCluster
-from rlft.training.distributed.demand import Demand
-cluster = LocalCluster(Demand(DistributedConfig(engine="ray", trainers=1), False, 1))
+cluster = LocalCluster(DistributedConfig(engine="ray", trainers=1), False)
 files = [cluster.folder, cluster.folder / "token", *cluster.folder.glob("r/session_2*")]
 print(json.dumps([[str(file), oct(file.stat().st_mode & 0o777)] for file in files]))
 cluster.close()
@@ -130,17 +128,13 @@ def settings(address: str, trainers: int) -> DistributedConfig:
     return DistributedConfig(engine="ray", trainers=trainers, address=address, timeout_seconds=120.0)
 
 
-def demand(trainers: int, *, address: str = "auto") -> Demand:
-    return Demand(settings(address, trainers), on_gpu=False, trainers=trainers)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_auto_is_the_ray_that_runs_here_it_trains_and_a_dead_machine_or_head_is_named(
     cluster, first, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong")
-    wrong = find_problem(demand(2, address=cluster["address"]), tmp_path)
+    wrong = find_problem(settings(cluster["address"], 2), False, tmp_path)
     assert wrong is not None
     assert "RAY_AUTH_TOKEN" in wrong.fix
     monkeypatch.delenv("RAY_AUTH_TOKEN")
@@ -151,7 +145,7 @@ def test_auto_is_the_ray_that_runs_here_it_trains_and_a_dead_machine_or_head_is_
     (tmp_path / "ray").mkdir()
     # What `ray start --head` leaves there; of a Ray that runs alone the processes are enough.
     (tmp_path / "ray" / "ray_current_cluster").write_text(cluster["address"])
-    few = find_problem(demand(3), tmp_path)
+    few = find_problem(settings("auto", 3), False, tmp_path)
     assert few is not None
     assert "Ray has no room for them: free are 2 cores" in few.what
     before = listening(psutil.Process())

@@ -10,21 +10,20 @@ import pytest
 from rlft.config import DistributedConfig
 from rlft.errors import DistributedError
 from rlft.training.distributed import director
-from rlft.training.distributed.demand import Demand
-from rlft.training.distributed.director_process import DirectorProcess
+from rlft.training.distributed.director_process import Trainers
 from tests.rlft.training.distributed import processes
 
 ROUND: Any = b"x" * (32 << 20)  # far more than a socket holds
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def asked(monkeypatch, tmp_path):
     """A function that asks a process which does this."""
-    made = DirectorProcess(Demand(DistributedConfig(engine="ray"), on_gpu=False))
+    made = Trainers(DistributedConfig(engine="ray", trainers=2), False, tmp_path)
 
     def ask(work, request=ROUND):
         monkeypatch.setattr(director, "direct", work)
-        return made.ask(request)
+        return made.train(request)
 
     yield ask
     made.close()

@@ -21,8 +21,7 @@ from rlft.environments.contract.faults import described
 from rlft.errors import DamagedError, DistributedError
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.flops import ENCODED
-from rlft.training.distributed.demand import Demand
-from rlft.training.distributed.director_process import DirectorProcess, Trainers
+from rlft.training.distributed.director_process import Trainers
 from rlft.training.job import Job
 from rlft.training.trainer import Round, prepare_optimizer, train_round
 from tests.factories import make_policy, make_scored, make_training
@@ -40,7 +39,7 @@ TOTALS: dict[str, Sequence[float | None]] = {
 
 
 def start_trainers(settings: DistributedConfig, folder: Path) -> Trainers:
-    return Trainers(DirectorProcess(Demand(settings, on_gpu=False, trainers=settings.trainers)), folder)
+    return Trainers(settings, False, folder)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +121,7 @@ def test_a_director_that_is_asked_to_end_ends_all_and_writes_nothing(trainers, f
     """As an interrupted run asks it: by SIGTERM, for which Ray has a handler that writes a trace."""
     trainers.train(job(first, tmp_path / "made"))
     started = children()
-    [director] = [each for each in started if each.pid == trainers._director._process._process.pid]
+    [director] = [each for each in started if each.pid == trainers._process._process.pid]
     made = list(Path("/tmp").glob(f"rlft-ray-*-{director.pid}-*"))
     assert len(made) == 1
     director.terminate()
