@@ -151,16 +151,26 @@ def _interval(found: dict[str, float]) -> str:
 
 
 def _said_of_settings(found: dict[str, Any], names: Names) -> Iterator[str]:
-    """Yield which runs have which setting, and which setting is better."""
+    """Yield which runs have which setting, what it has gained over its seeds, and which setting is better."""
     groups = found["groups"]
     if len(groups) == 1:
-        yield "All runs have the same setting, and differ in their seed at most."
+        yield f"All runs have the same setting, and differ in their seed at most{_gained(found['gains'][0])}."
         return
     for number, (group, seeds) in enumerate(zip(groups, found["seeds"], strict=True), start=1):
         reruns = f" ({_counted(seeds)}; runs of one seed count as one)" if seeds < len(group) else ""
-        yield f"setting {number}: {', '.join(names[run] for run in group)}{reruns}"
+        gained = _gained(found["gains"][number - 1])
+        yield f"setting {number}: {', '.join(names[run] for run in group)}{reruns}{gained}"
     for pair in found["of_settings"]:
         yield _said_of_setting(pair, found["seeds"])
+
+
+def _gained(gain: dict[str, Any] | None) -> str:
+    """Return what a setting has gained in the mean of its seeds; empty for one seed."""
+    if gain is None:
+        return ""
+    if gain["low"] is None:
+        return f"; gain {gain['mean']:+.3f} for every seed"
+    return f"; gain {_interval(gain)} over seeds and tasks (95 %)"
 
 
 def _said_of_setting(pair: dict[str, Any], seeds: list[int]) -> str:

@@ -20,6 +20,7 @@ from rlft.evaluation.contrasts import (
     compare_pairs,
     compare_settings,
     differing,
+    gain_over_seeds,
     match,
     renamed,
     same_setting,
@@ -219,6 +220,7 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
     unscored = [name for name, report in reports.items() if not report.per_task.get(metric)]
     if unscored:
         raise RlftError(f"{unscored[0]} has no score in {metric} on these tasks", where="RUN", fix="leave it out")
+    gains = {name: _gain(run, reports[name], ids[name], metric) for name, run in runs.items()}
     groups = same_setting({name: _trained_by(run) for name, run in runs.items()})
     seeds = {name: run.settings.get("seed") for name, run in runs.items()}
     return {
@@ -227,12 +229,16 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
         "tasks": kept,
         "left_out": {name: len(run.asked) - kept for name, run in runs.items()},
         "runs": {name: _means(report) for name, report in reports.items()},
-        "training": {name: _of_training(run, reports[name], ids[name], metric) for name, run in runs.items()},
+        "training": {
+            name: _of_training(run, gains[name], fmean(reports[name].per_task[metric].values()))
+            for name, run in runs.items()
+        },
         "settings": differing({name: run.settings for name, run in runs.items()}),
         "code": differing({name: run.code for name, run in runs.items()}),
         "data": differing({name: {"tasks": run.fingerprint} for name, run in runs.items()}),
         "groups": groups,
         "seeds": [len(by_seed(group, seeds)) for group in groups],
+        "gains": [_of_seeds([gains[reruns[0]] for reruns in by_seed(group, seeds)]) for group in groups],
         "pairs": [_of_pair(pair, runs) for pair in compare_pairs(reports, metric)],
         "of_settings": [
             _of_settings(pair, [[runs[name] for name in groups[side]] for side in (pair.first, pair.second)])
@@ -259,17 +265,23 @@ def _means(report: EvaluationReport) -> dict[str, float]:
     return {name: fmean(scores.values()) for name, scores in report.per_task.items() if scores}
 
 
-def _of_training(run: StoredRun, report: EvaluationReport, ids: Mapping[str, str], metric: str) -> dict[str, Any]:
+def _gain(run: StoredRun, report: EvaluationReport, ids: Mapping[str, str], metric: str) -> Comparison | None:
+    """Return the trained policy of a run beside what its training started from; `None` if that is not known."""
+    if run.start is None or not (start := renamed(run.start, ids)).per_task.get(metric):
+        return None
+    return compare(report, start, metric)
+
+
+def _of_training(run: StoredRun, gain: Comparison | None, after: float) -> dict[str, Any]:
     """Return the status of a run, the metric before and after its training, and the gain."""
-    gain = None
-    if run.start is not None and (start := renamed(run.start, ids)).per_task.get(metric):
-        gain = compare(report, start, metric)
-    return {
-        "status": run.status,
-        "before": gain.before if gain else None,
-        "after": gain.after if gain else fmean(report.per_task[metric].values()),
-        "gain": _interval(gain),
-    }
+    before, after = (gain.before, gain.after) if gain else (None, after)
+    return {"status": run.status, "before": before, "after": after, "gain": _interval(gain)}
+
+
+def _of_seeds(gains: Sequence[Comparison | None]) -> dict[str, Any] | None:
+    """Return the mean gain of a setting with its interval, from a run of each seed; `None` if one is not known."""
+    known = [gain for gain in gains if gain is not None]
+    return asdict(gain_over_seeds(known)) if 1 < len(known) == len(gains) else None
 
 
 def _solved_by_one(runs: Mapping[str, StoredRun], reports: Reports, count: int) -> Iterator[dict[str, Any]]:

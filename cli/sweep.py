@@ -1,4 +1,4 @@
-"""`rlft run --sweep`: one run after another, each with other settings, nested in one run of MLflow.
+"""`rlft run --sweep`: one run after another, each with other settings, and the command that compares them.
 
 Each is a process of its own, which takes all memory with it when it ends, and which the signals of the sweep reach.
 """
@@ -10,33 +10,56 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 
-from cli.result import drawn
 from cli.start import check_start, say_start
 from mlops.home.folder import PROJECT, Home, find_home
-from mlops.runs.labels import default_name, make_labels, refuse_taken
+from mlops.runs.labels import default_name, make_labels, refuse_taken, short_names
 from mlops.runs.signals import Interrupted, signalled
 from mlops.runs.store import RunStore
 from mlops.summary.file import SUMMARY_FILE, read_summary, write_asked
+from mlops.summary.summary import Summary
 from rlft.config import Config
 from rlft.config.file import holds_secret, load_config
 from rlft.errors import ConfigError
-from rlft.evaluation.sweep import Changes, short_names, variations
 from rlft.reporting.terminal import console, errors
 
-if TYPE_CHECKING:
-    from pipelines.sweep import SweptRun
-
-
-PARENT = "RLFT_SWEEP"  # the variable with the id of the MLflow run of the sweep that a run belongs to
+MOST_RUNS = 100
+Changes = dict[str, str]
+"""Settings by their keys, each with a value as `--set` takes it."""
+PARENT = "RLFT_SWEEP"  # the variable with the name of the sweep that a run belongs to
 INTERRUPTED = 128  # and the number of the signal: how shells tell of a process that one has ended
+
+
+@dataclass(frozen=True, slots=True)
+class SweptRun:
+    """A run of a sweep that has ended with an exit code; it has no `summary` if it did not begin."""
+
+    name: str
+    changes: Changes
+    exit_code: int
+    summary: Summary | None
+
+    @property
+    def status(self) -> str:
+        """The status of its summary."""
+        return "failed" if self.summary is None else self.summary.status
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is known of it; `difference` is that of the policy after training to the one before it."""
+        told = (
+            self.summary.model_dump(include={"pipeline_run_id", "mlflow_run_id", "difference"}) if self.summary else {}
+        )
+        known = {"name": self.name, "changes": self.changes, "status": self.status, "exit_code": self.exit_code}
+        return known | dict.fromkeys(("pipeline_run_id", "mlflow_run_id", "difference")) | told
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +91,7 @@ class Sweep:
 
 
 def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
-    """Run every variation, one after the other, show what they came to, and raise typer.Exit.
+    """Run every variation, one after the other, say how they ended, and raise typer.Exit.
 
     Everything is checked before the first run begins. Raises RlftError for what cannot be used. The exit code is that
     of the first run that did not end with 0. A signal ends the run that goes on, and with it the sweep.
@@ -81,30 +104,64 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
         make_labels(settings.name, name=name, tags=sweep.tags, commits={})
     say_start(own)
     from mlops.stacks.stack import connect
-    from pipelines.sweep import base_name, close_sweep, note_result, open_sweep
 
-    uri = connect(home, sweep.stack)
+    connect(home, sweep.stack)
     for name in names:
         refuse_taken(name)
-    status, base = "failed", base_name(sweep.overrides)
-    runs: list[SweptRun] = []
-    tracker = open_sweep(home, settings, uri, own, sweep.sweeps)
-    try:
-        for name, changes in zip(names, varied, strict=True):
-            errors.print(f"run {len(runs) + 1} of {len(names)}: {', '.join(texts_of(changes))}")
-            runs.append(run_variation(home, sweep, name, changes, tracker.run_id))
-            note_result(tracker, runs, names, base)
-            if signalled() or runs[-1].exit_code > INTERRUPTED:
-                status = "killed"
-                break
-        else:
-            status = "finished"
-    finally:
-        close_sweep(tracker, runs, names, status.upper())
-    known = {"name": own, "status": status, "mlflow_run_id": tracker.run_id}
-    _tell(known, runs, names, base, summary, as_json=sweep.as_json)
+    status, runs = "finished", list[SweptRun]()
+    for name, changes in zip(names, varied, strict=True):
+        errors.print(f"run {len(runs) + 1} of {len(names)}: {', '.join(texts_of(changes))}")
+        runs.append(run_variation(home, sweep, name, changes, own))
+        if signalled() or runs[-1].exit_code > INTERRUPTED:
+            status = "killed"
+            break
+    _tell({"name": own, "status": status}, runs, names, summary, as_json=sweep.as_json)
     code = next((run.exit_code for run in runs if run.exit_code), 0)
     raise typer.Exit(code or (INTERRUPTED + signalled() if signalled() else 0))
+
+
+def variations(sweeps: Sequence[str]) -> list[Changes]:
+    """Return every combination of the values of all sweeps, each of which is a text `KEY=VALUE,VALUE`.
+
+    The last sweep varies fastest. A comma within brackets, braces or quotes belongs to a value. Raises ConfigError for
+    another form, a key or value that is given twice, and more than `MOST_RUNS` combinations.
+    """
+    values = dict[str, list[str]]()
+    for sweep in sweeps:
+        key, separator, text = sweep.partition("=")
+        found = [value.strip() for value in split_values(text)]
+        if not separator or not key.strip() or not all(found):
+            raise _refused(f"{sweep!r:.80} is no sweep", "write KEY=VALUE,VALUE, as in --sweep seed=0,1,2")
+        if key in values:
+            raise _refused(f"{key} is swept twice", "give all its values in one --sweep")
+        if repeated := [value for value, count in Counter(found).items() if count > 1]:
+            raise _refused(f"{key} has the value {repeated[0]!r:.80} twice", "give every value once")
+        values[key] = found
+    combined = [dict(zip(values, each, strict=True)) for each in product(*values.values())]
+    if not 2 <= len(combined) <= MOST_RUNS:
+        raise _refused(f"these make {len(combined)} run(s)", f"give values for 2 to {MOST_RUNS} runs")
+    return combined
+
+
+def split_values(text: str) -> list[str]:
+    """Return the parts between commas that stand outside of brackets, braces and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        else:
+            depth += (character in "[{(") - (character in "]})")
+        if character == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _refused(what: str, fix: str) -> ConfigError:
+    return ConfigError(what, where="--sweep", fix=fix)
 
 
 def _checked(home: Home, sweep: Sweep, varied: Sequence[Changes]) -> Config:
@@ -115,9 +172,6 @@ def _checked(home: Home, sweep: Sweep, varied: Sequence[Changes]) -> Config:
             f"{secret.partition('=')[0]} looks like a secret, and would stand in names", where="--sweep", fix=fix
         )
     settings = [load_config(sweep.config, [*sweep.overrides, *texts_of(changes)]) for changes in varied]
-    if len({(each.name, each.tracking.experiment) for each in settings}) > 1:
-        fix = "sweep other settings: MLflow nests runs within one experiment"
-        raise ConfigError("the runs would be in different experiments", where="--sweep", fix=fix)
     for each in settings:
         check_start(each, home, stack=sweep.stack)
     return settings[0]
@@ -134,36 +188,27 @@ def _names(sweep: Sweep, experiment: str, varied: Sequence[Changes]) -> tuple[st
 
 
 def _tell(
-    known: dict[str, Any],
-    runs: Sequence[SweptRun],
-    planned: Sequence[str],
-    base: str,
-    target: Path | None,
-    *,
-    as_json: bool,
+    known: dict[str, Any], runs: Sequence[SweptRun], planned: Sequence[str], target: Path | None, *, as_json: bool
 ) -> None:
-    """Print what the runs came to, and write it to `target`; `known` is said of the sweep, `base` is their `base_name`.
+    """Print how the runs ended, and write it to `target`; `known` is said of the sweep, `planned` are all its runs.
 
     By `status` and `pipeline_run_id` the next command knows the file for a summary that it may replace.
     """
-    from pipelines.sweep import not_begun, result_of, table_of
-
-    result = {**known, "pipeline_run_id": None, "planned": len(planned), **result_of(runs, planned)}
+    not_begun = list(planned[len(runs) :])
+    counts = {"pipeline_run_id": None, "planned": len(planned), "not_begun": not_begun}
+    result = {**known, **counts, "runs": [run.as_json() for run in runs]}
     if target is not None:
         write_asked(target, json.dumps(result, indent=1))
     if as_json:
         console.write_json(result)
         return
-    table = table_of(runs, title=f"{known['name']}: {len(runs)} of {len(planned)} runs", base=base)
-    console.print(drawn(table))
     for run in runs:
-        if run.exit_code:
-            console.print(f"{run.name} ended with exit code {run.exit_code} ({run.status}).")
-    for missing in not_begun(runs, planned):
+        console.print(f"{run.name} ended with exit code {run.exit_code} ({run.status}).")
+    for missing in not_begun:
         console.print(f"{missing} has not begun.")
-    scored = [quote(run.name) for run in runs if run.score]
-    if len(table.rows) > 1 and len(scored) > 1:
-        console.print("Whether one setting is better than another:")
+    scored = [quote(run.name) for run in runs if run.summary is not None and run.summary.difference is not None]
+    if len(scored) > 1:
+        console.print("What they came to, and whether one setting is better than another:")
         console.print(f"rlft compare {' '.join(scored)}", soft_wrap=True)
 
 
@@ -172,20 +217,18 @@ def texts_of(changes: Changes) -> list[str]:
     return [f"{key}={value}" for key, value in changes.items()]
 
 
-def run_variation(home: Home, sweep: Sweep, name: str, changes: Changes, parent: str | None) -> SweptRun:
+def run_variation(home: Home, sweep: Sweep, name: str, changes: Changes, parent: str) -> SweptRun:
     """Run one variation in a process of its own, which takes all memory with it when it ends.
 
-    `name` is that of the run, and `parent` the id of the sweep's MLflow run. On a stack the run leaves its summary in a
+    `name` is that of the run, and `parent` that of the sweep. On a stack the run leaves its summary in a
     file, as it may be another machine's.
     """
-    from pipelines.sweep import SweptRun
-
     with tempfile.TemporaryDirectory(prefix="rlft-sweep-") as folder:
         target = Path(folder) / SUMMARY_FILE if sweep.stack else None
         path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
         output = sys.stderr if sweep.as_json else None
         command = sweep.command(name, changes, target)
-        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path, PARENT: parent or ""}, stdout=output)
+        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path, PARENT: parent}, stdout=output)
         try:
             code = process.wait()
         except Interrupted:

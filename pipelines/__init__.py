@@ -19,6 +19,5 @@ What pipelines share:
 - `scenarios`: evaluates policies on a suite, and says what stands beside that
 - `models`: the models that `evaluate` is given
 - `replay`: what `rescore` and `retrain` share
-- `sweep`: the MLflow run above the runs of a sweep, with their means
 - `promotion_plan`: plans how a run that is over is decided on once more, by the end of `train`
 """

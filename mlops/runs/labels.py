@@ -6,8 +6,11 @@ run of the day has: `demo-seed=1-2026-11-26-9c1e`. Commands take the beginning o
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from secrets import token_hex
 from shlex import quote
@@ -19,7 +22,6 @@ from mlops.ids import OTHERS, is_name_of_attempt
 from rlft.config.file import holds_secret
 from rlft.config.section import Section, check_name
 from rlft.errors import RlftError
-from rlft.evaluation.sweep import short_name
 from rlft.texts.secrets import find_secrets, redact
 
 if TYPE_CHECKING:
@@ -51,6 +53,42 @@ def short_overrides(overrides: Sequence[str]) -> str:
     return short_name(shown, unnamed=len(hidden))
 
 
+def short_name(changes: Mapping[str, str], most: int = 60, unnamed: int = 0) -> str:
+    """Return what differs as a part of a name, such as `learning_rate=3e-4,seed=1`, of at most so many characters.
+
+    Of a key only the last part stands there, unless two keys end in the same. Signs that are no good in a name are
+    replaced by `_`. The last settings are left out where there is no room, and counted: `learning_rate=3e-4,+2`. The
+    first one always stands there, cut off if it must be. `unnamed` counts more that differ and are not in `changes`.
+    """
+    ends = Counter(key.rsplit(".", 1)[-1] for key in changes)
+    named = {key: end if ends[end := key.rsplit(".", 1)[-1]] == 1 else key for key in changes}
+    texts = [re.sub(r"[^\w.,=+-]", "_", f"{named[key]}={value}", flags=re.ASCII) for key, value in changes.items()]
+    for shown in range(len(texts), 0, -1):
+        left = len(texts) - shown + unnamed
+        more = f",+{left}" if left else ""
+        name = ",".join(texts[:shown])
+        if len(name) + len(more) <= most or shown == 1:
+            return name[: most - len(more)].rstrip(",") + more
+    return f"+{unnamed}" if unnamed else ""
+
+
+def short_names(varied: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the short name of each of several changes; those that would be called the same get a digest of theirs.
+
+    None is longer than 60 characters.
+    """
+    names = [short_name(changes) for changes in varied]
+    shared = Counter(names)
+    return [
+        name if shared[name] == 1 else f"{short_name(changes, 60 - len(digest))}{digest}"
+        for name, changes, digest in zip(names, varied, map(_digest, varied), strict=True)
+    ]
+
+
+def _digest(changes: Mapping[str, str]) -> str:
+    return "-" + hashlib.sha256(json.dumps(list(changes.items())).encode()).hexdigest()[:8]
+
+
 def run_called(name: str) -> PipelineRunResponse | None:
     """Return the run that has this name in ZenML, whose set-up must be that of the run; `None` if none has."""
     from zenml.client import Client
@@ -65,7 +103,7 @@ LONGEST_TAG = 250  # characters
 class Labels(Section):
     """The `name` of a run and `tags` that the user gave it, and `commits` as `users_commits` finds them.
 
-    `parent` is the id of the MLflow run that it is nested in, which a sweep has; empty without one.
+    `parent` is the name of the sweep that it is one of; empty without one.
     """
 
     name: str

@@ -136,8 +136,8 @@ def find_local(home: Home, asked: str) -> LocalRun:
         return found[0]
     if store.problems and not found:
         raise RlftError("; ".join(store.problems), where="RUN")
-    runs, sweeps = store.runs(), store.sweeps()
-    swept = [run.name for run in runs if _sweep_of(run, sweeps) == asked]
+    runs = store.runs()
+    swept = [run.name for run in runs if _sweep_of(run) == asked]
     raise unknown_run(asked, [run.name for run in runs], [run.name for run in found], swept)
 
 
@@ -160,8 +160,7 @@ class Listing:
 def list_runs(home: Home) -> Listing:
     """Return all runs of a home."""
     store, listing = RunStore(home), Listing([])
-    sweeps = store.sweeps()
-    listing.runs = [_run(listing, run, sweeps) for run in store.runs()]
+    listing.runs = [_run(listing, run) for run in store.runs()]
     listing.problems += store.problems
     return listing
 
@@ -181,7 +180,7 @@ def _told(listing: Listing, run: LocalRun) -> tuple[Summary | None, Mapping[str,
     return summary, {} if trains else found or {}
 
 
-def _run(listing: Listing, run: LocalRun, sweeps: Mapping[str, str]) -> ListedRun:
+def _run(listing: Listing, run: LocalRun) -> ListedRun:
     summary, own_words = _told(listing, run)
     attempts = tuple(_attempt(run.pipeline, known) for known in run.attempts)
     own_tokens = [known["tokens"] for known in run.attempts if "tokens" in known]
@@ -196,7 +195,7 @@ def _run(listing: Listing, run: LocalRun, sweeps: Mapping[str, str]) -> ListedRu
         sum(own_tokens) if own_tokens else None,
         again=_again(run.name, run.pipeline, own_words) if status == "interrupted" else "",
         gpu_hours=sum(hours) if hours else None,
-        sweep=_sweep_of(run, sweeps),
+        sweep=_sweep_of(run),
         mlflow_runs=tuple(dict.fromkeys(ids)),
         summary=summary,
     )
@@ -208,9 +207,9 @@ def _attempt(pipeline: str, known: Mapping[str, Any]) -> Attempt:
     return Attempt(known["id"], known["name"], known["status"], began, seconds, pipeline)
 
 
-def _sweep_of(run: LocalRun, sweeps: Mapping[str, str]) -> str:
-    """Return the name of the sweep that a run is one of; empty without one. `sweeps` are by their MLflow runs."""
-    return sweeps.get((run.parameters.get("labels") or {}).get("parent") or "", "")
+def _sweep_of(run: LocalRun) -> str:
+    """Return the name of the sweep that a run is one of; empty without one."""
+    return str((run.parameters.get("labels") or {}).get("parent") or "")
 
 
 def _again(name: str, pipeline: str, told: Mapping[str, Any]) -> str:

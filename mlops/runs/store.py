@@ -30,7 +30,7 @@ from rlft.errors import ConfigError, DamagedError, FormatVersionError, RlftError
 from rlft.files import Seal, write_file
 from rlft.types.formats import CONFIG, KEY, RUN
 
-RUN_FILE, CONFIG_FILE, ARTIFACTS_FILE, SWEEP_FILE = "run.json", "config.yaml", "artifacts.json", "sweep.json"
+RUN_FILE, CONFIG_FILE, ARTIFACTS_FILE = "run.json", "config.yaml", "artifacts.json"
 
 
 @dataclass
@@ -239,15 +239,6 @@ class RunStore:
         """Return all runs, the newest first."""
         found = [self.called(file.parent.name) for file in (self.home.root / "runs").glob(f"*/{RUN_FILE}")]
         return sorted((run for run in found if run), key=lambda run: run.began, reverse=True)
-
-    def note_sweep(self, name: str, mlflow_run_id: str | None) -> None:
-        """Note the sweep of this name, in whose MLflow run those of its runs are nested. Raises OSError."""
-        write_file(self.folder(name) / SWEEP_FILE, json.dumps({KEY: RUN.version, "mlflow_run_id": mlflow_run_id}))
-
-    def sweeps(self) -> dict[str, str]:
-        """Return the names of sweeps by the ids of their MLflow runs."""
-        found = {file.parent.name: _read(file) for file in (self.home.root / "runs").glob(f"*/{SWEEP_FILE}")}
-        return {known["mlflow_run_id"]: name for name, known in found.items() if known}
 
     def matching(self, asked: str) -> list[LocalRun]:
         """Return the runs that a name, the id or name of an attempt, or the beginning of either means.

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import hypot
 from statistics import fmean, stdev
 from typing import Any, TypeVar
 
 from scipy.special import stdtrit
 
 from rlft.evaluation.comparison import FAMILY, Comparison, compare, holm, obstacle_of
-from rlft.evaluation.sweep import over_both
 from rlft.types import EvaluationReport
 
 T = TypeVar("T")
@@ -216,7 +216,7 @@ def compare_settings(
     `seeds` has the seed of each run. Runs of one setting and one seed count as one with their mean scores: a rerun of a
     seed repeats it, but for what a GPU rounds in another order, and shows nothing of how far seeds spread.
 
-    Seeds and tasks vary at once, so both their intervals enter (`sweep.over_both`): over tasks with errors counted
+    Seeds and tasks vary at once, so both their intervals enter (`over_both`): over tasks with errors counted
     against the difference, and over seeds Welch's t-interval (1947, Biometrika 34) of the seeds' means on these tasks.
     It takes them for draws from a normal distribution, which nobody can check by three of them. Raises ValueError if a
     report lacks the metric.
@@ -237,8 +237,7 @@ def compare_settings(
         if over_seeds is not None and over_tasks is not None:
             mean = over_tasks.difference.mean
             ends = (mean - over_tasks.low_with_errors, over_tasks.high_with_errors - mean)
-            interval = over_both(difference, over_seeds, ends)
-            low, high = interval.low, interval.high
+            low, high = over_both(difference, over_seeds, ends)
         return SettingPair(*pair, difference, low, high, over_seeds, over_tasks, 1 - level)
 
     levels = holm(pairs, lambda pair, level: measured(pair, level).excludes_zero, family)
@@ -286,3 +285,44 @@ def is_too_few(one: int, other: int) -> bool:
     Two say hardly anything of how far more would spread: beside ten they would miss in 0.09 where they spread more.
     """
     return min(one, other) < 2 or (min(one, other) == 2 and one != other)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean over runs; `low` and `high` are the ends of its 95 % interval, `None` where there is none."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def gain_over_seeds(gains: Sequence[Comparison]) -> Mean:
+    """Return the mean gain of runs of one setting, each after minus before, with its interval over seeds and tasks.
+
+    The runs share their test tasks and often the start that they are measured beside, so their gains resemble each
+    other in what these happen to be, and seeds alone do not show it. So two intervals enter (`over_both`): Student's
+    over seeds, which takes gains for normal, and over tasks the mean end of the runs' own intervals, with errors
+    counted against them. The latter is no closer than the end for the tasks' mean scores over seeds, as the deviation
+    of a mean is at most the mean of the deviations. One run has no interval, nor have equal gains, which say nothing of
+    how far others would spread.
+    """
+    values = [each.difference.mean for each in gains]
+    mean = fmean(values)
+    if len(set(values)) < 2:
+        return Mean(mean, None, None)
+    width = float(stdtrit(len(values) - 1, 0.975)) * stdev(values) / len(values) ** 0.5
+    over_tasks = (
+        mean - fmean(each.low_with_errors for each in gains),
+        fmean(each.high_with_errors for each in gains) - mean,
+    )
+    return Mean(mean, *over_both(mean, (mean - width, mean + width), over_tasks))
+
+
+def over_both(value: float, over_seeds: tuple[float, float], over_tasks: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of the interval of a mean over seeds and tasks, for which variances add up.
+
+    `over_seeds` are the ends of the interval over seeds, `over_tasks` the distances below and above of the ends of that
+    over tasks. An end is as far from the mean as the root of the sum of the squares of both distances.
+    """
+    below, above = hypot(value - over_seeds[0], over_tasks[0]), hypot(over_seeds[1] - value, over_tasks[1])
+    return value - below, value + above

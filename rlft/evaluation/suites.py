@@ -1,26 +1,36 @@
 """Measures the attempts of one model at one cell of a suite, and compares two models of one call.
 
-The metrics are means over tasks with intervals, in all and by slice.
-
-A task counts once, however many attempts it has, and the spread between groups of tasks makes the interval
-(`statistics`). Attempts without a score say nothing about the model and are left out, but they are counted, and
-`pass_at_k` and `maj_at_k`, which are of every task that was tried, are bounded by what they could have been.
+The metrics are those of a run (`evaluate_rollouts`): means over tasks with intervals, in all and by slice. Beside them
+stand lengths, turns and times, and by how many attempts tasks are solved.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import fmean
 
-from rlft.evaluation.comparison import compare, range_of
-from rlft.evaluation.evaluate import evaluate_rollouts, majority_solved
+from rlft.evaluation.comparison import compare
+from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.evaluation.metrics import pair
 from rlft.evaluation.slices import slices_of
-from rlft.evaluation.statistics import SHARE, Range, mean_interval, pass_at_k
-from rlft.types import Evaluation, Interval, Report, Reward, Rewards, Rollout, Rollouts, TaskSet, add_judging
+from rlft.evaluation.statistics import SHARE, mean_interval, pass_at_k
+from rlft.types import (
+    Evaluation,
+    EvaluationReport,
+    Interval,
+    Report,
+    Reward,
+    Rewards,
+    Rollout,
+    Rollouts,
+    TaskSet,
+    add_judging,
+)
+
+Attempts = Sequence[tuple[Rollout, Reward]]
 
 
 def measures_of(rollout: Rollout, reward: Reward) -> dict[str, float]:
@@ -82,33 +92,34 @@ def evaluate_cell(
     """Return the evaluation, which `comparison` compares, and all that is measured beside it.
 
     `slices` are columns of the tasks. The metrics are those of `evaluate_rollouts`; `pass_at_1` to `pass_at_n` for n
-    attempts, the unbiased estimate; `maj_at_k`; `errored`, the share of attempts without a score; and the means of
-    `measures_of`. Raises ValueError if rewards belong to other rollouts.
+    attempts, the unbiased estimate; `errored`, the share of attempts without a score; and the means of `measures_of`.
+    Raises ValueError if rewards belong to other rollouts.
     """
-    reports = evaluate_rollouts(rollouts, rewards, tasks)
-    by_id = tasks.by_id()
+    reports, by_id = evaluate_rollouts(rollouts, rewards, tasks), tasks.by_id()
     attempts: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
     for rollout, reward in pair(rollouts, rewards):
         attempts[by_id[rollout.task_id].split].append((rollout, reward))
-    measured = {}
-    for split, report in reports.items():
-        ends = report.ranges
-        tried = [by_id[task] for task in report.groups]
-        found = slices_of(tried, slices)
-        measured[split] = SplitMeasures(
-            metrics=_metrics(attempts[split], report.groups, report.num_samples, ends),
+
+    def within(made: Attempts, ids: frozenset[str]) -> Metrics:
+        kept = [each for each in made if each[0].task_id in ids]
+        rows, scores = replace(rollouts, rows=tuple(one for one, _ in kept)), tuple(reward for _, reward in kept)
+        (report,) = evaluate_rollouts(rows, replace(rewards, rows=scores), tasks).values()
+        return _metrics(report, kept)
+
+    measured = {
+        split: SplitMeasures(
+            metrics=_metrics(report, attempts[split]),
             slices={
-                column: {
-                    value: _metrics(_within(attempts[split], ids), report.groups, report.num_samples, ends)
-                    for value, ids in values.items()
-                }
-                for column, values in found.items()
+                column: {value: within(attempts[split], ids) for value, ids in values.items()}
+                for column, values in slices_of([by_id[task] for task in report.groups], slices).items()
             },
             tasks=len(report.groups),
             attempts=len(attempts[split]),
             num_samples=report.num_samples,
             errors=_errors(attempts[split]),
         )
+        for split, report in reports.items()
+    }
     seconds = rollouts.seconds + rewards.seconds
     policy = rollouts.rows[0].policy if rollouts.rows else ""
     totals = {name: value for name, value in rollouts.metrics.items() if not name.startswith("perf/")}
@@ -116,116 +127,42 @@ def evaluate_cell(
     return Evaluation(reports, seconds, flops, judging), CellMeasures(policy, measured, totals, seconds)
 
 
-def _within(attempts: Sequence[tuple[Rollout, Reward]], ids: Collection[str]) -> list[tuple[Rollout, Reward]]:
-    return [each for each in attempts if each[0].task_id in ids]
-
-
-def is_scored(rollout: Rollout, reward: Reward) -> bool:
-    """Return whether an attempt has a score."""
+def _is_scored(rollout: Rollout, reward: Reward) -> bool:
     return rollout.error is None and reward.total is not None
 
 
-def _errors(attempts: Sequence[tuple[Rollout, Reward]]) -> dict[str, int]:
+def _errors(attempts: Attempts) -> dict[str, int]:
     """Return how many attempts have no score, by where that failed (`engine`, `compute_reward`, ...)."""
-    counts: dict[str, int] = {}
-    for rollout, reward in attempts:
-        if not is_scored(rollout, reward):
-            failure = rollout.error or reward.error
-            where = failure.origin.where if failure else ""
-            counts[where or "unknown"] = counts.get(where or "unknown", 0) + 1
+    failures = [rollout.error or reward.error for rollout, reward in attempts if not _is_scored(rollout, reward)]
+    counts = Counter((failure.origin.where if failure else "") or "unknown" for failure in failures)
     return dict(sorted(counts.items()))
 
 
-def _metrics(
-    attempts: Sequence[tuple[Rollout, Reward]],
-    groups: Mapping[str, str],
-    n: int,
-    ranges: Mapping[str, tuple[float, float]],
-) -> Metrics:
-    scored: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
-    tried: dict[str, int] = defaultdict(int)
-    failed: dict[str, int] = defaultdict(int)
+def _metrics(report: EvaluationReport, attempts: Attempts) -> Metrics:
+    """Return the metrics of a report on these attempts, and the means of what else is measured of each."""
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for rollout, reward in attempts:
-        tried[rollout.task_id] += 1
-        if is_scored(rollout, reward):
-            scored[rollout.task_id].append((rollout, reward))
-        else:
-            failed[rollout.task_id] += 1
-    values = _per_attempt(scored)
-    found = {
-        name: mean_interval(means, groups, _range(name, ranges)) for name, means in sorted(values.items()) if means
+        is_scored, task = _is_scored(rollout, reward), rollout.task_id
+        values["errored"][task].append(float(not is_scored))
+        if is_scored:
+            for name, value in measures_of(rollout, reward).items():
+                values[name][task].append(value)
+    found = report.metrics | {
+        name: mean_interval(
+            {task: fmean(each) for task, each in tasks.items()},
+            report.groups,
+            SHARE if name in ("errored", "clipped") else None,
+        )
+        for name, tasks in values.items()
     }
-    if tried:
-        found["errored"] = mean_interval({task: failed[task] / count for task, count in tried.items()}, groups, SHARE)
-    if scored:
-        found["avg_at_k"] = found["accuracy"]
-        found |= _pass_and_majority(scored, failed, groups, n)
+    solved: dict[str, list[bool]] = defaultdict(list)
+    for rollout, reward in attempts:
+        if _is_scored(rollout, reward):
+            solved[rollout.task_id].append(reward.solved)
+    for k in range(1, report.num_samples + 1) if solved else ():
+        chances = {task: pass_at_k(len(each), sum(each), min(k, len(each))) for task, each in solved.items()}
+        found[f"pass_at_{k}"] = mean_interval(chances, report.groups, SHARE)
     return found
-
-
-def _range(name: str, ranges: Mapping[str, tuple[float, float]]) -> Range | None:
-    return SHARE if name == "clipped" else range_of(name, ranges)
-
-
-def _per_attempt(scored: Mapping[str, list[tuple[Rollout, Reward]]]) -> dict[str, dict[str, float]]:
-    """Return {metric: {task: mean over its attempts}}; a task without the metric is left out of it."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for task, attempts in scored.items():
-        for rollout, reward in attempts:
-            parts = {f"rewards/{part}": score for part, score in reward.parts.items()}
-            own = {"accuracy": float(reward.solved), "reward": reward.total, **parts, **measures_of(rollout, reward)}
-            for name, value in own.items():
-                if value is not None:
-                    found[name][task].append(value)
-    return {name: {task: fmean(values) for task, values in tasks.items()} for name, tasks in found.items()}
-
-
-def _pass_and_majority(
-    scored: Mapping[str, list[tuple[Rollout, Reward]]], failed: Mapping[str, int], groups: Mapping[str, str], n: int
-) -> Metrics:
-    """Return `pass_at_1` to `pass_at_n`, `pass_at_k` (k = n) and `maj_at_k`, each over all tasks that were tried.
-
-    A mean counts attempts without a score as unsolved and without an answer, as one who samples k times gets nothing
-    from them. The upper end of its interval is the one with them solved, since what fails is not known to be wrong. The
-    lower end of `maj_at_k` is the one with their votes for a wrong answer.
-    """
-    given = {task: [reward for _, reward in scored.get(task, [])] for task in scored.keys() | failed.keys()}
-    solved = {task: sum(reward.solved for reward in rewards) for task, rewards in given.items()}
-    found: Metrics = {}
-    for k in range(1, n + 1):
-        least = {task: pass_at_k(n, count, k) for task, count in solved.items()}
-        most = {task: pass_at_k(n, min(n, count + failed.get(task, 0)), k) for task, count in solved.items()}
-        found[f"pass_at_{k}"] = _between(least, least, most, groups)
-    found["pass_at_k"] = found[f"pass_at_{n}"]
-    majority = {task: float(majority_solved(rewards)) for task, rewards in given.items()}
-    turned = {task: _majorities(rewards, failed.get(task, 0)) for task, rewards in given.items()}
-    least, most = ({task: float(ends[place]) for task, ends in turned.items()} for place in (0, 1))
-    found["maj_at_k"] = _between(majority, least, most, groups)
-    return found
-
-
-def _between(
-    shares: Mapping[str, float], least: Mapping[str, float], most: Mapping[str, float], groups: Mapping[str, str]
-) -> Interval:
-    """Return the mean of {task: share}, with the lower end of the `least` and the upper end of the `most` it may be."""
-    found, low, high = (mean_interval(values, groups, SHARE) for values in (shares, least, most))
-    return replace(found, low=min(found.low, low.low), high=max(found.high, high.high))
-
-
-def _majorities(rewards: Sequence[Reward], failed: int) -> tuple[bool, bool]:
-    """Return whether the most frequent answer is right whatever the failed attempts say, and whether it may be.
-
-    They may all say one answer, which may be one that no other attempt gave; that decides, or makes a draw, which the
-    answer that was seen first wins.
-    """
-    solved = majority_solved(list(rewards))
-    if not failed:
-        return solved, solved
-    votes = Counter(reward.answer for reward in rewards if reward.answer is not None)
-    right = {reward.answer: reward.solved for reward in reversed(rewards)}  # of equal answers the first one counts
-    for_right = max((count for answer, count in votes.items() if right[answer]), default=0)
-    for_wrong = max((count for answer, count in votes.items() if not right[answer]), default=0)
-    return solved and for_wrong + failed < for_right, solved or for_right + failed >= for_wrong
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mlops.runs.labels import labels_of, make_labels
+from mlops.runs.labels import labels_of, make_labels, short_name, short_names
 from rlft.errors import RlftError
 
 ESCAPE, LONG = "a=\x1b[31m", f"a={'x' * 250}"
@@ -81,3 +81,34 @@ def test_a_secret_is_refused_and_not_repeated(given):
         labels(**given)
     assert "ghp_0123456789" not in str(refused.value)
     assert "q8Zt4Lm2Xw9" not in str(refused.value)
+
+
+def test_a_short_name_has_the_ends_of_the_keys_and_no_sign_that_a_name_cannot_have():
+    assert short_name({"training.learning_rate": "3e-4", "seed": "1"}) == "learning_rate=3e-4,seed=1"
+    assert short_name({"a.path": "x/y", "b.path": "z"}) == "a.path=x_y,b.path=z"
+    assert short_name({"key": "x" * 100}, most=10) == "key=xxxxxx"
+    assert short_name({}) == ""
+
+
+def test_a_short_name_ends_with_a_whole_setting_and_counts_what_it_leaves_out():
+    changes = {"a.steps": "40", "b.batch_size": "16", "c.rate": "1e-3"}
+    whole = "steps=40,batch_size=16,rate=1e-3"  # 8, 13 and 9 characters, and two commas
+    assert short_name(changes, most=32) == whole
+    assert short_name(changes, most=31) == "steps=40,batch_size=16,+1"
+    assert short_name(changes, most=25) == "steps=40,batch_size=16,+1"
+    assert short_name(changes, most=24) == "steps=40,+2"
+    assert short_name(changes, most=24, unnamed=3) == "steps=40,+5"
+    assert short_name({"path": "a,,,,b"}, most=8) == "path=a"
+    assert short_name({}, unnamed=2) == "+2"
+
+
+@pytest.mark.slow
+def test_names_that_would_be_the_same_get_a_digest():
+    prompts = [{"environment.kwargs.system_prompt": f"{'Think step by step. ' * 5}{end}"} for end in ("A", "B")]
+    assert short_name(prompts[0]) == short_name(prompts[1])
+    first, second = short_names(prompts)
+    assert first != second
+    assert first[:-9] == second[:-9]
+    assert len(first) == len(second) == 60
+    assert short_names([{"path": "a/b"}, {"path": "a b"}, {"path": "c"}])[2] == "path=c"
+    assert len(set(short_names([{"path": "a/b"}, {"path": "a b"}]))) == 2

@@ -182,9 +182,8 @@ def test_runs_of_a_sweep_name_it(made):
     result = Difference(metric="accuracy", before=0, after=1, mean=1, ci_low=0, ci_high=1, tasks=40)
     for number, difference in ((1, None), (2, result)):
         given = {"status": "improved", "mlflow_run_id": f"m{number}", "difference": difference}
-        made.attempt(f"r{number}", "completed", number, parent="s", **given)
-    made.attempt("alone", "completed", 5, status="improved", mlflow_run_id="m3", parent="elsewhere")
-    RunStore(made.home).note_sweep("seeds", "s")
+        made.attempt(f"r{number}", "completed", number, parent="seeds", **given)
+    made.attempt("alone", "completed", 5, status="improved", mlflow_run_id="m3")
     listing = list_runs(made.home)
     assert [(run["name"], run["sweep"]) for run in (each.as_json() for each in listing.runs)] == [
         ("r1", "seeds"), ("r2", "seeds"), ("alone", None)

@@ -4,19 +4,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rlft.evaluation.comparison import Comparison
 from rlft.evaluation.contrasts import (
     Asked,
     _welch,
     average,
     compare_pairs,
     differing,
+    gain_over_seeds,
     match,
     renamed,
     same_setting,
     solved_by_one,
 )
 from rlft.evaluation.contrasts import compare_settings as settings_by_seed
-from rlft.types import EvaluationReport
+from rlft.types import EvaluationReport, Interval
 
 
 def report(scores, **more) -> EvaluationReport:
@@ -224,3 +226,21 @@ def test_a_report_takes_the_ids_of_another_run():
     found = renamed(report, {"a1": "b1", "a2": "b2"})
     assert found.per_task == {"accuracy": {"a1": 1.0, "a2": 0.0}}
     assert (found.groups, found.errors) == ({"a1": "g"}, {"a2": 1})
+
+
+def gained(mean, low, high):
+    return Comparison(Interval(mean, low, high, 9, 9, 9.0), 0.4, 0.4 + mean, low, high, 0, (), declared=True)
+
+
+def test_the_gain_over_seeds_has_the_chance_of_the_tasks_in_its_interval():
+    # Gains of 0.1, 0.2 and 0.3: over seeds 0.2 +- 4.302653 (t of 2 degrees of freedom) * 0.1 / sqrt(3) = 0.2484138.
+    # Over tasks 0.2 below and 0.15 above: root of 0.2484138^2 + 0.2^2 = 0.3189191 below, of + 0.15^2 = 0.2901886 above.
+    runs = [gained(gain, gain - 0.2, gain + 0.15) for gain in (0.1, 0.2, 0.3)]
+    found = gain_over_seeds(runs)
+    assert (found.mean, found.low, found.high) == pytest.approx((0.2, 0.2 - 0.3189191, 0.2 + 0.2901886), abs=1e-6)
+
+
+def test_one_seed_and_equal_gains_have_no_interval():
+    for gains in ([0.25], [0.0, 0.0, 0.0]):
+        found = gain_over_seeds([gained(gain, -1.0, 1.0) for gain in gains])
+        assert (found.mean, found.low, found.high) == (gains[0], None, None)
