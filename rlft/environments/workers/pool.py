@@ -184,7 +184,9 @@ class _Process(asyncio.Protocol):
         self._opening = loop.create_task(loop.create_connection(lambda: self, sock=own))
 
     def start(self, method: str, argument: Any) -> _Call:
-        """Begin a call. Raises TypeError or ValueError for an argument that is not JSON."""
+        """Begin a call. Raises TypeError or ValueError for an argument that is not JSON, and WorkerEnded."""
+        if not self.alive:  # it has ended since it was chosen, and its end is told no more
+            raise WorkerEnded(self._why, guilty=False, suspect=False)
         self._count += 1
         call = _Call(self._count, self._loop.create_future(), self._loop.create_future())
         self._send({"call": call.number, "method": method, "argument": argument})
@@ -317,7 +319,7 @@ class _Process(asyncio.Protocol):
         self.alive = False
         if self._transport is not None:
             self._transport.close()
-        how = self._why or how or _how_it_ended(self._code or 0)
+        self._why = how = self._why or how or _how_it_ended(self._code or 0)
         running = [call.number for call in self.calls.values() if call.begun.done()]
         if not running and self._code == BROKEN:
             running = list(self.calls)  # one that has not begun could not be taken

@@ -90,6 +90,23 @@ def test_a_message_that_would_take_all_memory_ends_the_worker_that_sends_it():
         ask("flood", None, seconds=60)
 
 
+def test_a_call_whose_process_ends_before_it_begins_is_made_in_another_one(monkeypatch):
+    ready, ended = pools._ready, []
+
+    async def ready_and_ended(worker):
+        await ready(worker)
+        if not ended:  # the process ends between being chosen and being called
+            ended.append(worker)
+            worker.kill("was killed by the test")
+            while worker.alive:
+                await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(pools, "_ready", ready_and_ended)
+    # A call that nobody ends would take (1 + 1) x (20 + 2) seconds to be missed.
+    assert ask("count", "four", seconds=20) == 4
+    assert len(ended) == 1
+
+
 @pytest.mark.parametrize("others", [1, 2])
 def test_a_process_that_does_not_begin_a_call_is_ended_once_the_others_must_be_over(monkeypatch, others):
     monkeypatch.setattr(pools, "_LOST_SECONDS", 0.02)
