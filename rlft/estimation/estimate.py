@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlft.config import Config
 from rlft.estimation.machine import Room, Span, room_for
-from rlft.evaluation.arms import PolicyArm
+from rlft.evaluation.arms import Arm, PolicyArm
 
 if TYPE_CHECKING:
     from rlft.estimation.probing import Probed
@@ -31,12 +31,14 @@ class Work:
     """What a config asks for if no round is left out, in attempts.
 
     `trained` and `sampled` are those of all rounds (with dynamic sampling more may be sampled), `evaluated` those of
-    the baseline, the validations, pass@k and the models at the end (`arms`). `steps` of the pipeline are stored.
+    the baseline, the validations, pass@k and the models at the end (`arms`), `searched` those by which prompts of
+    controls are chosen. `steps` of the pipeline are stored.
     """
 
     trained: int
     sampled: Span
     evaluated: Span
+    searched: Span
     validations: int
     arms: Span
     steps: Span
@@ -50,13 +52,16 @@ def work_of(config: Config, tasks: Mapping[str, Any]) -> Work:
     often = 2 * min(baseline.num_tasks, tasks["test"]) * baseline.num_generations if evaluation.pass_at_k else 0
     attempted = min(baseline.num_tasks, tasks["validation"]) * baseline.num_generations + often
     attempted += validations * tasks["validation"] * evaluation.num_generations
-    arms = _arms(config)
+    own, made = 2 + (config.warm_start is not None), _arms(config)
+    arms = Span(own, own + 1) + total(Span(low, 1) for _, low in made)  # there may be a champion, which is evaluated
+    searches = [Span(low * found[0], found[1]) for arm, low in made if (found := arm.validations()) is not None]
     evaluations = arms.plus(1 + validations + (2 if often else 0))
     fixed = 3 * training.rounds + _FIXED_STEPS + (config.warm_start is not None)
     return Work(
         trained=trained,
         sampled=Span(trained, trained * training.max_num_gen_batches),  # as many groups as have no variance
         evaluated=arms.times(tasks["final"] * evaluation.num_generations).plus(attempted),
+        searched=total(searches).times(tasks["validation"] * evaluation.num_generations),
         validations=validations,
         arms=arms,
         steps=evaluations.times(3).plus(fixed) + Span(0, 2 if _trained_controls(config) else 0),
@@ -67,14 +72,13 @@ def _trained_controls(config: Config) -> int:
     return sum(isinstance(arm, PolicyArm) for arm in config.arms())
 
 
-def _arms(config: Config) -> Span:
-    """Return how many models are evaluated at the end.
+def _arms(config: Config) -> list[tuple[Arm, int]]:
+    """Return the controls that a run may have, each with 1 if it has it certainly, and 0 if it may not.
 
-    Whether there is a champion, and whether the answers and examples that a control needs, is not in the config.
+    Whether the answers and examples that a control needs are there is not in the config.
     """
-    own = 2 + (config.warm_start is not None)
-    least, most = (sum(not arm.why_not(config, has_answers=known) for arm in config.arms()) for known in (False, True))
-    return Span(own + least, own + 1 + most)
+    wanted = [arm for arm in config.arms() if not arm.why_not(config, has_answers=True)]
+    return [(arm, int(not arm.why_not(config, has_answers=False))) for arm in wanted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +130,14 @@ def estimate_run(config: Config, probed: Probed, gpus: int, there: int) -> Estim
 
     The run uses so many `gpus`, and `there` are the bytes of memory of the machine, or of a GPU if one was used.
     """
-    last, work = probed.last("round"), work_of(config, probed.last("tasks"))
-    stages, tokens = _stages(config, probed, work), _of_attempt(last, "tokens")
+    work, tokens = work_of(config, probed.last("tasks")), _of_attempt(probed.last("round"), "tokens")
+    rounds, sampled = _rounds(config, probed, work, gpus)
+    stages = _stages(config, probed, work, rounds)
     return Estimate(
         stages=stages,
-        seconds=_together(stages, config.training.lag),
-        sampled=tokens.times(work.sampled),
-        evaluated=tokens.times(work.evaluated),
+        seconds=_together({stage.name: stage.seconds for stage in stages}, config.training.lag),
+        sampled=sampled,
+        evaluated=tokens.times(work.evaluated + work.searched),
         room=room_for(config, _memory(probed, config), there, on_gpu=probed.on_gpu),
         gpus=gpus,
         basis=_basis(probed, config),
@@ -140,11 +145,39 @@ def estimate_run(config: Config, probed: Probed, gpus: int, there: int) -> Estim
     )
 
 
-def _stages(config: Config, probed: Probed, work: Work) -> list[Stage]:
-    """Return the stages of a run, in their order."""
-    last, controls = probed.last("round"), _trained_controls(config)
-    sample, score, train = (_of_attempt(last, kind) for kind in ("sample", "score", "train"))
+def _rounds(config: Config, probed: Probed, work: Work, gpus: int) -> tuple[dict[str, Span], Span]:
+    """Return the seconds of all rounds by stage, and their tokens: of no more rounds than the budget has room for."""
+    last, bounds = probed.last("round"), config.budget
+    sample, score, train, tokens = (_of_attempt(last, kind) for kind in ("sample", "score", "train", "tokens"))
     train = Span(train.low * max(last["varied"], _LEAST_VARIED), train.high).times(_of_trainers(config, probed))
+    seconds = {
+        "sampling": sample.times(work.sampled),
+        "scoring": score.times(work.sampled),
+        "training": train.times(work.trained),
+    }
+    whole, tokens = _together(seconds, config.training.lag), tokens.times(work.sampled)
+    shares = {"low": 1.0, "high": 1.0}  # of the rounds that are done, where they take least and where they take most
+    for bound, spent in (
+        (bounds.minutes, whole.times(1 / 60)),
+        (bounds.gpu_hours, whole.times(gpus / 3600)),
+        (bounds.tokens, tokens),
+    ):
+        for end, share in shares.items():
+            if bound is not None and getattr(spent, end) > bound:
+                shares[end] = min(share, bound / getattr(spent, end))
+    done = Span(shares["low"], shares["high"])
+    return {name: _in_order(span.times(done)) for name, span in seconds.items()}, _in_order(tokens.times(done))
+
+
+def _in_order(span: Span) -> Span:
+    """Return a range whose upper end has been bounded: its lower end lies no higher."""
+    return Span(min(span.low, span.high), span.high)
+
+
+def _stages(config: Config, probed: Probed, work: Work, of_rounds: Mapping[str, Span]) -> list[Stage]:
+    """Return the stages of a run, in their order; those of its rounds take so many seconds."""
+    last, controls = probed.last("round"), _trained_controls(config)
+    sample, score = (_of_attempt(last, kind) for kind in ("sample", "score"))
     # Smaller groups share less: an attempt of an evaluation takes longer, at most by what it encodes more.
     encoded = last["encoded"] / last["attempts"]
     shared = last["evaluated"] / encoded if encoded else 1.0
@@ -158,13 +191,14 @@ def _stages(config: Config, probed: Probed, work: Work) -> list[Stage]:
             "reading tasks, the reward audit, making the model",
         ),
         "warm start": (_seconds(probed, "warm_start"), "imitating demonstrations"),
-        "sampling": (sample.times(work.sampled), rounds),
-        "scoring": (score.times(work.sampled), "of the same attempts"),
-        "training": (train.times(work.trained), "on those whose groups differ in reward"),
+        "sampling": (of_rounds["sampling"], rounds),
+        "scoring": (of_rounds["scoring"], "of the same attempts"),
+        "training": (of_rounds["training"], "on those whose groups differ in reward"),
         "evaluation": (played.times(work.evaluated), evaluated),
         "controls": (
-            (sample + train).times(work.sampled).times(Span(_LEAST_CONTROL, controls)),
-            "at most the FLOPs of the rounds",
+            (of_rounds["sampling"] + of_rounds["training"]).times(Span(_LEAST_CONTROL * bool(controls), controls))
+            + played.times(work.searched),
+            "training with at most the FLOPs of the rounds, and choosing prompts by validation",
         ),
         "conclusion": (
             _CLOSING.times(Span(1, probed.busy)),
@@ -175,13 +209,13 @@ def _stages(config: Config, probed: Probed, work: Work) -> list[Stage]:
             f"{_counted(work.steps)} steps of the pipeline",
         ),
     }
-    left_out = {"warm start": config.warm_start is None, "controls": not controls}
+    left_out = {"warm start": config.warm_start is None, "controls": not _arms(config)}
     return [Stage(name, *each) for name, each in stages.items() if not left_out.get(name)]
 
 
-def _together(stages: Sequence[Stage], lag: int) -> Span:
+def _together(stages: Mapping[str, Span], lag: int) -> Span:
     """Return the wall seconds of all stages. With a `lag` a round is sampled and scored while another is trained."""
-    seconds = {stage.name: stage.seconds for stage in stages}
+    seconds = dict(stages)
     if lag:
         sampling, training = seconds.pop("sampling") + seconds.pop("scoring"), seconds.pop("training")
         seconds["rounds"] = Span(max(sampling.low, training.low), max(sampling.high, training.high))
@@ -232,11 +266,14 @@ def _basis(probed: Probed, config: Config) -> list[str]:
     if config.trainers > 1:
         said.append("Several trainers were not measured: what they change in time and memory is assumed.")
     said.append("What comes after the rounds was not measured: controls get at most the FLOPs of the rounds.")
+    unknown = [arm.name for arm, _ in _arms(config) if not isinstance(arm, PolicyArm) and arm.validations() is None]
+    if unknown:
+        said.append(f"The search of these controls is not counted, as another model makes it: {', '.join(unknown)}.")
     return said
 
 
 def _endings(config: Config) -> list[str]:
-    """Return, in sentences, what may end a run early. The times are those of all rounds."""
+    """Return, in sentences, what may end a run early. The times count with a budget alone."""
     evaluation, said = config.evaluation, list[str]()
     bounds = {name: bound for name, bound in config.budget.model_dump().items() if bound is not None}
     if bounds:

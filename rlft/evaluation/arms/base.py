@@ -47,6 +47,13 @@ class Arm(Declared, ABC):
         del config, has_answers
         return ""
 
+    def validations(self) -> tuple[int, int] | None:
+        """Return how often it is validated while it is searched, at least and at most; `None` if nobody can foretell.
+
+        An estimate counts as much. What an arm that is trained takes follows from the rounds, whose FLOPs it may spend.
+        """
+        return None
+
     def decisive(self) -> dict[str, Any]:
         """Return the settings on which what it makes depends: with others it is made again."""
         return self.model_dump(mode="json")
@@ -76,6 +83,8 @@ class PromptArm(Arm):
             return SCRATCH
         return SEVERAL if config.environments else ""
 
-    @abstractmethod
     def choose(self, player: Player, judge: Judge, terms: Terms, progress: Progress) -> PromptReport:
-        """Choose the text by validation; `player` is the model."""
+        """Choose the text by validation: number, form and answers of some examples. `player` is the model."""
+        from rlft.evaluation.searches.prompts import choose_examples
+
+        return choose_examples(player, judge, terms, progress)

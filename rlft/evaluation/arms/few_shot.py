@@ -8,10 +8,6 @@ from rlft.evaluation.arms.base import PromptArm
 
 if TYPE_CHECKING:
     from rlft.config import Config
-    from rlft.evaluation.searches.judge import Judge, Terms
-    from rlft.evaluation.searches.prompts import PromptReport
-    from rlft.harness.rollout import Player
-    from rlft.progress import Progress
 
 
 class FewShot(PromptArm):
@@ -26,8 +22,6 @@ class FewShot(PromptArm):
         known = super().why_not(config, has_answers=has_answers)
         return known or ("" if has_answers else "no train task has a gold answer to show")
 
-    def choose(self, player: Player, judge: Judge, terms: Terms, progress: Progress) -> PromptReport:
-        """Choose number, form and answers of the examples."""
-        from rlft.evaluation.searches.prompts import choose_examples
-
-        return choose_examples(player, judge, terms, progress)
+    def validations(self) -> tuple[int, int]:
+        """Return those of no examples, and of 2, 4 and 8 in two forms; the first of them by others' answers, too."""
+        return 1, 8

@@ -9,10 +9,7 @@ from rlft.evaluation.arms.base import Beginning, PromptArm
 
 if TYPE_CHECKING:
     from rlft.config import Config
-    from rlft.evaluation.searches.judge import Judge, Terms
-    from rlft.evaluation.searches.prompts import PromptReport
-    from rlft.harness.rollout import Player
-    from rlft.progress import Progress
+    from rlft.evaluation.searches.judge import Terms
 
 
 class Model(ModelControl, PromptArm):
@@ -47,9 +44,3 @@ class Model(ModelControl, PromptArm):
         if self.endpoint is not None:
             unknown |= {"flops": None, "training": None, "sampling": None, "rounds": 0}
         return terms.model_copy(update=unknown)
-
-    def choose(self, player: Player, judge: Judge, terms: Terms, progress: Progress) -> PromptReport:
-        """Choose number, form and answers of the examples."""
-        from rlft.evaluation.searches.prompts import choose_examples
-
-        return choose_examples(player, judge, terms, progress)

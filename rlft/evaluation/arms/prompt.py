@@ -30,6 +30,10 @@ class Prompt(PromptArm):
         description="Instructions, each of which is tried at the end of the task's own system prompt.",
     )
 
+    def validations(self) -> tuple[int, int]:
+        """Return those of no instructions, of each alone, and of the unions of the best."""
+        return 1, 2 * len(set(self.prompt))
+
     def choose(self, player: Player, judge: Judge, terms: Terms, progress: Progress) -> PromptReport:
         """Try no instructions, each alone, and then the best with the next best as long as that does better.
 

@@ -134,6 +134,29 @@ def test_controls_and_a_warm_start_have_stages_of_their_own():
     assert near(stages["controls"], 0.05 * (9.6 + 2.4), 25.6 + 12.8)
 
 
+def test_prompts_of_controls_are_chosen_by_validations_and_another_model_is_named_instead():
+    # 10 validation tasks at 0.45 s: 1 to 2 * 3 validations of three instructions, and 0 to 8 of examples, whose answers
+    # may be missing.
+    found = estimated(make_round(10, 4.0), controls=["few_shot", {"prompt": ["a", "b", "c"]}])
+    assert near(by_name(found)["controls"], 0.6 * 0.45 * 10 * 1, 1.6 * 0.45 * 10 * (6 + 8))
+    assert near(found.evaluated, 6 * (80 + 30 + 50 * 3 + 10), 16 * (80 + 30 + 50 * 5 + 10 * 14))  # 10 tokens an attempt
+    other = estimated(make_round(10, 4.0), controls=[{"model": "y"}])
+    assert near(by_name(other)["controls"], 0, 0)
+    assert other.basis[-1].endswith("another model makes it: model.")
+
+
+@pytest.mark.parametrize("budget", [{"tokens": 320}, {"minutes": 14.4 / 60}, {"gpu_hours": 14.4 / 3600}])
+def test_a_budget_bounds_the_rounds(budget):
+    # All rounds take 240 to 640 tokens and 13.2 to 41.6 s. So the tokens are half of those where they take most, and
+    # 14.4 s are a share of 0.346 there, with sampling 25.6, scoring 3.2 and training 12.8 s.
+    found, whole = (estimated(make_round(10, 4.0), gpus=1, budget=each) for each in (budget, {}))
+    share = 0.5 if "tokens" in budget else 14.4 / 41.6
+    for name, low, high in (("sampling", 9.6, 25.6), ("scoring", 1.2, 3.2), ("training", 2.4, 12.8)):
+        assert near(by_name(found)[name], min(low, share * high), share * high)
+    assert near(found.sampled, min(240, 640 * share), 640 * share)
+    assert by_name(found)["evaluation"] == by_name(whole)["evaluation"]
+
+
 def test_what_may_end_a_run_is_said():
     def endings(**changes):
         return estimated(make_round(10, 4.0), **changes).endings
