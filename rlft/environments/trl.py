@@ -21,7 +21,43 @@ from rlft.types import Task, Trajectory
 Format = Literal["standard", "conversational"]
 
 
-class TrlRewards(BaseEnv):
+class FunctionRewards(BaseEnv):
+    """Base class of environments whose reward is made of functions that were written for another library."""
+
+    def __init__(
+        self,
+        functions: Sequence[LoadedFunction],
+        gold_template: str | None,
+        maxima: Mapping[str, float] | None,
+        minima: Mapping[str, float] | None,
+    ) -> None:
+        """Set the functions, how a full answer is written, and the ends of the parts' ranges."""
+        self._functions = list(functions)
+        self.gold_template = gold_template
+        self.maxima, self.minima = dict(maxima or {}), dict(minima or {})
+
+    def columns(self, task: Task) -> dict[str, Any]:
+        """Return the columns of a task's row."""
+        return task.info
+
+    def reward_maxima(self) -> dict[str, float]:
+        """Return the `maxima` that the environment was made with."""
+        return self.maxima
+
+    def reward_minima(self) -> dict[str, float]:
+        """Return the `minima` that the environment was made with."""
+        return self.minima
+
+    def gold_completion(self, task: Task) -> str | None:
+        """Return `gold_template` filled in with the row's columns, or `None` if there is no template."""
+        return None if self.gold_template is None else format_template(self.columns(task), self.gold_template)
+
+    def reward_fingerprint(self) -> str:
+        """Return the code of the functions' modules and of what these import."""
+        return "\n".join(f"# {each.name}\n{module_code(each.module)}" for each in self._functions)
+
+
+class TrlRewards(FunctionRewards):
     """Scores an attempt with reward functions written for TRL.
 
     Parts: one per function, under the function's name; `None` means not applicable, as in TRL. A function is called by
@@ -53,16 +89,15 @@ class TrlRewards(BaseEnv):
                 f"format={format!r} is unknown", where="environment.kwargs", fix=f"use {' or '.join(get_args(Format))}"
             )
         setting = "environment.kwargs.reward_functions"
-        self._functions = [load_function(name, setting) for name in reward_functions]
-        parts = [each.name for each in self._functions]
+        functions = [load_function(name, setting) for name in reward_functions]
+        parts = [each.name for each in functions]
         if len(set(parts)) < len(parts):
             raise EnvironmentSetupError(
                 f"two of {', '.join(parts)} have one name, so their parts would be one", where=setting, fix="rename one"
             )
-        self.maxima, self.minima = dict(maxima or {}), dict(minima or {})
+        super().__init__(functions, gold_template, maxima, minima)
         self.format: Format = format
         self.answer_column = answer_column
-        self.gold_template = gold_template
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
         """Return the score that each function gives the one completion.
@@ -75,27 +110,14 @@ class TrlRewards(BaseEnv):
             given: dict[str, Any] = {"prompts": _text_of(task), "completions": completion.whole}
         else:
             given = {"prompts": list(task.prompt), "completions": list(completion.sampled)}
-        columns = columns_of(task, self.answer_column)
-        given |= {name: value for name, value in columns.items() if name != "prompt"}  # TRL gives it as `prompts` alone
+        given |= {
+            name: value for name, value in self.columns(task).items() if name != "prompt"
+        }  # TRL gives it as `prompts` alone
         return {each.name: await _ask(each, given) for each in self._functions}
 
-    def reward_maxima(self) -> dict[str, float]:
-        """Return the `maxima` that the environment was made with."""
-        return self.maxima
-
-    def reward_minima(self) -> dict[str, float]:
-        """Return the `minima` that the environment was made with."""
-        return self.minima
-
-    def gold_completion(self, task: Task) -> str | None:
-        """Return `gold_template` filled in with the task's columns, or `None` if there is no template."""
-        if self.gold_template is None:
-            return None
-        return format_template(columns_of(task, self.answer_column), self.gold_template)
-
-    def reward_fingerprint(self) -> str:
-        """Return the code of the functions' modules and of what these import."""
-        return "\n".join(f"# {each.name}\n{module_code(each.module)}" for each in self._functions)
+    def columns(self, task: Task) -> dict[str, Any]:
+        """Return the row's columns, and the task's answer as `answer_column`."""
+        return columns_of(task, self.answer_column)
 
 
 def columns_of(task: Task, answer_column: str) -> dict[str, Any]:

@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_function
-from rlft.environments.fingerprints import module_code
+from rlft.environments.trl import FunctionRewards
 from rlft.rewards.rubric import UNNAMED
-from rlft.tasks.rows import format_template
-from rlft.types import Task, Trajectory
+from rlft.types import Trajectory
 
 
-class VerlRewards(BaseEnv):
+class VerlRewards(FunctionRewards):
     """Scores an attempt with a scoring function written for verl.
 
     Parts: `score`. Metrics: all other numbers that the function returns beside it. The function is called by keyword
@@ -47,11 +45,9 @@ class VerlRewards(BaseEnv):
         `minima` is the lowest that it can return, which intervals of the reward need. Raises `EnvironmentSetupError`
         for a function that cannot be loaded.
         """
-        self._function = load_function(compute_score, "environment.kwargs.compute_score")
+        function = load_function(compute_score, "environment.kwargs.compute_score")
+        super().__init__([function], gold_template, maxima, minima)
         self.reward_kwargs = dict(reward_kwargs or {})
-        self.gold_template = gold_template
-        self.maxima = dict(maxima or {})
-        self.minima = dict(minima or {})
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
         """Return the score that the function gives the last answer, and the other numbers that it returns.
@@ -60,7 +56,7 @@ class VerlRewards(BaseEnv):
         """
         info = completion.task.info
         # Copies, as what the function changes must not reach the task.
-        score = self._function.call(
+        score = self._functions[0].call(
             data_source=info["data_source"],
             solution_str=completion.whole,
             ground_truth=copy.deepcopy((info.get("reward_model") or {}).get("ground_truth", ground_truth)),
@@ -72,22 +68,6 @@ class VerlRewards(BaseEnv):
     def reward_weights(self) -> dict[str, float]:
         """Return weight 1 for `score` and 0, that of a metric, for everything else."""
         return {"score": 1.0, UNNAMED: 0.0}
-
-    def reward_maxima(self) -> dict[str, float]:
-        """Return the `maxima` that the environment was made with."""
-        return self.maxima
-
-    def reward_minima(self) -> dict[str, float]:
-        """Return the `minima` that the environment was made with."""
-        return self.minima
-
-    def gold_completion(self, task: Task) -> str | None:
-        """Return `gold_template` filled in with the row's columns, or `None` if there is no template."""
-        return None if self.gold_template is None else format_template(task.info, self.gold_template)
-
-    def reward_fingerprint(self) -> str:
-        """Return the code of the function's module and of what it imports."""
-        return module_code(self._function.module)
 
 
 def _parts(returned: Any) -> dict[str, float | None]:

@@ -13,13 +13,11 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -28,7 +26,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from rlft.config.environment import HarnessConfig
-from rlft.environments.contract.base import BaseEnv, call, keeping, live_states, prompt_messages, told_faults
+from rlft.environments.contract.base import BaseEnv, call, live_states, prompt_messages, told_faults
 from rlft.environments.contract.faults import calling, described, failure_of, place_of
 from rlft.environments.contract.tools import ToolArgumentsError, ToolSpec, read_tools
 from rlft.messages import MessageError, as_messages, printable
@@ -171,9 +169,8 @@ class Dialogue:
     async def _respond(self) -> list[Message]:
         """Return what the environment's `respond` answers to the conversation so far; nothing if it ends it."""
         trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)
-        longest = self.playground.harness.max_tool_characters
-        with keeping(partial(_reply, longest)):
-            return await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
+        said = await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
+        return _reply(self.playground.harness.max_tool_characters, said)
 
     async def _timed(self, waiting: Awaitable[Any]) -> Any:
         """Await it within `harness.tool_timeout_seconds`. A TimeoutError of its own is told apart from ours."""
@@ -261,9 +258,9 @@ async def call_tool(
     try:
         arguments = spec.read_arguments(given)
         async with limit:
-            with keeping(partial(_shown, max_characters)) if _is_plain(environment) else nullcontext():
-                result = await call(environment.run_tool, rollout_id, name, **arguments)
-        return ToolResult(_shown(max_characters, result))
+            result = await call(environment.run_tool, rollout_id, name, **arguments)
+        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=_plain)
+        return ToolResult(shortened(text, max_characters))
     except ToolArgumentsError as error:
         text = f"error: wrong arguments: {error}"
     except Exception as error:
@@ -272,25 +269,6 @@ async def call_tool(
         text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
         fault = None if is_late or place_of(error) is None else failure_of(f"tool {name}", error)
     return ToolResult(shortened(text, max_characters), failed=True, fault=fault)
-
-
-class _Shown(str):
-    """What a model reads of a result."""
-
-    __slots__ = ()
-
-
-def _is_plain(environment: BaseEnv) -> bool:
-    """Return whether nothing of the environment's looks at the result of a tool before the model reads it."""
-    return type(environment).run_tool is BaseEnv.run_tool
-
-
-def _shown(longest: int, result: Any) -> str:
-    """Return what a model reads of a tool's result. Raises TypeError for one that is neither text nor JSON."""
-    if isinstance(result, _Shown):
-        return result
-    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=_plain)
-    return _Shown(shortened(text, longest))
 
 
 def _plain(value: Any) -> Any:

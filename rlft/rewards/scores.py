@@ -17,7 +17,7 @@ from typing import Any
 from rlft.config.environment import Workers
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.faults import failure_of
-from rlft.environments.contract.isolated import environment_of, isolation_of, pool_of, read_task, task_json
+from rlft.environments.contract.loading import environment_of, isolation_of, pool_of, read_task, task_json
 from rlft.environments.contract.marks import marked_steps, marked_weights
 from rlft.environments.workers.child import Methods
 from rlft.environments.workers.pool import Pool, WorkerEnded

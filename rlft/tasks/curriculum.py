@@ -21,7 +21,7 @@ from pydantic import Field
 
 from rlft.config.section import Section
 from rlft.config.training import RoundsConfig
-from rlft.tasks.splits import sample_tasks
+from rlft.tasks.splits import is_from_use, sample_tasks
 from rlft.types import Report, Reward, Split, Task, TaskSet, derive_seed
 
 Evidence = tuple[float, float, int]
@@ -174,7 +174,8 @@ def draw_round(
 
     With `curriculum: pass_rate` tasks are drawn without replacement in proportion to their learnability, by the keys of
     Efraimidis and Spirakis (2006, doi:10.1016/j.ipl.2005.11.003) in their logarithmic form, log weight + Gumbel noise:
-    the first `tasks_per_round` are the round's, the next ones its reserves. Tasks that are retired come last.
+    the first `tasks_per_round` are the round's, the next ones its reserves. Tasks that are retired come last. A round
+    has no larger share of tasks from use than the train tasks, rounded up.
     Those of several environments come by their `shares`, uniformly and without reserves (`rlft.config.experiment`
     refuses the rest). The draw follows from its arguments alone, so that a resumed run draws the same.
     """
@@ -193,11 +194,18 @@ def draw_round(
     retired = np.array([belief.mean >= retire_at for belief in beliefs])
     random = np.random.default_rng(derive_seed(seed, "curriculum", round))
     keys = np.log([belief.learnability for belief in beliefs]) + random.gumbel(size=len(train))
-    order = np.lexsort((-keys, retired)).tolist()
+    order = _with_little_use(np.lexsort((-keys, retired)).tolist(), train, count)
     named = [_named(train[place], beliefs[place], rates, is_retired=bool(retired[place])) for place in order]
     # More tasks than there are: they come again, as those of uniform draws do.
     chosen = [named[place % len(named)] for place in range(count)]
     return Draw(round, "pass_rate", tuple(chosen), tuple(named[count : count + spare]), int(retired.sum()))
+
+
+def _with_little_use(order: list[int], train: Sequence[Task], count: int) -> list[int]:
+    """Return the places of train tasks with those from use last that are more than their share of `count` tasks."""
+    used = [place for place in order if is_from_use(train[place])]
+    late = set(used[ceil(count * len(used) / len(train)) :])
+    return sorted(order, key=late.__contains__)
 
 
 def _named(task: Task, belief: Belief, rates: PassRates, *, is_retired: bool) -> DrawnTask:

@@ -18,7 +18,7 @@ from rlft.errors import TaskError
 from rlft.evaluation.gates import canonical_json
 from rlft.progress import Meter, Progress, silent
 from rlft.tasks.reasoning_gym import Drawn, draw_tasks, second_seed
-from rlft.tasks.rows import FieldError, check_template, make_task
+from rlft.tasks.rows import FieldError, check_template, make_task, own_split, split_column_decides
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 from rlft.tasks.splits import (
     DEALT_SPLITS,
@@ -29,8 +29,6 @@ from rlft.tasks.splits import (
     deal_tasks,
     drop_duplicates,
     order_by_hash,
-    own_split,
-    split_column_decides,
 )
 from rlft.types import SPLITS, Split, Task, TaskSet
 

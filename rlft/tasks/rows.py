@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
@@ -23,7 +23,7 @@ from rlft.errors import TaskError
 from rlft.evaluation.gates import digest, prompt_key, question_key
 from rlft.messages import MessageError, as_messages
 from rlft.tasks.sources import RawRow
-from rlft.types import Message, Split, Task
+from rlft.types import SPLITS, Message, Split, Task
 
 # The fields that are tried in this order if the config names none.
 PROMPT_FIELDS = ("prompt", "question", "text")
@@ -43,6 +43,8 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
         raise FieldError(f"has no prompt: none of the fields {', '.join(PROMPT_FIELDS)} (it has: {', '.join(row)})")
     prompt = to_messages(prompt_value, prompt_field)
     answer_field, answer = _read(row, fields.answer, ANSWER_FIELDS)
+    if answer is None and answer_field and not is_template(answer_field) and _is_nan(find_field(raw.row, answer_field)):
+        raise FieldError(f"has NaN in {answer_field!r}, which is no answer")
     question = _question(row, prompt_field, prompt)
     read = {prompt_field, answer_field, fields.id, fields.group, "split" if split else None}
     return Task(
@@ -55,6 +57,26 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
         group=_explicit_text(row, fields.group, "group") if fields.group else question,
         question_key=question,
     )
+
+
+def own_split(row: dict[str, Any]) -> Split:
+    """Return the split that a row's own `split` column names. Raises `FieldError` if it is none of `SPLITS`."""
+    value = row.get("split")
+    for name in SPLITS:
+        if name == value:
+            return name
+    raise FieldError(
+        f"has {value!r:.80} in the column `split`, which names one of {', '.join(SPLITS)}; rename the column if it is "
+        "about something else"
+    )
+
+
+def split_column_decides(rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the `split` column decides: if any row has something there, so that none is trained on by mistake.
+
+    What is no name of a split is refused with its row (`own_split`).
+    """
+    return any(str(row["split"]).strip() for row in rows if row.get("split") is not None)
 
 
 def to_messages(value: Any, field: str) -> tuple[Message, ...]:
@@ -111,6 +133,10 @@ def _read(row: dict[str, Any], configured: str | None, defaults: Sequence[str]) 
 
 def _is_blank(value: Any) -> bool:
     return isinstance(value, str) and not value.strip()
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and math.isnan(value)
 
 
 def _explicit_text(row: dict[str, Any], field: str, what: str) -> str:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
 
 from rlft.config import SplitsConfig
 from rlft.errors import TaskError
 from rlft.evaluation.gates import identities, prompt_key, question_of
-from rlft.tasks.rows import FieldError
 from rlft.types import SPLITS, Split, Task, TaskSet
 
 # The order in which splits take their tasks, and in which one of them keeps a prompt that several have: splits that
@@ -101,26 +99,6 @@ def without_use(tasks: Iterable[Task]) -> list[Task]:
 def texts_from_use(tasks: Iterable[Task]) -> dict[str, str]:
     """Return {id: the text of its right answer, empty if it has none} of the tasks from use."""
     return {task.id: task.answer if isinstance(task.answer, str) else "" for task in tasks if is_from_use(task)}
-
-
-def own_split(row: dict[str, Any]) -> Split:
-    """Return the split that a row's own `split` column names. Raises `FieldError` if it is none of `SPLITS`."""
-    value = row.get("split")
-    for name in SPLITS:
-        if name == value:
-            return name
-    raise FieldError(
-        f"has {value!r:.80} in the column `split`, which names one of {', '.join(SPLITS)}; rename the column if it is "
-        "about something else"
-    )
-
-
-def split_column_decides(rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether the `split` column decides: if any row has something there, so that none is trained on by mistake.
-
-    What is no name of a split is refused with its row (`own_split`).
-    """
-    return any(str(row["split"]).strip() for row in rows if row.get("split") is not None)
 
 
 def check_groups(tasks: Iterable[Task], where: str) -> None:

@@ -2,8 +2,7 @@
 
 - `base`: the contract (`BaseEnv`, `Context`) and `prompt_messages`
 - `marks`, `tools`: the decorators `@tool`, `@reward`, `@metric`; tools made from functions; tool schemas
-- `importing`, `loading`: import the module that a config names, and build the environment in it
-- `isolated`: the worker processes in which an environment's code runs, where it does not run in this process
+- `importing`, `loading`: import the module that a config names, and build the environment, also in worker processes
 - `several`: several environments of one run, each with its own tasks alone; environments with a specification
 - `faults`: describes an error of its code with the user's line, and says what is available instead
 """

@@ -33,9 +33,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, cast
 
 from pydantic import ConfigDict, ValidationError
@@ -295,40 +294,17 @@ def prompt_messages(task: Task, environment: BaseEnv) -> tuple[Message, ...]:
     return (cast(Message, {"role": "system", "content": system_prompt}), *task.prompt)
 
 
-_kept: ContextVar[Callable[[Any], Any] | None] = ContextVar("kept", default=None)
-
-
-@contextmanager
-def keeping(what: Callable[[Any], Any]) -> Iterator[None]:
-    """Let each `call` in this context return `what(result)`, made in the thread that the result comes from.
-
-    So of large results of many rollouts no more is alive at once than threads are about to return.
-    """
-    token = _kept.set(what)
-    try:
-        yield
-    finally:
-        _kept.reset(token)
-
-
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function and return its result, awaited if it is awaitable; a plain function runs in a thread of its own.
 
     Raises what the function raises, with the values of secret variables hidden (`rlft.texts.secrets`). What would end
     the event loop for everyone (SystemExit, a cancellation that nobody asked for) becomes a RuntimeError.
     """
-    keep = _kept.get()
-
-    def kept(result: Any) -> Any:
-        return result if keep is None or inspect.isawaitable(result) else keep(result)
-
     try:
         if inspect.iscoroutinefunction(function):
-            result = kept(await function(*args, **kwargs))
-        else:
-            result = await in_thread(lambda: kept(function(*args, **kwargs)))
-        # Either kind may return a client's coroutine.
-        return kept(await result) if inspect.isawaitable(result) else result
+            return await function(*args, **kwargs)
+        result = await in_thread(partial(function, *args, **kwargs))
+        return await result if inspect.isawaitable(result) else result  # a plain function may return a coroutine
     except (Exception, GeneratorExit) as error:
         hide_in(error)
         raise

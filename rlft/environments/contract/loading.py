@@ -1,9 +1,13 @@
 """Loads environments and functions by the names that a config gives them: `package.module:Class` or
-`path/to/file.py:function`."""
+`path/to/file.py:function`.
+
+Also keeps the worker processes of an environment, which last as long as it does, and makes it again in them.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir
 from dataclasses import dataclass
@@ -11,14 +15,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeGuard
 
+from rlft.config.environment import Isolation, Workers
 from rlft.config.section import SEVERAL, SPECIFICATION
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.faults import defined_at, described
 from rlft.environments.contract.importing import Name, check_own, import_named
 from rlft.environments.contract.marks import marked_weights
 from rlft.environments.contract.several import MAKER, Several, without_specification
-from rlft.errors import EnvironmentSetupError, RlftError
-from rlft.texts.secrets import hide, hide_in, require, resolve
+from rlft.environments.workers.pool import Pool, Program
+from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
+from rlft.texts.secrets import hide, hide_in, hide_in_output, require, resolve
+from rlft.types import Task
 
 _TARGET = "_target_"  # Hydra's name for it: https://hydra.cc/docs/advanced/instantiate_objects/overview/
 
@@ -178,3 +185,59 @@ def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
             where="environment.kwargs",
             fix=f"its arguments are {environment_class.__name__}{signature}{defined_at(environment_class.__init__)}",
         ) from (error if shows_no_secret else None)  # a cause's text is printed with the trace
+
+
+_POOLS = "_rlft_pools"
+
+
+def isolation_of(environment: BaseEnv, workers: Workers) -> Isolation:
+    """Return where the environment's code runs: as the config says, else as the environment says."""
+    return workers.isolation or environment.isolation
+
+
+def pool_of(
+    environment: BaseEnv, handler: str, options: dict[str, Any], workers: Workers, *, setting: str, processes: int
+) -> Pool:
+    """Return the worker processes that run `handler` with these options for an environment; the same ones again later.
+
+    `setting` is the config's section that asks for them, `processes` their number if `workers` does not say it. Raises
+    ConfigError for an environment that was not loaded by its name.
+    """
+    source: Source | None = environment.__dict__.get(SOURCE)
+    if source is None:
+        raise ConfigError(
+            f"{type(environment).__name__} was made by a program, so a worker process cannot make it again",
+            where=f"{setting}.isolation",
+            fix="load it by its name (`load_environment`), or set isolation to thread",
+        )
+    payload = {"name": source.name, "kwargs": source.kwargs, "module": source.module, "options": options}
+    number = workers.processes or processes
+    key = json.dumps([handler, options, number, workers.memory_mib], sort_keys=True)
+    pools: dict[str, Pool] = environment.__dict__.setdefault(_POOLS, {})
+    if key not in pools:
+        pools[key] = Pool(Program(handler, payload, source.folder, workers.memory_mib), number)
+    return pools[key]
+
+
+def environment_of(payload: dict[str, Any]) -> BaseEnv:
+    """Make the environment again in a worker process. Raises EnvironmentSetupError as `load_environment` does."""
+    hide_in_output()  # of this process, which the run passes on as it is; before the environment's code is imported
+    environment = load_environment(payload["name"], payload["kwargs"])
+    if type(environment).__module__ != payload["module"]:
+        raise EnvironmentSetupError(
+            "its file has changed since the run began",
+            where=payload["name"],
+            fix="start the run again, so that all of it is done by the same code",
+        )
+    environment.__dict__["isolation"] = "thread"  # this is the worker process
+    return environment
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """Return a task as the JSON object from which `read_task` makes it again."""
+    return {name: getattr(task, name) for name in Task.__dataclass_fields__}
+
+
+def read_task(content: dict[str, Any]) -> Task:
+    """Return the task of a JSON object."""
+    return Task(**{**content, "prompt": tuple(content["prompt"])})

@@ -3,17 +3,18 @@
 The same definition of a secret serves the check of a config and what is written to MLflow, logs and files
 (docs/decisions/0009-secrets.md). The room can be imported without torch.
 
-- `find`: the secrets within a config
 - `texts`: secrets that a text shows by its own form, or a setting by its name
-- `hiding`: settings that name an environment variable, whose value is hidden in all that the process writes
+- `hiding`: the secrets within a config; settings that name a variable, whose value is hidden wherever this writes
 """
 
-from rlft.texts.secrets.find import find_secrets, find_shown_secrets, hide_secrets
 from rlft.texts.secrets.hiding import (
+    find_secrets,
+    find_shown_secrets,
     hide,
     hide_in,
     hide_in_logs,
     hide_in_output,
+    hide_secrets,
     hiding,
     misspelt_variables,
     named_variables,

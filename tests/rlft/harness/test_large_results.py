@@ -1,16 +1,9 @@
-"""Large results of tools and of `respond` are cut where they come from: those of many rollouts do not add up."""
+"""Large results of tools and of `respond` are cut for the model, and what is no text is told."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
-import pytest
-
 import rlft
 from rlft.config import HarnessConfig
-from rlft.environments.contract.base import call, keeping
 from rlft.harness.dialogue import shortened
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.messages import make_call
@@ -32,74 +25,6 @@ def play(environment, *messages, number=1, longest=10):
 
 def heard(rollout):
     return [message["content"] for message in rollout.messages if message["role"] in ("tool", "user")][1:]
-
-
-def test_what_is_kept_of_a_result_is_made_in_the_thread_that_it_comes_from():
-    seen = []
-
-    def keep(result):
-        seen.append(threading.get_ident())
-        return result[:1]
-
-    def plain():
-        own.append(threading.get_ident())
-        return "plain"
-
-    async def awaited():
-        return "awaited"
-
-    async def calls():
-        with keeping(keep):
-            found = [await call(function) for function in (plain, awaited, lambda: awaited())]
-        return [*found, await call(plain)]
-
-    own: list[int] = []
-    assert asyncio.run(calls()) == ["p", "a", "a", "plain"]
-    assert seen == [own[0], threading.get_ident(), threading.get_ident()]
-    assert own[0] != threading.get_ident()
-
-
-class Large(rlft.BaseEnv):
-    """Counts how many of its results are alive at the same time. What counts one is a result's own attribute."""
-
-    def __init__(self):
-        self.alive = self.most = 0
-        self.lock = threading.Lock()
-
-    def made(self, length):
-        with self.lock:
-            self.alive += 1
-            self.most = max(self.most, self.alive)
-        return _Counted(self, length)
-
-    @rlft.tool
-    def dump(self) -> str:
-        """Give everything."""
-        return self.made(1000)
-
-    def respond(self, rollout_id, completion):
-        return self.made(1000)
-
-
-class _Counted(str):
-    def __new__(cls, environment, length):
-        made = super().__new__(cls, "x" * length)
-        made.environment = environment
-        return made
-
-    def __del__(self):
-        with self.environment.lock:
-            self.environment.alive -= 1
-
-
-@pytest.mark.parametrize("messages", [(say("", "dump"), say("done")), (say("more"), say("done"))])
-def test_results_of_many_rollouts_are_not_alive_together(messages):
-    environment = Large()
-    rollouts = play(environment, *messages, number=64)
-    assert {heard(rollout)[0] for rollout in rollouts} == {"x" * 10 + " ... (990 more characters)"}
-    assert environment.alive == 0
-    # All 64 would be, did they wait for the event loop; a thread may be put aside between its result and the cut.
-    assert environment.most < 32
 
 
 def test_a_run_tool_of_the_environment_sees_results_as_a_whole():
@@ -142,15 +67,3 @@ def test_a_text_is_cut_by_characters_and_no_secret_is_cut_in_two(monkeypatch):
     text = "ab zq81-Hidden-Value-77 and so on"
     assert shortened(text, 8) == "ab *** a ... (8 more characters)"
     assert shortened(text + "y" * 1_000_000, 8) == "ab *** a ... (1000008 more characters)"
-
-
-def test_many_threads_may_keep_different_things():
-    def ask(mark):
-        async def one():
-            with keeping(lambda result: f"{mark}{result}"):
-                return await call(lambda: "x")
-
-        return asyncio.run(one())
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(ask, "abcd")) == ["ax", "bx", "cx", "dx"]

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -238,3 +239,10 @@ def test_prompts_are_compared_up_to_form_case_and_white_space():
     assert normalise_text(" The\u00a0\ufb01rst\u2028 Ⅳ ") == "the first iv"
     assert prompt_key([user("Name  it")]) == prompt_key([user("name it\n")])
     assert prompt_key([user("name it")]) != prompt_key([{"role": "system", "content": "name it"}])
+
+
+@pytest.mark.parametrize("row", [{"prompt": "q", "answer": float("nan")}, {"prompt": "q", "answer": np.float32("nan")}])
+def test_an_answer_that_is_nan_makes_a_bad_row_and_another_column_none(row):
+    with pytest.raises(FieldError, match="has NaN in 'answer'"):
+        task(row)
+    assert task({"prompt": "q", "answer": "a", "score": row["answer"]}).info["score"] is None

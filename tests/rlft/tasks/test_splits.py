@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rlft.config import SplitsConfig
 from rlft.errors import TaskError
 from rlft.evaluation.gates import prompt_key
+from rlft.tasks.rows import split_column_decides
 from rlft.tasks.splits import (
     DEALT_SPLITS,
     Claims,
@@ -19,7 +20,6 @@ from rlft.tasks.splits import (
     deal_tasks,
     drop_duplicates,
     order_by_hash,
-    split_column_decides,
 )
 from rlft.types import SPLITS, Split, Task
 

@@ -6,6 +6,7 @@ import pytest
 
 from rlft.config import TrainingConfig
 from rlft.tasks.curriculum import DrawnTask, PassRates, draw_round, is_plain, tasks_of_round
+from rlft.tasks.splits import TRACE
 from tests.factories import make_task, make_task_set
 
 TASKS = make_task_set(
@@ -107,3 +108,12 @@ def test_more_tasks_than_there_are_come_again():
     found = draw(tasks_per_round=45, max_num_gen_batches=2)
     assert Counter(Counter(ids(found.tasks)).values()) == {2: 15, 3: 5}
     assert found.reserves == ()
+
+
+def test_a_round_has_no_more_tasks_from_use_than_their_share_of_the_train_tasks():
+    used = [make_task(f"u{number}", info={TRACE: str(number)}) for number in range(10)]
+    tasks = make_task_set(*(make_task(f"t{number}") for number in range(20)), *used)
+    rates = PassRates({f"t{number}": (100.0, 1.0, 0) for number in range(20)})  # only what was used is new
+    for seed in range(20):
+        drawn = draw_round(tasks, settings(tasks_per_round=6), round=0, seed=seed, rates=rates)
+        assert sum(task.task_id.startswith("u") for task in drawn.tasks) == 2  # a third, as of all train tasks
