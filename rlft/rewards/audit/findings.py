@@ -10,7 +10,7 @@ from statistics import fmean
 from rlft.harness.scripted import Script
 from rlft.outcome import Failure
 from rlft.rewards.audit.attacks import FIRST, kind_of
-from rlft.rewards.audit.attacks.wrong import DAYS, NUMBERS
+from rlft.rewards.audit.attacks.answers import DAYS, NUMBERS
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, AttackScores, Problem
 from rlft.rewards.rubric import TOLERANCE, never_given, weight_of
 from rlft.types import Reward, Task

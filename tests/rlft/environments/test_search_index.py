@@ -122,8 +122,8 @@ def test_documents_that_cannot_be_used_are_named(tmp_path, text, message):
 def test_settings_that_cannot_be_used_are_named(documents, tmp_path):
     with pytest.raises(EnvironmentSetupError, match="cannot be read"):
         CorpusIndex(str(tmp_path / "none.jsonl"))
-    with pytest.raises(KeyError, match="klingon"):
-        CorpusIndex(documents, language="klingon").prepare()
+    with pytest.raises(EnvironmentSetupError, match="klingon"):
+        CorpusIndex(documents, language="klingon")
 
 
 def test_texts_are_cut_to_what_fits():

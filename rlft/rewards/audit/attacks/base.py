@@ -41,8 +41,7 @@ class Pool:
 
     `golds` are the different scripts and `texts` what they say last, the most frequent first. `form` is what all these
     texts begin and end with, and `answers` are the different answers without their forms. `counted` is the number of
-    tasks with a gold. `lists` has, for each field of `task.info` that is a list of texts, all that stands in it, and
-    `given` the answer of a task with each of `golds`.
+    tasks with a gold, and `given` has the answer of a task with each of `golds`.
     """
 
     golds: tuple[Script, ...]
@@ -50,7 +49,6 @@ class Pool:
     form: tuple[str, str]
     answers: tuple[str, ...]
     counted: int
-    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     given: tuple[Any, ...] = ()
 
     @classmethod
@@ -67,7 +65,7 @@ class Pool:
                 begins, ends = form_of(text, form, answer.get(key))
                 answers[text.removeprefix(begins).removesuffix(ends)] = None
         given = tuple(answer.get(key) for key in ordered)
-        return cls(tuple(ordered.values()), texts, form, tuple(answers), len(golds), _lists(tasks), given)
+        return cls(tuple(ordered.values()), texts, form, tuple(answers), len(golds), given)
 
     @cached_property
     def differ_by_order(self) -> bool:
@@ -129,16 +127,6 @@ def _made_up(task: Task, gold: Script | None, pool: Pool) -> Other | None:
     begins, ends = form_of(text_of(gold), pool.form, task.answer)
     made = made_answer(text_of(gold).removeprefix(begins).removesuffix(ends))
     return None if made is None else Other(as_script(f"{begins}{made}{ends}"), made, is_made=True)
-
-
-def _lists(tasks: Sequence[Task]) -> dict[str, tuple[str, ...]]:
-    """Return {field: its different texts in all tasks} for the fields of `info` that are lists of texts."""
-    found: dict[str, dict[str, None]] = {}
-    for task in tasks:
-        for name, value in task.info.items():
-            if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-                found.setdefault(name, {}).update(dict.fromkeys(value))
-    return {name: tuple(texts) for name, texts in found.items()}
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,8 @@ def test_an_exact_reward_passes_with_no_findings():
     # The most common gold is the right answer of one task of six and is no attack there.
     assert [row["count"] for row in report.table()][:6] == [6, 6, 6, 6, 6, 5]
     assert report.attacked == report.num_tasks == 6
-    assert report.attempts == sum(scores.count for scores in report.attacks.values()) + 17 * 6
-    # Two kinds have a second variant, and others two, three and ten more.
+    assert report.attempts == sum(scores.count for scores in report.attacks.values()) + 15 * 6
+    # Two kinds have a second variant, and others three and ten more.
 
 
 @pytest.mark.parametrize(

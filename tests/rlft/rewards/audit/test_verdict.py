@@ -68,7 +68,7 @@ def test_gold_beside_another_answer_fails_by_what_it_earns_above_the_other():
 
 
 def test_nothing_is_compared_with_a_gold_that_earns_nothing():
-    nothing = found(gold=0.0, filler=0.0, other_gold=0.0, first_item=0.0)
+    nothing = found(gold=0.0, filler=0.0, other_gold=0.0, item_repeated=0.0)
     assert (nothing.failed, nothing.exploits) == (True, [])
     assert [each.what.split(" on ")[0] for each in nothing.problems] == ["gold is not full"]
     assert found(gold=0.0, filler=1.0).exploits == ["filler"]  # which is full
@@ -77,8 +77,8 @@ def test_nothing_is_compared_with_a_gold_that_earns_nothing():
 
 
 def test_a_piece_of_gold_fails_only_where_it_is_paid_in_full():
-    assert not found(gold=1.0, first_item=0.99).failed
-    assert found(gold=1.0, first_item=1.0).exploits == ["first_item"]
+    assert not found(gold=1.0, item_repeated=0.99).failed
+    assert found(gold=1.0, item_repeated=1.0).exploits == ["item_repeated"]
 
 
 def test_of_many_kinds_that_fail_some_are_told_and_all_are_named():
