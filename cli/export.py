@@ -31,7 +31,7 @@ def export(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Write a version to a folder that transformers, peft and `vllm serve` load, and compare it with the policy."""
+    """Write a version to a folder that transformers, peft and `vllm serve` load."""
     with guarded(verbose, None), tempfile.TemporaryDirectory(prefix="rlft-version-") as temporary:
         with registry(stack, tracking_uri) as asked:
             from rlft.models.export import check_target
@@ -55,16 +55,11 @@ def export(
 
 
 def _show(console: Terminal, done: Exported, what: str, name: str) -> None:
-    known, check = done.metadata, done.check
+    known = done.metadata
     form = {"adapter": "as an adapter on", "merged": "merged into", "full": "with all its weights"}[done.form]
     revision = f" ({known.base_revision})" if known.base_revision else ""
     base = "" if done.form == "full" else f" {known.base_model}{revision}"
     console.print(f"{what} is in {done.folder}, {form}{base}", soft_wrap=True)
-    console.print(
-        f"compared with the policy ({check.policy_dtype}) on {check.tokens} random tokens: "
-        f"log-probabilities of the export ({check.export_dtype}) differ by at most {check.max_difference:.2g}, in the "
-        f"mean by {check.mean_difference:.2g}"
-    )
     if done.form == "adapter" and Path(str(known.base_model)).is_dir():
         note = (
             "the base is a folder of this machine: on another one name its own in adapter_config.json, or use --merge"
@@ -77,11 +72,11 @@ def vllm_command(done: Exported, name: str) -> str:
     """Return the command that serves an export with vLLM alone."""
     from shlex import join
 
+    from rlft.engines.serving import dtype_of, rank_that_holds
+
     folder, known = str(done.folder), done.metadata
     if done.form != "adapter":
-        return join(["vllm", "serve", folder, "--dtype", done.check.export_dtype, "--served-model-name", name])
-    from rlft.engines.serving import rank_that_holds
-
+        return join(["vllm", "serve", folder, "--dtype", dtype_of(done.folder), "--served-model-name", name])
     rank = rank_that_holds(json.loads((done.folder / "adapter_config.json").read_text(encoding="utf-8"))["r"])
     revision = ["--revision", known.base_revision] if known.base_revision else []
     base = ["vllm", "serve", str(known.base_model), *revision, "--dtype", known.dtype]

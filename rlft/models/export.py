@@ -6,7 +6,7 @@
     tokenizer.json, chat_template.jinja, ...
     README.md                                        the model card, if the policy has one
     context.json                                     what the environment shows, if that is known
-    rlft_export.json                                 what this is, and how it was compared with the policy
+    rlft_export.json                                 what this is
 
 It holds copies, never links, and nothing is pickled. `checkpoint_weights` has the weights of a live policy under the
 same names, for vLLM.
@@ -14,14 +14,13 @@ same names, for vLLM.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,43 +28,24 @@ import torch
 from peft import PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
-from rlft.errors import PolicyError, RlftError, StorageError
+from rlft.errors import RlftError, StorageError
 from rlft.files import folder_prefix, remove_left_behind
-from rlft.models.folder import PolicyFolder, check_base, load_policy
-from rlft.models.live import Policy, PolicyMetadata
-from rlft.models.origin import DTYPES, LOAD_ERRORS, choose_device, first_line, load_base
+from rlft.models.folder import PolicyFolder, check_base
+from rlft.models.live import PolicyMetadata
+from rlft.models.origin import DTYPES, load_base
 from rlft.texts.characters import visible_json
 
 RECORD = "rlft_export.json"
 _BESIDE = ("README.md", "context.json")  # texts beside a policy that an export keeps
 _ADAPTER = "adapter_config.json"
 _KIND = "export"  # of temporary folders
-_LIMIT = {"float32": 1e-4, "bfloat16": 0.5}  # by how much rounding may change a log-probability, in nats
-_ROWS, _WIDTH = 16, 32  # of the random tokens that policy and export are compared on
 Form = Literal["adapter", "merged", "full"]
 
 
 @dataclass(frozen=True, slots=True)
-class ExportCheck:
-    """What a comparison of a policy with its export found.
-
-    `max_difference` and `mean_difference` (in nats) are those between the log-probabilities that both give `tokens`
-    random tokens, and `limit` is the largest that rounding explains.
-    """
-
-    tokens: int
-    policy_dtype: str
-    export_dtype: str
-    max_difference: float
-    mean_difference: float
-    limit: float
-
-
-@dataclass(frozen=True, slots=True)
 class Exported:
-    """An exported folder: its form, the base under an adapter or of a merged model, and its comparison.
+    """An exported folder, its form, and the metadata of the policy.
 
     `form` is `adapter`, `merged`, or `full` for a policy that had all weights anyway.
     """
@@ -73,7 +53,6 @@ class Exported:
     folder: Path
     form: Form
     metadata: PolicyMetadata
-    check: ExportCheck
 
     def as_json(self) -> dict[str, Any]:
         """Return what the export is, as in `rlft_export.json`."""
@@ -83,28 +62,21 @@ class Exported:
             "form": self.form,
             "base": base if known.base_model else None,
             "weights_sha256": known.weights_hash,
-            "check": asdict(self.check),
         }
 
 
 def export_policy(source: PolicyFolder, target: Path, *, merge: bool, label: Mapping[str, Any]) -> Exported:
-    """Export a policy to the new folder `target`, and compare what was written with the policy.
+    """Export a policy to the new folder `target`.
 
     With `merge` an adapter is merged into its base in float32, and the result has the policy's data type. `label` says
-    which version this is, for `rlft_export.json`. Only one model is in memory at a time. Raises RlftError if something
-    is at `target` already, DamagedError if the policy is not what was stored, PolicyError if its base has changed, does
-    not load, or if the export answers otherwise, and StorageError if the disk does not take it; then nothing is left.
+    which version this is, for `rlft_export.json`. Raises RlftError if something is at `target` already, DamagedError if
+    the policy is not what was stored, PolicyError if its base has changed or does not load, and StorageError if the
+    disk does not take it; then nothing is left.
     """
-    place, device = check_target(target), choose_device("auto")
-    policy = load_policy(source, device)  # it compares files and base with their hashes
-    metadata, tokenizer, expected = policy.metadata, policy.tokenizer, _score(policy)
-    del policy
-    gc.collect()
-    form = form_of(metadata, merge=merge)
+    place, metadata = check_target(target), source.metadata
     with _written_aside(place) as folder:
-        _write(source, metadata, folder, form)
-        check = _compare(expected, _load(folder, metadata, tokenizer, device), source)
-        done = Exported(place, form, metadata, check)
+        write_export(source, folder, merge=merge)
+        done = Exported(place, form_of(metadata, merge=merge), metadata)
         (folder / RECORD).write_text(visible_json({**label, **done.as_json()}) + "\n", encoding="utf-8")
     return done
 
@@ -115,18 +87,14 @@ def form_of(metadata: PolicyMetadata, *, merge: bool) -> Form:
 
 
 def write_export(source: PolicyFolder, folder: Path, *, merge: bool) -> None:
-    """Write the files of an export into an empty folder, without a comparison: for a program that is served by rlft.
+    """Write the files of an export into an empty folder.
 
     The base is compared with its hash. Raises DamagedError if the policy is not what was stored, and PolicyError if its
     base has changed or does not load.
     """
-    metadata = source.metadata
+    metadata, form = source.metadata, form_of(source.metadata, merge=merge)
     source.check()
     check_base(source)
-    _write(source, metadata, folder, form_of(metadata, merge=merge))
-
-
-def _write(source: PolicyFolder, metadata: PolicyMetadata, folder: Path, form: Form) -> None:
     _copy(source.path / "tokenizer", folder)
     for name in _BESIDE:
         if (source.path / name).is_file():
@@ -138,21 +106,6 @@ def _write(source: PolicyFolder, metadata: PolicyMetadata, folder: Path, form: F
     if form == "adapter":
         _name_base(folder / _ADAPTER, metadata)
     _strip(folder)
-
-
-def _load(folder: Path, metadata: PolicyMetadata, tokenizer: PreTrainedTokenizerBase, device: torch.device) -> Policy:
-    """Load an exported folder as a user would, with transformers alone; an adapter's base in the policy's data type."""
-    is_adapter = (folder / _ADAPTER).is_file()
-    dtype = DTYPES[metadata.dtype] if is_adapter else "auto"
-    revision = {"revision": metadata.base_revision} if is_adapter and metadata.base_revision else {}
-    try:
-        read = AutoTokenizer.from_pretrained(folder)
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **revision)
-    except LOAD_ERRORS as cause:
-        raise PolicyError(f"the exported folder does not load: {first_line(cause)}", where=str(folder)) from cause
-    if len(read) != len(tokenizer) or read.chat_template != tokenizer.chat_template:
-        raise PolicyError("the exported folder has another tokenizer than the policy", where=str(folder))
-    return Policy(model=model.to(device).eval(), tokenizer=read, metadata=metadata)
 
 
 def _merge(source: PolicyFolder, metadata: PolicyMetadata, folder: Path) -> None:
@@ -200,33 +153,6 @@ def _copy(source: Path, folder: Path) -> None:
     for file in source.iterdir():
         if file.is_file():
             shutil.copyfile(file, folder / file.name)
-
-
-def _score(policy: Policy) -> Tensor:
-    """Return the log-probabilities of fixed random tokens after those before them, float32 [rows, tokens]."""
-    width = min(_WIDTH, policy.context_length or _WIDTH)
-    vocabulary = policy.model.config.get_text_config().vocab_size
-    ids = torch.randint(vocabulary, (_ROWS, width), generator=torch.Generator().manual_seed(0)).to(policy.device)
-    with torch.no_grad():
-        logits = policy.model(input_ids=ids).logits[:, :-1].float()
-    return logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1).cpu()
-
-
-def _compare(expected: Tensor, exported: Policy, source: PolicyFolder) -> ExportCheck:
-    """Compare a policy's log-probabilities with those of its export. Raises PolicyError if it is another model."""
-    gap = (expected - _score(exported)).abs().nan_to_num(nan=torch.inf)
-    dtype, own = str(next(exported.model.parameters()).dtype).removeprefix("torch."), exported.metadata.dtype
-    limit = _LIMIT["float32" if own == dtype == "float32" else "bfloat16"]
-    check = ExportCheck(gap.numel(), own, dtype, float(gap.max()), float(gap.mean()), limit)
-    if check.max_difference > limit:
-        raise PolicyError(
-            f"the exported model is another one: log-probabilities of random tokens differ by "
-            f"{check.max_difference:.3g}, more than the {limit:g} that rounding explains",
-            where=str(source.path),
-            fix="nothing was written; this is an error of rlft, peft or transformers with this model: please report it "
-            "with the name of the base",
-        )
-    return check
 
 
 def check_target(target: Path) -> Path:

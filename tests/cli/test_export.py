@@ -61,8 +61,6 @@ def test_the_champion_merged(rlft, tmp_path, shared_data):
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
     assert f"version 1 of stories is in {tmp_path / 'out'}, merged into {shared_data}" in said
-    assert "on 496 random tokens" in said
-    assert "differ by at most" in said
     assert f"to serve it: vllm serve {tmp_path / 'out'} --dtype float32 --served-model-name stories" in said
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
@@ -76,7 +74,6 @@ def test_a_version_as_an_adapter_in_json(rlft, tmp_path):
     said = json.loads(done.stdout)
     assert (said["name"], said["version"], said["alias"], said["form"]) == ("stories", "1", None, "adapter")
     assert said["folder"] == str(tmp_path / "out")
-    assert said["check"]["max_difference"] < 1e-4
     record = json.loads((tmp_path / "out" / "rlft_export.json").read_text())
     assert {"folder": str(tmp_path / "out"), **record} == said
 

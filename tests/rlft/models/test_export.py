@@ -79,8 +79,6 @@ def test_a_merged_one_needs_no_base(base, tmp_path):
     assert model.dtype == torch.float32
     found = scores_of(model, done.metadata, AutoTokenizer.from_pretrained(done.folder))
     assert np.abs(found - expected).max() < 1e-4
-    assert (done.check.limit, done.check.policy_dtype, done.check.export_dtype) == (1e-4, "float32", "float32")
-    assert done.check.max_difference < 1e-4
 
 
 @pytest.mark.parametrize("layers", [["q_proj", "lm_head"], ["q_proj", "embed_tokens"]])
@@ -98,7 +96,6 @@ def test_a_merged_one_has_the_data_type_of_the_policy_and_not_that_in_which_its_
     source = stored(stories_policy(own), tmp_path / "policy")
     done = export_policy(source, tmp_path / "out", merge=True, label=LABEL)
     assert AutoModelForCausalLM.from_pretrained(done.folder).dtype == torch.float32
-    assert (done.check.limit, done.check.export_dtype) == (1e-4, "float32")
 
 
 @pytest.mark.parametrize("merge", [False, True])
@@ -108,7 +105,6 @@ def test_a_policy_with_all_its_weights_is_copied(base, tmp_path, merge):
     assert done.form == "full"
     weights = [(folder / "model.safetensors").read_bytes() for folder in (source.path / "model", done.folder)]
     assert weights[0] == weights[1]
-    assert done.check.max_difference == 0.0
 
 
 def test_the_record_says_what_it_is(adapter, base, tmp_path):
@@ -118,7 +114,6 @@ def test_the_record_says_what_it_is(adapter, base, tmp_path):
     assert record["form"] == "adapter"
     assert record["base"] == {"name": str(base), "revision": None, "sha256": adapter.metadata.base_hash}
     assert record["weights_sha256"] == adapter.metadata.weights_hash
-    assert record["check"]["tokens"] == 16 * 31  # 16 rows of 32 random tokens, of which nothing predicts the first
 
 
 def test_a_base_that_has_changed_is_refused_before_anything_is_written(base, tmp_path):
@@ -140,21 +135,6 @@ def test_a_damaged_policy_is_refused(base, tmp_path):
     with pytest.raises(DamagedError):
         export_policy(source, tmp_path / "out", merge=False, label=LABEL)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_another_model_than_the_policy_is_not_left(adapter, tmp_path, monkeypatch):
-    from rlft.models import export as module
-
-    def wrong(source, metadata, folder):
-        """Write the base without the adapter."""
-        base, _ = module.load_base(str(metadata.base_model), None, "float32")
-        base.save_pretrained(folder)
-
-    monkeypatch.setattr(module, "_merge", wrong)
-    with pytest.raises(PolicyError, match="is another one: log-probabilities"):
-        export_policy(adapter, tmp_path / "out", merge=True, label=LABEL)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_with_something_in_it_is_left_alone(adapter, tmp_path):
