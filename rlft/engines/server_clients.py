@@ -224,18 +224,21 @@ def spread(
             load[server] += requests
         return server
 
-    def make(group: int, request: int, server: Server | None) -> None:
+    def attempt(server: Server, request: int) -> bool:
+        """Make a request, and note a failure while its room is taken yet: what waits for that is not begun."""
         try:
-            while server is not None and not failures:
-                with rooms[server]:
-                    answered = not failures and ask(server, request)  # another has failed while this one waited
-                with changed:
-                    load[server] -= 1
-                    server = None if answered else home(group, 1)
-                    changed.notify_all()
+            return not failures and ask(server, request)
         except BaseException as failure:
+            failures.append(failure)
+            return False
+
+    def make(group: int, request: int, server: Server | None) -> None:
+        while server is not None and not failures:
+            with rooms[server]:
+                answered = attempt(server, request)
             with changed:
-                failures.append(failure)
+                load[server] -= 1
+                server = None if answered else home(group, 1)
                 changed.notify_all()
 
     pool = ThreadPoolExecutor(2 * width * max(1, len(servers)))  # twice, as some wait for room at their group's server

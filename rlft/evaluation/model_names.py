@@ -17,7 +17,12 @@ FORMS = (
     "a hub name (Qwen/Qwen2.5-0.5B-Instruct, with @REVISION if need be), a folder (./model), models:/NAME@ALIAS, "
     "models:/NAME/VERSION, RUN:best, RUN:base, RUN:start, RUN:round=20, or openai:MODEL@URL"
 )
-_POLICIES = ("best", "base", "start")
+_PATTERNS: dict[Kind, str] = {
+    "endpoint": r"openai:(?P<name>.+)@(?P<address>.+)",
+    "registry": r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[1-9][0-9]{0,17}))",
+    "run": r"(?P<name>[^/.~].*):((?P<policy>best|base|start)|round=(?P<round>[1-9][0-9]{0,8}))",
+    "weights": r"(?P<name>(/|\.{1,2}/|~/).*|\.{1,2})|(?P<hub>[^@:]+)(@(?P<revision>.+))?",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,60 +54,28 @@ def parse_model(text: str) -> ModelName:
     """
     try:
         check_path(text)
-        if text.startswith("openai:"):
-            return _endpoint(text)
-        if text.startswith("models:"):
-            return _registered(text)
-        if re.match(r"(/|\.{1,2}/|~/|\.{1,2}$)", text):
-            return ModelName(text, "weights", text)
-        if ":" in text:
-            return _of_run(text)
-        return _weights(text)
+        for kind, pattern in _PATTERNS.items():
+            if found := re.fullmatch(pattern, text):
+                return _checked(text, kind, {name: part for name, part in found.groupdict().items() if part})
+        raise ValueError("it has none of the forms of a model's name")
     except ValueError as wrong:
         raise ConfigError(str(wrong), where=f"MODEL {text!r:.120}", fix=f"name {FORMS}") from None
 
 
-def _weights(text: str) -> ModelName:
-    name, at, revision = text.partition("@")
-    if at and not revision:
-        raise ValueError("nothing stands behind the @, where a revision belongs")
-    for part in (name, revision) if at else (name,):
-        check_name(part, slashes=True)
-    return ModelName(text, "weights", name, revision=revision or None)
-
-
-def _endpoint(text: str) -> ModelName:
-    name, at, address = text.removeprefix("openai:").rpartition("@")
-    if not at or not name:
-        raise ValueError("a model behind an address is written openai:MODEL@URL")
-    return ModelName(text, "endpoint", name, address=check_address(address, path="/v1"))
-
-
-def _registered(text: str) -> ModelName:
-    found = re.fullmatch(r"models:/([^/@]+)(?:@([^/@]+)|/([^/@]+))", text)
-    if found is None:
-        raise ValueError("a registered model is written models:/NAME@ALIAS or models:/NAME/VERSION")
-    name, alias, version = found.groups()
-    check_model_name(name)
-    if version is not None and not re.fullmatch(r"[1-9][0-9]{0,17}", version):
-        raise ValueError(f"{version!r} is no version, which is a number from 1")
-    if alias is not None:
-        check_name(alias)
-    return ModelName(text, "registry", name, alias=alias, version=version)
-
-
-def _of_run(text: str) -> ModelName:
-    run, _, policy = text.rpartition(":")
-    check_name(run)
-    if policy in _POLICIES:
-        return ModelName(text, "run", run, policy=policy)
-    number = re.fullmatch(r"round=([0-9]{1,9})", policy)
-    if number is None or int(number[1]) == 0:
-        raise ValueError(
-            f"{policy!r:.80} names no policy of a run; write RUN:best, RUN:base, RUN:start, or RUN:round=20 for that "
-            "after 20 rounds"
-        )
-    return ModelName(text, "run", run, policy="round", round=int(number[1]))
+def _checked(text: str, kind: Kind, parts: dict[str, str]) -> ModelName:
+    """Return the model of these parts. Raises ValueError for a part that cannot be what it stands for."""
+    for part in {"hub", "revision", "alias"} & parts.keys():
+        check_name(parts[part], slashes=part != "alias")
+    if kind == "endpoint":
+        parts["address"] = check_address(parts["address"], path="/v1")
+    if kind == "registry":
+        check_model_name(parts["name"])
+    if kind == "run":
+        check_name(parts["name"])
+    name, number = parts.pop("hub", "") or parts.pop("name"), parts.pop("round", None)
+    if number is None:
+        return ModelName(text, kind, name, **parts)
+    return ModelName(text, kind, name, policy="round", round=int(number))
 
 
 def labels_of(models: Sequence[ModelName]) -> list[str]:

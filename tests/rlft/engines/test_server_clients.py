@@ -420,6 +420,20 @@ def test_what_asking_raises_ends_it():
     assert sum(map(len, desk.asked.values())) <= 4  # those that were under way
 
 
+def test_after_a_failure_no_further_request_is_begun():
+    # One place: requests 1 and 2 wait for it, and have it once 0 has failed.
+    desk = Desk("a", width=1)
+
+    def happens(server, request):
+        time.sleep(0.1)  # until the others wait
+        raise ZeroDivisionError(request)
+
+    desk.happens = happens
+    with pytest.raises(ZeroDivisionError) as raised:
+        desk.make([[0, 1, 2], [3]])
+    assert raised.value.args == tuple(desk.asked["a"])  # a single one
+
+
 def test_nothing_to_do():
     desk = Desk("a")
     desk.make([])

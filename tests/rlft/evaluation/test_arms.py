@@ -103,3 +103,14 @@ def test_the_best_instructions_are_joined_as_long_as_they_do_better():
 def test_where_no_instructions_do_better_the_prompt_stays_as_it_is():
     report = searched(["a!"], lambda system: 1, Terms())
     assert (report.chosen.instructions, report.read_examples()) == ("", None)
+
+
+def test_instructions_with_a_blank_line_are_one_text_and_equal_ones_are_tried_once():
+    # What joins two texts is a blank line, too: "b!", which solves 2 of 4 with the line below it, and "a!" are two.
+    def solved(system):
+        return ("a!" in system) + 2 * ("b!\n\nThink." in system)
+
+    report = searched(["b!\n\nThink.", "a!", "b!\n\nThink."], solved, Terms())
+    tried = [(trial.instructions, trial.validation) for trial in report.trials]
+    assert tried == [("", 0.0), ("b!\n\nThink.", 0.5), ("a!", 0.25), ("b!\n\nThink.\n\na!", 0.75)]
+    assert report.chosen.instructions == "b!\n\nThink.\n\na!"
