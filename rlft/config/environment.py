@@ -128,8 +128,8 @@ class RewardConfig(Section):
         default=None,
         ge=1,
         le=1024,
-        description="Worker processes with `isolation: process`. null means one for each plain `def` that is scored at "
-        "the same time, and one for an `async def`.",
+        description="Worker processes with `isolation: process`, each of which scores one rollout at a time. null means as "
+        "many as `concurrency`.",
     )
     memory_mib: int | None = Field(
         default=None,
@@ -237,8 +237,9 @@ class HarnessConfig(Section):
         default=None,
         ge=1,
         le=1024,
-        description="Worker processes with `isolation: process`, among which the rollouts are divided. null means as "
-        "many as there are processors, but at most 8.",
+        description="Worker processes with `isolation: process`, among which the rollouts are divided; each "
+        "runs one call at a time, so write more where tools wait for others. null means as many as there are "
+        "processors, but at most 8.",
     )
     memory_mib: int | None = Field(
         default=None,

@@ -136,15 +136,9 @@ ENDED = "WorkerEnded"
 _MORE_MEMORY = "if it needs more memory, raise reward.memory_mib"
 
 
-def reward_pool(environment: BaseEnv, workers: Workers, *, at_once: int, in_threads: bool) -> Pool:
-    """Return the worker processes that score for an environment, `at_once` attempts in all at the same time.
-
-    A process runs one plain `compute_reward` at a time, unless there are fewer of them than attempts. One process is
-    enough for coroutines.
-    """
-    processes = at_once if in_threads or at_once == 1 else 1
-    options = {"in_threads": in_threads and (workers.processes or at_once) < at_once}
-    return pool_of(environment, f"{__name__}:open_rewards", options, workers, setting="reward", processes=processes)
+def reward_pool(environment: BaseEnv, workers: Workers, *, at_once: int) -> Pool:
+    """Return the worker processes that score for an environment, as many as attempts are scored at the same time."""
+    return pool_of(environment, f"{__name__}:open_rewards", {}, workers, setting="reward", processes=at_once)
 
 
 async def ask_process(
@@ -177,12 +171,12 @@ async def ask_process(
 
 async def open_rewards(payload: dict[str, Any]) -> Methods:
     """Make the environment in a worker process, and return what the process can be asked for."""
-    environment, in_threads = environment_of(payload), payload["options"]["in_threads"]
+    environment = environment_of(payload)
 
     async def score(argument: dict[str, Any]) -> dict[str, Any]:
         attempt = _Attempt(tuple(argument["messages"]), argument["state"], argument["truncated"])
         task, peers = read_task(argument["task"]), argument["peers"]
-        return asdict(await ask(environment, attempt, task, [], in_threads=in_threads, peers=peers))
+        return asdict(await ask(environment, attempt, task, [], in_threads=False, peers=peers))
 
     return {"score": score}
 
@@ -247,7 +241,7 @@ class Scores:
     def _pool(self) -> Pool | None:
         if isolation_of(self.environment, self.workers) == "thread":
             return None
-        return reward_pool(self.environment, self.workers, at_once=self._at_once(), in_threads=self._in_threads())
+        return reward_pool(self.environment, self.workers, at_once=self._at_once())
 
     def _in_threads(self) -> bool:
         return self._at_once() > 1 and not is_async(self.environment)

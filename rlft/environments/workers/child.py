@@ -1,4 +1,4 @@
-"""What runs in a worker process: it takes calls from its parent, runs them side by side, and sends the results back.
+"""What runs in a worker process: it takes calls from its parent, one after the other, and sends the results back.
 
 The messages between them are JSON, one a line. Nothing is ever unpickled.
 """
@@ -44,8 +44,7 @@ def main(fd: int, parent: int) -> None:
 class _Child:
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._lock = connection, threading.Lock()
-        self._methods: Methods = {"ping": _ping}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._methods: Methods = {}
         self._most: float = float("inf")  # bytes of memory after which this process is worn out
 
     async def serve(self) -> None:
@@ -58,7 +57,7 @@ class _Child:
         logging.getLogger("rlft").setLevel(logging.INFO)
         try:
             module, _, function = opening["open"].partition(":")
-            self._methods |= await getattr(importlib.import_module(module), function)(opening["payload"])
+            self._methods = await getattr(importlib.import_module(module), function)(opening["payload"])
             if opening["memory_mib"]:
                 self._limit(opening["memory_mib"] * MIB)
         except BaseException as error:
@@ -87,26 +86,21 @@ class _Child:
         os._exit(0)
 
     def _take(self, message: dict[str, Any]) -> None:
-        if "call" in message:
-            number, method = message["call"], self._methods[message["method"]]
-            try:
-                self._tasks[number] = asyncio.create_task(self._run(number, method, message["argument"]))
-            except MemoryError:
-                os._exit(BROKEN)
-        elif task := self._tasks.get(message["cancel"]):
-            task.cancel()
-
-    async def _run(self, number: int, method: Callable[[Any], Awaitable[Any]], argument: Any) -> None:
-        self.send({"begun": number})
+        if "ping" in message:  # the answer shows that no code blocks this process
+            self.send({"pong": True})
+            return
         try:
-            packed = {"done": number, "result": await method(argument)}
+            self._task = asyncio.create_task(self._run(**message))
+        except MemoryError:
+            os._exit(BROKEN)
+
+    async def _run(self, call: int, method: str, argument: Any) -> None:
+        try:
+            packed = {"done": call, "result": await self._methods[method](argument)}
             if (size := len(json.dumps(packed))) > LIMIT - MIB:
                 raise ValueError(f"it returned {size >> 20} MiB, and at most {LIMIT >> 20} MiB can be passed on")
-        except asyncio.CancelledError:
-            packed = {"done": number, "cancelled": True}
         except BaseException as error:
-            packed = {"done": number, "error": f"{type(error).__name__}: {error}"}
-        del self._tasks[number]
+            packed = {"done": call, "error": f"{type(error).__name__}: {error}"}
         self.send({**packed, "worn": memory_in_use()[1] > self._most})
 
     def _limit(self, memory: int) -> None:
@@ -114,10 +108,6 @@ class _Child:
         used, resident = memory_in_use()
         self._most = resident + memory / 2
         resource.setrlimit(resource.RLIMIT_AS, (used + memory + _SLACK, used + memory + _SLACK))
-
-
-async def _ping(_: Any) -> None:
-    """Answer, which shows that no code blocks this process."""
 
 
 class _Logs(logging.Handler):

@@ -94,8 +94,8 @@ def test_a_tool_that_never_returns_is_told_to_the_model_and_costs_nothing():
 
 def test_an_environment_that_keeps_more_than_state_loses_the_rollouts_of_the_process():
     rows = play([does(*["a"] * 10), does("sleepy", "exit")], load("Keeps"), processes=1)
-    # Which of the two has ended it is not known, and neither can go on in another one.
-    assert all("another rollout has ended the worker process" in str(row.error) for row in rows)
+    assert "another rollout has ended the worker process" in str(rows[0].error)
+    assert str(rows[1].error).startswith("harness: the worker process ended with exit code 0 in tool do")
 
 
 def test_processes_that_end_again_and_again_stop_the_run():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
@@ -17,7 +18,8 @@ async def open_rough(payload):
     if "room_mib" in payload:
         most = memory_in_use()[0] + payload["room_mib"] * MIB
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    return {"count": count, "fork": fork, "flood": flood, "start": start, "say": say, "silent": silent, "kill": kill}
+    methods = (count, fork, flood, start, say, silent, kill, wait, block)
+    return {method.__name__: method for method in methods}
 
 
 async def count(text):
@@ -43,6 +45,15 @@ async def say(text):
 
 async def kill(_):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def wait(seconds):
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+async def block(_):
+    time.sleep(60)
 
 
 async def silent(_):
