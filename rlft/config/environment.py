@@ -128,8 +128,8 @@ class RewardConfig(Section):
         default=None,
         ge=1,
         le=1024,
-        description="Worker processes with `isolation: process`, each of which scores one rollout at a time. null means as "
-        "many as `concurrency`.",
+        description="Worker processes with `isolation: process`, each of which scores one rollout at a time. null "
+        "means as many as `concurrency`.",
     )
     memory_mib: int | None = Field(
         default=None,

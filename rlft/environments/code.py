@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import ast
-import doctest
 import re
 import textwrap
-from collections.abc import Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
 from rlft.environments.code_running import Checks, Verdict, run_code
 from rlft.environments.contract.base import BaseEnv, Context
-from rlft.environments.contract.marks import tool
 from rlft.errors import TaskError
 from rlft.sandbox.base import Limits, Sandbox
 from rlft.sandbox.create import create_sandbox
@@ -25,33 +21,27 @@ class CodeEnv(BaseEnv):
     """Base class of environments that score code by running hidden tests on it.
 
     Parts: `passed` (all hidden tests pass), with `partial_credit` also `tests` (the share of them that pass). Metrics:
-    `loads` (the code runs up to the first call) and `stopped` (it ran into a limit). A subclass defines `shown_tests`
-    and `hidden_tests`, and `program` where the program is more than the answer's code. The last message of a task's
-    prompt is the user's.
+    `loads` (the code runs up to the first call) and `stopped` (it ran into a limit). A subclass defines `hidden_tests`,
+    and `program` where the program is more than the answer's code. The last message of a task's prompt is the user's.
     """
 
     def __init__(
         self,
         sandbox: str | Sandbox = "auto",
         partial_credit: bool = False,
-        tool: bool = False,
         cpu_seconds: int = 10,
         seconds: float = 20.0,
         memory_mib: int = 512,
     ) -> None:
         """Set up the sandbox (a name, or one that is made) and the limits of one attempt (`rlft.sandbox.base.Limits`).
 
-        `tool` lets the model run the shown tests. Keep `seconds` (wall time) well above `cpu_seconds`, so that a busy
-        machine does not change a score, and at least five below `reward.timeout_seconds`, so that a program that hangs
-        is a 0 and not an error. Raises `EnvironmentSetupError` when the sandbox does not work on this machine.
+        Keep `seconds` (wall time) well above `cpu_seconds`, so that a busy machine does not change a score, and at
+        least five below `reward.timeout_seconds`, so that a program that hangs is a 0 and not an error. Raises
+        `EnvironmentSetupError` when the sandbox does not work on this machine.
         """
-        self.partial_credit, self.tool = partial_credit, tool
+        self.partial_credit = partial_credit
         self.limits = Limits(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib)
         self.sandbox = create_sandbox(sandbox) if isinstance(sandbox, str) else sandbox
-
-    def shown_tests(self, task: Task) -> Checks:
-        """Return the tests that the model may see."""
-        raise NotImplementedError
 
     def hidden_tests(self, task: Task) -> Checks:
         """Return the tests that the reward runs."""
@@ -61,31 +51,6 @@ class CodeEnv(BaseEnv):
         """Return the program to test, given the user's last message and the code of an answer."""
         del prompt, tests
         return code
-
-    async def setup(self, task: Task) -> dict[str, Any]:
-        """Return the state that `run_tests` needs: the prompt and the shown tests. Hidden tests are never in it."""
-        return {"prompt": task.prompt[-1]["content"], "shown": asdict(self.shown_tests(task))} if self.tool else {}
-
-    async def list_tools(self) -> Sequence[Any]:
-        """Return `run_tests` if the environment was made with `tool`, else nothing."""
-        return await super().list_tools() if self.tool else []
-
-    @tool
-    async def run_tests(self, code: str, state: dict[str, Any]) -> str:
-        """Run Python code with those tests of the task that are shown to you.
-
-        Args:
-            code: The whole code, with all imports and the function that is asked for.
-        """
-        tests = Checks(**state["shown"])
-        if not tests.asserts:
-            return "This task shows no tests."
-        program = self.program(state["prompt"], code, tests)
-        verdict = await run_code(program, tests, self.sandbox, self.limits, explain=True)
-        lines = [f"{sum(verdict.passed)} of {len(verdict.passed)} tests passed."]
-        lines += [] if verdict.loaded else ["The code failed before its function could be called."]
-        lines += [f"It was stopped by the limit on {verdict.stopped}."] if verdict.stopped else []
-        return "\n".join([*lines, *verdict.messages])
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
         """Run the hidden tests on the answer's code. Whatever the code does, it scores 0 at worst.
@@ -141,13 +106,14 @@ class HumanEval(CodeEnv):
             "function and all it needs."
         )
 
-    def shown_tests(self, task: Task) -> Checks:
-        """Return the examples in the docstring as asserts."""
-        return humaneval_shown(task)
-
     def hidden_tests(self, task: Task) -> Checks:
-        """Return the task's `check(candidate)`; some of what it tests may be an example in the docstring."""
-        return humaneval_hidden(task)
+        """Return the task's `check(candidate)`, with the prompt as its prelude: it may define helpers.
+
+        Some of what it tests may be an example in the docstring. Raises `TaskError` for a row without HumanEval's
+        fields.
+        """
+        prelude = task.prompt[-1]["content"]
+        return Checks(prelude=prelude, check=_field(task, "test"), entry_point=_field(task, "entry_point"))
 
     def program(self, prompt: str, code: str, tests: Checks) -> str:
         """Return the prompt followed by the function, or completed by its body."""
@@ -169,12 +135,8 @@ class MBPP(CodeEnv):
         return Context(
             system_prompt="Write the Python function that is asked for. Answer with one fenced block of Python that "
             "holds the function and all it needs. It must pass this test and others like it:\n"
-            f"{self.shown_tests(task).asserts[0]}{clearer}"
+            f"{mbpp_tests(task)[0].asserts[0]}{clearer}"
         )
-
-    def shown_tests(self, task: Task) -> Checks:
-        """Return one assert, mostly the first (`mbpp_tests`)."""
-        return mbpp_tests(task)[0]
 
     def hidden_tests(self, task: Task) -> Checks:
         """Return all asserts except the one shown."""
@@ -184,35 +146,6 @@ class MBPP(CodeEnv):
         """Return the reference solution of the version whose tests are run, in a fenced block, or `None`."""
         code = mbpp_row(task).get("code") or task.answer
         return None if code is None else f"```python\n{code}\n```"
-
-
-def humaneval_prompt(task: Task) -> str:
-    """Return the code that the model continues, which is the last message of the prompt."""
-    return task.prompt[-1]["content"]
-
-
-def humaneval_hidden(task: Task) -> Checks:
-    """Return the task's `check(candidate)`, with the prompt as its prelude: it may define helpers.
-
-    Raises `TaskError` for a row without HumanEval's fields.
-    """
-    return Checks(prelude=humaneval_prompt(task), check=_field(task, "test"), entry_point=_field(task, "entry_point"))
-
-
-def humaneval_shown(task: Task) -> Checks:
-    """Return the docstring's examples that expect a literal (`>>> f(1)` and `2` below it) as asserts.
-
-    Raises `TaskError` for a row without HumanEval's fields.
-    """
-    shown = []
-    for example in _examples(_docstring(task)):
-        try:
-            ast.literal_eval(example.want.strip())
-            called = ast.unparse(parse(example.source.strip(), mode="eval"))  # without its comment
-        except (ValueError, SyntaxError):
-            continue
-        shown.append(f"assert ({called}) == ({example.want.strip()})")
-    return Checks(prelude="from typing import *", asserts=tuple(shown), entry_point=_field(task, "entry_point"))
 
 
 def mbpp_row(task: Task) -> dict[str, Any]:
@@ -258,22 +191,6 @@ def _expected(test: str) -> str:
             return "False"
         case _:
             return "True"
-
-
-def _examples(docstring: str) -> list[doctest.Example]:
-    """Return the examples in a docstring, or none if doctest cannot read it (an argument has a line break, say)."""
-    try:
-        return doctest.DocTestParser().get_examples(docstring)
-    except ValueError:
-        return []
-
-
-def _docstring(task: Task) -> str:
-    """Return the docstring of the task's function, or an empty text."""
-    for node in ast.walk(parse(humaneval_prompt(task))):
-        if isinstance(node, ast.FunctionDef) and node.name == task.info["entry_point"]:
-            return ast.get_docstring(node) or ""
-    return ""
 
 
 def _field(task: Task, name: str) -> str:

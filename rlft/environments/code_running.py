@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,29 +37,18 @@ class Checks:
     check: str | None = None
     entry_point: str = ""
 
-    def to_json(self, *, explain: bool) -> dict[str, Any]:
-        """Return the tests as the judge reads them; with `explain` it says why tests failed."""
-        return {
-            "prelude": self.prelude,
-            "tests": list(self.asserts),
-            "check": self.check,
-            "entry_point": self.entry_point,
-            "explain": explain,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Says which tests passed, in order.
 
-    `loaded` says whether the code ran to its end before the first call, `stopped` names the limit that the code ran
-    into, and `messages` tell the model why tests failed.
+    `loaded` says whether the code ran to its end before the first call, and `stopped` names the limit that the code ran
+    into.
     """
 
     passed: tuple[bool, ...]
     loaded: bool
     stopped: Stopped | None
-    messages: tuple[str, ...] = ()
 
     @property
     def share(self) -> float:
@@ -67,11 +56,10 @@ class Verdict:
         return sum(self.passed) / len(self.passed)
 
 
-async def run_code(code: str, tests: Checks, sandbox: Sandbox, limits: Limits, *, explain: bool = False) -> Verdict:
+async def run_code(code: str, tests: Checks, sandbox: Sandbox, limits: Limits) -> Verdict:
     """Run `tests` on `code` and return which passed; whatever the code does wrong is in the verdict.
 
-    With `explain` the verdict has messages for the model. Raises `SandboxError` when a sandbox fails, and `TaskError`
-    when the tests cannot be run.
+    Raises `SandboxError` when a sandbox fails, and `TaskError` when the tests cannot be run.
     """
     # The judge gets five seconds more, so that the subject runs into its limit of time first.
     patient = replace(limits, seconds=limits.seconds + 5, output_bytes=_ANSWER_BYTES, memory_mib=_JUDGE_MIB)
@@ -80,18 +68,16 @@ async def run_code(code: str, tests: Checks, sandbox: Sandbox, limits: Limits, *
         sandbox.open(_python(sandbox, "judge"), files=_files(), limits=patient) as judge,
         sandbox.open(_python(sandbox, "subject"), files=_files(), limits=generous) as subject,
     ):
-        count = await _start_judge(judge, tests, explain)
+        count = await _start_judge(judge, tests)
         loaded = await _load(subject, code)
-        said = await _relay(judge, subject)
+        passed = await _relay(judge, subject)
     stopped = _limit(subject) or _limit(judge)
-    if said is None:
-        return Verdict((False,) * count, loaded, stopped)
-    return Verdict(tuple(said["passed"]), loaded, stopped, tuple(said["messages"]))
+    return Verdict((False,) * count if passed is None else passed, loaded, stopped)
 
 
-async def _start_judge(judge: SandboxProcess, tests: Checks, explain: bool) -> int:
+async def _start_judge(judge: SandboxProcess, tests: Checks) -> int:
     """Send the tests to the judge and return how many it has found in them. Raises TaskError if it cannot run them."""
-    await judge.write(_line(tests.to_json(explain=explain)))
+    await judge.write(_line(asdict(tests)))
     line = await judge.read_line()
     count = json.loads(line)["ready"] if line else 0
     if not count:
@@ -111,15 +97,15 @@ async def _load(subject: SandboxProcess, code: str) -> bool:
     return answer is not None and answer.strip() == b'{"value": null}'
 
 
-async def _relay(judge: SandboxProcess, subject: SandboxProcess) -> dict[str, Any] | None:
-    """Carry calls and answers until the judge is done, and return its verdict.
+async def _relay(judge: SandboxProcess, subject: SandboxProcess) -> tuple[bool, ...] | None:
+    """Carry calls and answers until the judge is done, and return which tests passed.
 
     Return `None` if the judge was stopped by a limit, to which the answers (huge ones, say) may have driven it.
     """
     while (line := await judge.read_line()) is not None:
         said = json.loads(line)
         if "passed" in said:
-            return said
+            return tuple(said["passed"])
         await subject.write(line)
         await judge.write(await subject.read_line() or _GONE)
     return None

@@ -1,7 +1,7 @@
-import ast
 import asyncio
 import json
 import logging
+import random
 from collections import Counter
 from enum import IntEnum
 from textwrap import indent
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.environments.code import MBPP, HumanEval, complete, extract_code, humaneval_shown, mbpp_tests
+from rlft.environments.code import MBPP, HumanEval, complete, extract_code, mbpp_tests
 from rlft.environments.code_inside import (
     CallFailed,
     NotPlain,
@@ -21,7 +21,6 @@ from rlft.environments.code_inside import (
     split_check,
 )
 from rlft.environments.code_running import Checks, run_code
-from rlft.environments.contract.base import live_states
 from rlft.errors import EnvironmentSetupError, SandboxError, TaskError
 from rlft.types import Task, Trajectory
 from tests.rlft.attempts import audited
@@ -153,14 +152,9 @@ def test_what_a_call_raises_is_the_nearest_built_in_exception(bases, kind):
 
 
 def test_random_numbers_of_the_tests_are_the_same_every_time(mbpp):
-    checks = Checks(prelude="import random", asserts=("assert keep(random.random()) == 2",))
-
-    def told():
-        verdict = asyncio.run(run_code("def keep(x): return x", checks, mbpp.sandbox, mbpp.limits, explain=True))
-        return verdict.messages
-
-    assert told() == told()
-    assert told()[0].startswith("assert keep(random.random()) == 2\n  the left side is 0.")
+    number = random.Random(0).random()
+    checks = Checks(prelude="import random", asserts=(f"assert keep(random.random()) == {number}",))
+    assert asyncio.run(run_code("def keep(x): return x", checks, mbpp.sandbox, mbpp.limits)).passed == (True,)
 
 
 def test_tests_that_cannot_run_are_an_error(mbpp):
@@ -170,33 +164,6 @@ def test_tests_that_cannot_run_are_an_error(mbpp):
         score(mbpp, mbpp_task(test_setup_code="root = Node(1)"), "def double(x): return 2 * x")
     with pytest.raises(TaskError, match="could be hidden"):
         mbpp_tests(mbpp_task(test_list=["assert f(1)", " assert f(1) "]))
-
-
-@pytest.mark.usefixtures("bubblewrap")
-def test_the_tool_runs_the_shown_tests_and_tells_no_others():
-    environment, task = MBPP(tool=True), mbpp_task()
-    state = asyncio.run(environment.setup(task))
-    live_states(environment)["r"] = state
-    assert "double(5)" not in json.dumps(state)
-    good = asyncio.run(environment.run_tool("r", "run_tests", code="def double(x): return 2 * x"))
-    bad = asyncio.run(environment.run_tool("r", "run_tests", code="def double(x): return x"))
-    broken = asyncio.run(environment.run_tool("r", "run_tests", code="def double(x) return x"))
-    assert good == "1 of 1 tests passed."
-    assert bad == "0 of 1 tests passed.\nassert double(3) == 6\n  the left side is 3"
-    assert "failed before" in broken
-    assert [tool.name for tool in asyncio.run(environment.list_tools())] == ["run_tests"]
-    assert asyncio.run(MBPP().list_tools()) == []
-
-
-def test_the_examples_of_a_docstring_are_shown():
-    assert humaneval_shown(humaneval_task()).asserts == ("assert (double(2)) == (4)",)
-
-
-def test_examples_of_a_docstring_may_have_comments_and_what_cannot_be_read_is_not_shown():
-    commented = PROMPT.replace("double(2)", "double(2) # (twice")
-    assert humaneval_shown(humaneval_task(commented)).asserts == ("assert (double(2)) == (4)",)
-    cut = 'def double(x: str) -> str:\n    """Twice x.\n    >>> double("a\nb")\n    4\n    """\n'
-    assert humaneval_shown(humaneval_task(cut)).asserts == ()
 
 
 def test_the_prompt_shows_the_first_assert_and_no_other(mbpp):
@@ -352,12 +319,6 @@ def test_every_reference_solution_of_humaneval_passes(shared_data, humaneval):
     assert asyncio.run(failures(humaneval, tasks, humaneval.gold_completion)) == []
     few = tasks[::8]
     assert asyncio.run(failures(humaneval, few, lambda _: "    return None")) == [task.id for task in few]
-
-
-def test_the_examples_of_every_docstring_are_code(shared_data):
-    shown = [humaneval_shown(task).asserts for task in humaneval_tasks(shared_data)]
-    assert len([asserts for asserts in shown if asserts]) > 50
-    assert all(ast.parse(test) for asserts in shown for test in asserts)
 
 
 @pytest.mark.slow
