@@ -20,7 +20,7 @@ from typing import Any
 
 from rlft.environments.workers.child import LIMIT
 from rlft.environments.workers.machine import cores_here
-from rlft.environments.workers.threads import Late
+from rlft.environments.workers.threads import Late, in_thread
 from rlft.errors import EnvironmentSetupError
 
 MAX_ENDED_IN_A_ROW = 8
@@ -135,37 +135,30 @@ class Pool:
 
 
 class _Process:
-    """A worker process and the connection to it, which has one JSON message a line. `turn` is held during a call."""
+    """A worker process and the connection to it, which has one JSON message a line. `turn` is held during a call.
+
+    Two threads start and read it, and no task of the event loop, as the loop stands still between its uses.
+    """
 
     def __init__(self, program: Program) -> None:
         self.turn, self.load = asyncio.Lock(), 0  # how many calls wait for it, or run in it
         self.worn = False  # whether it has kept so much memory that another one is to take its place
+        self.is_over = False  # whether it has ended, or is about to
         self._program, self._loop = program, asyncio.get_running_loop()
         self._said: asyncio.Queue[Any] = asyncio.Queue()  # its messages, and `None` after the last one
-        self._exit: asyncio.Future[int | str] = self._loop.create_future()  # its exit code, or why it did not start
         self._pid: int | None = None  # while the process is there
         self._why = ""  # it was ended
-        self._closed = False
-        self._count = 0  # calls so far
-        self._writer: asyncio.StreamWriter | None = None
+        self._count, self._is_ready = 0, False  # calls so far
         self._own, theirs = socket.socketpair()
         threading.Thread(target=self._live, args=(theirs,), name="rlft-worker", daemon=True).start()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the process has ended, or is about to."""
-        return self._closed or self._exit.done()
-
     async def start(self) -> None:
         """Wait until the process has made what its program names. Raises EnvironmentSetupError if it cannot."""
-        if self._writer is not None:
+        if self._is_ready:
             return
-        reader, self._writer = await asyncio.open_connection(sock=self._own, limit=LIMIT)
-        self._reading = self._loop.create_task(self._read(reader))
-        self._watching = self._loop.create_task(self._watch())
         program = self._program
-        self._send({"open": program.handler, "payload": program.payload, "memory_mib": program.memory_mib})
         try:
+            await self._send({"open": program.handler, "payload": program.payload, "memory_mib": program.memory_mib})
             said = await self._next(START_SECONDS)
         except WorkerEnded as ended:
             raise _no_worker(str(ended)) from None
@@ -175,11 +168,12 @@ class _Process:
         if "failed" in said:
             self.kill("was closed")
             raise _no_worker(f"{said.get('kind')}: {said['failed']}")
+        self._is_ready = True
 
     async def ask(self, method: str, argument: Any, seconds: float | None, quiet_seconds: float | None) -> Any:
         """Return what a call returns. Raises as `Pool.call` does, and RuntimeError with what the call raised."""
         self._count += 1
-        self._send({"call": self._count, "method": method, "argument": argument})
+        await self._send({"call": self._count, "method": method, "argument": argument})
         limit, asked = seconds or quiet_seconds, False
         while True:
             try:
@@ -190,7 +184,7 @@ class _Process:
                     raise Late(f"no result within {seconds:g} s") from None
                 if asked:
                     self.kill(f"was killed, as it had run nothing for {limit:g} s")
-                self._send({"ping": True})
+                await self._send({"ping": True})
                 asked = True
                 continue
             asked = False
@@ -207,7 +201,7 @@ class _Process:
 
         What it has forked or started ends with it, unless that has made itself a session of its own.
         """
-        self._why, self._closed = self._why or why, True
+        self._why, self.is_over = self._why or why, True
         if self._pid is not None:
             _kill_group(self._pid)
 
@@ -222,34 +216,10 @@ class _Process:
             raise WorkerEnded(self._why)
         return said
 
-    def _send(self, message: dict[str, Any]) -> None:
-        if self._writer is not None:
-            self._writer.write(json.dumps(message).encode() + b"\n")
-
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        """Pass on the messages. A process that goes on without a connection, or says what no worker says, is ended."""
-        try:
-            while line := await reader.readline():
-                message = json.loads(line)
-                if "log" in message:
-                    logging.getLogger(message["logger"]).log(message["level"], "%s", message["log"])
-                else:
-                    self._said.put_nowait(dict(message))
-            self.kill("")
-        except OSError:
-            self.kill("")
-        except (ValueError, LookupError, TypeError, RecursionError):  # the environment's code can write there, too
-            self.kill(_NONSENSE)
-
-    async def _watch(self) -> None:
-        """Wait for the end of the process, and tell how it has ended after its last message."""
-        code = await self._exit
-        await asyncio.wait({self._reading}, timeout=_DRAIN_SECONDS)
-        self._reading.cancel()
-        self._why = self._why or (code if isinstance(code, str) else _how_it_ended(code))
-        self._said.put_nowait(None)
-        if self._writer is not None:
-            self._writer.close()
+    async def _send(self, message: dict[str, Any]) -> None:
+        packed = json.dumps(message).encode() + b"\n"
+        with suppress(OSError):  # the process has ended, which the next message tells
+            await in_thread(lambda: self._own.sendall(packed))
 
     def _live(self, theirs: socket.socket) -> None:
         """Start the process, and tell when it has ended.
@@ -269,19 +239,45 @@ class _Process:
                     start_new_session=True,
                 )
             except OSError as error:
-                self._tell(f"could not be started ({error})")
+                self._end(f"could not be started ({error})")
                 return
         self._pid = process.pid
-        if self._closed:
+        if self.is_over:
             _kill_group(process.pid)
+        reading = threading.Thread(target=self._read, name="rlft-worker-messages", daemon=True)
+        reading.start()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         _kill_group(process.pid)  # before it is reaped: its number cannot be another process's yet
         self._pid = None
-        self._tell(process.wait())
+        how = _how_it_ended(process.wait())
+        reading.join(_DRAIN_SECONDS)
+        self._end(how)
 
-    def _tell(self, how: int | str) -> None:
+    def _end(self, how: str) -> None:
+        self._why, self.is_over = self._why or how, True
+        with suppress(OSError):
+            self._own.shutdown(socket.SHUT_RDWR)
+        self._tell(None)
+
+    def _read(self) -> None:
+        """Pass on the messages. A process that goes on without a connection, or says what no worker says, is ended."""
+        try:
+            with self._own.makefile("rb") as lines:
+                while (line := lines.readline(LIMIT + 1)).endswith(b"\n"):
+                    message = dict(json.loads(line))
+                    if "log" in message:
+                        logging.getLogger(message["logger"]).log(message["level"], "%s", message["log"])
+                    else:
+                        self._tell(message)
+            self.kill(_NONSENSE if len(line) > LIMIT else "")
+        except OSError:
+            self.kill("")
+        except (ValueError, LookupError, TypeError, RecursionError):  # the environment's code can write there, too
+            self.kill(_NONSENSE)
+
+    def _tell(self, message: dict[str, Any] | None) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self._exit.set_result, how)
+            self._loop.call_soon_threadsafe(self._said.put_nowait, message)
 
 
 def _no_worker(why: str) -> EnvironmentSetupError:
