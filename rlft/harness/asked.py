@@ -139,7 +139,7 @@ async def _ask_all(
             await asking.converse(row)
             ground.check()
             meter.add()
-            return row.record(model.identity, asking.sampling, fingerprint)
+            return row.record(model.identity, asking.sampling.fingerprint, fingerprint)
 
     return list(await asyncio.gather(*map(one, attempts)))
 

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from rlft.config.section import Section
-from rlft.engines.base import Generation, Sampling
+from rlft.engines.base import Generation
 from rlft.harness.dialogue import Dialogue
 from rlft.harness.opening import RemoteDialogue
 from rlft.outcome import Failure
@@ -59,8 +59,8 @@ class Live:
         turn = len(self.sampled)
         return self.attempt.seed if turn == 0 else derive_seed(self.attempt.seed, "turn", turn)
 
-    def record(self, identity: str, sampling: Sampling, environment_fingerprint: str) -> Rollout:
-        """Return the finished rollout; `identity` is that of the policy.
+    def record(self, identity: str, sampling: str, environment_fingerprint: str) -> Rollout:
+        """Return the finished rollout; `identity` is that of the policy, `sampling` the fingerprint of its settings.
 
         Its token ids, loss mask and log-probabilities have the shape (tokens,).
         """
@@ -92,7 +92,7 @@ class Live:
             error=self.error,
             seconds=self.ended - self.began,
             policy=identity,
-            sampling=sampling.fingerprint,
+            sampling=sampling,
             environment=environment_fingerprint,
             seed=attempt.seed,
         )

@@ -214,7 +214,7 @@ def run_attempts(
             except BaseException:
                 together.give_up(rows)
                 raise
-            return [row.record(policy.identity, sampling, environment_fingerprint) for row in rows]
+            return [row.record(policy.identity, sampling.fingerprint, environment_fingerprint) for row in rows]
 
     return in_turn(attempts, lambda attempt: attempt.task, environment, run)
 

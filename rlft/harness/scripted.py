@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from rlft.config.environment import HarnessConfig
+from rlft.engines.base import Generation
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import in_turn
+from rlft.harness.attempt import Attempt, Live
 from rlft.harness.dialogue import Dialogue
 from rlft.harness.opening import Ground, RemoteDialogue
 from rlft.messages import MessageError, as_messages
@@ -93,34 +93,15 @@ async def _play_all(
 
 
 async def _play(part: Part, dialogue: Dialogue | RemoteDialogue, tool_faults: dict[str, list[Failure]]) -> Rollout:
+    row = Live(Attempt(part.rollout_id, part.task, 0, 0, 0), dialogue)
     await dialogue.open()
     for message in part.script if dialogue.error is None else ():
+        row.sampled.append((0, Generation.unknown()))
         if await dialogue.answer(message) is None:
             break
     await dialogue.close()
     if dialogue.tool_faults:
         tool_faults[part.rollout_id] = dialogue.tool_faults
-    nothing = np.zeros(0)
-    return Rollout(
-        rollout_id=part.rollout_id,
-        task_id=part.task.id,
-        sample=0,
-        round=0,
-        messages=tuple(dialogue.messages),
-        token_ids=nothing.astype(np.int32),
-        loss_mask=nothing.astype(np.bool_),
-        logprobs=nothing.astype(np.float32),
-        prompt_length=0,
-        turns=dialogue.turns,
-        tool_calls=dialogue.tool_calls,
-        tool_errors=dialogue.tool_errors,
-        state=dialogue.state or {},
-        stop_reason="stop" if dialogue.error is None else "error",
-        truncated=False,
-        error=dialogue.error,
-        seconds=0.0,
-        policy="",
-        sampling="",
-        environment=part.task.environment,
-        seed=0,
-    )
+    row.end("stop" if dialogue.error is None else "error", dialogue.error)
+    row.ended = row.began  # what is given is the same each time
+    return row.record("", "", part.task.environment)

@@ -302,9 +302,10 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     """
     try:
         if inspect.iscoroutinefunction(function):
-            return await function(*args, **kwargs)
-        result = await in_thread(partial(function, *args, **kwargs))
-        return await result if inspect.isawaitable(result) else result  # a plain function may return a coroutine
+            result = await function(*args, **kwargs)
+        else:
+            result = await in_thread(partial(function, *args, **kwargs))
+        return await result if inspect.isawaitable(result) else result  # either kind may return a client's coroutine
     except (Exception, GeneratorExit) as error:
         hide_in(error)
         raise
