@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 from mlops.home.folder import Home
 from mlops.home.processes import locked
@@ -72,4 +74,7 @@ def _make(home: Home) -> None:
     from zenml.client import Client
 
     assert Client().active_stack_model
+    # Else a query that an interrupt leaves half read keeps ZenML from writing down that the run has failed: for 60 s.
+    with closing(sqlite3.connect(home.databases[0])) as database:
+        database.execute("PRAGMA journal_mode=WAL")
     MlflowClient(home.tracking_uri).search_experiments(max_results=1)

@@ -1,16 +1,12 @@
-"""What goes wrong in the middle: rewards that fail, models that do not load, Ctrl-C, hopeless tasks."""
+"""What goes wrong in the middle: rewards that fail, models that do not load, hopeless tasks."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import time
 
-import psutil
 import pytest
 
-from tests.e2e.conftest import TINY, fork_server
+from tests.e2e.conftest import TINY
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -157,25 +153,3 @@ def test_numbers_that_explode_stop_training_with_the_last_good_policy(make_home)
     assert "round 0" in result.summary["stopped"]
     assert result.summary["ledger"]["trained"] == 0
     assert result.summary["final"] == result.summary["warm_start"]
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_a_run_that_can_be_resumed(make_home):
-    home = make_home("interrupted")
-    command = ["-", "run", str(TINY), "--set", "training.rounds=200"]
-    said = home.folder / "said"
-    with said.open("w") as output, open(os.devnull) as nothing:
-        files = nothing.fileno(), output.fileno(), output.fileno()
-        process = fork_server().start("tests.e2e.driver", command, home.folder, home.environment(), files)
-    deadline = time.monotonic() + 120
-    store = home.folder / ".rlft" / "zenml"
-    while time.monotonic() < deadline and len(list(store.rglob("report.json"))) < 8:
-        time.sleep(0.2)
-        assert psutil.pid_exists(process.pid), said.read_text()
-    os.kill(process.pid, signal.SIGINT)
-    assert process.wait(300) == 130, said.read_text()
-    output = said.read_text()
-    assert "rlft resume" in output
-    assert "Traceback" not in output
-    runs = home.query("print(json.dumps([r.status.value for r in client.list_pipeline_runs()]))")
-    assert runs == ["failed"]

@@ -52,6 +52,19 @@ def second(*args, **kwargs):
 job.train_round = second
 """
 
+# In a query, half of whose rows are read: what holds its cursor is the trace of the interrupt itself.
+IN_A_QUERY = """
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+import rlft.training.job as job
+train = job.train_round
+def trained(*args, **kwargs):
+    done = train(*args, **kwargs)
+    event.listen(Engine, "after_cursor_execute", press, once=True)
+    return done
+job.train_round = trained
+"""
+
 # Between two steps.
 BEFORE_THE_ROUNDS = """
 pipelines.train.check_honest = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
@@ -78,3 +91,10 @@ def test_what_was_finished_is_told_and_the_run_is_named_however_often_it_is_cut_
 print(json.dumps([run.data.tags["rlft.status"], run.data.tags["mlflow.note.content"]]))
 """)
     assert tags == ["interrupted", "**The run was cut short: interrupted.**\n\n`rlft resume 'my run'` goes on."]
+
+
+def test_a_run_that_is_interrupted_in_a_query_has_failed_in_zenml(make_home):
+    home = make_home("query")
+    done = interrupted(home, IN_A_QUERY, *COMMAND, "--name", "asked")
+    assert said(done) == "interrupted; `rlft resume asked` goes on from here"
+    assert home.query("print(json.dumps(client.get_pipeline_run('asked').status.value))") == "failed"
