@@ -103,7 +103,6 @@ class Watch:
             open_playground(environment, config.harness).tools,
             config.reward.accept_exploits,
             config.seed,
-            config.reward.timeout_seconds,
         )
 
 

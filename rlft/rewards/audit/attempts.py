@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from rlft.config import HarnessConfig, RewardConfig
 from rlft.environments.contract.base import BaseEnv
-from rlft.environments.contract.faults import defined_at, described, failure_of
-from rlft.environments.contract.several import Several
-from rlft.environments.workers.threads import MAX_LATE_IN_A_ROW, Late, in_thread, run_bounded
+from rlft.environments.contract.faults import described, failure_of
 from rlft.errors import ConfigError, RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.outcome import Failure
@@ -28,7 +24,6 @@ from rlft.types import Reward, Rewards, Rollout, Rollouts, Task
 
 ATTACKED = 12
 """How many tasks are attacked by all kinds at most."""
-_SCORED_AGAIN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,6 @@ class Stage:
     progress: Progress
     rows: list[tuple[Attempt, Reward]] = field(default_factory=list)
     weights: dict[str, float] = field(default_factory=dict)
-    rollouts: list[Rollout] = field(default_factory=list)
     golds: dict[str, Rollout] = field(default_factory=dict)  # {task id: the gold as it was played}
     seconds: float = 0.0
     stopped: bool = False
@@ -103,13 +97,13 @@ class Stage:
         except ConfigError:
             raise
         except RlftError as error:
-            self._stop(error)
+            self.findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
+            self.stopped = True
         except Exception as error:  # `context` is the environment's code as well
             self.findings.fail(Problem("context", f"the attempts could not be put together: {described(error)}"))
             self.stopped = True
         else:
             self.rows += zip(attempts, rewards, strict=True)
-            self.rollouts += rollouts
             self.weights |= rewards.weights
         self.seconds += time.perf_counter() - began
 
@@ -119,12 +113,8 @@ class Stage:
         if attempts:
             self.play(attempts)
         rewards = [reward for _, reward in self.rows[begins:]]
-        del self.rows[begins:], self.rollouts[begins:]
+        del self.rows[begins:]
         return rewards
-
-    def _stop(self, error: RlftError) -> None:
-        self.findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
-        self.stopped = True
 
     def _score(self, rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> Rewards:
         """Score rollouts as training does; a reward that compares sees each beside the gold of its task alone."""
@@ -135,20 +125,6 @@ class Stage:
     def _peers(self, rollout: Rollout) -> tuple[Rollout, ...]:
         gold = self.golds.get(rollout.task_id)
         return (rollout,) if gold is None or gold.rollout_id == rollout.rollout_id else (gold, rollout)
-
-    def score_again(self) -> list[tuple[Reward, Reward]]:
-        """Score some attempts a second time, the last first, and return the pairs of scores."""
-        played = zip(self.rows, self.rollouts, strict=True)
-        before = [(row, rollout) for row, rollout in played if row[1].error is None][:_SCORED_AGAIN]
-        if self.stopped or not before:
-            return []
-        tasks = {attempt.task.id: attempt.task for (attempt, _), _ in before}
-        try:
-            again = self._score([rollout for _, rollout in reversed(before)], tasks)
-        except RlftError as error:
-            self._stop(error)
-            return []
-        return list(zip((reward for (_, reward), _ in before), reversed(again.rows), strict=True))
 
 
 def play_all(known: Sequence[Known], stage: Stage, seconds: float) -> int:
@@ -189,30 +165,26 @@ def _spread(known: Sequence[Known], share: float) -> list[Known]:
 ATTACKS = "attacks"
 """The method by which an environment names attacks."""
 _WAYS_OUT = {
-    GOLD: "return text, the assistant's messages in order, or None, within the time limit",
-    ATTACKS: "return {name: text or messages} within the time limit",
+    GOLD: "return text, the assistant's messages in order, or None",
+    ATTACKS: "return {name: text or messages}",
 }
 
 
-def ask_golds(tasks: Sequence[Task], environment: BaseEnv, findings: Findings, *, seconds: float) -> dict[str, Script]:
-    """Return {task id: gold completion} for the tasks that have one; an error of `gold_completion` is a finding.
-
-    So is a gold that takes longer than so many seconds. After `MAX_LATE_IN_A_ROW` of these no more tasks are asked.
-    """
+def ask_golds(tasks: Sequence[Task], environment: BaseEnv, findings: Findings) -> dict[str, Script]:
+    """Return {task id: gold completion} for the tasks that have one; an error of `gold_completion` is a finding."""
 
     def gold(task: Task) -> Script | None:
         said = environment.gold_completion(task)
         return None if said is None else as_script(said)
 
-    found = _ask(GOLD, gold, tasks, environment, findings, seconds)
+    found = _ask(GOLD, gold, tasks, findings)
     return {task_id: script for task_id, script in found.items() if script is not None}
 
 
 def ask_attacks(
-    tasks: Sequence[Task], environment: BaseEnv, taken: Collection[str], findings: Findings, *, seconds: float
+    tasks: Sequence[Task], environment: BaseEnv, taken: Collection[str], findings: Findings
 ) -> dict[str, Mapping[str, Script]]:
-    """Return {task id: {name: attempt}} of what `attacks` names; errors, names that are `taken`, and late answers are
-    findings, as for `ask_golds`."""
+    """Return {task id: {name: attempt}} of what `attacks` names; errors and names that are `taken` are findings."""
 
     def own(task: Task) -> Mapping[str, Script]:
         said: Any = environment.attacks(task)
@@ -220,64 +192,22 @@ def ask_attacks(
             raise ValueError(f"{both[0]!r} is the name of another kind of attempt; give the attack its own")
         return {str(name): as_script(attempt) for name, attempt in said.items()}
 
-    if type(environment).attacks is BaseEnv.attacks:
-        return {task.id: {} for task in tasks}
-    return _ask(ATTACKS, own, tasks, environment, findings, seconds)
+    return _ask(ATTACKS, own, tasks, findings)
 
 
-def _ask(
-    where: str,
-    method: Callable[[Task], Any],
-    tasks: Sequence[Task],
-    environment: BaseEnv,
-    findings: Findings,
-    seconds: float,
-) -> dict[str, Any]:
+def _ask(where: str, method: Callable[[Task], Any], tasks: Sequence[Task], findings: Findings) -> dict[str, Any]:
     """Return what a method of the environment says to each task; its errors fail the audit, one sentence a kind."""
     found: dict[str, Any] = {}
     errors: dict[tuple[str, ...], list[tuple[Task, Failure]]] = {}  # by kind of failure
-    [(_, answers)] = run_bounded([partial(_answers, where, method, tasks, seconds)], None)
-    for task, said in zip(tasks, answers, strict=False):
-        if isinstance(said, Late):
-            said = _hung(where, environment, task, said)
-            findings.hangs = True
-        if isinstance(said, Failure):
-            errors.setdefault(said.kind, []).append((task, said))
-        else:
-            found[task.id] = said
-    unasked = f", and {len(tasks) - len(answers)} were not asked" if len(answers) < len(tasks) else ""
+    for task in tasks:
+        try:
+            found[task.id] = method(task)
+        except Exception as error:
+            failure = failure_of(where, error, task)
+            errors.setdefault(failure.kind, []).append((task, failure))
     for failed in errors.values():
         task, error = failed[0]
-        what = f"{where} failed on {len(failed)} of {len(tasks)} tasks{unasked}, for example {task.id}: {error.why}"
+        what = f"{where} failed on {len(failed)} of {len(tasks)} tasks, for example {task.id}: {error.why}"
         fix = "mend this line; it must work for every task" if error.place else _WAYS_OUT[where]
         findings.fail(Problem(where, what, fix))
     return found
-
-
-async def _answers(where: str, method: Callable[[Task], Any], tasks: Sequence[Task], seconds: float) -> list[Any]:
-    """Return what a method says to each task, a Failure where it raises, and `Late` where it takes too long.
-
-    Each call has a thread of its own, which is left behind if it is late.
-    """
-    answers, late_in_a_row = list[Any](), 0
-    for task in tasks:
-        limit = asyncio.timeout(seconds)
-        try:
-            async with limit:
-                answers.append(await in_thread(partial(method, task)))
-            late_in_a_row = 0
-        except Exception as error:
-            is_late = limit.expired()
-            late_in_a_row = late_in_a_row + 1 if is_late else 0
-            answers.append(Late(f"did not return within {seconds:g} s") if is_late else failure_of(where, error, task))
-        if late_in_a_row >= MAX_LATE_IN_A_ROW:
-            break
-    return answers
-
-
-def _hung(where: str, environment: BaseEnv, task: Task, late: Late) -> Failure:
-    """Return that a method has not returned, by its class and line; of several environments it is the task's own."""
-    owner = environment.member(task) if isinstance(environment, Several) else environment
-    method = getattr(owner, where)
-    why = f"{type(owner).__name__}.{where} {late}{defined_at(method)}"
-    return Failure(where, f"ScoringTimeout: {why}", raised="ScoringTimeout")

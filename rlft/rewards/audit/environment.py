@@ -6,9 +6,8 @@ reward audit fail.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from rlft.config import HarnessConfig, RewardConfig, SourceConfig
@@ -17,7 +16,6 @@ from rlft.environments.contract.faults import described
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.tools import ToolSpec
 from rlft.environments.fingerprints import environment_fingerprints
-from rlft.environments.workers.threads import Late, run_bounded
 from rlft.errors import RlftError, TaskError
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
@@ -28,7 +26,7 @@ from rlft.rewards.audit.findings import REWARD, Findings
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, CheckReport, Problem
 from rlft.rewards.audit.rewards import DEFINE_GOLD, GOLD_NEEDS_TOOLS, audit_reward
 from rlft.rewards.rubric import TOLERANCE
-from rlft.rewards.scoring import score_rollouts
+from rlft.rewards.scoring import score_by
 from rlft.tasks import read_tasks
 from rlft.tasks.rows import ANSWER_FIELDS
 from rlft.types import Reward, Rollout, Rollouts, Task
@@ -43,10 +41,6 @@ _WAYS_OUT = {
     REWARD: "return {part: a finite number, or None} for whatever a model says, within the time limit",
 }
 _SHORT = 300  # characters of a tool's message
-
-
-class CannotTry(RlftError):
-    """Raised where an environment hangs, so that nothing more can be tried before that is mended."""
 
 
 def check_named(
@@ -92,7 +86,7 @@ class Trial:
     script: Script
     rollout: Rollout
     reward: Reward
-    tool_faults: tuple[Failure, ...] = ()
+    tool_faults: Sequence[Failure] = ()
 
 
 def check_environment(
@@ -105,71 +99,42 @@ def check_environment(
     any score.
     """
     harness = HarnessConfig(tool_timeout_seconds=timeout_seconds)
+    reward = RewardConfig(timeout_seconds=timeout_seconds)
     try:
         tools = tuple(open_playground(environment, harness).tools.values())
     except Exception as error:
         return CheckReport((str(_problem(error, "list_tools")),))
     asked = Findings()
-    golds = ask_golds(tasks, environment, asked, seconds=timeout_seconds)
+    golds = ask_golds(tasks, environment, asked)
     told = [replace(each, what=each.what.removeprefix(f"{GOLD} ")) for each in asked.problems]
     problems = [*_undescribed(tools), *(told or _without_gold(tasks, golds))]
     scripts = [(GOLD_KIND, task, golds[task.id]) for task in tasks if task.id in golds]
     scripts += [("silence", task, as_script("")) for task in tasks]
     try:
-        trials = try_scripts(scripts[:1], environment, harness)
-        broken = _failures(trials)  # the first alone: what fails there would mostly fail, or hang, on every task
-        if not broken or all(trial.reward.parts for trial in trials):
-            trials = try_scripts(scripts, environment, harness, progress=progress)
-            broken = _failures(trials)
+        trials = _tried(scripts, environment, harness, reward, progress)
     except RlftError as error:
         return CheckReport((*map(str, problems), str(_problem(error, REWARD))), tools=tools)
-    return _report(environment, tasks, tools, trials, problems, broken, timeout_seconds, progress)
-
-
-def _report(
-    environment: BaseEnv,
-    tasks: Sequence[Task],
-    tools: tuple[ToolSpec, ...],
-    trials: Sequence[Trial],
-    problems: Sequence[Problem],
-    broken: Sequence[Problem],
-    timeout_seconds: float,
-    progress: Progress,
-) -> CheckReport:
-    """Return what the trials show, after the audit, if they leave it anything to find."""
-    golds = [trial for trial in trials if trial.kind == GOLD_KIND]
-    silences = [trial for trial in trials if trial.kind == "silence"]
-    cut = list(_unfinished(golds))
+    gold, silence = ([trial for trial in trials if trial.kind == kind] for kind in (GOLD_KIND, "silence"))
+    wrong = [*_failures(trials), *_unfinished(gold)]
     audit, findings = None, Findings()
-    if not broken and not cut:  # the audit plays the same conversations: it would say the same again
+    if not wrong:  # the audit plays the same conversations: it would say the same again
         audit = audit_reward(
-            tasks,
-            environment,
-            RewardConfig(timeout_seconds=timeout_seconds),
-            harness=HarnessConfig(tool_timeout_seconds=timeout_seconds),
-            max_tasks=len(tasks),
-            progress=progress,
-            findings=findings,
+            tasks, environment, reward, harness=harness, max_tasks=len(tasks), progress=progress, findings=findings
         )
     if GOLD_NEEDS_TOOLS in findings.problems:
         problems = [*problems, DEFINE_GOLD]
     gold_told = any(each.where == GOLD for each in problems)
     attacks = [each for each in findings.problems if not (gold_told and each.where == GOLD)] if findings.failed else []
     attacks = [replace(each, where="reward audit", fix=each.fix or _AUDIT_WAY_OUT) for each in attacks]
-    notes = audit.findings if audit and audit.passed else ()
-    if broken and len(trials) == 1 < len(tasks):
-        notes = (*notes, f"the other {len(tasks) - 1} tasks were not tried: what fails on the first fails on most")
-    is_full = len(golds) == len(tasks) and all(trial.reward.solved for trial in golds)
-    totals = [trial.reward.total for trial in silences]
     return CheckReport(
-        problems=tuple(map(str, (*problems, *broken, *cut, *_paid(silences), *attacks))),
-        notes=notes,
-        gold=is_full if golds else None,
-        silence=_are_nothing(totals) and len(totals) == len(tasks) if totals else None,
+        problems=tuple(map(str, (*problems, *wrong, *_paid(silence), *attacks))),
+        notes=audit.findings if audit and audit.passed else (),
+        gold=len(gold) == len(tasks) and all(trial.reward.solved for trial in gold) if gold else None,
+        silence=all(_earns_nothing(trial.reward) for trial in silence) if silence else None,
         tools=tools,
         audit=audit,
-        rollout=golds[0].rollout if golds else None,
-        reward=golds[0].reward if golds else None,
+        rollout=gold[0].rollout if gold else None,
+        reward=gold[0].reward if gold else None,
         weights=environment.reward_weights(),
     )
 
@@ -199,57 +164,27 @@ def _described(schema: Any) -> bool:
     return isinstance(schema, dict) and bool(str(schema.get("description", "")).strip())
 
 
-def _are_nothing(totals: Sequence[float | None]) -> bool:
-    return all(total is not None and total <= TOLERANCE for total in totals)
+def _earns_nothing(reward: Reward) -> bool:
+    return reward.total is not None and reward.total <= TOLERANCE
 
 
-def try_scripts(
-    scripts: Iterable[tuple[str, Task, Script]],
-    environment: BaseEnv,
-    harness: HarnessConfig,
-    *,
-    progress: Progress = silent,
-) -> list[Trial]:
-    """Play all (kind, task, script), and score the rollouts.
-
-    Raises CannotTry when the environment hangs, and RlftError as `score_rollouts` does.
-    """
-    wanted, seconds = list(scripts), harness.tool_timeout_seconds
-    faults: dict[str, list[Failure]] = {}
-    rollouts = _play(wanted, environment, harness, faults, progress)
-    by_id = {task.id: task for _, task, _ in wanted}
-    limits: dict[str, Any] = {"weights": {}, "full": None, "timeout_seconds": seconds, "progress": progress}
-    rewards = score_rollouts(Rollouts(tuple(rollouts)), by_id, environment, **limits)
-    return [
-        Trial(kind, task, script, rollout, reward, tuple(faults.get(rollout.rollout_id, ())))
-        for (kind, task, script), rollout, reward in zip(wanted, rollouts, rewards, strict=True)
-    ]
-
-
-def _play(
+def _tried(
     wanted: Sequence[tuple[str, Task, Script]],
     environment: BaseEnv,
     harness: HarnessConfig,
-    tool_faults: dict[str, list[Failure]],
+    reward: RewardConfig,
     progress: Progress,
-) -> list[Rollout]:
-    """Play all scripts, and add what tools raised to `tool_faults`."""
-    # In a thread that can be left behind: a coroutine that blocks would hold up all others for ever.
+) -> list[Trial]:
+    """Play all (kind, task, script), and score the rollouts. Raises RlftError as `score_rollouts` does."""
+    faults: dict[str, list[Failure]] = {}
     parts = [Part(f"check/{kind}/{task.id}", task, script) for kind, task, script in wanted]
-    seconds = harness.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
-    play = partial(play_scripts, parts, environment, harness, tool_faults=tool_faults, progress=progress)
-    [(_, played)] = run_bounded([partial(_called, play)], None, seconds=seconds)
-    if isinstance(played, Late):
-        raise CannotTry(
-            f"the conversations were not over within {seconds:g} s",
-            where="setup, tools or respond",
-            fix="await what takes long, or write the method without async: then it runs in a thread of its own",
-        )
-    return played
-
-
-async def _called(function: Callable[[], Any]) -> Any:
-    return function()
+    rollouts = play_scripts(parts, environment, harness, tool_faults=faults, progress=progress)
+    by_id = {task.id: task for _, task, _ in wanted}
+    rewards = score_by(reward, Rollouts(tuple(rollouts)), by_id, environment, progress=progress)
+    return [
+        Trial(kind, task, script, rollout, scored, faults.get(rollout.rollout_id, ()))
+        for (kind, task, script), rollout, scored in zip(wanted, rollouts, rewards, strict=True)
+    ]
 
 
 def _failures(trials: Sequence[Trial]) -> list[Problem]:

@@ -34,8 +34,7 @@ _MOST_KINDS = 6  # that a sentence names
 class Findings:
     """Collects what was found about a reward, and whether some of it means that it must not be trained on.
 
-    `accept` are the ids of findings that do not fail the audit; `exploits` are those that do. `hangs` says that code of
-    the environment did not return.
+    `accept` are the ids of findings that do not fail the audit; `exploits` are those that do.
     """
 
     def __init__(self, accept: Sequence[str] = ()) -> None:
@@ -43,7 +42,7 @@ class Findings:
         self.problems: list[Problem] = []
         self.exploits: list[str] = []
         self.accepted: list[str] = []
-        self.failed = self.hangs = False
+        self.failed = False
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -393,14 +392,3 @@ def warn_of_silence(scores: Scores, findings: Findings) -> None:
     if silent > wrong + _CLEARLY * abs(gold) + TOLERANCE:
         said = f"silence earns {silent:g} in the mean and a wrong answer {wrong:g}: who is rarely right learns silence"
         findings.note(Problem(REWARD, said))
-
-
-def warn_of_changes(pairs: Sequence[tuple[Reward, Reward]], findings: Findings) -> None:
-    """Add a note if attempts that were scored a second time, in another order, have another score then.
-
-    It does not see a judge that disagrees with itself, whose votes are known the second time.
-    """
-    if other := [(one, two) for one, two in pairs if abs(total_of(one) - total_of(two)) > TOLERANCE]:
-        one, two = other[0]
-        said = f"attempts that were scored again, in another order, have other scores {on([each for each, _ in other])}"
-        findings.note(Problem(REWARD, f"{said}: {total_of(one):g} and then {total_of(two):g}"))

@@ -31,8 +31,7 @@ class Matcher:
     """Knows the attacks at the train tasks of an environment, and which of them are `accepted`.
 
     Only kinds that are certain to deserve nothing are looked for, and none that is the answer to some train task. What
-    an environment's own code fails to say, such as a gold, is left out. Where that code does not return within
-    `seconds` nothing is known, and TimeoutError is raised.
+    an environment's own code fails to say, such as a gold, is left out.
     """
 
     tasks: Mapping[str, Task]
@@ -40,7 +39,6 @@ class Matcher:
     tools: Mapping[str, ToolSpec] = field(default_factory=dict)
     accepted: Collection[str] = ()
     seed: int = 0
-    seconds: float = 60.0
     _attacks: dict[str, dict[Said, str]] = field(default_factory=dict)
 
     def attack_of(self, rollout: Rollout) -> str | None:
@@ -54,9 +52,7 @@ class Matcher:
 
     def _attacks_at(self, task: Task) -> dict[Said, str]:
         rival = other_gold(task, self._ordered, self._golds, self._pool, self.seed)
-        asked = ask_attacks([task], self.environment, KINDS, findings := Findings(), seconds=self.seconds)
-        _refuse_hangs(findings)
-        own = asked.get(task.id, {})
+        own = ask_attacks([task], self.environment, KINDS, Findings()).get(task.id, {})
         made = attempts_at(Known(task, self._golds.get(task.id), rival, self._pool, self.tools, own), all_kinds=True)
         kinds = [kind for kind in made if kind_of(kind).certain and kind not in self.accepted]
         return {_said(script): kind for kind in reversed(kinds) for script in made[kind]}
@@ -67,9 +63,7 @@ class Matcher:
 
     @cached_property
     def _golds(self) -> dict[str, Script]:
-        golds = ask_golds(self._ordered, self.environment, findings := Findings(), seconds=self.seconds)
-        _refuse_hangs(findings)
-        return golds
+        return ask_golds(self._ordered, self.environment, Findings())
 
     @cached_property
     def _pool(self) -> Pool:
@@ -94,12 +88,6 @@ def paid_attacks(matcher: Matcher, rollouts: Rollouts, rewards: Rewards, least: 
     found = [matcher.attack_of(rollout) for rollout, total in attempts if total > least]
     kinds = Counter(kind for kind in found if kind is not None)
     return (kinds.total() / len(attempts) if attempts else 0.0), dict(kinds.most_common())
-
-
-def _refuse_hangs(findings: Findings) -> None:
-    """Raise TimeoutError if code of the environment did not return: it would be waited for in each round."""
-    if findings.hangs:
-        raise TimeoutError("; ".join(map(str, findings.problems)))
 
 
 def _said(messages: Sequence[Message]) -> Said:

@@ -31,7 +31,6 @@ from rlft.rewards.audit.findings import (
     say_what_was_left_out,
     set_aside,
     summary,
-    warn_of_changes,
     warn_of_half,
     warn_of_silence,
     warn_of_tolerance,
@@ -116,7 +115,7 @@ def _audited(
     findings.accept = (*findings.accept, *reward.accept_exploits)
     sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
     picked = [tasks[index] for index in sorted(sample)]
-    golds = ask_golds(tasks, environment, findings, seconds=reward.timeout_seconds)
+    golds = ask_golds(tasks, environment, findings)
     bare = [task for task in tasks if task.answer is None or task.id not in golds]
     if picked and 0 < len(bare) < len(tasks):
         said = f"{len(bare)} of {len(tasks)} tasks have no answer or no gold, for example {bare[0].id}"
@@ -124,7 +123,7 @@ def _audited(
         if {task.id for task in bare}.isdisjoint(task.id for task in picked):
             picked[-1] = bare[0]  # so that it is seen whether such a task can be scored
     stage = Stage(environment, harness or HarnessConfig(), reward, findings, progress)
-    own = ask_attacks(picked, environment, KINDS, findings, seconds=reward.timeout_seconds)
+    own = ask_attacks(picked, environment, KINDS, findings)
     pool, tools = Pool.of(golds, tasks), _tools(environment, stage.harness)
     known = [
         Known(task, golds.get(task.id), other_gold(task, tasks, golds, pool, seed), pool, tools, own.get(task.id, {}))
@@ -171,7 +170,6 @@ def _judged(
         warn_of_half(scores, findings, stage.weights, highest)
         warn_of_silence(scores, findings)
         warn_of_tolerance(scores, findings)
-    warn_of_changes(stage.score_again(), findings)
     say_what_was_left_out(picked, golds, scores, findings)
     return scores
 

@@ -130,10 +130,6 @@ def sleeps(*_, **__):
     time.sleep(30)
 
 
-async def blocks(self, task):
-    time.sleep(30)
-
-
 def mark(method):
     return rlft.reward(method)
 
@@ -204,15 +200,15 @@ MISTAKES = [
      ["tool look_up: a call of the gold conversation failed: KeyError: 'City 1', at ", "audit/test_environment.py:",
       " (gold on task t1, and 3 more)"]),
     ("setup raises", {"setup": raises},
-     ["setup: ValueError: boom, at tests/rlft/rewards/audit/test_environment.py:", " (gold on task t1)",
+     ["setup: ValueError: boom, at tests/rlft/rewards/audit/test_environment.py:", " (gold on task t1, and 7 more)",
       "what to do: context and setup"]),
     ("context raises", {"context": raises}, ["setup: ValueError: boom", "context and setup"]),
     ("state is no JSON", {"setup": lambda self, task: {"read": [], "seen": {1}}},
      ["state: TypeError: Object of type set is not JSON serializable", "keep text, numbers"]),
     ("respond raises", {"respond": raises}, ["respond: ValueError: boom", "return text, a message, or None"]),
     ("reward raises", {"exact": mark(lambda self, text: raises())},
-     ["compute_reward: ValueError: boom, at tests/rlft/rewards/audit/test_environment.py:", " (gold on task t1)",
-      "what to do: return {part: a finite number"]),
+     ["compute_reward: ValueError: boom, at tests/rlft/rewards/audit/test_environment.py:",
+      " (gold on task t1, and 7 more)", "what to do: return {part: a finite number"]),
     ("reward exits", {"exact": mark(lambda self, text: exit(3))}, ["compute_reward: SystemExit: 3"]),
     ("reward is text", {"exact": mark(lambda self, text: "good")}, ["compute_reward: TypeError: part 'exact' is str"]),
     ("reward is NaN", {"exact": mark(lambda self, text: float("nan"))}, ["compute_reward: ValueError", "is nan"]),
@@ -293,8 +289,8 @@ def test_the_words_of_an_error_are_no_way_out():
 
     (problem,) = check(variant(exact=mark(says_more))).problems
     assert problem.startswith("compute_reward: ValueError: boom; what to do: call me, at ")
-    assert problem.endswith("(gold on task t1); what to do: return {part: a finite number, or None} for whatever a "
-                            "model says, within the time limit")  # fmt: skip
+    assert problem.endswith("(gold on task t1, and 7 more); what to do: return {part: a finite number, or None} for "
+                            "whatever a model says, within the time limit")  # fmt: skip
 
 
 def test_the_audit_does_not_say_again_that_golds_are_missing():
@@ -344,11 +340,9 @@ def test_what_no_single_sentence_spoils_is_still_said():
         ({"exact": mark(sleeps)}, "compute_reward: ScoringTimeout: no score within 0.2 s"),
         ({"look_up": tool_of(slow_tool)}, "tool look_up: a call of the gold conversation failed: error: look_up took"),
         ({"setup": sleeps}, "setup: TimeoutError"),
-        ({"setup": blocks}, "were not over within|neither returned nor awaited for 0.2 s"),  # whichever limit is first
         ({"list_tools": sleeps}, "list_tools: no answer within 0.2 s"),
-        ({"gold_completion": sleeps}, "for example t1: ScoringTimeout: Variant.gold_completion did not return"),
     ],
-    ids=["reward", "tool", "setup", "setup that blocks", "list_tools", "gold"],
+    ids=["reward", "tool", "setup", "list_tools"],
 )
 def test_what_hangs_is_left_behind(methods, said):
     started = time.monotonic()

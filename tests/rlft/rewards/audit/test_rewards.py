@@ -1,11 +1,6 @@
-import dataclasses
-import inspect
 import json
 import re
-import threading
 import time
-from collections.abc import Sequence
-from typing import ClassVar
 
 import pytest
 
@@ -15,13 +10,10 @@ from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
-from rlft.environments.contract.several import Several
 from rlft.errors import ConfigError
 from rlft.harness.scripted import as_script
 from rlft.messages import as_openai, make_call
 from rlft.rewards.audit.attacks.base import Pool, other_gold
-from rlft.rewards.audit.attempts import ask_golds
-from rlft.rewards.audit.findings import Findings
 from rlft.rewards.audit.rewards import AuditReport
 from tests.rlft.attempts import audited, make_task
 
@@ -231,78 +223,6 @@ def test_a_gold_completion_that_raises_is_a_finding():
     assert report.findings[0].startswith(f"{said}, at tests/rlft/rewards/audit/test_rewards.py:")
 
 
-def _hangs():
-    while True:
-        time.sleep(0.01)
-
-
-class Hangs(Pays):
-    """Does not say the golds of some tasks, and of none the attacks where `attacked`."""
-
-    asked: ClassVar[list[str]] = []
-    hung: Sequence[str] = ()
-    attacked = False
-
-    def gold_completion(self, task):
-        self.asked.append(task.id)
-        return _hangs() if task.id in self.hung else super().gold_completion(task)
-
-    def attacks(self, task):
-        return _hangs() if self.attacked else {}
-
-
-def test_a_gold_completion_that_hangs_is_a_finding_with_its_task_and_line():
-    class Once(Hangs):
-        hung = ("t2",)
-
-    others = set(threading.enumerate())  # of tests before this one, for example clients that were not closed
-    report = audited(TASKS, Once(exact), timeout_seconds=0.1)
-    assert not report.passed
-    line = inspect.getsourcelines(Hangs.gold_completion)[1]
-    assert report.findings[0] == (
-        "gold_completion failed on 1 of 6 tasks, for example t2: ScoringTimeout: Once.gold_completion did not return "
-        f"within 0.1 s, at tests/rlft/rewards/audit/test_rewards.py:{line}; what to do: return text, the assistant's "
-        "messages in order, or None, within the time limit"
-    )
-    assert report.attacks["gold"].count == 5  # the others are tried all the same
-    for left_behind in set(threading.enumerate()) - others:
-        left_behind.join(timeout=10.0)
-        assert not left_behind.is_alive()  # it was asked to end, or it would take half of the interpreter's time
-
-
-def test_an_environment_that_hangs_on_every_task_is_not_asked_for_ever():
-    tasks = [make_task(f"t{n}", f"Question {n}?", f"answer {n}") for n in range(30)]
-
-    class Always(Hangs):
-        asked: ClassVar[list[str]] = []
-        hung = tuple(task.id for task in tasks)
-
-    report = audited(tasks, Always(exact), timeout_seconds=0.05)
-    assert "gold_completion failed on 8 of 30 tasks, and 22 were not asked, for example t0: " in report.findings[0]
-    assert len(Always.asked) == 8
-
-
-def test_attacks_that_hang_are_a_finding():
-    class Attacked(Hangs):
-        attacked = True
-
-    report = audited(TASKS[:2], Attacked(exact), timeout_seconds=0.1)
-    assert report.findings[0].startswith(
-        "attacks failed on 2 of 2 tasks, for example t1: ScoringTimeout: Attacked.attacks did not return within 0.1 s"
-    )
-
-
-def test_of_several_environments_the_one_that_hangs_is_named():
-    class Once(Hangs):
-        hung = ("t1",)
-
-    findings = Findings()
-    tasks = [dataclasses.replace(task, environment="cities") for task in TASKS]
-    found = ask_golds(tasks, Several({"cities": Once(exact)}), findings, seconds=0.1)
-    assert list(found) == [task.id for task in TASKS[1:]]
-    assert "for example t1: ScoringTimeout: Once.gold_completion did not return" in findings.problems[0].what
-
-
 def test_the_other_gold_is_one_that_differs():
     golds = {"t1": as_script("same"), "t2": as_script("same"), "t3": as_script("different")}
     for seed in range(10):
@@ -433,19 +353,6 @@ def test_an_attack_that_would_be_paid_more_than_full_fails_and_one_that_breaks_t
         "and is not told from the others there"
     )
     assert audit(pays, accept_exploits=["colon"]).passed
-
-
-def test_a_reward_that_changes_when_it_is_asked_again_is_noted():
-    golds = []
-
-    def drifts(text, gold, prompt):
-        golds.extend([text] * (text == gold))
-        return float(text == gold) / max(len(golds), 1)  # 1 for gold the first time, 1/2 the second
-
-    report = audit(drifts, TASKS[:1])
-    assert [finding for finding in report.findings if "scored again" in finding] == [
-        "attempts that were scored again, in another order, have other scores on 1 task, for example t1: 1 and then 0.5"
-    ]
 
 
 def test_a_case_that_does_not_hold_fails_the_audit():
