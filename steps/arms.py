@@ -15,7 +15,7 @@ from rlft.evaluation.searches.constant import ConstantAnswer, best_constant
 from rlft.evaluation.searches.judge import ControlReport, Judge, Terms, Validation
 from rlft.evaluation.searches.prompts import PromptReport
 from rlft.models import PolicyFolder, save_policy
-from rlft.rewards.specification.judge import billed
+from rlft.rewards.specification.grader import billed
 from rlft.types import Split, TaskSet
 
 

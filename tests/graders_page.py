@@ -6,9 +6,8 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from rlft.rewards.specification.graders import GRADERS
-from rlft.rewards.specification.judge import JudgeSettings
-from rlft.rewards.specification.model import Applies, Case, Criterion, Specification
+from rlft.rewards.specification.grader import JudgeSettings
+from rlft.rewards.specification.model import GRADERS, Applies, Case, Criterion, Specification
 from rlft.rewards.specification.reading import Read
 from tests.settings_page import bounds, shown, type_name
 

@@ -20,7 +20,7 @@ from benchmarks.audit.data import (
 )  # fmt: skip
 from rlft.environments.contract.base import BaseEnv
 from rlft.messages import make_call
-from rlft.rewards.graders.answers import token_f1
+from rlft.rewards.graders.lists import token_f1
 
 
 class Exact(BaseEnv):

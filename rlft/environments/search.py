@@ -13,8 +13,7 @@ from rlft.environments.search_index import CorpusIndex, SearchClient, make_clien
 from rlft.environments.workers.threads import in_thread
 from rlft.errors import EnvironmentSetupError
 from rlft.messages import make_call
-from rlft.rewards.graders.answers import exact_match, normalise_answer, token_f1
-from rlft.rewards.graders.lists import declared_answer
+from rlft.rewards.graders.lists import declared_answer, exact_match, normalise_answer, token_f1
 from rlft.types import Message, Task, ToolCall, Trajectory
 
 AnswerScore = Literal["f1", "exact"]

@@ -31,7 +31,7 @@ from rlft.environments.workers.threads import in_thread
 from rlft.errors import ConfigError, JudgeGoneError, RewardError
 from rlft.files import write_file
 from rlft.rewards.graders.json_values import read_json_object
-from rlft.rewards.specification.judge import Answer, JudgeSettings, Question, charge
+from rlft.rewards.specification.grader import Answer, JudgeSettings, Question, charge
 from rlft.texts.secrets import hide, resolve
 from rlft.types import Judging
 from rlft.types.thinking import CLOSES, part

@@ -27,7 +27,7 @@ from rlft.harness.dialogue import printable
 from rlft.outcome import Failure
 from rlft.progress import Meter
 from rlft.rewards.rubric import Scored, check_parts, check_steps, unscored
-from rlft.rewards.specification.judge import Bill, pay_by
+from rlft.rewards.specification.grader import Bill, pay_by
 from rlft.types import Judging, Message, Rollout, Task, Trajectory
 
 CONSTANT = "I do not know."

@@ -32,7 +32,7 @@ from rlft.rewards.rubric import (
     weight_of,
 )
 from rlft.rewards.scores import Scores
-from rlft.rewards.specification.judge import charge
+from rlft.rewards.specification.grader import charge
 from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, add_judging
 
 Ends = tuple[float, float]  # the lowest and the highest score

@@ -35,10 +35,9 @@ from rlft.harness.asked import read_served
 from rlft.harness.chat.formats import FORMATS, LLAMA3_TAGGED
 from rlft.harness.chat.marks import Marks
 from rlft.harness.dialogue import printable
-from rlft.rewards.graders.answers import token_f1
 from rlft.rewards.graders.expressions import exact_value
 from rlft.rewards.graders.json_values import read_json_object
-from rlft.rewards.graders.lists import declared_answer
+from rlft.rewards.graders.lists import declared_answer, token_f1
 from rlft.rewards.graders.plain import Measure
 from rlft.tasks.contamination import find_contamination
 from rlft.texts.characters import visible, visible_json

@@ -16,7 +16,7 @@ from jsonschema.validators import extend
 from pydantic import BaseModel, ValidationError
 
 from rlft.errors import EnvironmentSetupError
-from rlft.rewards.graders.schemas import unique_items
+from rlft.rewards.graders.json_values import unique_items
 
 _Validator: Any = extend(jsonschema.Draft202012Validator, {"uniqueItems": unique_items})
 _PARAMETERS = ("parameters", "input_schema", "inputSchema")  # OpenAI's name for the schema, Anthropic's and MCP's

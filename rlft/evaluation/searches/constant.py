@@ -17,7 +17,7 @@ from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.progress import Progress, silent
 from rlft.rewards.scores import CONSTANT
 from rlft.rewards.scoring import score_by
-from rlft.rewards.specification.judge import billed
+from rlft.rewards.specification.grader import billed
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Evaluation, EvaluationReport, Rollouts, Split, Task, TaskSet
 

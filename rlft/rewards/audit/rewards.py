@@ -38,7 +38,7 @@ from rlft.rewards.audit.findings import (
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
 from rlft.rewards.cases import failed_cases
 from rlft.rewards.rubric import full_total
-from rlft.rewards.specification.judge import billed
+from rlft.rewards.specification.grader import billed
 from rlft.tasks.splits import without_use
 from rlft.types import Reward, Task
 

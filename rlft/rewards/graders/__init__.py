@@ -3,12 +3,9 @@
 - `numbers`: exact numbers from the notations that people and models write
 - `dates`: one date
 - `latex`: answers in LaTeX read, bounded and brought into one notation
-- `sympy_parsing`: such answers as expressions of sympy
-- `symbolic`: such answers compared by math-verify
+- `symbolic`: such answers as expressions of sympy, compared by math-verify
 - `expressions`: which texts are safe to evaluate, and a numerical check of integrals
-- `json_values`, `schemas`: the one JSON object in a text, a value within it, and whether one fits a schema
-- `plain`: texts in one form, how alike two are, and how long one is
-- `answers`: short answers in words compared as SQuAD does
-- `lists`: a list, and cited sources
-- `limited`: regular expressions that are cut at a limit of seconds
+- `json_values`: the one JSON object in a text, a value within it, and whether one fits a schema
+- `plain`: texts in one form, how alike two are, how long one is, and regular expressions cut at a limit of seconds
+- `lists`: a list, short answers in words compared as SQuAD does, and cited sources
 """

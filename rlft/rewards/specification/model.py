@@ -7,14 +7,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Annotated, Any, Self, Union
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from rlft.rewards.specification.graders import GRADERS, Grader
-from rlft.rewards.specification.judge import JudgeSettings, Piece
+from rlft.rewards.specification.grader import Grader, JudgeSettings, Piece
 from rlft.rewards.specification.reading import Template
 
+
+def _shipped() -> dict[str, type[Grader]]:
+    """Return {type: class} of the graders in the files of the room `graders`, in the order of the alphabet.
+
+    Raises TypeError if two classes have one type.
+    """
+    shipped: dict[str, type[Grader]] = {}
+    room = import_module("rlft.rewards.specification.graders")
+    for module in (import_module(f"{room.__name__}.{found.name}") for found in iter_modules(room.__path__)):
+        for found in vars(module).values():
+            is_own = isinstance(found, type) and issubclass(found, Grader) and found.__module__ == module.__name__
+            if is_own and (name := found.kind()) and shipped.setdefault(name, found) is not found:
+                raise TypeError(f"two graders have the type {name!r}: {shipped[name].__module__}, {module.__name__}")
+    return dict(sorted(shipped.items()))
+
+
+GRADERS = _shipped()
 if TYPE_CHECKING:
     AnyGrader = Grader
 else:

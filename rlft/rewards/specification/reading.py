@@ -14,10 +14,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from rlft.errors import TaskError
 from rlft.rewards.graders.json_values import MISSING, check_path, value_at
-from rlft.rewards.graders.limited import check_pattern, find_all
-from rlft.rewards.graders.plain import normal, plain, seen
-from rlft.rewards.specification.grader import Attempt, Unmeasured, Unread, no_object
-from rlft.rewards.specification.judge import Piece
+from rlft.rewards.graders.plain import check_pattern, find_all, normal, plain, seen
+from rlft.rewards.specification.grader import Attempt, Piece, Unmeasured, Unread, no_object
 from rlft.texts.characters import apart, nfkc
 
 PLACE = re.compile(r"\{\{([^{}]*)\}\}")

@@ -19,8 +19,7 @@ from pydantic import Field, field_validator
 
 from rlft.environments.workers.threads import in_thread
 from rlft.errors import RewardError
-from rlft.rewards.specification.grader import Attempt, Grader, Verdict
-from rlft.rewards.specification.judge import Answer, Question
+from rlft.rewards.specification.grader import Answer, Attempt, Grader, Question, Verdict
 from rlft.rewards.specification.reading import Read, Template, filled, said, value_read
 from rlft.types import Message
 

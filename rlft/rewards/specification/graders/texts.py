@@ -7,8 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from rlft.errors import TaskError
-from rlft.rewards.graders.limited import find
-from rlft.rewards.graders.plain import LONGEST, Measure, Measured, normal, plain, seen, similarity, size
+from rlft.rewards.graders.plain import LONGEST, Measure, Measured, find, normal, plain, seen, similarity, size
 from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Verdict, met, short
 from rlft.rewards.specification.reading import (
     Pattern,

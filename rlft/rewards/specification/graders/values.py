@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 
 from rlft.errors import TaskError
 from rlft.rewards.graders.dates import Order, read_date
+from rlft.rewards.graders.json_values import check_schema, schema_problem
 from rlft.rewards.graders.lists import (
     MOST_ITEMS,
     Compared,
@@ -22,7 +23,6 @@ from rlft.rewards.graders.lists import (
 )
 from rlft.rewards.graders.numbers import LONGEST_NUMBER, Decimal, read_number, shortened
 from rlft.rewards.graders.plain import holds_something, normal, plain, seen
-from rlft.rewards.graders.schemas import check_schema, schema_problem
 from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Verdict, met, no_object, short
 from rlft.rewards.specification.reading import Read, Template, gold_of, said, text_read, value_of, value_read
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.rewards.graders.answers import exact_match, normalise_answer, token_f1
+from rlft.rewards.graders.lists import exact_match, normalise_answer, token_f1
 
 
 @pytest.mark.parametrize(

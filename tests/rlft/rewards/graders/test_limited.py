@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from rlft.rewards.graders.limited import PatternTooSlow, check_pattern, find, find_all
+from rlft.rewards.graders.plain import PatternTooSlow, check_pattern, find, find_all
 
 
 @pytest.mark.parametrize(("pattern", "text"), [(r"(a|aa)+$", "a" * 5000 + "b"), (r"(x+x+)+y", "x" * 5000)])

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.rewards.graders.json_values import MISSING, check_path, value_at
-from rlft.rewards.graders.limited import PatternTooSlow
-from rlft.rewards.graders.schemas import check_schema, schema_problem
+from rlft.rewards.graders.json_values import MISSING, check_path, check_schema, schema_problem, value_at
+from rlft.rewards.graders.plain import PatternTooSlow
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 

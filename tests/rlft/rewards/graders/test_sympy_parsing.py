@@ -1,7 +1,7 @@
 import pytest
 import sympy
 
-from rlft.rewards.graders.sympy_parsing import has_power_of_matrix, terms
+from rlft.rewards.graders.symbolic import has_power_of_matrix, terms
 
 x, y, z, n = sympy.symbols("x y z n")
 NUMBERS, LETTERS = sympy.Matrix([[1, 2], [3, 4]]), sympy.Matrix([[x, y], [y, 1]])

@@ -16,7 +16,7 @@ from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.errors import ConfigError, EnvironmentSetupError, JudgeGoneError, RewardError
 from rlft.rewards.judges import VARIABLE, Answers, ChatJudge, agreed, mark_of, messages_for, read_answer
-from rlft.rewards.specification.judge import Answer, JudgeSettings, Question
+from rlft.rewards.specification.grader import Answer, JudgeSettings, Question
 from rlft.types import Judging
 from tests.rlft.engines.chat_servers import DROP, HANG, ChatServer, completion
 from tests.rlft.rewards.judges.judged import KIND, judged, says, scored

@@ -1,4 +1,4 @@
-"""rlft.rewards.specification.judge: what judges were asked is on the bill of its stage, from scores and beside them."""
+"""What judges were asked is on the bill of its stage: from scores and beside them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlft.config import HarnessConfig, RewardConfig
 from rlft.environments.contract.several import Several
 from rlft.evaluation.searches.constant import best_constant
 from rlft.rewards.audit.rewards import audit_reward
-from rlft.rewards.specification.judge import billed, charge
+from rlft.rewards.specification.grader import billed, charge
 from rlft.types import Judging, TaskSet
 from tests.rlft.attempts import audited, make_task
 from tests.rlft.engines.chat_servers import ChatServer, completion

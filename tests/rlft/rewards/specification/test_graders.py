@@ -9,11 +9,10 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from rlft.errors import TaskError
-from rlft.rewards.graders.limited import PatternTooSlow
-from rlft.rewards.specification import graders
-from rlft.rewards.specification.grader import Attempt, Helpers, Unread
+from rlft.rewards.graders.plain import PatternTooSlow
+from rlft.rewards.specification import model
+from rlft.rewards.specification.grader import Answer, Attempt, Helpers, Unread
 from rlft.rewards.specification.graders import texts
-from rlft.rewards.specification.judge import Answer
 from rlft.rewards.specification.model import AnyGrader, Specification
 from rlft.rewards.specification.scoring import score_attempt
 
@@ -42,10 +41,10 @@ class Longer(texts.Length):
 def test_a_grader_is_found_by_its_file_and_two_of_one_type_are_refused(monkeypatch):
     monkeypatch.setattr(Longer, "__module__", texts.__name__)
     monkeypatch.setattr(texts, "Longer", Longer, raising=False)
-    assert graders._shipped()["longer"] is Longer
+    assert model._shipped()["longer"] is Longer
     monkeypatch.setattr(texts, "Again", type("Again", (Longer,), {"__module__": texts.__name__}), raising=False)
     with pytest.raises(TypeError):
-        graders._shipped()
+        model._shipped()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What a judge's answers depend on."""
 
-from rlft.rewards.specification.judge import JudgeSettings
+from rlft.rewards.specification.grader import JudgeSettings
 
 AWAY = {"endpoint": "http://127.0.0.1:1/v1", "model": "m"}
 
