@@ -202,9 +202,11 @@ def shortage_error(error: BaseException, home: Home, resume: str | None) -> Rlft
             return MemoryShortError(SAID["memory"], fix=_SHORTAGES[kind] + then)
         where = os.environ.get("TMPDIR", "/tmp") if kind == "temporary" else str(home.root)
         return StorageError(SAID[kind], where=where, fix=_SHORTAGES[kind] + then)
-    if type(error).__module__.startswith("requests.") or type(error).__name__ == "AuthorizationException":
+    asked = {frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)}
+    if "zenml.zen_stores.rest_zen_store" in asked:
         what = f"ZenML's server fails: {hide(' '.join(str(error).split()))[:200]}"
-        return StackAwayError(what, fix=f"see that it answers, has room, and lets you in (`zenml login`){then}")
+        kind = StackAwayError if resume else StackError  # without a run nothing is lost: the set-up does not work
+        return kind(what, fix=f"see that it answers, has room, and lets you in (`zenml login`){then}")
     for each in (error, error.__cause__):
         if remedy := _CLIENTS.get(type(each).__module__.split(".")[0]):
             what = f"the stack has failed: {type(error).__name__}: {error}"

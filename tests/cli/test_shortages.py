@@ -4,12 +4,13 @@ import errno
 
 import pytest
 from kubernetes.client import ApiException
+from requests import ConnectionError as RequestFailed
 from urllib3 import HTTPSConnectionPool
 from urllib3.exceptions import MaxRetryError
 
 from cli.guard import shortage_error
 from mlops.home.folder import Home
-from rlft.errors import StackError, StorageError
+from rlft.errors import StackAwayError, StackError, StorageError
 
 RESUME = "rlft resume a"
 
@@ -79,3 +80,16 @@ def test_a_cluster_that_is_away(home):
         assert isinstance(told, StackError)
         assert type(error).__name__ in told.what
         assert "kubectl cluster-info" in told.fix
+
+
+def test_a_request_that_failed_is_laid_to_zenmls_server_only_where_its_client_made_it(home):
+    client = {"__name__": "zenml.zen_stores.rest_zen_store"}
+    exec("def request(error):\n    raise error", client)
+    elsewhere = RequestFailed("a judge is away")
+    assert shortage_error(elsewhere, home, RESUME) is None
+    for resume, kind, code in ((RESUME, StackAwayError, 1), (None, StackError, 2)):
+        with pytest.raises(RequestFailed) as raised:
+            client["request"](RequestFailed("refused"))
+        told = shortage_error(raised.value, home, resume)
+        assert (type(told), told.exit_code) == (kind, code)
+        assert "zenml login" in told.fix
