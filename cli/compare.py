@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.guard import guarded
-from cli.options import Verbose
+from cli.options import UsedStack, Verbose
 from mlops.home.folder import find_home
 from rlft.errors import RlftError
 from rlft.evaluation.gates import CHOOSING
@@ -39,7 +39,7 @@ def compare(
         int, typer.Option(help="Show so many tasks that one solves and the other does not, each way.", min=0, max=1000)
     ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-    stack: Annotated[str | None, typer.Option(help="The ZenML stack that the runs used, if any.")] = None,
+    stack: UsedStack = None,
     verbose: Verbose = False,
 ) -> None:
     """Put runs side by side: what differs in settings, tasks and code, and which trained model is better, task by task.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.guard import guarded
-from cli.options import Verbose
+from cli.options import AnyRun, UsedStack, Verbose
 from mlops.home.folder import find_home
 from mlops.summary.verdict import in_words
 from rlft.reporting.terminal import console, styled
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def diagnose(
-    run: Annotated[str, typer.Argument(help="Id or name of a run, or the beginning of either.")],
+    run: AnyRun,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-    stack: Annotated[str | None, typer.Option(help="The ZenML stack that the run used, if any.")] = None,
+    stack: UsedStack = None,
     verbose: Verbose = False,
 ) -> None:
     """Say why the reward of a run does not rise, the likeliest cause first, with the settings to change.

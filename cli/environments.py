@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.guard import guarded
+from cli.options import Verbose
 from cli.show import number, show_messages, show_parts
 from rlft.errors import ConfigError, StorageError
 from rlft.reporting.terminal import console, plain_table, styled
@@ -62,7 +63,7 @@ def check(
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds that a tool call, or a score, may take.")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Check that the gold answer earns all and an empty one nothing, and that tools are described.
 
@@ -97,7 +98,7 @@ def check(
 @app.command()
 def new(
     name: Annotated[str, typer.Argument(help="Name of the module, the tasks and the config, such as price_list.")],
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Write a small environment that works, with a test, tasks and a config, to begin from."""
     with guarded(verbose, None):

@@ -44,3 +44,5 @@ Sweeps = Annotated[
         "times.",
     ),
 ]
+AnyRun = Annotated[str, typer.Argument(help="Id or name of a run, or the beginning of either.")]
+UsedStack = Annotated[str | None, typer.Option(help="The ZenML stack that the run used, if any.")]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.guard import guarded
-from cli.options import Verbose
+from cli.options import AnyRun, UsedStack, Verbose
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
 from rlft.files import why_not_writable
@@ -17,11 +17,11 @@ from rlft.reporting.terminal import console
 
 
 def report(
-    run: Annotated[str, typer.Argument(help="Id or name of a run, or the beginning of either.")],
+    run: AnyRun,
     to: Annotated[
         Path | None, typer.Option(help="The file to write, in place of one that is there. By default NAME.html.")
     ] = None,
-    stack: Annotated[str | None, typer.Option(help="The ZenML stack that the run used, if any.")] = None,
+    stack: UsedStack = None,
     verbose: Verbose = False,
 ) -> None:
     """Write one HTML page about a run: what came of it, curves, time, the best and the worst attempts, lineage."""

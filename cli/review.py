@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from cli.guard import guarded
-from cli.options import ResultAsJson, Verbose
+from cli.options import AnyRun, ResultAsJson, UsedStack, Verbose
 from mlops.home.folder import find_home
 from rlft.config.yaml_text import write_yaml
 from rlft.errors import RlftError
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from rlft.types import Task
 
 GOLDS, CASES, PAIRS = "golds.jsonl", "cases.yaml", "pairs.jsonl"
-_RunName = Annotated[str, typer.Argument(help="Id or name of a run, or the beginning of either.")]
-_Stack = Annotated[str | None, typer.Option(help="The ZenML stack that the run used, if any.")]
 
 
 class _AskByDefault(TyperGroup):
@@ -42,7 +40,7 @@ class _AskByDefault(TyperGroup):
 
 
 def ask(
-    run: _RunName,
+    run: AnyRun,
     round: Annotated[
         int | None, typer.Option(min=0, help="Number of a round, from 0. Without it the last one.")
     ] = None,
@@ -51,7 +49,7 @@ def ask(
     reviewer: Annotated[
         list[str] | None, typer.Option(help="A user of MLflow whose queue it is, too; can be given several times.")
     ] = None,
-    stack: _Stack = None,
+    stack: UsedStack = None,
     as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -89,11 +87,11 @@ def ask(
 
 
 def collect(
-    run: _RunName,
+    run: AnyRun,
     output: Annotated[
         Path | None, typer.Option(help="Folder for the files. Without it a folder of the run's name here, -review.")
     ] = None,
-    stack: _Stack = None,
+    stack: UsedStack = None,
     as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:

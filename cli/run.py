@@ -28,6 +28,7 @@ from mlops.runs.identity import users_commits
 from mlops.runs.labels import make_labels, refuse_taken
 from rlft.config import Config
 from rlft.config.file import load_config
+from rlft.errors import ConfigError
 
 
 def run(
@@ -50,8 +51,10 @@ def run(
     """
     with guarded(verbose, summary) as begun, ExitStack() as held:
         if sweep:
-            given = Sweep(config, sweep, overrides or [], stack, no_cache, name, tags or [], verbose, as_json)
-            run_sweep(given, summary)
+            if summary is not None or as_json:
+                fix = "leave it out: each run has its own, and `rlft compare --json` has all of them"
+                raise ConfigError("a sweep has no summary", where="--summary, --json", fix=fix)
+            run_sweep(Sweep(config, sweep, overrides or [], stack, no_cache, name, tags or [], verbose))
         home = find_home()
         settings = load_config(config, overrides)
         say_start(settings.name)

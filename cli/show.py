@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.guard import guarded
+from cli.options import AnyRun, UsedStack, Verbose
 from mlops.home.folder import find_home
 from rlft.messages import marked
 from rlft.reporting.terminal import Terminal, console, plain_table, styled
@@ -42,7 +43,7 @@ _IS_OF_KIND: dict[Kind, Callable[[dict[str, Any]], bool]] = {
 
 
 def show(
-    run: Annotated[str, typer.Argument(help="Id or name of a run, or the beginning of either.")],
+    run: AnyRun,
     round: Annotated[
         str,
         typer.Argument(
@@ -56,8 +57,8 @@ def show(
     ] = 50,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long texts.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is stored as JSON.")] = False,
-    stack: Annotated[str | None, typer.Option(help="The ZenML stack that the run used, if any.")] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
+    stack: UsedStack = None,
+    verbose: Verbose = False,
 ) -> None:
     """Show a rollout of a past run, message by message, with its reward and its fate.
 

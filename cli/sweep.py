@@ -5,18 +5,16 @@ Each is a process of its own, which takes all memory with it when it ends, and w
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from shlex import quote
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -24,9 +22,6 @@ from cli.start import check_start, say_start
 from mlops.home.folder import PROJECT, Home, find_home
 from mlops.runs.labels import default_name, make_labels, refuse_taken, short_names
 from mlops.runs.signals import Interrupted, signalled
-from mlops.runs.store import RunStore
-from mlops.summary.file import SUMMARY_FILE, read_summary, write_asked
-from mlops.summary.summary import Summary
 from rlft.config import Config
 from rlft.config.file import holds_secret, load_config
 from rlft.errors import ConfigError
@@ -37,29 +32,6 @@ Changes = dict[str, str]
 """Settings by their keys, each with a value as `--set` takes it."""
 PARENT = "RLFT_SWEEP"  # the variable with the name of the sweep that a run belongs to
 INTERRUPTED = 128  # and the number of the signal: how shells tell of a process that one has ended
-
-
-@dataclass(frozen=True, slots=True)
-class SweptRun:
-    """A run of a sweep that has ended with an exit code; it has no `summary` if it did not begin."""
-
-    name: str
-    changes: Changes
-    exit_code: int
-    summary: Summary | None
-
-    @property
-    def status(self) -> str:
-        """The status of its summary."""
-        return "failed" if self.summary is None else self.summary.status
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what is known of it; `difference` is that of the policy after training to the one before it."""
-        told = (
-            self.summary.model_dump(include={"pipeline_run_id", "mlflow_run_id", "difference"}) if self.summary else {}
-        )
-        known = {"name": self.name, "changes": self.changes, "status": self.status, "exit_code": self.exit_code}
-        return known | dict.fromkeys(("pipeline_run_id", "mlflow_run_id", "difference")) | told
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +46,22 @@ class Sweep:
     name: str | None = None
     tags: list[str] = field(default_factory=list)
     verbose: bool = False
-    as_json: bool = False  # of the sweep alone: what its runs print goes to stderr then
 
-    def command(self, name: str, changes: Changes, summary: Path | None) -> list[str]:
+    def command(self, name: str, changes: Changes) -> list[str]:
         """Return the command of one run."""
         given = [*self.overrides, *(f"{key}={value}" for key, value in changes.items())]
-        values = {"--stack": self.stack, "--name": name, "--summary": summary}
+        values = {"--stack": self.stack, "--name": name}
         return [
             *(sys.executable, "-P", "-m", "cli", "run", str(self.config)),
             *(part for each in given for part in ("--set", each)),
             *(part for each in self.tags for part in ("--tag", each)),
-            *(part for option, value in values.items() if value is not None for part in (option, str(value))),
+            *(part for option, value in values.items() if value is not None for part in (option, value)),
             *(["--no-cache"] if self.no_cache else []),
             *(["--verbose"] if self.verbose else []),
         ]
 
 
-def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
+def run_sweep(sweep: Sweep) -> NoReturn:
     """Run every variation, one after the other, say how they ended, and raise typer.Exit.
 
     Everything is checked before the first run begins. Raises RlftError for what cannot be used. The exit code is that
@@ -108,15 +79,14 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
     connect(home, sweep.stack)
     for name in names:
         refuse_taken(name)
-    status, runs = "finished", list[SweptRun]()
+    codes = dict[str, int]()
     for name, changes in zip(names, varied, strict=True):
-        errors.print(f"run {len(runs) + 1} of {len(names)}: {', '.join(texts_of(changes))}")
-        runs.append(run_variation(home, sweep, name, changes, own))
-        if signalled() or runs[-1].exit_code > INTERRUPTED:
-            status = "killed"
+        errors.print(f"run {len(codes) + 1} of {len(names)}: {', '.join(texts_of(changes))}")
+        codes[name] = run_variation(sweep, name, changes, own)
+        if signalled() or codes[name] > INTERRUPTED:
             break
-    _tell({"name": own, "status": status}, runs, names, summary, as_json=sweep.as_json)
-    code = next((run.exit_code for run in runs if run.exit_code), 0)
+    tell_end(codes, names)
+    code = next(filter(None, codes.values()), 0)
     raise typer.Exit(code or (INTERRUPTED + signalled() if signalled() else 0))
 
 
@@ -187,29 +157,16 @@ def _names(sweep: Sweep, experiment: str, varied: Sequence[Changes]) -> tuple[st
     return f"{experiment}-sweep-{keys}{rest}", [f"{experiment}-{each}{rest}" for each in differing]
 
 
-def _tell(
-    known: dict[str, Any], runs: Sequence[SweptRun], planned: Sequence[str], target: Path | None, *, as_json: bool
-) -> None:
-    """Print how the runs ended, and write it to `target`; `known` is said of the sweep, `planned` are all its runs.
-
-    By `status` and `pipeline_run_id` the next command knows the file for a summary that it may replace.
-    """
-    not_begun = list(planned[len(runs) :])
-    counts = {"pipeline_run_id": None, "planned": len(planned), "not_begun": not_begun}
-    result = {**known, **counts, "runs": [run.as_json() for run in runs]}
-    if target is not None:
-        write_asked(target, json.dumps(result, indent=1))
-    if as_json:
-        console.write_json(result)
-        return
-    for run in runs:
-        console.print(f"{run.name} ended with exit code {run.exit_code} ({run.status}).")
-    for missing in not_begun:
+def tell_end(codes: Mapping[str, int], planned: Sequence[str]) -> None:
+    """Print with which exit codes the runs ended, by their names, and which of those planned have not begun."""
+    for name, code in codes.items():
+        console.print(f"{name} ended with exit code {code}.")
+    for missing in planned[len(codes) :]:
         console.print(f"{missing} has not begun.")
-    scored = [quote(run.name) for run in runs if run.summary is not None and run.summary.difference is not None]
-    if len(scored) > 1:
+    whole = [quote(name) for name, code in codes.items() if code == 0]
+    if len(whole) > 1:
         console.print("What they came to, and whether one setting is better than another:")
-        console.print(f"rlft compare {' '.join(scored)}", soft_wrap=True)
+        console.print(f"rlft compare {' '.join(whole)}", soft_wrap=True)
 
 
 def texts_of(changes: Changes) -> list[str]:
@@ -217,26 +174,16 @@ def texts_of(changes: Changes) -> list[str]:
     return [f"{key}={value}" for key, value in changes.items()]
 
 
-def run_variation(home: Home, sweep: Sweep, name: str, changes: Changes, parent: str) -> SweptRun:
-    """Run one variation in a process of its own, which takes all memory with it when it ends.
+def run_variation(sweep: Sweep, name: str, changes: Changes, parent: str) -> int:
+    """Run one variation in a process of its own, which takes all memory with it when it ends; returns its exit code.
 
-    `name` is that of the run, and `parent` that of the sweep. On a stack the run leaves its summary in a
-    file, as it may be another machine's.
+    `name` is that of the run, and `parent` that of the sweep.
     """
-    with tempfile.TemporaryDirectory(prefix="rlft-sweep-") as folder:
-        target = Path(folder) / SUMMARY_FILE if sweep.stack else None
-        path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
-        output = sys.stderr if sweep.as_json else None
-        command = sweep.command(name, changes, target)
-        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path, PARENT: parent}, stdout=output)
-        try:
-            code = process.wait()
-        except Interrupted:
-            process.send_signal(signalled())  # which it may have had already
-            code = process.wait()
-        if target is None:
-            kept = RunStore(home).called(name)
-            summary = kept and kept.summary()
-        else:
-            summary = read_summary(target.parent)
-    return SweptRun(name, changes, code if code >= 0 else INTERRUPTED - code, summary)
+    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+    process = subprocess.Popen(sweep.command(name, changes), env=os.environ | {"PYTHONPATH": path, PARENT: parent})
+    try:
+        code = process.wait()
+    except Interrupted:
+        process.send_signal(signalled())  # which it may have had already
+        code = process.wait()
+    return code if code >= 0 else INTERRUPTED - code

@@ -23,6 +23,7 @@ from rlft.errors import StorageError
 _MOVE = "remove the alias first, on the page of the model in MLflow (`rlft ui`), or let a newer version take it"
 _PAGE = 1000  # of what ZenML and MLflow list
 _TRACES_AT_ONCE = 100
+_MODELS = 50  # a run logs one for each version that it makes
 
 
 @dataclass(slots=True)
@@ -104,7 +105,10 @@ def _registered_models(client: Any) -> Iterator[Any]:
 
 
 def _remove_from_mlflow(home: Home, run: ListedRun) -> None:
-    """Remove traces for good, and let MLflow mark its runs as deleted, which `mlflow gc` removes with their files."""
+    """Remove traces for good, and let MLflow mark runs, and their models that are no version, as deleted.
+
+    `mlflow gc` removes these with their files.
+    """
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
@@ -112,6 +116,7 @@ def _remove_from_mlflow(home: Home, run: ListedRun) -> None:
     for run_id in run.mlflow_runs:
         with suppress(MlflowException):  # somebody has removed it in MLflow
             _remove_traces(client, client.get_run(run_id))
+            _remove_models(client, client.get_run(run_id))
             client.delete_run(run_id)
 
 
@@ -120,6 +125,15 @@ def _remove_traces(client: Any, run: Any) -> None:
     found = {"locations": [experiment], "run_id": run_id, "include_spans": False, "max_results": _TRACES_AT_ONCE}
     while traces := client.search_traces(**found):
         client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces])
+
+
+def _remove_models(client: Any, run: Any) -> None:
+    """Delete the models that a run has logged, and that are no registered version, by MLflow's tag or by its files."""
+    files = {version.source for version in client.search_model_versions(f"run_id = '{run.info.run_id}'")}
+    of_run = f"source_run_id = '{run.info.run_id}'"
+    for model in client.search_logged_models([run.info.experiment_id], of_run, max_results=_MODELS):
+        if "mlflow.modelVersions" not in model.tags and model.artifact_location not in files:
+            client.delete_logged_model(model.model_id)
 
 
 def _remove_from_zenml(home: Home, run: ListedRun) -> None:

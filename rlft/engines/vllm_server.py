@@ -101,7 +101,7 @@ class VllmServerEngine:
         check_request(prompts, seeds)
         check_temperature(sampling)
 
-        found = [Generation.failed("engine", "no server is left")] * len(prompts)
+        found, answered = [Generation.failed("engine", "no server is left")] * len(prompts), list[int]()
         width, meter = self.settings.server.concurrency, Meter(progress, len(prompts), "completions")
 
         def ask(client: ServerClient, place: int) -> bool:
@@ -115,11 +115,14 @@ class VllmServerEngine:
                 found[place] = Generation.failed("engine", str(cause))  # unless another server answers
                 self.servers.leave_out(client, cause)
                 return False
+            answered.append(place)
             meter.add(tokens=len(found[place].token_ids))
             return True
 
         servers = self.servers
         spread(alike(prompts, width), servers.clients, lambda: servers.live, ask, width=width)
+        if lost := len(prompts) - len(answered):
+            meter.add(lost)
         return found
 
     def close(self) -> None:

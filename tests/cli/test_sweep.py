@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.sweep import SweptRun, _tell, split_values, variations
+from cli.sweep import split_values, tell_end, variations
 from rlft.errors import ConfigError
-
-KNOWN = {"name": "rates", "status": "killed"}
 
 
 def test_every_combination_is_a_run_and_the_last_key_varies_fastest():
@@ -55,29 +51,9 @@ def test_joined_again_the_values_are_the_text(parts):
     assert ",".join(split_values(text)) == text
 
 
-def test_how_the_runs_ended_is_told_although_the_summary_cannot_be_written(tmp_path, capsys):
-    file = tmp_path / "file"
-    file.touch()  # no folder, so that nothing can be written below it
-    runs = [SweptRun("one", {"seed": "1"}, 1, None)]
-    _tell(KNOWN, runs, ["one", "two"], file / "summary.json", as_json=False)
-    said = capsys.readouterr()
-    assert "one ended with exit code 1 (failed)." in said.out
-    assert "two has not begun." in said.out
-    assert "could not be written to" in said.err
-
-
-def test_the_summary_of_a_sweep_names_the_runs_that_have_not_begun(tmp_path):
-    _tell(KNOWN, [SweptRun("one", {}, 130, None)], ["one", "two", "three"], tmp_path / "s.json", as_json=False)
-    kept = json.loads((tmp_path / "s.json").read_text())
-    assert (kept["planned"], kept["not_begun"]) == (3, ["two", "three"])
-    assert kept["runs"] == [
-        {
-            "name": "one",
-            "changes": {},
-            "status": "failed",
-            "exit_code": 130,
-            "pipeline_run_id": None,
-            "mlflow_run_id": None,
-            "difference": None,
-        }
-    ]
+def test_how_the_runs_ended_is_told_and_which_have_not_begun(capsys):
+    tell_end({"one": 0, "two": 1, "a b": 0}, ["one", "two", "a b", "four"])
+    said = capsys.readouterr().out
+    assert "two ended with exit code 1." in said
+    assert "four has not begun." in said
+    assert "rlft compare one 'a b'" in said

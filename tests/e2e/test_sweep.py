@@ -11,7 +11,6 @@ import time
 
 import pytest
 
-from mlops.summary.file import clear_target
 from tests.e2e.conftest import TINY
 
 pytestmark = pytest.mark.slow
@@ -28,14 +27,13 @@ print(json.dumps([{"id": r.info.run_id, "name": r.info.run_name, "status": r.inf
 @pytest.fixture(scope="module")
 def swept(make_home, short_config):
     home = make_home("sweep")
-    return home, home.rlft(
-        "run", str(short_config), "--sweep", "seed=0,1", "--name", "tries", "--tag", "team=a", "--json"
-    )
+    command = ("run", str(short_config), "--sweep", "seed=0,1", "--name", "tries", "--tag", "team=a")
+    return home, home.module("cli", *command)
 
 
 def test_each_value_has_a_run_that_names_the_sweep(swept):
     home, done = swept
-    assert done.code == 0, done.output
+    assert done.returncode == 0, done.stderr
     runs = {run["name"]: run for run in home.query(RUNS)}
     assert sorted(runs) == ["tries-seed=0", "tries-seed=1"]
     assert {run["tags"]["rlft.sweep"] for run in runs.values()} == {"tries"}
@@ -44,26 +42,21 @@ def test_each_value_has_a_run_that_names_the_sweep(swept):
     assert [run["status"] for run in runs.values()] == ["FINISHED"] * 2
 
 
-def test_the_summary_names_the_runs(swept):
+def test_the_runs_are_listed_with_their_sweep_and_compared(swept):
     home, done = swept
-    assert (done.summary["name"], done.summary["planned"]) == ("tries", 2)
-    assert [run["changes"] for run in done.summary["runs"]] == [{"seed": "0"}, {"seed": "1"}]
-    assert all((home.folder / ".rlft/runs" / run["name"] / "summary.json").is_file() for run in done.summary["runs"])
-    assert json.JSONDecoder().raw_decode(done.output)[0] == done.summary  # stdout comes first, and has nothing else
-    listed = json.loads(home.module("cli", "runs", "--json").stdout)
-    assert {run["name"]: run["sweep"] for run in listed} == {"tries-seed=0": "tries", "tries-seed=1": "tries"}
-    compared = json.loads(home.module("cli", "compare", "tries-seed=0", "tries-seed=1", "--json").stdout)
-    scores = [run["difference"]["mean"] for run in done.summary["runs"]]
+    assert "rlft compare 'tries-seed=0' 'tries-seed=1'" in done.stdout
+    listed = {run["name"]: run for run in json.loads(home.module("cli", "runs", "--json").stdout)}
+    assert {name: run["sweep"] for name, run in listed.items()} == {"tries-seed=0": "tries", "tries-seed=1": "tries"}
+    compared = json.loads(home.module("cli", "compare", *listed, "--json").stdout)
+    files = [home.folder / ".rlft/runs" / name / "summary.json" for name in listed]
+    scores = [json.loads(file.read_text())["difference"]["mean"] for file in files]
     assert compared["gains"][0]["mean"] == pytest.approx(sum(scores) / 2, abs=1e-9)
 
 
-def test_the_next_command_may_write_the_same_file(swept, tmp_path):
-    _, done = swept
-    assert done.summary["status"] == "finished"
-    file = tmp_path / "summary.json"
-    file.write_text(json.dumps(done.summary))
-    clear_target(file)
-    assert not file.exists()
+def test_a_sweep_has_no_summary(swept, short_config):
+    home, _ = swept
+    done = home.module("cli", "run", str(short_config), "--sweep", "seed=0,1", "--json")
+    assert (done.returncode, "a sweep has no summary" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("command", [("compare", "tries", "x"), ("report", "tries"), ("resume", "tries")])

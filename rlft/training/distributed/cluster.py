@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import logging
 import os
-import platform
 import secrets
 import shutil
 import socket
 import tempfile
-import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from rlft.config import DistributedConfig
 from rlft.environments.workers.machine import cores_here
 from rlft.errors import DistributedError
-from rlft.files import RLFT_FOLDER, folder_prefix, remove_left_behind
+from rlft.files import folder_prefix, remove_left_behind
 
 RESUME = "`rlft resume` goes on with the run from its last finished round"
 LOOPBACK = "127.0.0.1"
@@ -38,8 +34,6 @@ _COMMON = {
 }
 _SILENT: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
 _KNOCK_SECONDS = 5.0
-_PROBE_SECONDS = 120.0
-_LOST_SECONDS, _AGAIN_SECONDS = 45.0, 2.0
 _ROOM_SECONDS = 30.0
 _MOST = 300
 
@@ -186,7 +180,6 @@ class ExistingCluster(Cluster):
         self.ray = _join(settings.address)
         self._folder, self._meetings = folder, list[Path]()
         try:
-            _check_machines(self.ray, folder)
             self._reserve(settings.trainers, on_gpu)
         except BaseException:
             self.ray.shutdown()
@@ -224,66 +217,3 @@ def _join(address: str) -> Any:
             "the cluster's token in RAY_AUTH_TOKEN or in the file RAY_AUTH_TOKEN_PATH (default: ~/.ray/auth_token)",
         ) from cause
     return ray
-
-
-def _check_machines(ray: Any, folder: Path) -> None:
-    """Raise DistributedError for a machine of the cluster that is not as this one is, or does not see `folder`.
-
-    Ray counts one that has died as up for half a minute, so machines are asked again for a little longer.
-    """
-    limit = time.monotonic() + _LOST_SECONDS
-    while (problem := _find_other_machine(ray, folder)) and time.monotonic() < limit:
-        time.sleep(_AGAIN_SECONDS)
-    if problem:
-        raise problem
-
-
-def _find_other_machine(ray: Any, folder: Path) -> DistributedError | None:
-    strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    with tempfile.NamedTemporaryFile(prefix=".rlft-seen-", dir=there) as shared:
-        here, task = look_around(shared.name), ray.remote(num_cpus=0, max_retries=0)(look_around)
-        for node in (each for each in ray.nodes() if each["Alive"]):
-            strategy = strategies.NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-            try:
-                says = ray.get(task.options(scheduling_strategy=strategy).remote(shared.name), timeout=_PROBE_SECONDS)
-                differs = find_difference(says, here)
-            except Exception as cause:  # it has died, has no room, or has no rlft
-                differs = f"does not answer as this one: {said_by(cause)}"
-            if differs:
-                return DistributedError(
-                    f"the machine {node['NodeManagerAddress']} of the cluster {differs}",
-                    where=ADDRESS,
-                    fix="install the same there as here, put RLFT_HOME on a file system that all machines share, and "
-                    "start Ray there again, with RAY_AUTH_MODE=token",
-                )
-    return None
-
-
-def look_around(shared: str) -> dict[str, str]:
-    """Return what this machine has: versions, rlft's code, whether Ray asks for a token, and sees the file `shared`."""
-    code = hashlib.sha256()
-    for file in sorted(RLFT_FOLDER.rglob("*.py")):
-        code.update(f"{file.relative_to(RLFT_FOLDER).as_posix()}\0".encode() + file.read_bytes() + b"\0")
-    return {
-        "python": platform.python_version(),
-        **{name: _version(name) for name in ("torch", "transformers", "peft", "safetensors")},
-        "code of rlft": code.hexdigest()[:12],
-        "RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE", ""),  # what Ray starts there has that of its own
-        "file system": "shared" if Path(shared).exists() else "",
-    }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
-
-
-def find_difference(there: dict[str, str], here: dict[str, str]) -> str:
-    """Return in which of the things that `look_around` says a machine differs from this one; empty if in none."""
-    names = [name for name in here if there[name] != here[name]]
-    return (
-        "differs: " + ", ".join(f"{name} {there[name] or 'none'}, here {here[name]}" for name in names) if names else ""
-    )

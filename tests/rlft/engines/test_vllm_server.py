@@ -461,3 +461,13 @@ def test_a_server_that_hangs_costs_its_attempts_once(start):
     found = engine.generate(PROMPTS * 8, SAMPLING, range(64))
     assert not any(one.error for one in found)
     assert time.perf_counter() - started < 8  # two attempts of half a second, where 32 requests may have wanted it
+
+
+def test_requests_that_no_server_answers_count_as_done(start):
+    engine, (server,) = start(timeout_seconds=30.0)
+    engine.load_policy(make_adapter())
+    server.fault = lambda path, number: DROP if path == GENERATE else None
+    heard = []
+    found = engine.generate(PROMPTS, SAMPLING, range(8), lambda done, total, what, **_: heard.append((done, total)))
+    assert all(one.error for one in found)
+    assert heard[-1] == (8, 8)

@@ -2,14 +2,17 @@
 
 import math
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlft.errors import DistributedError
 from rlft.training.batching import ALONE, World, packed_tokens, partition
 from rlft.training.loss import LossReport
 from rlft.training.tally import Tally
-from tests.factories import make_rollout
+from rlft.training.trainer import Updater
+from tests.factories import make_policy, make_rollout, make_training
 
 
 class Pretended(World):
@@ -38,6 +41,30 @@ def test_sums_are_over_the_workers():
 def test_who_has_fewer_parts_takes_part_for_nothing():
     assert Pretended([3.0]).level(["a"]) == ["a", None, None]
     assert Pretended([1.0]).level(["a", "b"]) == ["a", "b"]
+
+
+def test_workers_whose_devices_read_the_model_differently_are_told():
+    policy = make_policy()
+    own = [float(policy.shares_prompts), float(len(policy.fusible))]
+    ALONE.check_alike(policy)
+    Pretended(own).check_alike(policy)
+    for other in ([1.0 - own[0], own[1]], [own[0], own[1] + 1]):
+        with pytest.raises(DistributedError, match="do not compute this model alike") as caught:
+            Pretended(other).check_alike(policy)
+        assert caught.value.where == "distributed"
+        assert str([own, other]) in caught.value.what
+
+
+def test_a_round_begins_by_comparing_them():
+    with pytest.raises(DistributedError, match="alike"):
+        Updater(
+            make_policy(),
+            make_training(),
+            temperature=1.0,
+            max_completion_length=4,
+            reference=None,
+            world=Pretended([-1.0, -1.0]),
+        )
 
 
 def noted(entropy, **changes):

@@ -19,7 +19,7 @@ from rlft.config import DistributedConfig
 from rlft.errors import DistributedError
 from rlft.models import PolicyFolder, save_policy
 from rlft.training.distributed import cluster as module
-from rlft.training.distributed.cluster import LocalCluster, find_difference, look_around, make_folder
+from rlft.training.distributed.cluster import LocalCluster, make_folder
 from rlft.training.distributed.director_process import find_problem
 from tests.factories import make_policy
 from tests.left_behind import left_behind
@@ -42,16 +42,6 @@ def test_what_a_killed_run_left_of_ray_is_removed_and_nobody_else_reads_the_fold
         assert len(os.fsencode(folder / longest)) <= 107  # bytes that Linux allows a socket's path
     finally:
         shutil.rmtree(folder)
-
-
-def test_a_machine_that_is_not_as_this_one_is_told_by_what_differs(tmp_path):
-    (tmp_path / "seen").touch()
-    here = look_around(str(tmp_path / "seen"))
-    assert find_difference(here, here) == ""
-    there = look_around(str(tmp_path / "unseen")) | {"torch": "2.0", "peft": ""}
-    assert find_difference(there, here) == (
-        f"differs: torch 2.0, here {here['torch']}, peft none, here {here['peft']}, file system none, here shared"
-    )
 
 
 def test_an_address_where_nobody_listens_is_named():
