@@ -24,11 +24,6 @@ def audit(
     """
     with guarded(verbose, None):
         settings = load_config(config, overrides)
-        from rlft.environments.contract.importing import check_syntax
-
-        # Before the imports below, which take seconds: a name of another form is refused at once.
-        for named in (settings.environment.members() or {"": settings.environment}).values():
-            check_syntax(named.name, "environment.name", "Class")
         from rlft.environments.contract.loading import load_environment
         from rlft.reporting.bars import Display
         from rlft.rewards.audit.rewards import audit_reward, way_out

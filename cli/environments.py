@@ -71,11 +71,6 @@ def check(
     """
     with guarded(verbose, None):
         arguments = _read_kwargs(kwargs)
-        from rlft.environments.contract.importing import check_syntax
-
-        if not as_json:  # with --json it is one of the report's problems
-            # Before the imports below, which take seconds: a name of another form is refused at once.
-            check_syntax(environment, "environment", "Class")
         from rlft.config import SourceConfig
         from rlft.reporting.bars import Display
         from rlft.rewards.audit.environment import check_named

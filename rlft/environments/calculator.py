@@ -10,11 +10,12 @@ import hashlib
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, validate_call
 
 import rlft
 from rlft.environments.contract.base import BaseEnv
-from rlft.errors import EnvironmentSetupError
 from rlft.messages import make_call
 from rlft.rewards.graders.numbers import format_number, parse_number
 from rlft.types import Message, Task, Trajectory
@@ -31,15 +32,9 @@ class Calculator(BaseEnv):
 
     max_turns = 2
 
-    def __init__(self, shown_with_tool: float = 0.25) -> None:
-        """Set up the demonstrations: a share `shown_with_tool` of them (0 to 1) calls the calculator.
-
-        The others are the bare answer. Raises `EnvironmentSetupError` for a share out of range.
-        """
-        if not 0 <= shown_with_tool <= 1:
-            raise EnvironmentSetupError(
-                f"shown_with_tool={shown_with_tool} is no share", where="environment.kwargs", fix="use 0 to 1"
-            )
+    @validate_call
+    def __init__(self, shown_with_tool: Annotated[float, Field(ge=0, le=1)] = 0.25) -> None:
+        """Set up the demonstrations: a share `shown_with_tool` of them calls the calculator, the others do not."""
         self.shown_with_tool = shown_with_tool
 
     @rlft.tool

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Any, Literal
+
+from pydantic import validate_call
 
 from rlft.environments.contract.base import BaseEnv, Context
-from rlft.errors import EnvironmentSetupError
 from rlft.rewards.graders.latex import latex_number, up_to_closing_brace
 from rlft.rewards.graders.numbers import format_number, parse_number
 from rlft.types import Task, Trajectory
@@ -53,17 +54,9 @@ class GSM8K(BaseEnv):
     as the data has it: reasoning that ends with `#### N`.
     """
 
+    @validate_call
     def __init__(self, final_answer_form: Form = "hashes") -> None:
-        """Set the form in which the final answer must be declared; the system prompt tells it to the model.
-
-        Raises `EnvironmentSetupError` for an unknown form.
-        """
-        if final_answer_form not in get_args(Form):
-            raise EnvironmentSetupError(
-                f"final_answer_form={final_answer_form!r} is unknown",
-                where="environment.kwargs",
-                fix=f"use one of {', '.join(get_args(Form))}",
-            )
+        """Set the form in which the final answer must be declared; the system prompt tells it to the model."""
         self.form: Form = final_answer_form
 
     def context(self, task: Task) -> Context:

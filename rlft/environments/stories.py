@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, validate_call
 
 from rlft.environments.contract.base import BaseEnv
-from rlft.errors import EnvironmentSetupError
 from rlft.types import Task, Trajectory
 
 # Matches at every position, so that a search never fails and starts again one character on: the time is linear.
@@ -47,17 +48,9 @@ class Stories(BaseEnv):
     the part `word` is `None`.
     """
 
-    def __init__(self, min_sentences: int = 3) -> None:
-        """Set the number of real sentences (3 to 12) that a story needs to earn anything.
-
-        Raises `EnvironmentSetupError` for another number.
-        """
-        if not 3 <= min_sentences <= len(_GOLD_SENTENCES):
-            raise EnvironmentSetupError(
-                f"min_sentences={min_sentences} is out of range",
-                where="environment.kwargs",
-                fix=f"use 3 to {len(_GOLD_SENTENCES)}; two sentences are no story",
-            )
+    @validate_call
+    def __init__(self, min_sentences: Annotated[int, Field(ge=3, le=len(_GOLD_SENTENCES))] = 3) -> None:
+        """Set the number of real sentences that a story needs to earn anything; two are no story."""
         self.min_sentences = min_sentences
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:

@@ -15,7 +15,6 @@ from rlft.config import Config, EnvironmentConfig, PolicyConfig, RewardConfig, S
 from rlft.config.section import is_import_path
 from rlft.engines.kinds import is_installed
 from rlft.environments.contract.base import BaseEnv
-from rlft.environments.contract.importing import check_syntax
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.marks import marked_steps, marked_weights
 from rlft.environments.workers.machine import cores_here
@@ -124,13 +123,8 @@ def check_unseen(path: Path, where: str) -> None:
 
 
 def check_files(settings: TrainingConfig) -> None:
-    """Parse the file that `training.loss_type` names, and read the first rows of an algorithm's, if there are such.
-
-    Raises EnvironmentSetupError and TaskError.
-    """
+    """Read the first rows of an algorithm's files, if there are such. Raises TaskError."""
     chosen_algorithm(settings).check_files()
-    if is_import_path(settings.loss_type):
-        check_syntax(settings.loss_type, "training.loss_type", "Class")
 
 
 def check_loss(settings: TrainingConfig) -> None:

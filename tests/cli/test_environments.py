@@ -127,17 +127,13 @@ def test_what_was_found_and_what_could_not_be_tried_are_told_apart(check):
     assert not [line for line in check("shop.py:Stop").output.splitlines() if line.startswith(("gold ", "silence "))]
 
 
-def test_a_syntax_error_is_all_that_is_said(check):
+def test_a_syntax_error_is_a_problem_with_its_line(check):
     Path("shop.py").write_text(SHOP.replace("Shop(rlft.BaseEnv):", "Shop(rlft.BaseEnv)"))
     result = check("shop.py:Shop")
     assert result.exit_code == 2
-    said = " ".join(result.output.split())
-    assert said == (
-        "error environment: shop.py: its import failed: SyntaxError: expected ':' shop.py:5: class Shop(rlft.BaseEnv) "
-        "what to do: mend this line; the module must import by itself"
-    )
-    in_json = json.loads(check("shop.py:Shop", "--json").stdout)
-    assert "SyntaxError: expected ':'" in in_json["problems"][0]
+    assert "SyntaxError: expected ':' shop.py:5: class Shop(rlft.BaseEnv)" in " ".join(result.output.split())
+    (problem,) = json.loads(check("shop.py:Shop", "--json").stdout)["problems"]
+    assert "SyntaxError: expected ':'" in problem
 
 
 def test_problems_are_in_the_json_too(check):

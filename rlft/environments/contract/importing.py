@@ -90,21 +90,6 @@ def check_own(named: Name) -> None:
         )
 
 
-def check_syntax(name: str, setting: str, kind: str) -> None:
-    """Parse the file that `name` names, if it names one, without running it: so no library needs to be imported.
-
-    Raises EnvironmentSetupError for a file that is not there or cannot be parsed, as `import_named` does.
-    """
-    named = Name.read(name, setting, kind)
-    if not named.location.endswith(".py"):
-        return
-    path = _file_of(named)
-    try:
-        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:  # ValueError: null bytes
-        raise _import_failed(named, error) from error
-
-
 def _is_installed_module(top: str) -> bool:
     try:
         spec = PathFinder.find_spec(top, [str(Path.cwd())]) or importlib.util.find_spec(top)

@@ -4,9 +4,9 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from rlft.environments.stories import Stories, has_repeats, split_sentences
-from rlft.errors import EnvironmentSetupError
 from rlft.types import Trajectory
 from tests.rlft.attempts import make_task
 
@@ -70,7 +70,7 @@ def test_a_copy_with_one_word_changed_is_a_repeat():
 
 def test_more_sentences_can_be_asked_for():
     assert parts(STORY, min_sentences=4) == NOTHING
-    with pytest.raises(EnvironmentSetupError, match="use 3 to 12"):
+    with pytest.raises(ValidationError, match="greater than or equal to 3"):
         Stories(min_sentences=2)
 
 

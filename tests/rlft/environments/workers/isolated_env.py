@@ -158,7 +158,3 @@ class Keeps(Tools):
 
     def teardown(self, rollout_id):
         return None
-
-
-class Unclear(Plain):
-    isolation = "yes"
