@@ -242,8 +242,8 @@ def _still_going_on(home: Home, attempt: PipelineRunResponse) -> RlftError:
     if _is_elsewhere(home, attempt):
         hours = f"{silent_seconds(attempt) / 3600:.1f}"
         fix = (
-            f"resume it where it was begun; after `zenml pipeline runs refresh {attempt.name}`, which asks the cluster; or "
-            f"a day after its newest step, which was begun {hours} h ago"
+            f"resume it where it was begun; after `zenml pipeline runs refresh {attempt.name}`, which asks the "
+            f"cluster; or a day after its newest step, which was begun {hours} h ago"
         )
     return RlftError(f"{attempt.name} is still going on", where="RUN", fix=fix)
 

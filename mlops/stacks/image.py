@@ -11,14 +11,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from mlops.home.folder import PINS, PROJECT
 from mlops.home.variables import ALWAYS
 from mlops.stacks.stack import describe_refusal
 from rlft.config import Config, SuiteConfig
 from rlft.config.code import code_of
+from rlft.environments.fingerprints import Library
 from rlft.errors import NotReadyError, StackError
 from rlft.files import is_installed, named_files
 from rlft.training.algorithms import chosen_algorithm
@@ -29,6 +35,7 @@ OWN = "requirements.txt"
 """The file in the working directory with the packages that a user's own code needs beside rlft's."""
 # ZenML alone would take the newest clients, such as an s3fs that asks for another fsspec than is pinned.
 _CLIENTS = {"s3": PINS.with_name("team.txt"), "kubernetes": PINS.with_name("kubernetes.txt")}
+_INSTALLED = ("site-packages", "dist-packages")
 _RETRIES = 3  # as many as Kubernetes makes pods in the place of one that failed, if nothing else is set
 
 
@@ -64,7 +71,7 @@ def pod_options(config: Config | SuiteConfig | None = None) -> dict[str, Any]:
 
 
 def check_image(config: Config) -> None:
-    """Raise NotReadyError, which names every file that a run needs and the stack's pods lack.
+    """Raise NotReadyError, which names every file and package that a run needs and the stack's pods lack.
 
     A stack whose orchestrator is ZenML's local one has no pods. Raises StackError where rlft is no clone, and where
     ZenML does not take the stack on this machine, such as without a kubeconfig that has the stack's context.
@@ -84,7 +91,7 @@ def check_image(config: Config) -> None:
             fix="correct what it names here (`kubectl config get-contexts` lists the clusters of Kubernetes), or the "
             "stack's file, and apply that with `rlft stack FILE`",
         ) from cause
-    if problems := lacking_files(config):
+    if problems := lacking_files(config) + lacking_packages(config):
         raise NotReadyError(problems)
 
 
@@ -108,6 +115,42 @@ def read_requirements(file: Path) -> list[str]:
     """Return the lines of a file that list requirements."""
     lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in file.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line]
+
+
+def lacking_packages(config: Config) -> list[StackError]:
+    """Return an error that lists the installed packages that code needs and an image will not have, if there are any.
+
+    What an image holds that exists already is not known here.
+    """
+    asked = pod_options(config)["settings"]["docker"].requirements
+    if asked is None:
+        return []
+    held = {canonicalize_name(Requirement(line).name) for line in asked} | {"rlft"}
+    providers = packages_distributions()
+    lacking = dict.fromkeys(
+        f"{setting}: {module}, which is of {providers[top][0]}"
+        for setting, module in _imported(config)
+        if (top := module.partition(".")[0]) in providers and not held & set(map(canonicalize_name, providers[top]))
+    )
+    if not lacking:
+        return []
+    what = "the image will not have these packages, which are installed here:\n  " + "\n  ".join(lacking)
+    return [StackError(what, where="--stack", fix=f"list what your code needs in {OWN} of the working directory")]
+
+
+def _imported(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield each setting that names code, with every module that this code imports and that is not the user's own."""
+    for code in code_of(config):
+        if code.file is None or not code.file.is_file():
+            continue
+        if is_installed(code.file):
+            place = max(code.file.parts.index(part) for part in _INSTALLED if part in code.file.parts)
+            yield code.setting, Path(code.file.parts[place + 1]).stem
+            continue
+        library = Library((Path.cwd(), code.file.parent), {code.file.stem: code.file})
+        with suppress(SyntaxError):  # an import of it says so
+            imported = library.closure([code.file.stem])
+            yield from ((code.setting, module) for module, text in imported.items() if not text)
 
 
 _IN_FILES = ("jsonl", "csv", "parquet")

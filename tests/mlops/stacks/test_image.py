@@ -63,10 +63,13 @@ def test_an_image_that_exists_is_taken_as_it_is(monkeypatch):
 
 
 def test_what_is_lacking_is_told(folder):
+    (folder / "capitals.py").write_text("import json\nimport helper\nimport torch\n")
+    (folder / "helper.py").write_text("def late():\n    import pytest\n")
     with pytest.raises(NotReadyError) as refused:
         check_image(load_config(folder / "config.yaml"))
-    [files] = refused.value.problems
+    files, packages = refused.value.problems
     assert "environment.name: capitals.py" in files.what
+    assert packages.what.splitlines()[1:] == ["  environment.name: pytest, which is of pytest"]
 
 
 def test_a_replay_is_checked_too_and_its_image_is_for_its_config(folder):
@@ -82,6 +85,9 @@ def test_a_replay_is_checked_too_and_its_image_is_for_its_config(folder):
 def test_what_the_pods_will_have_is_not_refused(folder, monkeypatch):
     git(folder, "init")
     set_clone(monkeypatch, folder)
+    monkeypatch.chdir(folder)
+    (folder / "capitals.py").write_text("import pytest\n")
+    (folder / "requirements.txt").write_text("pytest==9.0.0  # which capitals.py imports\n")
     check_image(load_config(folder / "config.yaml"))
 
 
