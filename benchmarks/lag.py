@@ -39,7 +39,7 @@ from rich.console import Console
 from benchmarks.machine import describe
 from mlops.home.folder import Home
 from rlft.environments.reasoning_gym import ReasoningGym
-from rlft.environments.workers.machine import cores_here
+from rlft.environments.workers.pool import cores_here
 from rlft.types import Trajectory
 from tests.rlft.engines.chat_servers import ChatServer
 

@@ -17,7 +17,7 @@ from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
 from mlops.home import databases as faults
 from mlops.home.folder import PINS, Home, find_home
-from rlft.environments.workers.machine import cores_here
+from rlft.environments.workers.pool import cores_here
 from rlft.errors import EnvironmentSetupError, FormatVersionError, RlftError, StorageError
 from rlft.estimation.machine import why_no_gpu
 from rlft.reporting.terminal import Terminal, console, errors, plain_table, styled

@@ -14,7 +14,7 @@ from rlft.config import Config
 from rlft.engines.kinds.vllm import Vllm
 from rlft.engines.server_process import SERVER
 from rlft.engines.vllm_engine import CPU_BATCH_TOKENS
-from rlft.environments.workers.machine import cores_here
+from rlft.environments.workers.pool import cores_here
 from rlft.errors import EngineError, PolicyError
 from rlft.models.origin import LOAD_ERRORS, choose_device, create_policy, first_line
 

@@ -11,8 +11,7 @@ from datetime import date
 from typing import Any, get_args
 
 from rlft.environments.contract.base import BaseEnv, Context
-from rlft.environments.contract.marks import tool
-from rlft.environments.contract.tools import ToolArgumentsError, ToolSpec
+from rlft.environments.contract.marks import ToolArgumentsError, ToolSpec, tool
 from rlft.environments.press_release_records import (
     PROVINCES,
     TOOL_NAME,

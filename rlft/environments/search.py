@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from rlft.environments.contract.base import BaseEnv, Context
-from rlft.environments.contract.marks import metric, reward, tool
-from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.contract.marks import ToolSpec, metric, reward, tool
 from rlft.environments.search_index import CorpusIndex, SearchClient, make_client, shorten
 from rlft.environments.workers.threads import in_thread
 from rlft.errors import EnvironmentSetupError

@@ -17,7 +17,7 @@ from rlft.engines.kinds import is_installed
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.marks import marked_steps, marked_weights
-from rlft.environments.workers.machine import cores_here
+from rlft.environments.workers.pool import cores_here
 from rlft.errors import DistributedError, EnvironmentSetupError, PolicyError, RlftError
 from rlft.estimation.machine import check_device, gpus_here
 from rlft.files import why_no_file

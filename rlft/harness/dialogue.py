@@ -28,7 +28,7 @@ from pydantic import BaseModel
 from rlft.config.environment import HarnessConfig
 from rlft.environments.contract.base import BaseEnv, call, live_states, prompt_messages, told_faults
 from rlft.environments.contract.faults import calling, described, failure_of, place_of
-from rlft.environments.contract.tools import ToolArgumentsError, ToolSpec, read_tools
+from rlft.environments.contract.marks import ToolArgumentsError, ToolSpec, read_tools
 from rlft.messages import MessageError, as_messages, printable
 from rlft.outcome import Failure
 from rlft.texts.secrets import hide

@@ -14,7 +14,7 @@ from typing import Any
 from rlft.config.environment import HarnessConfig
 from rlft.environments.contract.base import BaseEnv, live_states
 from rlft.environments.contract.loading import environment_of, isolation_of, pool_of, read_task, task_json
-from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.contract.marks import ToolSpec
 from rlft.environments.workers.child import Methods
 from rlft.environments.workers.pool import MAX_ENDED_IN_A_ROW, START_SECONDS, Pool, WorkerEnded
 from rlft.environments.workers.threads import LoopThread

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from rlft.config import TrainingConfig
 from rlft.config.training import LossConfig
 from rlft.environments.contract.faults import described
-from rlft.environments.contract.importing import Name, import_named
+from rlft.environments.contract.loading import Name, import_named
 from rlft.environments.fingerprints import code_fingerprint, module_code
 from rlft.errors import ConfigError
 from rlft.files import file_hash

@@ -22,7 +22,7 @@ from rlft.environments.calculator import Calculator, calculate, expression_of
 from rlft.environments.code import complete, extract_code
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
-from rlft.environments.contract.tools import ToolArgumentsError, ToolSpec
+from rlft.environments.contract.marks import ToolArgumentsError, ToolSpec
 from rlft.environments.gsm8k import GSM8K, Form
 from rlft.environments.maths import Maths
 from rlft.environments.press_releases import PressReleases

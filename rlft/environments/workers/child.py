@@ -17,10 +17,10 @@ import socket
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, BinaryIO
 
-from rlft.environments.workers.machine import MIB, memory_in_use
-
+MIB = 1 << 20
 LIMIT = 256 << 20
 """Most bytes of a message from a worker: the run's own process must hold it."""
 BROKEN = 70
@@ -119,3 +119,13 @@ class _Logs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._send({"log": record.getMessage(), "logger": record.name, "level": record.levelno})
+
+
+def memory_in_use() -> tuple[int, int]:
+    """Return the bytes of address space of this process, and how many of them are in memory; 0 where it is unknown."""
+    try:
+        used, resident = Path("/proc/self/statm").read_text().split()[:2]
+    except OSError:
+        return 0, 0
+    page = os.sysconf("SC_PAGE_SIZE")
+    return int(used) * page, int(resident) * page

@@ -24,7 +24,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.contract.marks import ToolSpec
 from rlft.errors import PolicyError
 from rlft.harness.chat.formats import (
     FORMATS,

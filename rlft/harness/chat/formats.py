@@ -21,7 +21,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.contract.marks import ToolSpec
 from rlft.messages import MAX_CALLS, CallError, as_call, read_json
 from rlft.types import InvalidToolCall, ToolCall
 

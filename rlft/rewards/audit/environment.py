@@ -14,7 +14,7 @@ from rlft.config import HarnessConfig, RewardConfig, SourceConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.faults import described
 from rlft.environments.contract.loading import load_environment
-from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.contract.marks import ToolSpec
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.errors import RlftError, TaskError
 from rlft.harness.opening import open_playground

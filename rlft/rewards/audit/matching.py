@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from rlft.environments.contract.base import BaseEnv
-from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.contract.marks import ToolSpec
 from rlft.evaluation.diagnosis.monitors import LOOKED_AT
 from rlft.evaluation.metrics import pair
 from rlft.harness.scripted import Script

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.contract.marks import ToolSpec
 from rlft.outcome import WAY_OUT, as_text
 from rlft.texts.secrets import hide
 from rlft.types import Judging, Report, Reward, Rollout

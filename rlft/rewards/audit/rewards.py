@@ -9,8 +9,8 @@ from typing import Any
 
 from rlft.config import Config, HarnessConfig, RewardConfig
 from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.marks import ToolSpec
 from rlft.environments.contract.several import Several, places_of
-from rlft.environments.contract.tools import ToolSpec
 from rlft.errors import RewardAuditError, RlftError
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Script

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlft.config import DistributedConfig
-from rlft.environments.workers.machine import cores_here
+from rlft.environments.workers.pool import cores_here
 from rlft.errors import DistributedError
 from rlft.files import folder_prefix, remove_left_behind
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlft.environments.contract.base import BaseEnv, live_states
-from rlft.environments.contract.tools import ToolArgumentsError, read_tools
+from rlft.environments.contract.marks import ToolArgumentsError, read_tools
 from rlft.messages import make_call
 from rlft.rewards.rubric import check_parts, combine, full_total
 from rlft.types import Message, Task, Trajectory

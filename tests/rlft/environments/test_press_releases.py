@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from rlft.environments.contract.tools import read_tools
+from rlft.environments.contract.marks import read_tools
 from rlft.environments.press_release_records import Extraction, contradictions, extraction_schema
 from rlft.environments.press_releases import FLAGS, MAIN_FIELDS, PressReleases
 from rlft.types import Trajectory

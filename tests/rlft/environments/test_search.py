@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlft.config import HarnessConfig
 from rlft.environments.contract.base import live_states
-from rlft.environments.contract.tools import read_tools
+from rlft.environments.contract.marks import read_tools
 from rlft.environments.search import Search
 from rlft.environments.search_index import Document, Hit
 from rlft.errors import EnvironmentSetupError

@@ -11,7 +11,7 @@ from rlft.config import SourceConfig
 from rlft.config.section import SPECIFICATION
 from rlft.config.yaml_text import read_yaml
 from rlft.environments.contract.loading import load_environment
-from rlft.environments.contract.tools import read_tools
+from rlft.environments.contract.marks import read_tools
 from rlft.environments.snips_slots import INTENTS, SnipsSlots
 from rlft.tasks.rows import make_task as task_of_row
 from rlft.tasks.sources import RawRow, read_rows

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
-from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.contract.marks import ToolSpec
 from rlft.harness.scripted import Script, as_script
 from rlft.rewards.audit.attacks.texts import (
     are_near,

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from rlft.environments.workers.machine import MIB, memory_in_use
+from rlft.environments.workers.child import MIB, memory_in_use
 
 
 async def open_rough(payload):

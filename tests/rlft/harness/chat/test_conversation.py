@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.contract.marks import ToolSpec
 from rlft.errors import PolicyError
 from rlft.harness.chat import conversation
 from rlft.harness.chat.conversation import open_chat

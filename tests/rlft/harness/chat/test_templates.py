@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rlft.environments.contract.tools import read_tools
+from rlft.environments.contract.marks import read_tools
 from rlft.errors import PolicyError
 from rlft.harness.chat.conversation import open_chat
 from rlft.harness.chat.templates import (

@@ -9,7 +9,7 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from rlft.environments.contract.tools import ToolSpec
+from rlft.environments.contract.marks import ToolSpec
 from rlft.harness.chat.templates import shipped_template
 
 SENTENCES = [

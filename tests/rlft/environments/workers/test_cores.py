@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from rlft.environments.workers.machine import cores_here
+from rlft.environments.workers.pool import cores_here
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from rlft.environments.contract.marks import HIDDEN, tool_from_function
-from rlft.environments.contract.tools import ToolArgumentsError, read_tools
+from rlft.environments.contract.marks import HIDDEN, ToolArgumentsError, read_tools, tool_from_function
 from rlft.errors import EnvironmentSetupError
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
