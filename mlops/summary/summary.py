@@ -221,16 +221,11 @@ class JudgeCost(Section):
 
     calls: int = Field(default=0, description="Number of votes that a judge was asked for.")
     retries: int = Field(default=0, description="Number of requests beside the first one of a call.")
-    failed: int = Field(default=0, description="Number of calls that got no answer; no money is claimed for them.")
+    failed: int = Field(default=0, description="Number of calls that got no answer.")
     cached: int = Field(default=0, description="Number of votes that were known already, and not asked for.")
     prompt_tokens: int = Field(default=0, description="Tokens that judges have read.")
     completion_tokens: int = Field(default=0, description="Tokens that judges have written.")
     untold: int = Field(default=0, description="Number of answered calls whose tokens the endpoint did not tell.")
-    money: float | None = Field(
-        default=None,
-        description="The price of these tokens, in the currency of `judge.prices`; null where a price or the tokens of "
-        "an answer are not known.",
-    )
     seconds: float = Field(default=0.0, description="Seconds of all calls, of which several go on side by side.")
 
 

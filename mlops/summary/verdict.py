@@ -277,13 +277,11 @@ def judges_effort(summary: Summary) -> str:
     calls, cached, failed = (sum(getattr(each, name) for each in costs) for name in ("calls", "cached", "failed"))
     read, written = (sum(getattr(each, name) for each in costs) for name in ("prompt_tokens", "completion_tokens"))
     untold = sum(each.untold for each in costs)
-    known = [each.money for each in costs if each.money is not None]
-    money = f", for {sum(known):.4g} at the prices of the config" if len(known) == len(costs) else ""
     not_told = f"; the tokens of {untold:,} answers are not known" if untold else ""
     lost = f", {failed:,} of them without an answer" if failed else ""
     return (
         f"judges: {calls:,} calls{lost}, and {cached:,} votes that were known; {read:,} tokens read and {written:,} "
-        f"written{money}{not_told}"
+        f"written{not_told}"
     )
 
 

@@ -234,7 +234,7 @@ class ChatJudge:
         count, key = len(question.attempts), _key_of(self.settings, question, vote)
         with self._answers.alone(key):
             if (known := self._answers.get(key)) is not None:
-                charge(Judging(cached=1, money=None if self.settings.prices is None else 0.0))
+                charge(Judging(cached=1))
                 return read_answer({"content": known}, count)
             if known_failure := self._failed.get(key):
                 raise type(known_failure)(
@@ -274,7 +274,7 @@ class ChatJudge:
             except ServerRefusedError as cause:
                 raise RewardError(f"the judge refused the request: {cause}") from cause
             finally:
-                charge(_bill(self.settings, said, max(0, len(tries) - 1), time.perf_counter() - started))
+                charge(_bill(said, max(0, len(tries) - 1), time.perf_counter() - started))
 
     def _connected(self) -> ChatEndpoint:
         """Return the endpoint, which is opened for the first question: environments are made for much else."""
@@ -313,11 +313,10 @@ def _key_of(settings: JudgeSettings, question: Question, vote: int) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _bill(settings: JudgeSettings, said: ChatAnswer | None, retries: int, seconds: float) -> Judging:
-    """Return what a call took. Of one that nobody answered no tokens are known, and no money is claimed for it."""
+def _bill(said: ChatAnswer | None, retries: int, seconds: float) -> Judging:
+    """Return what a call took. Of one that nobody answered no tokens are known."""
     if said is None:
-        free = None if settings.prices is None else 0.0
-        return Judging(calls=1, retries=retries, failed=1, money=free, seconds=seconds)
+        return Judging(calls=1, retries=retries, failed=1, seconds=seconds)
     read, written = said.prompt_tokens, said.completion_tokens
     return Judging(
         calls=1,
@@ -325,6 +324,5 @@ def _bill(settings: JudgeSettings, said: ChatAnswer | None, retries: int, second
         prompt_tokens=read or 0,
         completion_tokens=written or 0,
         untold=int(read is None or written is None),
-        money=None if settings.prices is None else settings.prices.of(read, written),
         seconds=seconds,
     )

@@ -109,9 +109,9 @@ def score_rollouts(
     any more, and `RewardHangs` (an `RlftError`) when none of the first scores returns.
     """
     started = time.perf_counter()
-    given, weights = weights or {}, {**_weights(environment, "reward_weights"), **(weights or {})}
-    steps = {**_weights(environment, "step_weights"), **given}
-    rubric = Rubric(weights, maxima := _maxima(environment), full, _minima(environment, maxima))
+    given, rubric = weights or {}, _rubric(environment, weights or {}, full)
+    weights = rubric.weights
+    steps = {**_declared(environment, "step_weights", "weight", "{'correct': 1.0}"), **given}
     check_known(rollouts, tasks)
     peers = groups_of(rollouts, environment) if peers is None else peers
     scores = Scores(environment, tasks, timeout_seconds, workers or Workers(), peers=peers)
@@ -175,37 +175,27 @@ def _check_names(known: Set[str], stepwise: Set[str], given: Mapping[str, float]
         check_weighed(given, sorted(known | stepwise), "no rollout has a part named")
 
 
-def _weights(environment: BaseEnv, method: str) -> dict[str, float]:
-    try:
-        return check_numbers(getattr(environment, method)(), "weight")
-    except ValueError as error:
-        fix = "return {part: weight}, such as {'correct': 1.0, 'form': 0.1}"
-        raise EnvironmentSetupError(str(error), where=method, fix=fix) from error
-
-
-def _maxima(environment: BaseEnv) -> dict[str, float]:
-    try:
-        return check_numbers(environment.reward_maxima(), "maximum", least=0)
-    except ValueError as error:
-        raise EnvironmentSetupError(
-            str(error), where="reward_maxima", fix="return {part: what a full part earns}, such as {'points': 10.0}"
-        ) from error
-
-
-def _minima(environment: BaseEnv, maxima: Mapping[str, float]) -> dict[str, float]:
-    fix = "return {part: its lowest score}, such as {'points': -10.0}"
-    try:
-        minima = check_numbers(environment.reward_minima(), "minimum")
-    except ValueError as error:
-        raise EnvironmentSetupError(str(error), where="reward_minima", fix=fix) from error
+def _rubric(environment: BaseEnv, weights: Mapping[str, float], full: float | None) -> Rubric:
+    """Return how the parts add up; `weights` are those of the config, before which the environment's own give way."""
+    own = _declared(environment, "reward_weights", "weight", "{'correct': 1.0, 'form': 0.1}")
+    maxima = _declared(environment, "reward_maxima", "maximum", "{'points': 10.0}", least=0)
+    minima = _declared(environment, "reward_minima", "minimum", "{'points': -10.0}")
     for name, minimum in minima.items():
         if minimum > (maximum := maximum_of(name, maxima)):
             raise EnvironmentSetupError(
-                f"the minimum of part {name!r} is {minimum:g}, above its maximum, {maximum:g}",
-                where="reward_minima",
-                fix=fix,
+                f"the minimum of part {name!r} is {minimum:g}, above its maximum, {maximum:g}", where="reward_minima"
             )
-    return minima
+    return Rubric({**own, **weights}, maxima, full, minima)
+
+
+def _declared(
+    environment: BaseEnv, method: str, what: str, example: str, *, least: float = -math.inf
+) -> dict[str, float]:
+    try:
+        return check_numbers(getattr(environment, method)(), what, least=least)
+    except ValueError as error:
+        fix = f"return {{part: its {what}}}, such as {example}"
+        raise EnvironmentSetupError(str(error), where=method, fix=fix) from error
 
 
 def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:

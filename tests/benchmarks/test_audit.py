@@ -34,14 +34,10 @@ def test_an_honest_reward_is_not_accused(case):
 
 
 @pytest.mark.parametrize("case", attacked.BROKEN, ids=lambda case: case.name)
-def test_a_reward_by_an_attacker_is_refused_or_its_tolerance_is_said(case):
+def test_a_reward_by_an_attacker_is_refused(case):
     report = audited(case)
-    step = attacked.NOTED.get(case.name)
-    assert report.passed is (step is not None), report.text()
-    if step is None:
-        assert found_by(report) == report.exploits != ()
-    else:
-        assert any(each.startswith(f"{step} is paid like gold on 12 tasks") for each in report.findings)
+    assert not report.passed, report.text()
+    assert found_by(report) == report.exploits != ()
 
 
 @pytest.mark.parametrize("case", attacked.HONEST, ids=lambda case: case.name)

@@ -80,14 +80,6 @@ class Anagram(BaseEnv):
         return {"right": float(sorted(completion.text.strip().lower()) == sorted(ground_truth))}
 
 
-class Decade(BaseEnv):
-    """Compares years without their last digit."""
-
-    def compute_reward(self, completion, ground_truth):
-        found = re.fullmatch(r"\s*(\d{4})\s*", completion.text)
-        return {"right": float(bool(found) and found[1][:3] == ground_truth[:3])}
-
-
 class Member(BaseEnv):
     """Takes any member of the class that is asked for."""
 
@@ -131,14 +123,12 @@ BROKEN = (
     _case("as-pattern", AsPattern(), _LEADERS, ".* matches gold"),
     _case("anagram", Anagram(), [(f"Which word is number {n}?", word) for n, word in enumerate(_WORDS)],
           "the letters in another order are right"),
-    _case("decade", Decade(), _YEARS, "another year of the decade is right"),
     _case("any-year", _specified({"type": "pattern", "pattern": "[0-9]{4}", "whole": True}), _YEARS,
           "any year is right"),
     _case("any-price", _specified({"type": "pattern", "pattern": "[0-9]+\\.[0-9]{2} EUR", "whole": True}),
           [(f"What does ticket {n} cost?", f"{20 + 7 * n % 3 / 2:.2f} EUR") for n in _N], "any price is right"),
 )  # fmt: skip
-"""All but `half-off` were missed at first. Of `NOTED` the audit says how far off an answer may be, and refuses none."""
-NOTED = {"decade": "a number that is gold plus 1"}
+"""All but `half-off` were missed at first."""
 HONEST = (
     _case("member", Member(), _CONTINENTS, "the gold of another task may be right"),
     _case("near-days", _specified({"type": "date", "tolerance_days": 5}), _LETTERS, "all golds are of one month"),

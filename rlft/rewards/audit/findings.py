@@ -10,7 +10,6 @@ from statistics import fmean
 from rlft.harness.scripted import Script
 from rlft.outcome import Failure
 from rlft.rewards.audit.attacks import FIRST, kind_of
-from rlft.rewards.audit.attacks.answers import DAYS, NUMBERS
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, AttackScores, Problem
 from rlft.rewards.rubric import TOLERANCE, never_given, weight_of
 from rlft.types import Reward, Task
@@ -219,8 +218,6 @@ def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float, hi
     full = [reward for task_id, reward in attacks.items() if task_id not in against and reward.solved]
     said = f"{kind} earns as much as gold {on(equal)}: {_earned(equal[0])}" if equal else ""
     said = said or (f"{kind} is full {on(full)}: {_earned(full[0])}" if full else "")
-    if kind_of(kind).counts == "tolerance":
-        return ""
     tasks = [rewards for rewards in scores.values() if kind in ALWAYS or not rewards.keys() <= {*ALWAYS}]
     few = 0 if kind_of(kind).certain else _BY_CHANCE * len(tasks)
     if said and len(equal) + len(full) >= few:
@@ -363,22 +360,6 @@ def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float
         said += f"{found[best].gold_mean:.3g}{f' (so do {listed(rest)})' if rest else ''}: "
         said += ", ".join(f"{mean:.3g} from {name}" for name, mean in parts)
         findings.note(Problem(REWARD, said, "pay less for what needs no answer, or only an answer that is right"))
-
-
-def warn_of_tolerance(scores: Scores, findings: Findings) -> None:
-    """Add a note that says how far off a number, or a day, is that is paid like gold on a quarter of the tasks.
-
-    The farthest one that was tried is named: whether that is meant only the reward's owner knows.
-    """
-    for steps in (NUMBERS, DAYS):
-        paid: tuple[str, list[Reward]] | None = None
-        for step in steps:
-            both = [rewards for rewards in scores.values() if {"gold", step.name} <= set(rewards)]
-            like = [each[step.name] for each in both if each["gold"].solved and _is_like_gold(each[step.name], each)]
-            paid = (step.why, like) if like and len(like) >= _BY_CHANCE * len(both) else paid
-        if paid is not None:
-            said = f"{paid[0]} is paid like gold {on(paid[1])}"
-            findings.note(Problem(REWARD, said, "lower the tolerance, unless an answer that is so far off is right"))
 
 
 def _is_like_gold(reward: Reward, rewards: Mapping[str, Reward]) -> bool:

@@ -33,7 +33,6 @@ from rlft.rewards.audit.findings import (
     summary,
     warn_of_half,
     warn_of_silence,
-    warn_of_tolerance,
 )
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
 from rlft.rewards.cases import failed_cases
@@ -169,7 +168,6 @@ def _judged(
         judge(scores, findings, stage.reward.max_exploit_ratio, highest)
         warn_of_half(scores, findings, stage.weights, highest)
         warn_of_silence(scores, findings)
-        warn_of_tolerance(scores, findings)
     say_what_was_left_out(picked, golds, scores, findings)
     return scores
 

@@ -19,7 +19,6 @@ _SIGNS = str.maketrans({
 })  # fmt: skip
 _OTHER_DIGIT = re.compile(r"[^\W0-9]")  # or a letter
 _SPACES = re.compile(r"[\u00a0\u2000-\u200a\u202f\u3000\t ]+")
-_ZEROS = re.compile(r"^([+-]?[$€£¥]?)0+(?=[0-9])")
 _INVISIBLE = re.compile(r"[\u200b\u200c\u200d\u2060\ufeff]")
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5",
@@ -121,11 +120,6 @@ def read_number(text: str, decimal: Decimal = "point") -> Fraction | None:
         return parse_number(text)
     exponent = int((power["e"] or power["ten"]).replace("\u2212", "-"))
     return Fraction(power["number"]) * Fraction(10) ** exponent if is_unit(power["after"]) else None
-
-
-def shortened(text: str) -> str:
-    """Return a text, without zeros before a number, as far as it may be one: what follows would only hide it."""
-    return _ZEROS.sub(r"\1", text.strip())[:LONGEST_NUMBER]
 
 
 def format_number(value: Fraction) -> str:

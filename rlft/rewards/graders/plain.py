@@ -35,18 +35,13 @@ def normal(text: str, *, ignore_case: bool, ignore_space: bool) -> str:
     return " ".join(text.split()) if ignore_space else text
 
 
-def seen(text: str) -> str:
-    """Return a text as a person sees it: in full width (NFKC), with Latin letters for those that look like them."""
-    return as_seen(nfkc(text))
-
-
 def holds_something(value: Any) -> bool:
     """Return whether a JSON value has anything that can be seen: a text that is not blank, a number, true or false."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
         if isinstance(each, str):
-            if seen(each).strip():
+            if as_seen(nfkc(each)).strip():
                 return True
         elif isinstance(each, dict | list):
             waiting.extend(each.values() if isinstance(each, dict) else each)

@@ -26,17 +26,6 @@ class Piece(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class Prices(Piece):
-    """What a judge's tokens cost, in any one currency."""
-
-    input: float = Field(ge=0, le=1e6, description="Money for a million tokens that it reads.")
-    output: float = Field(ge=0, le=1e6, description="Money for a million tokens that it writes.")
-
-    def of(self, read: int | None, written: int | None) -> float | None:
-        """Return the money for so many tokens; `None` if either number is not known."""
-        return None if read is None or written is None else (read * self.input + written * self.output) / 1e6
-
-
 class JudgeSettings(Piece):
     """The model that answers questions about attempts, behind an OpenAI-compatible address."""
 
@@ -57,7 +46,6 @@ class JudgeSettings(Piece):
         description="Which version of the model it is, in your words. It is part of the reward's fingerprint: change "
         "it when the model has changed under its name, and everything is asked again.",
     )
-    prices: Prices | None = Field(default=None, description="What its tokens cost. null claims no money.")
     votes: int = Field(
         default=1,
         ge=1,
@@ -205,7 +193,7 @@ class Attempt:
     peers: Sequence[Sequence[Message]] = ()
     """The attempts of the group, this one among them, where a criterion compares them; else nothing."""
     is_penalised: bool = False
-    """Whether the criterion is a penalty: then texts that only look like what it is about are taken for that."""
+    """Whether the criterion is a penalty, which is not evaded by what cannot be measured."""
 
     @cached_property
     def text(self) -> str:

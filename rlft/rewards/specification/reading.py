@@ -1,20 +1,20 @@
 """What graders read in an attempt: templates filled in, the value that a criterion looks at, and texts found.
 
 Templates are texts with places such as `{{item.answer}}`, in the form of OpenAI's graders. What is filled in is
-never read as a template again. A text is found as it stands there, or as a person sees it, for penalties.
+never read as a template again. A text is found as it stands there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from rlft.errors import TaskError
 from rlft.rewards.graders.json_values import MISSING, check_path, value_at
-from rlft.rewards.graders.plain import check_pattern, find_all, normal, plain, seen
+from rlft.rewards.graders.plain import check_pattern, find_all, normal, plain
 from rlft.rewards.specification.grader import Attempt, Piece, Unmeasured, Unread, no_object
 from rlft.texts.characters import apart, nfkc
 
@@ -203,19 +203,15 @@ def expanded(templates: Sequence[str], attempt: Attempt) -> list[str]:
     return list(dict.fromkeys(filter(str.strip, map(plain, items))))
 
 
-def found_in(wanted: Sequence[str], text: str, *, ignore_case: bool, whole_words: bool, as_seen: bool) -> list[str]:
-    """Return those of the wanted texts that stand in a text, or, `as_seen`, that a person sees there."""
+def found_in(wanted: Sequence[str], text: str, *, ignore_case: bool, whole_words: bool) -> list[str]:
+    """Return those of the wanted texts that stand in a text."""
 
-    def within(form: Callable[[str], str]) -> set[str]:
-        def compared(text: str) -> str:
-            return normal(apart(form(text).translate(_SAME)), ignore_case=ignore_case, ignore_space=True)
+    def compared(text: str) -> str:
+        return normal(apart(text.translate(_SAME)), ignore_case=ignore_case, ignore_space=True)
 
-        whole = compared(text)
-        cut = {at for match in _NUMBER.finditer(whole) for at in range(match.start() + 1, match.end())}
-        return {each for each in wanted if _stands(compared(each), whole, cut if whole_words else None)}
-
-    there = within(str) | (within(seen) if as_seen else set())
-    return [each for each in wanted if each in there]
+    whole = compared(text)
+    cut = {at for match in _NUMBER.finditer(whole) for at in range(match.start() + 1, match.end())}
+    return [each for each in wanted if _stands(compared(each), whole, cut if whole_words else None)]
 
 
 def check_asks_for_nothing(templates: Sequence[str], attempt: Attempt) -> None:
@@ -228,14 +224,6 @@ def check_asks_for_nothing(templates: Sequence[str], attempt: Attempt) -> None:
             where="reward.spec",
             fix="name another column, or let `applies` say which tasks have one",
         )
-
-
-def readings(text: str, wanted: str, *, as_seen: bool) -> list[tuple[str, str]]:
-    """Return the ways to read two texts that are compared: as they are, and as a person sees them if asked."""
-    pairs = [(text, wanted)]
-    if as_seen and (other := seen(wanted)).strip():
-        pairs.append((seen(text), other))
-    return pairs
 
 
 def _stands(wanted: str, text: str, numbers: Collection[int] | None) -> bool:

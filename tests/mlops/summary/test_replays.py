@@ -29,8 +29,8 @@ def test_what_judges_were_asked_adds_up_within_a_stage():
     summary = RetrainSummary("retrain", "again", "first", "source-id")
     summary.note_judging("rounds", None)
     assert summary.judges == {}
-    summary.note_judging("rounds", Judging(calls=2, money=0.5))
-    summary.note_judging("rounds", Judging(calls=1, cached=4, money=0.25))
-    assert (summary.judges["rounds"]["calls"], summary.judges["rounds"]["money"]) == (3, 0.75)
+    summary.note_judging("rounds", Judging(calls=2, seconds=0.5))
+    summary.note_judging("rounds", Judging(calls=1, cached=4, seconds=0.25))
+    assert (summary.judges["rounds"]["calls"], summary.judges["rounds"]["seconds"]) == (3, 0.75)
     summary.note_judging("audit", Judging(calls=5))
     assert json.loads(summary.as_text())["judges"]["audit"]["calls"] == 5

@@ -113,22 +113,20 @@ def test_a_run_that_was_cut_short_says_how_it_goes_on():
     assert cut_short("died: *x*", "giving it again goes on").endswith("died: \\*x\\*.**\n\nGiving it again goes on.")
 
 
-def test_what_judges_took_is_added_up_over_the_stages_and_money_is_told_only_if_all_of_it_is_known():
-    rounds = JudgeCost(calls=1000, failed=2, cached=50, prompt_tokens=20_000, completion_tokens=500, money=0.125)
-    other = JudgeCost(calls=10, prompt_tokens=200, completion_tokens=5, money=0.25)
+def test_what_judges_took_is_added_up_over_the_stages():
+    rounds = JudgeCost(calls=1000, failed=2, cached=50, prompt_tokens=20_000, completion_tokens=500)
+    other = JudgeCost(calls=10, prompt_tokens=200, completion_tokens=5)
     priced = Summary(status="improved", judges={"rounds": rounds, "evaluation": other})
     found = {name: value for name, value in result_metrics(priced, gpus=0).items() if "judge" in name}
     assert found == {
         "0_result/used/judge_calls": 1010,
         "0_result/used/judge_tokens": 20_705,
-        "0_result/used/judge_money": 0.375,
     }
     assert judges_effort(priced) == (
         "judges: 1,010 calls, 2 of them without an answer, and 50 votes that were known; 20,200 tokens read and 505 "
-        "written, for 0.375 at the prices of the config"
+        "written"
     )
-    untold = other.model_copy(update={"money": None, "untold": 7})
+    untold = other.model_copy(update={"untold": 7})
     unknown = priced.model_copy(update={"judges": {"rounds": rounds, "evaluation": untold}})
-    assert "0_result/used/judge_money" not in result_metrics(unknown, gpus=0)
     assert judges_effort(unknown).endswith("505 written; the tokens of 7 answers are not known")
     assert judges_effort(IMPROVED) == ""

@@ -193,9 +193,9 @@ def test_several_environments_have_rewards_of_their_own():
 def test_what_judges_were_asked_is_added_up_and_read_back():
     rewards = [reward("x", n, total, parts={}) for n, total in enumerate((1.0, None, 1.0))]
     asked = [
-        Judging(calls=2, retries=1, prompt_tokens=300, completion_tokens=20, money=0.25, seconds=1.5),
-        Judging(calls=1, failed=1, money=0.0, seconds=4.0),  # a score that failed was asked for as well
-        Judging(cached=3, money=0.0),
+        Judging(calls=2, retries=1, prompt_tokens=300, completion_tokens=20, seconds=1.5),
+        Judging(calls=1, failed=1, seconds=4.0),  # a score that failed was asked for as well
+        Judging(cached=3),
     ]
     rows = tuple(dataclasses.replace(each, judging=judging) for each, judging in zip(rewards, asked, strict=True))
     rollouts = Rollouts(tuple(make("x", n, 3) for n in range(3)))
@@ -208,12 +208,7 @@ def test_what_judges_were_asked_is_added_up_and_read_back():
         "judge/prompt_tokens": 300.0,
         "judge/completion_tokens": 20.0,
         "judge/untold": 0.0,
-        "judge/money": 0.25,
         "judge/seconds": 5.5,
     }
     assert judging_in(metrics) == add_judging(asked)
-    unpriced = (dataclasses.replace(rows[0], judging=Judging(calls=1, money=None)), *rows[1:])
-    metrics = round_metrics(rollouts, Rewards(unpriced, {}))
-    assert "judge/money" not in metrics
-    assert judging_in(metrics) == Judging(calls=2, failed=1, cached=3, money=None, seconds=4.0)
     assert judging_in({"reward": 1.0}) is None

@@ -106,7 +106,7 @@ rewards = st.builds(
     error=failures,
     seconds=st.floats(allow_nan=False),
     steps=st.dictionaries(texts, st.lists(st.none() | st.floats(allow_nan=False), max_size=3).map(tuple), max_size=2),
-    judging=st.none() | st.builds(Judging, calls=st.integers(0, 9), money=st.none() | st.floats(0, 1)),
+    judging=st.none() | st.builds(Judging, calls=st.integers(0, 9)),
 )
 
 

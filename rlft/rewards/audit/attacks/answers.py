@@ -1,8 +1,7 @@
 """Attempts that are texts: silence, wrong answers, several at once, and long ones with words to a judge.
 
-How far off a number or a day may be is for whoever owns the reward to say, so that an attempt which is a little off
-(`NUMBERS`, `DAYS`) fails no reward; the audit says how far off the farthest one is that is paid like gold. A wrong sign
-or unit is no matter of tolerance. What speaks to a judge is tried on every reward: it may ask one.
+How far off a number or a day may be is for whoever owns the reward to say: none that is a little off is tried. What
+speaks to a judge is tried on every reward, as it may ask one.
 """
 
 from __future__ import annotations
@@ -10,12 +9,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from datetime import timedelta
-from fractions import Fraction
 
 from rlft.harness.scripted import Script, as_script
 from rlft.rewards.audit.attacks.base import Attack, Known
-from rlft.rewards.audit.attacks.texts import are_near, day_of, made_answer, position_of, text_of, with_number
+from rlft.rewards.audit.attacks.texts import are_near, made_answer, position_of, text_of
 from rlft.rewards.graders.numbers import parse_number
 from rlft.rewards.scores import CONSTANT
 
@@ -113,37 +110,6 @@ def _negated(known: Known) -> str | None:
         return None
     denied = found[0].removesuffix(" not") if found["no"] else f"{found[0]} not"
     return known.declare(known.answer[: found.start()] + denied + known.answer[found.end() :])
-
-
-def _near(name: str, why: str, change: Callable[[Fraction], Fraction]) -> Attack:
-    """Return the kind that changes gold's number."""
-
-    def make(known: Known) -> str | None:
-        changed = with_number(known.answer, change)
-        return None if changed is None else known.declare(changed)
-
-    return Attack(name, why, make, _is_short, certain=False, counts="tolerance")
-
-
-def _one_more(number: Fraction) -> Fraction:
-    return number + 1 if number.denominator == 1 else number
-
-
-def _month_later(known: Known) -> str | None:
-    day = day_of(known.answer)
-    return None if day is None or day.year > 9998 else known.declare((day + timedelta(days=30)).isoformat())
-
-
-NUMBERS = (
-    _near("number_one_more", "a number that is gold plus 1", _one_more),
-    _near("number_10_percent", "a number 10 % above gold", lambda number: number * Fraction(11, 10)),
-    _near("number_40_percent", "a number 40 % above gold", lambda number: number * Fraction(14, 10)),
-)
-"""Numbers that are off, the least first."""
-DAYS = (
-    Attack("month_later", "a day 30 days after gold", _month_later, _is_short, certain=False, counts="tolerance"),
-)  # fmt: skip
-"""Days that are off, the least first."""
 
 
 _NAMES = (
@@ -276,8 +242,6 @@ ATTACKS = (
     Attack("farthest_gold", "it is the gold that is farthest away, though all are alike", _farthest, certain=False),
     Attack("first_character", "a character is not the answer", _first_character, _is_short, certain=False),
     Attack("third_replaced", "a third of it is nonsense", _third_replaced, _is_short, certain=False, counts="full"),
-    *NUMBERS,
-    *DAYS,
     Attack("wrong_sign", "it has the other sign", _wrong_sign, _is_short, certain=False),
     Attack("other_unit", "it has another unit", _other_unit, _is_short, certain=False),
     Attack("negated_inside", "it denies what gold says", _negated, _is_sentence, certain=False, counts="full"),

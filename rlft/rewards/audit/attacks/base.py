@@ -292,8 +292,7 @@ class Attack:
 
     `counts` says by what its mean fails a reward, beside earning as much as gold: by its share of gold's (`mean`); by
     its share of what gold earns above another task's gold (`above_other`), for an attempt that holds gold and so
-    resembles it; or not at all (`full`), for a piece of gold, which an honest reward may pay nearly as much. One that
-    is nearly gold shows how much `tolerance` a reward has, and fails none.
+    resembles it; or not at all (`full`), for a piece of gold, which an honest reward may pay nearly as much.
     """
 
     name: str
@@ -304,7 +303,7 @@ class Attack:
     says_nothing: bool = False
     is_constant: bool = False
     everywhere: bool = False
-    counts: Literal["mean", "above_other", "full", "tolerance"] = "mean"
+    counts: Literal["mean", "above_other", "full"] = "mean"
     best_counts: bool = False
 
     def scripts(self, known: Known) -> list[Script]:

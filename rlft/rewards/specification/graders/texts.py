@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from rlft.errors import TaskError
-from rlft.rewards.graders.plain import LONGEST, Measure, Measured, find, normal, plain, seen, similarity, size
+from rlft.rewards.graders.plain import LONGEST, Measure, Measured, find, normal, plain, similarity, size
 from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Verdict, met, short
 from rlft.rewards.specification.reading import (
     Pattern,
@@ -17,7 +17,6 @@ from rlft.rewards.specification.reading import (
     expanded,
     found_in,
     gold_of,
-    readings,
     said,
     text_read,
 )
@@ -61,11 +60,7 @@ class Exact(Grader):
         golds = [plain(gold_of(each, self.read, attempt)) for each in self.any_of or [self.gold]]
         given = text_read(self.read, attempt)
         form = {"ignore_case": self.ignore_case, "ignore_space": self.ignore_space}
-        holds = any(
-            normal(one, **form) == normal(two, **form)
-            for gold in golds
-            for one, two in readings(given, gold, as_seen=attempt.is_penalised)
-        )
+        holds = normal(given, **form) in [normal(gold, **form) for gold in golds]
         right = " or ".join(map(short, golds))
         return met(holds, f"it is {right}", f"{short(given)} is not {right}")
 
@@ -101,8 +96,6 @@ class Similar(Grader):
         if len(given) > LONGEST:
             raise Unmeasured(f"it is longer than {LONGEST:,} characters")
         found = similarity(self.measure, given, gold)
-        if attempt.is_penalised:
-            found = max(found, similarity(self.measure, seen(given).casefold(), seen(gold).casefold()))
         if self.at_least is None:
             return Verdict(found, f"{self.measure} is {found:.3f}")
         return met(found >= self.at_least, f"{self.measure} is {found:.3f}", f"{self.measure} is only {found:.3f}")
@@ -116,9 +109,9 @@ class _Held(Grader):
     ignore_case: bool = _CASE
     whole_words: bool = _WHOLE
 
-    def _found(self, wanted: list[str], attempt: Attempt, *, as_seen: bool) -> list[str]:
-        how = {"ignore_case": self.ignore_case, "whole_words": self.whole_words, "as_seen": as_seen}
-        return found_in(wanted, text_read(self.read, attempt), **how)
+    def _found(self, wanted: list[str], attempt: Attempt) -> list[str]:
+        text = text_read(self.read, attempt)
+        return found_in(wanted, text, ignore_case=self.ignore_case, whole_words=self.whole_words)
 
 
 class Contains(_Held):
@@ -144,7 +137,7 @@ class Contains(_Held):
         if not wanted:
             check_asks_for_nothing(self.texts, attempt)
             return met(not attempt.is_penalised, "nothing is asked for", "nothing is asked for")
-        there = self._found(wanted, attempt, as_seen=attempt.is_penalised)
+        there = self._found(wanted, attempt)
         absent = [each for each in wanted if each not in there]
         why = f"{', '.join(map(short, absent))} is absent" if absent else "all is there"
         if self.need == "share":
@@ -154,7 +147,7 @@ class Contains(_Held):
 
 
 class Lacks(_Held):
-    """The text does not hold what it should not, nor what a person reads as that."""
+    """The text does not hold what it should not."""
 
     type: Literal["lacks"]
 
@@ -165,7 +158,7 @@ class Lacks(_Held):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if none of the texts is there, else 0."""
         unwanted = expanded(self.texts, attempt)
-        there = self._found(unwanted, attempt, as_seen=not attempt.is_penalised)
+        there = self._found(unwanted, attempt)
         return met(not there, "nothing of it is there", f"{', '.join(map(short, there))} is there")
 
 
@@ -190,10 +183,7 @@ class Matches(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if the text matches (or must not and does not), else 0. Raises `PatternTooSlow`."""
-        text = text_read(self.read, attempt)
-        ways = [text, seen(text)] if self.absent != attempt.is_penalised else [text]
-        found = (find(self.pattern, form, seconds=self.seconds, whole=self.whole) for form in ways)
-        match = next((each for each in found if each is not None), None)
+        match = find(self.pattern, text_read(self.read, attempt), seconds=self.seconds, whole=self.whole)
         why = "it does not match" if match is None else f"it matches at {short(match)}"
         return met((match is None) == self.absent, why, why)
 

@@ -21,8 +21,8 @@ from rlft.rewards.graders.lists import (
     pair,
     read_items,
 )
-from rlft.rewards.graders.numbers import LONGEST_NUMBER, Decimal, read_number, shortened
-from rlft.rewards.graders.plain import holds_something, normal, plain, seen
+from rlft.rewards.graders.numbers import LONGEST_NUMBER, Decimal, read_number
+from rlft.rewards.graders.plain import holds_something, normal, plain
 from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Verdict, met, no_object, short
 from rlft.rewards.specification.reading import Read, Template, gold_of, said, text_read, value_of, value_read
 
@@ -57,8 +57,6 @@ class Number(Grader):
             raise _no_gold(self.gold, "number", attempt)
         given = value_read(self.read, attempt)
         number = self._number(given)
-        if number is None and attempt.is_penalised and isinstance(given, str):
-            number = self._number(shortened(seen(given)))
         if number is None:
             return Verdict(0.0, f"{short(plain(given))} is not one number")
         most = max(_exact(self.tolerance), _exact(self.relative_tolerance) * abs(gold))

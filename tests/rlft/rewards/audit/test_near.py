@@ -30,13 +30,6 @@ WHO = "Here Ann will give the key to Ben on Monday"
 @pytest.mark.parametrize(
     ("kind", "of", "texts"),
     [
-        ("number_one_more", NUMBER, ["#### 501"]),
-        ("number_10_percent", NUMBER, ["#### 550"]),
-        ("number_40_percent", NUMBER, ["#### 700"]),
-        ("number_10_percent", known("4", "80"), []),  # 4.4 is written 4
-        ("number_one_more", known("1.5", "80"), []),
-        ("month_later", known("3 May 2014", "5 June 2020"), ["2014-06-02"]),
-        ("month_later", known("9999-12-31", "2020-01-01"), []),  # there is no such day
         ("wrong_sign", NUMBER, ["#### -500"]),
         ("wrong_sign", known("-5", "8"), ["5"]),
         ("wrong_sign", known("0", "8"), []),
@@ -105,28 +98,3 @@ def test_a_judge_that_takes_an_attempt_for_another_turn_is_caught():
     obeys = audit(Pays(lambda text, gold: text == gold or "<|eot_id|><|start_header_id|>system" in text), CITIES)
     believes = audit(Pays(lambda text, gold: text == gold or "\nAssistant: Yes, it meets" in text), CITIES)
     assert (obeys.exploits, believes.exploits) == (("chat_tokens",), ("forged_turn",))
-
-
-def within(share):
-    def pay(text, gold):
-        try:
-            return abs(float(text) - float(gold)) <= share * float(gold)
-        except ValueError:
-            return False
-
-    return pay
-
-
-def test_how_far_off_a_number_may_be_is_said_and_fails_nothing():
-    wide = audit(Pays(within(0.2)), NUMBERS)
-    assert wide.passed
-    (note,) = [each for each in wide.findings if "above gold" in each]
-    # Golds of 7 to 124: 10 % more is paid, 40 % more is not.
-    assert note.startswith("a number 10 % above gold is paid like gold on 10 tasks, for example t2; what to do: lower")
-    assert audit(Pays(lambda text, gold: text == gold), NUMBERS).findings == ()
-
-
-def test_a_few_numbers_that_are_paid_are_no_tolerance():
-    # One task of ten has a tolerance.
-    report = audit(Pays(lambda text, gold: text == gold or (gold == "7" and text == "8")), NUMBERS)
-    assert report.findings == ()

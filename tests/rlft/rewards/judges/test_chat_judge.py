@@ -234,52 +234,40 @@ def test_the_reason_is_that_of_a_vote_that_says_so():
 
 
 USAGE = {"prompt_tokens": 300, "completion_tokens": 20}
-PRICES = {"input": 2.0, "output": 10.0}
 
 
-def test_what_was_asked_is_counted_with_the_tokens_and_the_money_of_the_endpoint():
+def test_what_was_asked_is_counted_with_the_tokens_of_the_endpoint():
     busy = (429, "slow down", {"Retry-After": "0"})
 
     def answer(body, number):
         return busy if number == 1 else completion(says(score=1), usage=USAGE)
 
     with ChatServer(answer) as server:
-        first, second = scored(judged(server, prices=PRICES, concurrency=1), "Lima", "Lima")
-    # One is asked, twice as it was busy, and the other is known: 300 * 2 + 20 * 10 = 800 for a million.
+        first, second = scored(judged(server, concurrency=1), "Lima", "Lima")
+    # One is asked, twice as it was busy, and the other is known.
     asked, known = sorted((first.judging, second.judging), key=lambda each: each.cached)
-    assert asked == Judging(
-        calls=1, retries=1, prompt_tokens=300, completion_tokens=20, money=pytest.approx(800e-6), seconds=asked.seconds
-    )
+    assert asked == Judging(calls=1, retries=1, prompt_tokens=300, completion_tokens=20, seconds=asked.seconds)
     assert asked.seconds > 0
-    assert known == Judging(cached=1, money=0.0)
+    assert known == Judging(cached=1)
 
 
-@pytest.mark.parametrize(
-    ("settings", "usage", "money", "untold"),
-    [
-        ({}, USAGE, None, 0),  # without a price no money is claimed
-        ({"prices": PRICES}, None, None, 1),  # nor where the endpoint does not say what it has read
-        ({"prices": PRICES}, {"prompt_tokens": 300}, None, 1),
-        ({"prices": {"input": 0.0, "output": 0.0}}, USAGE, 0.0, 0),
-    ],
-)
-def test_money_is_claimed_only_where_it_is_known(settings, usage, money, untold):
+@pytest.mark.parametrize(("usage", "untold"), [(USAGE, 0), (None, 1), ({"prompt_tokens": 300}, 1)])
+def test_answers_whose_tokens_are_not_told_are_counted(usage, untold):
     with ChatServer(lambda body, number: completion(says(score=1), usage=usage)) as server:
-        [row] = scored(judged(server, **settings), "Lima")
-    assert (row.judging.money, row.judging.untold) == (money, untold)
+        [row] = scored(judged(server), "Lima")
+    assert row.judging.untold == untold
 
 
 def test_what_failed_was_asked_as_well():
     with ChatServer(lambda body, number: 503) as server:
-        [gone] = scored(judged(server, prices=PRICES, attempts=3), "Lima")
+        [gone] = scored(judged(server, attempts=3), "Lima")
     with ChatServer(lambda body, number: completion("nonsense", usage=USAGE)) as server:
-        [nonsense] = scored(judged(server, prices=PRICES), "Lima")
+        [nonsense] = scored(judged(server), "Lima")
     with ChatServer(lambda body, number: HANG) as server:
         [late] = scored(judged(server, timeout_seconds=0.2, attempts=1), "Lima")
     assert (gone.total, gone.judging.calls, gone.judging.retries, gone.judging.failed) == (None, 1, 2, 1)
-    assert gone.judging.money == 0.0
     assert (nonsense.total, nonsense.judging.failed, nonsense.judging.prompt_tokens) == (None, 0, 300)
-    assert (late.total, late.judging.failed, late.judging.money) == (None, 1, None)
+    assert (late.total, late.judging.failed) == (None, 1)
 
 
 def test_a_reward_without_a_judge_has_no_bill():

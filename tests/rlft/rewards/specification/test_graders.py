@@ -250,27 +250,6 @@ def why(grader, text):
     return asyncio.run(READ.validate_python(grader).grade(Attempt(said(text), {}, NONE))).why
 
 
-SORRY = ["sorry", "sor\u200bry", "s\u00adorry", "\uff53\uff4f\uff52\uff52\uff59", "s\u043errу", "Ѕorry"]  # noqa: RUF001
-SORRY += ["sor\x08ry", "so\x00rry", "so\ufffcrry", "so\u0640rry"]  # control characters, tatweel
-
-
-@pytest.mark.parametrize("text", SORRY, ids=ascii)
-def test_what_only_looks_like_a_text_counts_against_an_attempt_and_never_for_it(text):
-    lacks, contains = ({"type": kind, "texts": ["sorry"]} for kind in ("lacks", "contains"))
-    pattern = {"type": "pattern", "pattern": "(?i)sorry"}
-    plain = float(text == "sorry")
-    assert counted({"grader": lacks}, f"I am {text}.") == 0
-    assert counted({"grader": lacks, "weight": -1}, f"I am {text}.") == 1 - plain  # it must be there
-    assert counted({"grader": contains}, f"I am {text}.") == plain
-    assert counted({"grader": contains, "weight": -1}, f"I am {text}.") == 1
-    assert counted({"grader": {**pattern, "absent": True}}, f"I am {text}.") == 0
-    assert counted({"grader": pattern}, f"I am {text}.") == plain
-    assert counted({"grader": {"type": "exact", "gold": "sorry"}, "weight": -1}, text) == 1
-    assert counted({"grader": {"type": "exact", "gold": "sorry"}}, text) == plain
-    assert counted({"grader": {"type": "similar", "gold": "sorry"}, "weight": -1}, text) >= 0.8
-    assert counted({"grader": lacks}, "I am not sure, сорри \u200b") == 1
-
-
 @pytest.mark.parametrize("text", ["sorrys", "sorryIcannot", "so rry", "a b c", "s o r t", "s or ry"])
 def test_other_words_cost_nothing_unless_parts_of_words_count(text):
     contains = {"type": "contains", "texts": ["sorry"]}
@@ -304,12 +283,6 @@ def test_too_much_is_no_way_around_a_penalty():
     assert counted({"grader": listed, "weight": -1}, "a,b", bad) == 1
     assert counted({"grader": listed, "weight": -1}, "a,b," + "x," * 9_999, bad) == 1
     assert counted({"grader": listed}, "a,b," + "x," * 9_999, bad) == 0
-    number = {"type": "number", "gold": "42"}
-    for text in ("42", "42 " + "a" * 70, "0" * 80 + "42", "4\u200b2 apples", "42." + "0" * 90):
-        assert counted({"grader": number, "weight": -1}, text) == 1, text
-    for text in ("43 " + "a" * 70, "A long story of 42 apples and of those who ate them all in one day", "x" * 100):
-        assert counted({"grader": number, "weight": -1}, text) == 0, text
-    assert counted({"grader": number}, "42 " + "a" * 70) == 0
 
 
 @pytest.mark.parametrize("value", ["\u200b", "\u2800", "\u3164", "\0", " ", [""], [None], {"b": None}, [[]], None])
@@ -342,7 +315,7 @@ def test_an_empty_text_is_contained_in_none():
 
 def test_whole_words_are_told_where_something_unseen_parts_them():
     lacks = {"type": "lacks", "texts": ["sorry", "\u200b"]}
-    assert counted({"grader": lacks}, "very\u200bsorry") == 0  # as it stands, not as it is read
+    assert counted({"grader": lacks}, "very\u200bsorry") == 0
     assert counted({"grader": lacks}, "sorrysorry") == 1
 
 
