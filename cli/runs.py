@@ -13,7 +13,7 @@ from rich.table import Table
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.home.folder import find_home
-from mlops.runs.listing import ListedRun, list_runs
+from mlops.runs.listing import ListedRun, Listing, list_runs
 from rlft.reporting.bars import duration
 from rlft.reporting.terminal import Terminal, console, errors, styled
 from rlft.texts.characters import visible
@@ -24,17 +24,30 @@ _COLOURS = {"improved": "green", "failed": "red", "killed": "red", "interrupted"
 def runs(
     limit: Annotated[int, typer.Option(help="List at most so many runs, the newest first; 0 lists all.", min=0)] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print all runs as JSON.")] = False,
+    stack: Annotated[
+        str | None, typer.Option(help="List the runs of everybody on this ZenML stack, and not those in .rlft/.")
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """List the runs in .rlft/: when they began, what became of them, what they gained and cost, and their versions."""
     with guarded(verbose, None):
-        listing = list_runs(find_home())
+        listing = list_runs(find_home()) if stack is None else _on_stack(stack, limit)
         for problem in (*listing.problems, *listing.damaged):
             errors.print(styled("warning", "yellow"), problem)
         if as_json:
             console.write_json([run.as_json() for run in listing.runs])
         else:
             show_runs(console, listing.runs, limit)
+
+
+def _on_stack(stack: str, limit: int) -> Listing:
+    from mlops.stacks.stack import connect
+
+    home = find_home()
+    connect(home, stack)
+    from mlops.runs.shared import list_shared_runs  # ZenML takes seconds to import
+
+    return list_shared_runs(home, limit)
 
 
 def show_runs(console: Terminal, runs: list[ListedRun], limit: int) -> None:

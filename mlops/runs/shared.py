@@ -18,8 +18,9 @@ from zenml.client import Client
 from zenml.models import PipelineRunResponse
 
 from mlops.home.folder import Home
-from mlops.ids import Stored
-from mlops.runs.finding import attempts_of, find_run, folder_of, name_of, pipeline_of
+from mlops.ids import OTHERS, PIPELINE, Stored
+from mlops.runs.finding import UNFINISHED, attempts_of, find_run, folder_of, is_alive, name_of, pipeline_of, utc
+from mlops.runs.listing import Attempt, ListedRun, Listing, status_of
 from mlops.summary.file import SUMMARY_FILE, read_result, read_summary, summary_of_text
 from mlops.summary.summary import Summary
 from mlops.tracking.address import HOME, answering, tracking_address
@@ -166,3 +167,38 @@ def _step(attempt: PipelineRunResponse, step: str) -> Any:
     for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=step, size=1):
         return Client().get_run_step(found.id)
     return None
+
+
+_ATTEMPTS = 10  # so many of ZenML's runs are asked for each run that is to be listed: evaluations and resumes, too
+
+
+def list_shared_runs(home: Home, limit: int) -> Listing:
+    """Return the newest `limit` runs (0: as many as ZenML gives at once) that anybody has begun on the active stack.
+
+    What each came to is read from its summary in MLflow.
+    """
+    size = min(limit * _ATTEMPTS, 10_000) or 10_000
+    stack = Client().active_stack_model.id
+    newest = Client().list_pipeline_runs(stack_id=stack, sort_by="desc:created", size=size, hydrate=True)
+    groups: dict[str, list[PipelineRunResponse]] = {}
+    for run in newest:
+        if pipeline_of(run) in (PIPELINE, *OTHERS):
+            groups.setdefault(name_of(run), []).append(run)
+    return Listing([_listed(home, name, groups[name]) for name in list(groups)[: limit or None]])
+
+
+def _listed(home: Home, name: str, found: list[PipelineRunResponse]) -> ListedRun:
+    summary = _summary_of(home, found)
+    attempts = tuple(
+        Attempt(
+            str(run.id),
+            run.name,
+            run.status.value,
+            utc(run.created),
+            (utc(run.end_time) - utc(run.created)).total_seconds() if run.end_time else 0.0,
+            pipeline_of(run),
+        )
+        for run in found
+    )
+    alive = any(run.status in UNFINISHED and is_alive(home, run) for run in found)
+    return ListedRun(name, attempts, status_of(attempts, alive, summary), summary=summary)

@@ -61,6 +61,12 @@ def test_the_local_stack_is_applied_twice_and_run_on(user):
     assert (user.folder / ".rlft-mlflow.db").is_file()
     assert not (user.folder / ".rlft" / "zenml").exists()
     assert not (user.folder / ".rlft" / "mlflow.db").exists()
+    (user.folder / ".rlft").rename(user.folder / "gone")  # as for somebody else who uses the stack
+    [listed] = json.loads(user.module("cli", "runs", "--stack", "rlft-local", "--json").stdout)
+    assert (listed["kind"], listed["status"]) == ("training", result.summary["status"])
+    assert listed["attempts"] == [result.summary["pipeline_run_id"]]
+    assert listed["difference"] == result.summary["difference"]
+    assert listed["version"] == {"name": "tiny", "version": "1"}
 
 
 @pytest.fixture(scope="module")
