@@ -224,18 +224,14 @@ def spread(
             load[server] += requests
         return server
 
-    def attempt(server: Server, request: int) -> bool:
-        """Make a request, and note a failure while its room is taken yet: what waits for that is not begun."""
-        try:
-            return not failures and ask(server, request)
-        except BaseException as failure:
-            failures.append(failure)
-            return False
-
     def make(group: int, request: int, server: Server | None) -> None:
         while server is not None and not failures:
-            with rooms[server]:
-                answered = attempt(server, request)
+            with rooms[server]:  # a failure is noted while it is held: what waits for it is not begun
+                try:
+                    answered = not failures and ask(server, request)
+                except BaseException as failure:
+                    failures.append(failure)
+                    answered = False
             with changed:
                 load[server] -= 1
                 server = None if answered else home(group, 1)
