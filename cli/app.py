@@ -27,7 +27,10 @@ _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 def make_app(first: str = "") -> typer.Typer:
     """Return the application with the command called `first`, or with all where there is none."""
-    app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+    # As Markdown the lines of a paragraph are joined, where they would break in their middle.
+    app = typer.Typer(
+        add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown"
+    )
     app.callback()(lambda: None)  # else a single command would take its own name for an argument
     found = {each.partition(":")[0]: (each, panel) for panel, names in _COMMANDS.items() for each in names.split()}
     for name, (each, panel) in found.items():

@@ -37,7 +37,7 @@ _FILES = {
     "tasks.jsonl": "{name}.jsonl",
     "config.yaml.template": "{name}.yaml",
 }
-app = typer.Typer(no_args_is_help=True, help="Try an environment, or begin a new one.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Try an environment, or begin a new one.")
 
 
 @app.command()

@@ -199,6 +199,7 @@ def _many(count: int, what: str) -> str:
 app = typer.Typer(
     cls=_AskByDefault,
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     help="Ask people about attempts of a run in MLflow's review queue, and bring back what they said.",
 )
 for command in (ask, collect):

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from rlft.rewards.specification.scoring import Scored
     from rlft.types import Task
 
-app = typer.Typer(no_args_is_help=True, help="Look at a written reward before anything is trained on it.")
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode="markdown", help="Look at a written reward before anything is trained on it."
+)
 _LONGEST_NAME = 1000  # characters
 _SUFFIXES = (".json", ".jsonl", ".txt", ".md")
 

@@ -17,7 +17,11 @@ from rlft.reporting.terminal import console, errors, styled
 if TYPE_CHECKING:
     from mlops.schedules.store import Firing, Stored
 
-app = typer.Typer(no_args_is_help=True, help="Train again when there is a reason, without anyone watching.")
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Train again when there is a reason, without anyone watching.",
+)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]
 _COLOURS = {"failed": "red", "running": "cyan"}
 

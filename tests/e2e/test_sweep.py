@@ -70,9 +70,9 @@ def test_the_name_of_a_sweep_leads_to_its_runs(swept, command):
 
 def test_runs_of_one_sweep_are_not_made_twice(swept, short_config):
     home, _ = swept
-    again = home.rlft("run", str(short_config), "--sweep", "seed=0,1", "--name", "tries")
-    assert again.code == 2
-    assert "a run is called 'tries-seed=0' already" in again.output
+    again = home.module("cli", "run", str(short_config), "--sweep", "seed=0,1", "--name", "tries")
+    assert again.returncode == 2
+    assert "a run is called 'tries-seed=0' already" in " ".join(again.stderr.split())
 
 
 def test_nothing_begins_if_one_of_the_configs_cannot_be_used(make_home):
@@ -82,8 +82,9 @@ def test_nothing_begins_if_one_of_the_configs_cannot_be_used(make_home):
         ("seed=1", "these make 1 run(s)"),
         ("environment.kwargs.api_key=hunter22,hunter23", "environment.kwargs.api_key looks like a secret"),
     ):
-        done = home.rlft("run", str(TINY), "--sweep", values)
-        assert (done.code, said in done.output, "hunter22" in done.output) == (2, True, False), done.output
+        done = home.module("cli", "run", str(TINY), "--sweep", values)
+        told = " ".join(done.stderr.split())
+        assert (done.returncode, said in told, "hunter22" in told) == (2, True, False), told
     assert home.query("print(json.dumps(client.list_pipeline_runs().total))") == 0
 
 
