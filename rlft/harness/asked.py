@@ -201,22 +201,14 @@ def _asking(model: AskedModel) -> Iterator[ChatEndpoint]:
         yield endpoint
     except (ServerGoneError, ServerRefusedError) as cause:
         raise EngineError(
-            f"{model.model} cannot be asked: {cause}", where="controls: endpoint", fix=_way_out(cause.status, model)
+            f"{model.model} cannot be asked: {cause}",
+            where="controls: endpoint",
+            fix=f"see that it runs at this address (often with /v1 at its end), that it knows the name `model`, that "
+            f"{model.api_key or 'api_key names a variable that'} holds a key, and that it takes the settings of "
+            "`evaluation` and tools; or leave the model out of `controls`",
         ) from cause
     finally:
         endpoint.close()
-
-
-def _way_out(status: int, model: AskedModel) -> str:
-    if status in (401, 403):
-        return f"see that {model.api_key or 'api_key names a variable that'} holds a key for this endpoint"
-    if status == 404:
-        return "mend `model` (as the endpoint names it) or `endpoint` (often with /v1 at its end), or leave it out"
-    if status == 400:
-        return (
-            "change what it does not take (evaluation.temperature, top_p, top_k, min_p; tools), or leave the model out"
-        )
-    return "start the endpoint, mend its address, or leave the model out of `controls`"
 
 
 _SENT = ("role", "content", "tool_calls", "tool_call_id")

@@ -12,14 +12,15 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from rlft.errors import EnvironmentSetupError
+from pydantic import Field
+from pydantic.dataclasses import dataclass as validated
 
 Stopped = Literal["time", "cpu", "memory", "output", "files", "caller"]
 """Why a program was stopped: the limit that it reached, or `caller` if it was ended from outside."""
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@validated(frozen=True, slots=True)
 class Limits:
     """The most that a program may use. More than that is refused by the system, or ends the program.
 
@@ -27,22 +28,15 @@ class Limits:
     the address space of each process, and the memory in use of all of them together (resident, swapped out, page
     tables), which is looked at every 50 ms. `processes` counts threads too. `output_bytes` bounds stdout and stderr,
     each. `file_bytes` is the size of the working directory, which takes memory beyond `memory_mib`; with 0 there is no
-    place to write to. Raises EnvironmentSetupError for values that bound nothing.
+    place to write to. Raises pydantic's ValidationError for values that bound nothing.
     """
 
-    seconds: float = 20.0
-    cpu_seconds: int = 10
-    memory_mib: int = 512
-    processes: int = 16
-    output_bytes: int = MIB
-    file_bytes: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("seconds", "cpu_seconds", "memory_mib", "processes", "output_bytes"):
-            if getattr(self, name) <= 0:
-                raise EnvironmentSetupError(f"{name} must be greater than 0", where="sandbox limits")
-        if self.file_bytes < 0:
-            raise EnvironmentSetupError("file_bytes must not be negative", where="sandbox limits")
+    seconds: float = Field(default=20.0, gt=0)
+    cpu_seconds: int = Field(default=10, gt=0)
+    memory_mib: int = Field(default=512, gt=0)
+    processes: int = Field(default=16, gt=0)
+    output_bytes: int = Field(default=MIB, gt=0)
+    file_bytes: int = Field(default=0, ge=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ wherever an environment's name and arguments go: to worker processes, into store
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlft.config.section import SPECIFICATION
 from rlft.environments.contract.base import BaseEnv, Context
-from rlft.errors import EnvironmentSetupError, TaskError
+from rlft.errors import TaskError
 from rlft.types import Message, Task
 
 if TYPE_CHECKING:
@@ -54,19 +54,6 @@ class Several(BaseEnv):
         """Return what the task's own environment says."""
         return self.member(task).demonstration(task)
 
-    async def list_tools(self) -> Sequence[Any]:
-        """Raise EnvironmentSetupError, as tools are a member's."""
-        raise _has_none("tools")
-
-    async def compute_reward(self, completion: Any, ground_truth: Any) -> dict[str, float | None]:
-        """Raise EnvironmentSetupError, as a reward is a member's."""
-        del completion, ground_truth
-        raise _has_none("reward")
-
-    def reward_weights(self) -> NoReturn:
-        """Raise EnvironmentSetupError, as a reward is a member's."""
-        raise _has_none("reward")
-
 
 def in_turn(
     items: Sequence[Item],
@@ -97,14 +84,6 @@ def places_of(environment: Several, tasks: Sequence[Task]) -> dict[str, list[int
         environment.member(task)
     places = {name: [p for p, task in enumerate(tasks) if task.environment == name] for name in environment.members}
     return {name: found for name, found in places.items() if found}
-
-
-def _has_none(what: str) -> EnvironmentSetupError:
-    return EnvironmentSetupError(
-        f"several environments have no {what} together, only each for itself",
-        where="environments",
-        fix="ask one of them, by its name",
-    )
 
 
 MAKER = "rlft.environments.specified:specified"

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from rlft.errors import EnvironmentSetupError, SandboxError
 from rlft.sandbox.base import Limits, run_program
@@ -146,7 +147,7 @@ def test_a_wall_that_is_missing_is_noticed(monkeypatch):
 
 @pytest.mark.parametrize("wrong", [{"seconds": 0}, {"processes": 0}, {"file_bytes": -1}])
 def test_limits_that_are_none_are_refused(wrong):
-    with pytest.raises(EnvironmentSetupError, match=next(iter(wrong))):
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
         Limits(**wrong)
 
 

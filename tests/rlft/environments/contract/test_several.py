@@ -1,14 +1,12 @@
 """Several environments in one: each task is its own environment's alone."""
 
-import asyncio
-
 import pytest
 
 from rlft.config import EnvironmentConfig
 from rlft.environments.contract.base import prompt_messages
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import Several, in_turn, places_of
-from rlft.errors import ConfigError, EnvironmentSetupError, TaskError
+from rlft.errors import ConfigError, TaskError
 from tests.factories import FirstCharacter
 from tests.rlft.several import make_several, of
 
@@ -47,16 +45,6 @@ def test_what_is_asked_about_a_task_is_asked_of_its_environment():
 def test_a_task_of_none_of_them_is_refused():
     with pytest.raises(TaskError, match="task colours/1 belongs to 'colours', which is none of sums, words"):
         places_of(make_several(), [of("sums", 0), of("colours", 1)])
-
-
-def test_it_has_no_tools_and_no_reward_of_its_own():
-    several = make_several()
-    with pytest.raises(EnvironmentSetupError, match="no tools together"):
-        asyncio.run(several.list_tools())
-    with pytest.raises(EnvironmentSetupError, match="no reward together"):
-        several.reward_weights()
-    with pytest.raises(EnvironmentSetupError, match="no reward together"):
-        asyncio.run(several.compute_reward(None, None))
 
 
 class Keyed(FirstCharacter):
