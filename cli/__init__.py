@@ -10,7 +10,6 @@
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `registry`: what the commands about versions share
 - `contrasted`: what is known of runs side by side, which `compare` prints
-- `evaluated`: what an evaluation came to
 - `sweep`: `run --sweep`, and each run of it
 - `guard`: logs, and errors as sentences with an exit code
 """

@@ -1,4 +1,4 @@
-"""cli.evaluated: where the summary of an evaluation goes."""
+"""cli.evaluate: where the summary of an evaluation goes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cli.evaluated import finish_evaluation, show_evaluation
+from cli.evaluate import finish_evaluation, show_evaluation
 from mlops.summary.file import SUMMARY_FILE, EvaluationSummary
 from rlft.files import write_file
 from rlft.reporting.terminal import Terminal
