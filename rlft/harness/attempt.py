@@ -14,7 +14,6 @@ from pydantic import Field
 from rlft.config.section import Section
 from rlft.engines.base import Generation
 from rlft.harness.dialogue import Dialogue
-from rlft.harness.opening import RemoteDialogue
 from rlft.outcome import Failure
 from rlft.types import Message, Rollout, StopReason, Task, derive_seed
 
@@ -41,7 +40,7 @@ class Live:
     """
 
     attempt: Attempt
-    dialogue: Dialogue | RemoteDialogue
+    dialogue: Dialogue
     token_ids: list[int] = field(default_factory=list)
     sampled: list[tuple[int, Generation]] = field(default_factory=list)
     prompt_length: int = 0
@@ -86,7 +85,7 @@ class Live:
             turns=len(self.sampled),
             tool_calls=dialogue.tool_calls,
             tool_errors=dialogue.tool_errors,
-            state=dialogue.state or {},
+            state=dialogue.state,
             stop_reason=reason,
             truncated=reason == "length",
             error=self.error,

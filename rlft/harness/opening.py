@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rlft.config.environment import HarnessConfig
@@ -24,6 +24,7 @@ from rlft.outcome import Failure
 from rlft.types import Message, Task
 
 logger = logging.getLogger(__name__)
+_COUNTS = ("prompt_messages", "turns", "tool_calls", "tool_errors")
 _WAY_OUT = "mend what ends its process; a larger harness.memory_mib helps where memory runs out"
 
 
@@ -31,27 +32,16 @@ class _StateLostError(Exception):
     """Raised where a rollout would go on in another process that does not have all of its state."""
 
 
-@dataclass(slots=True)
-class RemoteDialogue:
+@dataclass(slots=True, kw_only=True)
+class RemoteDialogue(Dialogue):
     """A `Dialogue` that goes on in a worker process; this object has what is known of it after each call.
 
     If another rollout ends the process, this one goes on in another process with the state that it had. It cannot if
     the environment has a `teardown`, and so keeps more than the state of a rollout: then it ends with an error.
     """
 
-    playground: Playground
     pool: Pool
-    rollout_id: str
-    task: Task
-    messages: list[Message] = field(default_factory=list)
-    prompt_messages: int = 0
-    state: dict[str, Any] | None = field(default_factory=dict)  # `None` while it is no JSON
-    turns: int = 0
-    tool_calls: int = 0
-    tool_errors: int = 0
-    tool_faults: list[Failure] = field(default_factory=list)
-    error: Failure | None = None
-    closed: bool = False
+    has_json: bool = True  # whether its state is JSON, and so known here
     lost: bool = False  # whether its process has ended, and its state with it
 
     async def open(self) -> None:
@@ -76,7 +66,6 @@ class RemoteDialogue:
         if not self.closed and not self.lost and self.messages:
             await self._ask("close", [], "teardown")
         self.closed = True
-        self.state = self.state or {}
         self.pool.forget(self.rollout_id)
 
     async def _ask(self, method: str, argument: list[Any], where: str) -> Any:
@@ -97,7 +86,8 @@ class RemoteDialogue:
             self._lose(Failure(place, why, _WAY_OUT, raised="WorkerEnded"))
             return None
         self.messages.extend(said["messages"])
-        for name in ("prompt_messages", "state", "turns", "tool_calls", "tool_errors"):
+        self.has_json, self.state = said["state"] is not None, said["state"] or {}
+        for name in _COUNTS:
             setattr(self, name, said[name])
         self.tool_faults.extend(Failure(**each) for each in said["faults"])
         self.error = said["error"] and Failure(**said["error"])
@@ -117,10 +107,10 @@ class RemoteDialogue:
                 return content
             if method == "open":
                 return {**content, "task": task_json(self.task)}
-            if self.state is None or type(self.playground.environment).teardown is not BaseEnv.teardown:
+            if not self.has_json or type(self.playground.environment).teardown is not BaseEnv.teardown:
                 raise _StateLostError
-            names = ("messages", "prompt_messages", "state", "turns", "tool_calls", "tool_errors")
-            return {**content, "task": task_json(self.task), "before": {name: getattr(self, name) for name in names}}
+            before = {name: getattr(self, name) for name in ("messages", "state", *_COUNTS)}
+            return {**content, "task": task_json(self.task), "before": before}
 
         return make
 
@@ -161,7 +151,7 @@ async def open_dialogues(payload: dict[str, Any]) -> Methods:
             "faults": [asdict(fault) for fault in one.tool_faults[faults:]],
             "error": one.error and asdict(one.error),
             "state": _as_json(one.state),
-            **{name: getattr(one, name) for name in ("prompt_messages", "turns", "tool_calls", "tool_errors")},
+            **{name: getattr(one, name) for name in _COUNTS},
         }
 
     return {"describe": describe, "dialogue": dialogue}
@@ -207,11 +197,11 @@ class Ground:
         tools = {name: ToolSpec(name, description, schema) for name, description, schema in said["tools"]}
         return Playground(self._environment, tools, said["max_turns"], self._harness)
 
-    def dialogue(self, playground: Playground, rollout_id: str, task: Task) -> Dialogue | RemoteDialogue:
+    def dialogue(self, playground: Playground, rollout_id: str, task: Task) -> Dialogue:
         """Return a new conversation."""
         if self._pool is None:
             return Dialogue(playground, rollout_id, task)
-        return RemoteDialogue(playground, self._pool, rollout_id, task)
+        return RemoteDialogue(playground, rollout_id, task, pool=self._pool)
 
     def check(self) -> None:
         """Raise RlftError if one worker process after the other has ended."""

@@ -13,7 +13,7 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import in_turn
 from rlft.harness.attempt import Attempt, Live
 from rlft.harness.dialogue import Dialogue
-from rlft.harness.opening import Ground, RemoteDialogue
+from rlft.harness.opening import Ground
 from rlft.messages import MessageError, as_messages
 from rlft.outcome import Failure
 from rlft.progress import Meter, Progress, silent
@@ -92,7 +92,7 @@ async def _play_all(
     return list(await asyncio.gather(*map(one, parts)))
 
 
-async def _play(part: Part, dialogue: Dialogue | RemoteDialogue, tool_faults: dict[str, list[Failure]]) -> Rollout:
+async def _play(part: Part, dialogue: Dialogue, tool_faults: dict[str, list[Failure]]) -> Rollout:
     row = Live(Attempt(part.rollout_id, part.task, 0, 0, 0), dialogue)
     await dialogue.open()
     for message in part.script if dialogue.error is None else ():
