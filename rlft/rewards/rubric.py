@@ -247,18 +247,14 @@ class Rubric:
 
 def make_reward(rollout: Rollout, scored: Scored, rubric: Rubric, seconds: float) -> Reward:
     """Return the reward of a rollout whose scoring took so many seconds; its `error` says why there is no total."""
-    total, solved, failure = None, False, scored.failure
-    if failure is None:
-        try:
-            total, solved = _total(scored.parts, rubric)
-        except _ScoreError as failed:
-            failure = failed.failure
+    failure = scored.failure or _without_total(scored.parts, rubric)
+    total = None if failure else combine(scored.parts, rubric.weights, rubric.maxima)
     return Reward(
         rollout_id=rollout.rollout_id,
         task_id=rollout.task_id,
         total=total,
         parts=scored.parts,
-        solved=solved,
+        solved=total is not None and _is_solved(total, scored.parts, rubric),
         answer=scored.answer,
         error=failure,
         seconds=seconds,
@@ -283,26 +279,20 @@ def unscored(rollout: Rollout) -> Scored | None:
     return Scored({}, failure=replace(rollout.error, where="rollout", why=str(rollout.error), fix=""))
 
 
-class _ScoreError(Exception):
-    """Raised where parts have no total; holds the `Failure` to be stored with the rollout."""
-
-    def __init__(self, failure: Failure) -> None:
-        self.failure = failure
-        super().__init__(str(failure))
-
-
-def _total(parts: Parts, rubric: Rubric) -> tuple[float, bool]:
-    """Return the total and whether it counts as solved. Raises _ScoreError for parts that have no total."""
+def _without_total(parts: Parts, rubric: Rubric) -> Failure | None:
+    """Return why parts have no total; `None` where they have one."""
     weights, maxima = rubric.weights, rubric.maxima
     if not any(parts[name] is not None for name in weighed_names(parts, weights)):
-        raise _ScoreError(Failure("compute_reward", f"no part with a weight applies (parts: {parts})", _SCORE_ONE))
+        return Failure("compute_reward", f"no part with a weight applies (parts: {parts})", _SCORE_ONE)
     if wrong := beyond_bounds(parts, weights, maxima, rubric.minima):
-        raise _ScoreError(wrong)
+        return wrong
     try:
         total = combine(parts, weights, maxima)
     except ValueError as error:
-        raise _ScoreError(Failure("compute_reward", str(error), _SCORE_ONE)) from error
-    if not math.isfinite(total):
-        raise _ScoreError(Failure("weights", f"the total of {parts} is {total}"))
-    wanted = full_total(parts, weights, maxima) if rubric.full is None else rubric.full
-    return total, total >= wanted - TOLERANCE * max(1.0, abs(wanted))
+        return Failure("compute_reward", str(error), _SCORE_ONE)
+    return None if math.isfinite(total) else Failure("weights", f"the total of {parts} is {total}")
+
+
+def _is_solved(total: float, parts: Parts, rubric: Rubric) -> bool:
+    wanted = full_total(parts, rubric.weights, rubric.maxima) if rubric.full is None else rubric.full
+    return total >= wanted - TOLERANCE * max(1.0, abs(wanted))

@@ -262,18 +262,12 @@ def summary(kind: str, scores: Scores, weights: Mapping[str, float]) -> AttackSc
 
 def paid_part(rewards: Sequence[Reward], weights: Mapping[str, float]) -> str:
     """Return the part that paid these attempts most; nothing if none paid them anything."""
-    parts = paid_parts(rewards, weights)
-    return parts[0][0] if parts else ""
-
-
-def paid_parts(rewards: Sequence[Reward], weights: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Return (part, what it paid in the mean) of the parts that paid these attempts, the one that paid most first."""
-    paid: dict[str, list[float]] = {}
+    paid: dict[str, float] = defaultdict(float)
     for reward in rewards:
         for name, score in reward.parts.items():
-            paid.setdefault(name, []).append(weight_of(name, weights) * (score or 0.0))
-    means = {name: sum(each) / len(rewards) for name, each in paid.items()}
-    return sorted(((name, mean) for name, mean in means.items() if mean > TOLERANCE), key=lambda each: -each[1])
+            paid[name] += weight_of(name, weights) * (score or 0.0)
+    most = max(paid, key=lambda name: paid[name], default="")
+    return most if most and paid[most] > TOLERANCE * len(rewards) else ""
 
 
 def mean_of(rewards: Iterable[Reward]) -> float:
@@ -331,7 +325,6 @@ def _holding_another(rewards: Mapping[str, Reward]) -> list[str]:
 
 
 _HALF = 0.5
-_MOST_PARTS = 5
 _CLEARLY = 0.1  # of gold's mean
 
 
@@ -354,11 +347,10 @@ def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float
         if not found:
             continue
         best, *rest = sorted(found, key=lambda kind: -(found[kind].ratio or 0.0))
-        parts = paid_parts([rewards[best] for rewards in scores.values() if best in rewards], weights)[:_MOST_PARTS]
         said = f"{best} {'answers nothing' if says_nothing else 'is the same for every task'} and earns "
         said += f"{found[best].mean:.3g} in the mean, {'gold' if with_gold else 'the highest total is'} "
-        said += f"{found[best].gold_mean:.3g}{f' (so do {listed(rest)})' if rest else ''}: "
-        said += ", ".join(f"{mean:.3g} from {name}" for name, mean in parts)
+        said += f"{found[best].gold_mean:.3g}{f' (so do {listed(rest)})' if rest else ''}"
+        said += f", most of it from {found[best].part}"
         findings.note(Problem(REWARD, said, "pay less for what needs no answer, or only an answer that is right"))
 
 

@@ -155,13 +155,6 @@ class Specification(Piece):
     cases: list[Case] = Field(default=[], max_length=1000, description="Attempts, and what they deserve.")
 
     @model_validator(mode="after")
-    def _has_a_judge_if_one_is_asked(self) -> Self:
-        is_asked = any(grader.needs_judge for grader in self.graders())
-        if self.judge is not None and not is_asked:
-            raise ValueError("judge: no criterion asks it; take it out, or add one with a grader of the type judge")
-        return self
-
-    @model_validator(mode="after")
     def _pays_for_something(self) -> Self:
         paid = [each for each in self.criteria.values() if each.weight > 0]
         if not paid:

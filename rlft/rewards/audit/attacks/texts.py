@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
@@ -133,21 +133,6 @@ def made_answer(answer: str) -> str | None:
     return None if is_same else made
 
 
-def with_number(answer: str, change: Callable[[Fraction], Fraction]) -> str | None:
-    """Return an answer whose one number is changed and written with as many decimals; `None` without one number.
-
-    `None` is also returned where the changed number is written as before.
-    """
-    found = _NUMBER.findall(answer)
-    if len(found) != 1 or parse_number(answer) is None:
-        return None
-    digits = found[0]
-    decimals = len(digits.partition(".")[2])
-    new = change(Fraction(digits.replace(",", "")))
-    said = f"{float(new):,.{decimals}f}" if "," in digits else f"{float(new):.{decimals}f}"
-    return None if said == digits else answer.replace(digits, said)
-
-
 def are_near(one: Any, two: Any) -> bool:
     """Return whether two answers are numbers that differ by less than a tenth of the larger one, or near days.
 
@@ -180,9 +165,12 @@ def day_of(text: str) -> date | None:
 
 
 def _made_number(answer: str) -> str | None:
-    changes: tuple[Callable[[Fraction], Fraction], ...] = (lambda n: 3 * n, lambda n: n / 3, lambda n: n + 7)
-    said = [text for text in (with_number(answer, change) for change in changes) if text is not None]
-    far = [text for text in said if not are_near(text, answer)]
+    """Return the answer with its one number changed, and written with as many decimals."""
+    [digits] = _NUMBER.findall(answer)
+    decimals, number = len(digits.partition(".")[2]), Fraction(digits.replace(",", ""))
+    written = f",.{decimals}f" if "," in digits else f".{decimals}f"
+    said = [answer.replace(digits, format(float(new), written)) for new in (3 * number, number / 3, number + 7)]
+    far = [text for text in said if text != answer and not are_near(text, answer)]
     return next((text for text in far if len(text) == len(answer)), far[0] if far else None)
 
 
