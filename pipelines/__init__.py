@@ -18,6 +18,6 @@ What pipelines share:
 - `opening`: opens and closes what a run leaves beside its artifacts
 - `scenarios`: evaluates policies on a suite, and says what stands beside that
 - `models`: the models that `evaluate` is given
-- `replay`: what `rescore` and `retrain` share
+- `replay`: what `evaluate`, `rescore` and `retrain` share
 - `promotion_plan`: plans how a run that is over is decided on once more, by the end of `train`
 """

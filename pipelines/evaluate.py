@@ -11,20 +11,18 @@ from typing import Any
 from zenml import log_metadata, pipeline
 
 from mlops.home.folder import find_home
-from mlops.home.processes import claimed
 from mlops.registry.names import RUN_NAME_TAG
-from mlops.runs.finding import folder_of, note_artifacts
-from mlops.runs.identity import rlft_commit, typed_command
-from mlops.runs.runtime import Lent, current_run, shared_runtime, start_runtime, stop_runtime
-from mlops.runs.signals import signalled
-from mlops.runs.store import RunStore
-from mlops.summary.file import SUMMARY_FILE, EvaluationSummary
+from mlops.runs.finding import folder_of
+from mlops.runs.identity import rlft_commit
+from mlops.runs.runtime import start_runtime, stop_runtime
+from mlops.summary.file import EvaluationSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.evaluation import KIND_TAG, CellResult, log_cell
 from mlops.tracking.run import MISSED_FILE, Tracker
 from pipelines import models as opening
 from pipelines import scenarios
 from pipelines.models import Opened, open_models
+from pipelines.replay import begin, keeping
 from pipelines.scenarios import (
     Evaluated,
     check_slices,
@@ -36,9 +34,6 @@ from rlft.config import SuiteConfig
 from rlft.errors import EngineError
 from rlft.evaluation.model_names import parse_model
 from rlft.evaluation.suites import compare_models
-from rlft.files import write_file
-from rlft.reporting.bars import Display
-from rlft.texts.secrets import hide
 from rlft.types import add_judging
 
 STEPS = [*scenarios.STEPS, *opening.STEPS]
@@ -52,12 +47,11 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
     is an address of MLflow or `home`, and `api_key` is `env:NAME` for the key of endpoints.
     """
     settings = SuiteConfig.model_validate(suite)
-    display, runtime = Display(), shared_runtime()
-    runtime.lent = Lent(progress=display.report)
+    display, run = begin()
     address, started = tracking_address(tracking_uri), time.perf_counter()
     summary = EvaluationSummary(settings.name, settings.main_metric, settings.seed)
     show = watched(display.stage)
-    with keeping_evaluation(summary, address, current_run()), _explained():
+    with keeping(summary, run.name, run, address), _explained():
         tasks = ingest_suite(settings, show)
         check_slices(settings, tasks)
         opened = open_models(list(map(parse_model, models)), settings, tasks, tracking_uri, api_key=api_key, show=show)
@@ -66,9 +60,11 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
         results = evaluate_scenarios(settings, policies, tasks, show=show, asked=asked)
         _summarise(summary, settings, opened, results)
         with show("MLflow"):
-            parent = report_evaluation(settings, opened, results, summary, address, current_run())
+            parent = report_evaluation(settings, opened, results, summary, address, run)
             summary.status, summary.seconds = "finished", time.perf_counter() - started
             end_report(parent, summary)
+        if summary.mlflow_run_id is not None:
+            log_metadata(metadata={"mlflow_run_id": summary.mlflow_run_id}, run_id_name_or_prefix=str(run.id))
 
 
 @contextmanager
@@ -162,34 +158,3 @@ def end_report(parent: Tracker, summary: EvaluationSummary) -> None:
     """Write the summary of an evaluation into its MLflow run, as its last words: it is to be as the home has it."""
     parent.log_json("evaluation.json", dataclasses.asdict(summary))
     parent.finish()
-
-
-@contextmanager
-def keeping_evaluation(summary: EvaluationSummary, tracking_uri: str, run: Any) -> Iterator[None]:
-    """Note that an evaluation goes on, and write its summary at the end.
-
-    `run` is ZenML's and `tracking_uri` MLflow's address. One that fails leaves a summary with the reason, and the error
-    is raised again. A process that is killed leaves one that says `interrupted`.
-    """
-    home, run_id, started = find_home(), str(run.id), time.perf_counter()
-    summary.pipeline_run_id, summary.command = run_id, typed_command()
-    folder, store, in_home = folder_of(home, run), RunStore(home), tracking_uri == home.tracking_uri
-    if in_home:
-        store.start(run, run.name)
-    write_file(folder / SUMMARY_FILE, summary.as_text())  # all that a kill leaves
-    try:
-        with claimed(folder):
-            yield
-        if summary.mlflow_run_id is not None:
-            log_metadata(metadata={"mlflow_run_id": summary.mlflow_run_id}, run_id_name_or_prefix=run_id)
-    except Exception as cause:
-        if not signalled():
-            summary.status, summary.error = "failed", hide(str(cause))
-        raise
-    finally:
-        if summary.status != "finished":
-            summary.seconds = time.perf_counter() - started
-        write_file(folder / SUMMARY_FILE, summary.as_text())
-        if in_home:
-            note_artifacts(store, run.name, run_id)
-            store.end(run.name, run_id, "completed" if summary.status == "finished" else "failed")

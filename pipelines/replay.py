@@ -1,13 +1,13 @@
-"""What `rescore` and `retrain` share: how they begin, and what is said of the code and the tasks that they use."""
+"""What `evaluate`, `rescore` and `retrain` share: how they begin and end, and what is said of the code they use."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from zenml import log_metadata
@@ -26,7 +26,7 @@ from mlops.runs.resuming import HARNESS, REWARD, begun_with
 from mlops.runs.runtime import Lent, current_run, shared_runtime
 from mlops.runs.signals import signalled
 from mlops.runs.store import RunStore
-from mlops.summary.file import SUMMARY_FILE
+from mlops.summary.file import SUMMARY_FILE, EvaluationSummary
 from mlops.summary.replays import ReplaySummary, replay_blocks
 from mlops.tracking.evaluation import KIND_TAG
 from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker
@@ -89,6 +89,43 @@ def experiment_of(source: Source) -> str:
 
 
 @contextmanager
+def keeping(
+    summary: EvaluationSummary | ReplaySummary,
+    name: str,
+    run: Any,
+    tracking_uri: str,
+    close: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
+    """Note that an evaluation or a replay goes on, and write its summary at the end, after which `close` is called.
+
+    `run` is ZenML's, which the home calls `name`, and `tracking_uri` MLflow's address. One that fails leaves a summary
+    with the reason, and the error is raised again. A process that is killed leaves one that says `interrupted`, and the
+    same command goes on from the cache.
+    """
+    home, root, started = find_home(), str(run.id), time.perf_counter()
+    summary.pipeline_run_id, summary.command = root, typed_command()
+    folder, store, in_home = folder_of(home, run), RunStore(home), tracking_uri == home.tracking_uri
+    if in_home:
+        store.start(run, name)
+    write_file(folder / SUMMARY_FILE, summary.as_text())  # all that a kill leaves
+    try:
+        with claimed(folder):
+            yield
+        summary.status = "finished"
+    except BaseException as cause:
+        if not (signalled() or isinstance(cause, KeyboardInterrupt)):
+            summary.status, summary.error = "failed", hide(str(cause))
+        raise
+    finally:
+        summary.seconds = summary.seconds or time.perf_counter() - started
+        if in_home:
+            note_artifacts(store, name, root)
+            store.end(name, root, "completed" if summary.status == "finished" else "failed")
+        write_file(folder / SUMMARY_FILE, summary.as_text())
+        close()
+
+
+@contextmanager
 def open_replay(
     summary: ReplaySummary,
     source: Source,
@@ -100,16 +137,10 @@ def open_replay(
 ) -> Iterator[Tracker]:
     """Open the MLflow run of a replay, in the experiment of its source, and write its summary at the end.
 
-    `run` is ZenML's. One that fails leaves a summary with the reason, and the error is raised again. A process that is
-    killed leaves one that says `interrupted`, and the same command goes on from the cache.
+    `run` is ZenML's.
     """
-    home, first, started = find_home(), root_run(run), time.perf_counter()
-    summary.pipeline_run_id, summary.source_mlflow_run_id = str(run.id), source.mlflow_run_id
-    summary.command = typed_command()
-    folder = folder_of(home, run)
-    if tracking_uri == home.tracking_uri:
-        RunStore(home).start(run, summary.name)
-    write_file(folder / SUMMARY_FILE, summary.as_text())  # all that a kill leaves
+    home, first = find_home(), root_run(run)
+    summary.source_mlflow_run_id = source.mlflow_run_id
     tags = {**_tags(summary, run), **identity_tags(config, labels)}
     tracker = Tracker(
         tracking_uri,
@@ -118,40 +149,24 @@ def open_replay(
         first.name,
         artifact_location=home.mlflow_artifacts.as_uri() if tracking_uri == home.tracking_uri else None,
         tags=tags,
-        missed_path=folder / MISSED_FILE,
+        missed_path=folder_of(home, run) / MISSED_FILE,
     )
     tracker.set_tags(tags)  # one that a first attempt has made has those of that
     summary.mlflow_run_id = tracker.run_id
-    RunStore(home).note(summary.name, str(run.id), mlflow_run_id=tracker.run_id)
-    tracker.log_params(config.model_dump())
-    tracker.log_json("identity/attempt-1.json", identity_facts(fingerprints, labels))
-    ended = "FAILED"
-    try:
-        with claimed(folder):
-            yield tracker
-        summary.status, ended = "finished", "FINISHED"
-    except BaseException as cause:
-        if signalled() or isinstance(cause, KeyboardInterrupt):
-            ended = "KILLED"
-        else:
-            summary.status, summary.error = "failed", hide(str(cause))
-        raise
-    finally:
-        summary.seconds = time.perf_counter() - started
-        _close(summary, folder, tracker, ended)
+    with keeping(summary, summary.name, run, tracking_uri, partial(_close, summary, tracker)):
+        RunStore(home).note(summary.name, str(run.id), mlflow_run_id=tracker.run_id)
+        tracker.log_params(config.model_dump())
+        tracker.log_json("identity/attempt-1.json", identity_facts(fingerprints, labels))
+        yield tracker
 
 
-def _close(summary: ReplaySummary, folder: Path, tracker: Tracker, ended: str) -> None:
-    root, store = str(summary.pipeline_run_id), RunStore(find_home())
-    note_artifacts(store, summary.name, root)
-    store.end(summary.name, root, "completed" if summary.status == "finished" else "failed")
-    write_file(folder / SUMMARY_FILE, summary.as_text())
+def _close(summary: ReplaySummary, tracker: Tracker) -> None:
     tracker.set_tags({"rlft.status": summary.status, DESCRIPTION: _description(summary, tracker)})
     tracker.log_json("summary.json", dataclasses.asdict(summary))
-    tracker.finish(ended)
+    tracker.finish({"finished": "FINISHED", "failed": "FAILED"}.get(summary.status, "KILLED"))
     known: dict[str, MetadataType] = {"replay_of": summary.source, "replay_of_run": summary.source_run_id}
     known |= {"mlflow_run_id": tracker.run_id} if tracker.run_id else {}
-    log_metadata(metadata=known, run_id_name_or_prefix=root)
+    log_metadata(metadata=known, run_id_name_or_prefix=summary.pipeline_run_id)
 
 
 def _tags(summary: ReplaySummary, run: Any) -> dict[str, str]:

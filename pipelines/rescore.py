@@ -18,7 +18,7 @@ from mlops.runs.runtime import open_environment, pipeline_environment, start_run
 from mlops.summary.replays import RescoreSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
-from pipelines.replay import begin_replay, changed_sides, difference, means, open_replay
+from pipelines.replay import begin, changed_sides, difference, means, open_replay
 from pipelines.stages import Artifact, Scored, Stages, score
 from rlft.config import Config
 from rlft.config.file import check_config
@@ -96,7 +96,7 @@ def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri
     `mlops.runs.labels.Labels`.
     """
     settings, own_labels = Config.model_validate(config), labels_of(labels)
-    display, run = begin_replay()
+    display, run = begin()
     found = find_source(find_home(), source)
     stages = Stages.of(settings, display.stage)
     summary = RescoreSummary(kind="rescore", name=own_labels.name, source=found.name, source_run_id=str(found.run.id))

@@ -24,7 +24,7 @@ from mlops.summary.arms import arm_metrics
 from mlops.summary.replays import RetrainSummary
 from mlops.tracking.address import tracking_address
 from pipelines.arms import FINAL_SPLITS
-from pipelines.replay import begin_replay, changed_sides, difference, open_replay
+from pipelines.replay import begin, changed_sides, difference, open_replay
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Scored, Stages
 from pipelines.watching import Watch
@@ -139,7 +139,7 @@ def retrain(
     `mlops.runs.labels.Labels`.
     """
     settings, own_labels = Config.model_validate(config), labels_of(labels)
-    display, run = begin_replay(settings.distributed)
+    display, run = begin(settings.distributed)
     home = find_home()
     found = find_source(home, source)
     stages = _stages(settings, found, correction, display.stage)

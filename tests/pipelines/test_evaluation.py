@@ -8,7 +8,7 @@ import pytest
 
 from mlops.home.folder import Home
 from mlops.summary.file import EvaluationSummary, read_result
-from pipelines import evaluate as module
+from pipelines import replay as module
 from tests.mlops.made import make_run
 
 RUN = make_run("run", "suite-evaluate", pipeline="evaluate")
@@ -38,18 +38,20 @@ def test_one_that_is_killed_says_how_to_go_on_and_one_that_fails_says_why(home):
 
 
 def _failing(home: Home) -> None:
-    with module.keeping_evaluation(summary(), home.tracking_uri, RUN):
+    with module.keeping(summary(), RUN.name, RUN, home.tracking_uri):
         inside = json.loads((home.run_folder("suite-evaluate") / "summary.json").read_text())
         assert (inside["status"], inside["pipeline_run_id"]) == ("interrupted", "run")  # all that a kill leaves
         raise ValueError("no such cell")
 
 
-def test_one_that_has_finished_is_linked_to_its_mlflow_run(home, monkeypatch):
-    linked = []
-    monkeypatch.setattr(module, "log_metadata", lambda **link: linked.append(link))
-    with module.keeping_evaluation(own := summary(), home.tracking_uri, RUN):
-        own.status, own.seconds, own.mlflow_run_id = "finished", 7.0, "abc"
-    assert linked == [{"metadata": {"mlflow_run_id": "abc"}, "run_id_name_or_prefix": "run"}]
-    found = read_result(home.run_folder("suite-evaluate"))
+def test_one_that_has_finished_keeps_its_own_seconds_and_is_closed_with_its_summary_written(home):
+    closed = []
+
+    def close():
+        closed.append(read_result(home.run_folder("suite-evaluate")))
+
+    with module.keeping(own := summary(), RUN.name, RUN, home.tracking_uri, close):
+        own.seconds = 7.0
+    [found] = closed
     assert found is not None
     assert (found["status"], found["seconds"]) == ("finished", 7.0)
