@@ -230,24 +230,9 @@ def _what_it_tells(summary: RetrainSummary) -> list[str]:
         "by the one that was trained here. So this compares ways of learning from the same attempts; it says nothing "
         "on exploration, which is what this policy would have tried itself. `rlft run` with these settings does."
     ]
-    notes += _weights(others)
     if summary.correction is None:
         notes.append("The attempts of other policies were not weighted, as was asked: their loss is biased.")
     return notes
-
-
-def _weights(others: Sequence[dict[str, Any]]) -> list[str]:
-    """Say what the attempts of other policies weigh where that is least."""
-    known = [each for each in others if each["effective_sample_ratio"] and each["mean_weight"] is not None]
-    if not known:
-        return []
-    least = min(known, key=lambda each: each["effective_sample_ratio"] * min(1.0, each["mean_weight"]))
-    share, mean = least["effective_sample_ratio"], least["mean_weight"]
-    return [
-        f"The attempts of round {least['round']} tell least: before any cap their importance weights are {mean:.3g} in "
-        f"the mean, where 1 is expected, and so unequal that {share:.1%} of them count (effective sample size). A mean "
-        "far below 1 says that what this policy would do is hardly among them."
-    ]
 
 
 def _changed_code(summary: RetrainSummary, sides: Sequence[str]) -> list[str]:

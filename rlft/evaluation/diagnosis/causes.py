@@ -215,7 +215,6 @@ def _tasks_of_parts(history: History) -> dict[str, float]:
 MISMATCH = 0.05  # nats per token between engine and trainer; bfloat16 alone makes about 0.01
 COLLAPSED_ENTROPY = 0.15  # of the entropy that there was in the first third
 LEAST_ENTROPY = 0.05  # nats per token: below it there is next to nothing to explore
-EXPLODED = 2.0  # times the entropy that there was
 LARGE = 0.1  # nats per token in one update; those that taught had 0.07 at most, those that destroyed 0.31 (docs/LOG.md)
 MOVED = 0.02  # of the range of a reward: by how much it can have changed at most
 LENGTHENED = 2.0
@@ -273,22 +272,6 @@ def collapsed_entropy(history: History) -> Finding | None:
         "anything else any more.",
         "Raise training.epsilon_high (0.28, as in DAPO) or training.beta, lower training.learning_rate, and look "
         "whether a part of the reward pays for what is always the same.",
-    )
-
-
-def exploded_entropy(history: History) -> Finding | None:
-    """A policy that has become noise."""
-    change = history.change("entropy")
-    if change is None or change[1] < EXPLODED * change[0] or change[1] - change[0] < 0.5:
-        return None
-    if not rises(history.curve("entropy"), history.level):
-        return None
-    return Finding(
-        "entropy explosion",
-        f"The entropy has risen from {change[0]:.2f} to {change[1]:.2f} nats per token: the policy unlearns what it "
-        "could say.",
-        f"Lower training.learning_rate (it is {history.learning_rate:g}), or hold the policy near its start "
-        "(training.beta: 0.01).",
     )
 
 

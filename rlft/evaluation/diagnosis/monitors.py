@@ -215,7 +215,6 @@ TABLE = (
     Row(causes.errors),
     Row(causes.engine_mismatch),
     Row(causes.too_large_steps),
-    Row(causes.exploded_entropy),
     Row(causes.failing_tools),
     Row(causes.contradictions),
     Row(causes.duplicates),

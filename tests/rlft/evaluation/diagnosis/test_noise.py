@@ -11,7 +11,6 @@ from rlft.types import TrainReport
 from tests.rlft.evaluation.diagnosis.test_diagnose import validated
 
 TRENDS = {
-    "entropy explosion",
     "entropy collapse",
     "the reward pays for something else",
     "too few tasks",
