@@ -40,7 +40,7 @@ from rlft.texts.secrets import hide
 from rlft.types import Evaluation
 
 
-def begin_replay(distributed: DistributedConfig | None = None) -> tuple[Display, PipelineRunResponse]:
+def begin(distributed: DistributedConfig | None = None) -> tuple[Display, PipelineRunResponse]:
     """Prepare the process of a replay; returns what shows its stages, and ZenML's run."""
     display = Display()
     shared_runtime().lent = Lent(progress=display.report, distributed=distributed)
