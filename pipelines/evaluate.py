@@ -98,8 +98,7 @@ def _summarise(
     evaluations = {
         cell: {label: each.evaluation for label, each in of_models.items()} for cell, of_models in results.items()
     }
-    pairs = compare_models(evaluations, suite.main_metric)
-    summary.differences = [{**dataclasses.asdict(pair), "sentence": pair.sentence} for pair in pairs]
+    summary.differences = [pair.as_json() for pair in compare_models(evaluations, suite.main_metric)]
 
 
 def report_evaluation(

@@ -41,7 +41,7 @@ from rlft.types import Evaluation
 
 
 def begin(distributed: DistributedConfig | None = None) -> tuple[Display, PipelineRunResponse]:
-    """Prepare the process of a replay; returns what shows its stages, and ZenML's run."""
+    """Prepare this process; returns what shows its stages, and ZenML's run."""
     display = Display()
     shared_runtime().lent = Lent(progress=display.report, distributed=distributed)
     return display, current_run()
@@ -166,7 +166,7 @@ def _close(summary: ReplaySummary, tracker: Tracker) -> None:
     tracker.finish({"finished": "FINISHED", "failed": "FAILED"}.get(summary.status, "KILLED"))
     known: dict[str, MetadataType] = {"replay_of": summary.source, "replay_of_run": summary.source_run_id}
     known |= {"mlflow_run_id": tracker.run_id} if tracker.run_id else {}
-    log_metadata(metadata=known, run_id_name_or_prefix=summary.pipeline_run_id)
+    log_metadata(metadata=known, run_id_name_or_prefix=str(summary.pipeline_run_id))
 
 
 def _tags(summary: ReplaySummary, run: Any) -> dict[str, str]:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import fmean
+from typing import Any
 
-from rlft.evaluation.comparison import compare
+from rlft.evaluation.comparison import Comparison, compare
 from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.evaluation.metrics import pair
 from rlft.evaluation.slices import slices_of
@@ -167,45 +168,50 @@ def _metrics(report: EvaluationReport, attempts: Attempts) -> Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`second` minus `first` on one split of a cell, in one metric, with its 95 % interval over groups of tasks.
-
-    `low` and `high` count attempts without a score against and in favour of the second model. `tasks` were scored for
-    both, and `errors` counts the attempts of both without a score. All numbers are `None` if no task was scored for
-    both.
-    """
+    """`second` minus `first` on one split of a cell in a metric; `found` is `None` if no task was scored for both."""
 
     cell: str
     split: str
     metric: str
     first: str
     second: str
-    before: float | None = None
-    after: float | None = None
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-    tasks: int = 0
-    groups: int = 0
-    errors: int = 0
+    found: Comparison | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the models, their means over `tasks` and the difference; all numbers are null if it is not known.
+
+        `low` and `high` are the ends of its 95 % interval over groups of tasks, with attempts without a score, of which
+        there are `errors`, counted against and in favour of the second model.
+        """
+        numbers: dict[str, Any] = dict.fromkeys(("before", "after", "mean", "low", "high"))
+        numbers |= {"tasks": 0, "groups": 0, "errors": 0}
+        if (found := self.found) is not None:
+            difference = found.difference
+            numbers |= {"before": found.before, "after": found.after, "mean": difference.mean, "errors": found.errors}
+            numbers |= {"low": found.low_with_errors, "high": found.high_with_errors}
+            numbers |= {"tasks": difference.count, "groups": difference.groups}
+        models = {name: getattr(self, name) for name in ("cell", "split", "metric", "first", "second")}
+        return {**models, **numbers, "sentence": self.sentence}
 
     @property
     def sentence(self) -> str:
         """What the interval says, in one plain sentence."""
-        where = f"On {self.cell} ({self.split})"
-        if self.mean is None or self.low is None or self.high is None:
+        where, found = f"On {self.cell} ({self.split})", self.found
+        if found is None:
             return f"{where} no task has a score for both {self.first} and {self.second}."
-        interval = f"95 % interval {self.low:+.3f} to {self.high:+.3f}, {self.tasks} tasks"
-        if self.errors:
-            interval += f", {self.errors} attempts without a score counted both ways"
-        if self.low > 0 or self.high < 0:
-            which = "better" if self.low > 0 else "worse"
+        low, high, mean = found.low_with_errors, found.high_with_errors, found.difference.mean
+        interval = f"95 % interval {low:+.3f} to {high:+.3f}, {found.difference.count} tasks"
+        if found.errors:
+            interval += f", {found.errors} attempts without a score counted both ways"
+        if low > 0 or high < 0:
+            which = "better" if low > 0 else "worse"
             return (
-                f"{where} {self.second} is {which} than {self.first}: {self.metric} {self.after:.3f} against "
-                f"{self.before:.3f}, difference {self.mean:+.3f} ({interval})."
+                f"{where} {self.second} is {which} than {self.first}: {self.metric} {found.after:.3f} against "
+                f"{found.before:.3f}, difference {mean:+.3f} ({interval})."
             )
         return (
             f"{where} it cannot be told which of {self.first} and {self.second} is better: {self.metric} "
-            f"{self.before:.3f} and {self.after:.3f}, {self.second} minus {self.first} {self.mean:+.3f} ({interval})."
+            f"{found.before:.3f} and {found.after:.3f}, {self.second} minus {self.first} {mean:+.3f} ({interval})."
         )
 
 
@@ -214,33 +220,12 @@ def compare_models(evaluations: Mapping[str, Mapping[str, Evaluation]], metric: 
 
     The intervals are those of single comparisons: with many pairs some exclude zero by chance.
     """
-    return [
-        _pair(cell, split, metric, first, second, models)
-        for cell, models in evaluations.items()
-        for first, second in combinations(models, 2)
-        for split in models[first].splits
-        if split in models[second].splits
-    ]
-
-
-def _pair(cell: str, split: str, metric: str, first: str, second: str, models: Mapping[str, Evaluation]) -> Pair:
-    ours, theirs = models[second].splits[split], models[first].splits[split]
-    both = metric in ours.per_task and metric in theirs.per_task
-    found = compare(ours, theirs, metric) if both else None
-    if found is None:
-        return Pair(cell, split, metric, first, second)
-    return Pair(
-        cell=cell,
-        split=split,
-        metric=metric,
-        first=first,
-        second=second,
-        before=found.before,
-        after=found.after,
-        mean=found.difference.mean,
-        low=found.low_with_errors,
-        high=found.high_with_errors,
-        tasks=found.difference.count,
-        groups=found.difference.groups,
-        errors=found.errors,
-    )
+    pairs = []
+    for cell, models in evaluations.items():
+        for first, second in combinations(models, 2):
+            theirs, ours = models[first].splits, models[second].splits
+            for split in (each for each in theirs if each in ours):
+                both = metric in ours[split].per_task and metric in theirs[split].per_task
+                found = compare(ours[split], theirs[split], metric) if both else None
+                pairs.append(Pair(cell, split, metric, first, second, found))
+    return pairs

@@ -166,9 +166,9 @@ def test_difference_has_the_sign_of_a_minus_b():
     assert 0.55 < found.low < 0.75 < found.high < 0.9
 
 
-def test_other_tasks_are_named():
+def test_other_tasks_are_refused():
     a = {f"t{i}": 0.0 for i in range(6)}
-    with pytest.raises(ValueError, match=r"5 missing in the second: t1, t2, t3, \.\.\.; 1 missing in the first: u"):
+    with pytest.raises(ValueError, match="6 differ"):
         paired_difference(a, {"t0": 0.0, "u": 1.0})
 
 

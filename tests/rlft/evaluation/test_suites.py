@@ -103,7 +103,8 @@ def test_a_pair_of_models_is_told_in_a_sentence():
     pairs = compare_models({"held_out": {"bad": bad, "good": good, "same": bad}}, "accuracy")
     assert [(pair.first, pair.second) for pair in pairs] == [("bad", "good"), ("bad", "same"), ("good", "same")]
     better, equal, worse = pairs
-    assert (better.before, better.after, better.mean, better.tasks) == (0, 1, 1, 40)
+    told = better.as_json()
+    assert (told["before"], told["after"], told["mean"], told["tasks"]) == (0, 1, 1, 40)
     # The number of the model that the sentence is about stands first, and the difference has its sign.
     assert better.sentence.startswith(
         "On held_out (test) good is better than bad: accuracy 1.000 against 0.000, difference +1.000 (95 % interval +"
@@ -119,7 +120,7 @@ def test_a_model_without_any_score_is_told_of_and_not_compared():
     good, _ = measured({"a": [1], "b": [1]}, of("ab"))
     none, _ = measured({"a": [None], "b": [None]}, of("ab"))
     (pair,) = compare_models({"cell": {"good": good, "none": none}}, "accuracy")
-    assert pair.mean is None
+    assert pair.as_json()["mean"] is None
     assert pair.sentence == "On cell (test) no task has a score for both good and none."
 
 
