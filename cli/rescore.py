@@ -15,6 +15,7 @@ from cli.replayed import finish_replay, labels_for, open_home, options_for
 from cli.result import run_to_end
 from mlops.home.folder import find_home
 from mlops.runs.identity import users_commits
+from mlops.runs.store import as_parameter
 from rlft.config.file import check_variables, load_config
 
 AUDIT_FAILED = 2  # the exit code of `rlft audit`, too
@@ -51,7 +52,7 @@ def rescore(
         plan = plan_rescoring(home, run, settings, rounds or [])
         labels = labels_for("rescore", plan.source.name, name, users_commits(config, settings))
         arguments = {
-            "config": settings.model_dump(mode="json"),
+            "config": as_parameter(settings),
             "source": plan.source.name,
             "rounds": list(plan.rounds),
             "tracking_uri": tracking_uri,

@@ -14,6 +14,7 @@ from cli.options import Overrides, RunName, Stack, Summary, SummaryAsJson, Verbo
 from cli.replayed import finish_replay, labels_for, open_home, options_for
 from cli.result import run_to_end, with_weights
 from mlops.home.folder import find_home
+from mlops.runs.store import as_parameter
 from rlft.errors import ConfigError
 from rlft.texts.secrets import redact
 
@@ -49,7 +50,7 @@ def retrain(
         plan = plan_retraining(home, run, from_round, overrides or [])
         labels = labels_for("retrain", plan.source.name, name)
         arguments = {
-            "config": plan.config.model_dump(mode="json"),
+            "config": as_parameter(plan.config),
             "source": plan.source.name,
             "from_round": from_round,
             "correction": plan.correction,

@@ -15,6 +15,7 @@ from mlops.runs.labels import labels_of
 from mlops.runs.replayed import Source, StoredRound, find_source
 from mlops.runs.resuming import HARNESS
 from mlops.runs.runtime import open_environment, pipeline_environment, start_runtime, stop_runtime
+from mlops.runs.store import stored_config
 from mlops.summary.replays import RescoreSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
@@ -91,11 +92,11 @@ def _check_environment(source: Source, config: Config, number: int) -> None:
 def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri: str, labels: dict[str, Any]) -> None:
     """Score the stored attempts of a run again, and say what changes.
 
-    `config` is a `rlft.config.Config` as a mapping, of which environment, reward and tasks are used, `source` the name
+    `config` is one as runs store it (`mlops.runs.store`), of which environment, reward and tasks are used, `source` the name
     of the run, `rounds` the numbers of its rounds, `tracking_uri` an address of MLflow or `home`, and `labels` the
     `mlops.runs.labels.Labels`.
     """
-    settings, own_labels = Config.model_validate(config), labels_of(labels)
+    settings, own_labels = stored_config(config, "config"), labels_of(labels)
     display, run = begin()
     found = find_source(find_home(), source)
     stages = Stages.of(settings, display.stage)

@@ -20,6 +20,7 @@ from mlops.runs.labels import labels_of
 from mlops.runs.policies import noted_weights, stored_policy
 from mlops.runs.replayed import Source, StoredRound, find_source, policy_before
 from mlops.runs.runtime import code_of_run, start_runtime, stop_runtime
+from mlops.runs.store import stored_config
 from mlops.summary.arms import arm_metrics
 from mlops.summary.replays import RetrainSummary
 from mlops.tracking.address import tracking_address
@@ -138,7 +139,7 @@ def retrain(
     attempts of another policy are weighted, `tracking_uri` an address of MLflow or `home`, and `labels` the
     `mlops.runs.labels.Labels`.
     """
-    settings, own_labels = Config.model_validate(config), labels_of(labels)
+    settings, own_labels = stored_config(config, "config"), labels_of(labels)
     display, run = begin(settings.distributed)
     home = find_home()
     found = find_source(home, source)
