@@ -92,8 +92,8 @@ def _check_environment(source: Source, config: Config, number: int) -> None:
 def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri: str, labels: dict[str, Any]) -> None:
     """Score the stored attempts of a run again, and say what changes.
 
-    `config` is one as runs store it (`mlops.runs.store`), of which environment, reward and tasks are used, `source` the name
-    of the run, `rounds` the numbers of its rounds, `tracking_uri` an address of MLflow or `home`, and `labels` the
+    `config` is one as runs store it (`mlops.runs.store`), of which environment, reward and tasks are used, `source` the
+    name of the run, `rounds` the numbers of its rounds, `tracking_uri` an address of MLflow or `home`, and `labels` the
     `mlops.runs.labels.Labels`.
     """
     settings, own_labels = stored_config(config, "config"), labels_of(labels)
