@@ -44,7 +44,7 @@ def test_each_value_has_a_run_that_names_the_sweep(swept):
 
 def test_the_runs_are_listed_with_their_sweep_and_compared(swept):
     home, done = swept
-    assert "rlft compare 'tries-seed=0' 'tries-seed=1'" in done.stdout
+    assert "rlft compare tries-seed=0 tries-seed=1" in done.stdout
     listed = {run["name"]: run for run in json.loads(home.module("cli", "runs", "--json").stdout)}
     assert {name: run["sweep"] for name, run in listed.items()} == {"tries-seed=0": "tries", "tries-seed=1": "tries"}
     compared = json.loads(home.module("cli", "compare", *listed, "--json").stdout)
