@@ -223,10 +223,9 @@ class HarnessConfig(Section):
         description="Whether all rollouts wait for each other after every turn. This is slower, but with it a "
         "repeated run gives the same bytes also where tools are slow.",
     )
-    tool_format: Literal["auto", "hermes", "llama3", "mistral", "declared"] = Field(
+    tool_format: Literal["auto", "hermes", "llama3", "mistral"] = Field(
         default="auto",
-        description="Format in which the model writes tool calls. `auto` takes the one that the tokenizer declares, "
-        "or the one that its chat template writes; `declared` takes the former only.",
+        description="Format in which the model writes tool calls. `auto` takes the one that its chat template writes.",
     )
     isolation: Isolation | None = Field(
         default=None,

@@ -26,16 +26,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlft.environments.contract.marks import ToolSpec
 from rlft.errors import PolicyError
-from rlft.harness.chat.formats import (
-    FORMATS,
-    HERMES,
-    LLAMA3,
-    LLAMA3_TAGGED,
-    Parsed,
-    ToolFormat,
-    declared_format,
-    declares_format,
-)
+from rlft.harness.chat.formats import FORMATS, LLAMA3, LLAMA3_TAGGED, Parsed, ToolFormat
 from rlft.harness.chat.marks import Marks
 from rlft.harness.chat.templates import QUESTION, TOOL, choose_template, how_to_fix, render
 from rlft.messages import MAX_CHARACTERS, make_call
@@ -91,8 +82,7 @@ class Chat(ABC):
         self._cached_prompt = lru_cache(maxsize=256)(lambda key: tuple(self._prompt(json.loads(key))))
         self._special = {i for name, i in self._marks.special.items() if name not in CHANNELS}
         of_calls = {self._marks.special.get(name) for name in tool_format.marks}
-        # The marks of a declared form are not known here, so its parser gets all of them.
-        self._dropped = set() if tool_format.name == "declared" else self._special - of_calls
+        self._dropped = self._special - of_calls
 
     @property
     def tool_format(self) -> str:
@@ -144,8 +134,7 @@ class Chat(ABC):
         ids = [int(i) for i in token_ids]
         while ids and ids[-1] in self.stop_token_ids:
             ids.pop()
-        text = self.decode([i for i in ids if i not in self._dropped])
-        text = text if self._format.name == "declared" else _OPENED * opened + text
+        text = _OPENED * opened + self.decode([i for i in ids if i not in self._dropped])
         if len(text) > MAX_CHARACTERS:
             why = f"the turn is longer than {MAX_CHARACTERS} characters and was not read"
             return AssistantTurn(text, (), ({"text": "", "error": why, "position": None},))
@@ -163,10 +152,6 @@ class Chat(ABC):
 
     def _parse(self, text: str) -> Parsed:
         """Find the calls in a text, in its answer alone: those in thoughts are thoughts."""
-        if self._format.name == "declared":
-            parsed = self._format.parse(text)
-            content = self._marks.strip(parsed.content)
-            return replace(parsed, content=content)
         thoughts = part(text).thinking
         parsed = self._format.parse(text[len(thoughts) :])
         return replace(parsed, content=thoughts + parsed.content)
@@ -314,32 +299,24 @@ def open_chat(
 ) -> Chat:
     """Return a chat for the model of this tokenizer, which is not changed.
 
-    `tool_format` is `hermes`, `llama3`, `mistral`, `declared` (what the tokenizer's `response_template` says) or
-    `auto`: the declared format if there is one, else the one that reads the calls which the template writes. Without a
-    chat template contents are joined with newlines, and calls are in Hermes format.
+    `tool_format` is `hermes`, `llama3`, `mistral` or `auto`: the one that reads the calls which the template writes.
+    Without a chat template contents are joined with newlines, and calls are in Hermes format.
 
     Raises PolicyError if several turns are wanted and the template rewrites earlier turns and is of no known family, if
     there are tools that it does not describe or whose calls it writes in no known format, and if the description of a
     tool contains a special token.
     """
-    if tool_format not in ("auto", "declared", *FORMATS):
+    if tool_format not in ("auto", *FORMATS):
         raise PolicyError(
             f"tool_format={tool_format!r} is unknown",
             where="harness.tool_format",
-            fix=f"use one of auto, declared, {', '.join(FORMATS)}",
-        )
-    if tool_format == "declared" and not declares_format(tokenizer):
-        raise PolicyError(
-            "the tokenizer declares no form of tool calls",
-            where="harness.tool_format",
-            fix="use auto, or name the form",
+            fix=f"use one of auto, {', '.join(FORMATS)}",
         )
     _check_descriptions(tokenizer, tools)
     template = choose_template(tokenizer, tools=bool(tools), multi_turn=multi_turn)
+    formats = [FORMATS[tool_format]] if tool_format in FORMATS else [*FORMATS.values()]
     if template is None:
-        formats = _candidates(tokenizer, "", tools, tool_format)
         return PlainChat(tokenizer, formats[0])
-    formats = _candidates(tokenizer, _opening(tokenizer, template, tools), tools, tool_format)
     for each in formats:
         chat = TemplateChat(tokenizer, template, tools, each)
         if _reads_own_calls(chat):
@@ -352,27 +329,6 @@ def open_chat(
             fix="set policy.chat_template to a template that writes one of these forms",
         )
     return TemplateChat(tokenizer, template, tools, formats[0])
-
-
-def _candidates(
-    tokenizer: PreTrainedTokenizerBase, opening: str, tools: Sequence[ToolSpec], tool_format: str
-) -> list[ToolFormat]:
-    """Return the formats that come into question, the preferred one first.
-
-    `opening` is empty without a chat template.
-    """
-    if tool_format in FORMATS:
-        return [FORMATS[tool_format]]
-    declared = [declared_format(tokenizer, opening, tools)] if declares_format(tokenizer) else []
-    if tool_format == "declared":
-        return declared
-    others = [HERMES] if not opening else [*FORMATS.values()]
-    return [*declared, *others]
-
-
-def _opening(tokenizer: PreTrainedTokenizerBase, template: str, tools: Sequence[ToolSpec]) -> str:
-    """Return a rendered prompt, for the reader of a declared format."""
-    return render(tokenizer, template, QUESTION, tools, add_generation_prompt=True)
 
 
 def _reads_own_calls(chat: TemplateChat) -> bool:

@@ -52,10 +52,6 @@ class Marks:
             n for n in (self.special | of_tools).values() if n in added and added[n].normalized
         )
 
-    def strip(self, text: str) -> str:
-        """Return the text without the names of special tokens."""
-        return re.sub("|".join(map(re.escape, self.special)), "", text) if self.special else text
-
     def find(self, text: str) -> re.Match[str] | None:
         """Find the first special token in a text; where several begin there, the longest."""
         names = sorted(self.special, key=len, reverse=True)

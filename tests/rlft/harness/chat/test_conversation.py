@@ -328,53 +328,10 @@ def test_a_model_reads_nothing_of_whether_a_call_failed(tokenizer):
 
 # Declared by the tokenizer
 
-DECLARED = {
-    "defaults": {"role": "assistant"},
-    "start_anchor": "<|im_start|>assistant\n",
-    "fields": {
-        "thinking": {"open": "<think>", "close": "</think>", "content": "text"},
-        "tool_calls": {
-            "open_pattern": r"\s*<tool_call>",
-            "close": "</tool_call>",
-            "repeats": True,
-            "content": "json",
-            "transform": {"type": "function", "function": "{content}"},
-        },
-        "content": {"close_pattern": r"\s*<\|im_end\|>", "content": "text"},
-    },
-}
-
-
-def test_a_tokenizer_may_declare_the_form_itself():
-    tokenizer = make_tokenizer("qwen3")
-    tokenizer.response_template = DECLARED
-    chat = open_chat(tokenizer, [SEARCH])
-    assert chat.tool_format == "declared"
-    call = make_call("search", {"query": "sky"}, "")
-    content = "<think>\nHm.\n</think>\n\nLook."
-    turn = chat.read(chat.write({"role": "assistant", "content": content, "tool_calls": [call, call]}))
-    assert turn.content == content
-    assert [each["function"]["arguments"] for each in turn.tool_calls] == [{"query": "sky"}] * 2
-    alone = chat.read(chat.write({"role": "assistant", "content": "", "tool_calls": [call]}))
-    assert (alone.content, len(alone.tool_calls)) == ("", 1)
-    broken = chat.read(tokenizer("<tool_call>{bad</tool_call>").input_ids)
-    assert broken.tool_calls == ()
-    assert len(broken.problems) == 1
-    (invalid,) = broken.invalid_tool_calls  # the reader does not say where: the whole turn is kept, and is no answer
-    assert (broken.content, invalid["text"], invalid["position"]) == ("", "<tool_call>{bad</tool_call>", None)
-    nameless = chat.read(tokenizer('Look.<tool_call>{"nme": 1}</tool_call><tool_call>{"x": 1}</tool_call>').input_ids)
-    assert nameless.content == "Look."
-    assert [each["text"] for each in nameless.invalid_tool_calls] == [
-        'Look.<tool_call>{"nme": 1}</tool_call><tool_call>{"x": 1}</tool_call>', ""
-    ]  # fmt: skip
-    assert open_chat(tokenizer, [SEARCH], tool_format="hermes").tool_format == "hermes"
-
 
 def test_forms_that_cannot_be():
     with pytest.raises(PolicyError, match="unknown"):
         open_chat(TOKENIZERS["qwen3"], tool_format="xml")
-    with pytest.raises(PolicyError, match="declares no form"):
-        open_chat(TOKENIZERS["qwen3"], tool_format="declared")
     with pytest.raises(PolicyError, match="not llama3"):
         open_chat(TOKENIZERS["qwen3"], [SEARCH], tool_format="llama3")
 
