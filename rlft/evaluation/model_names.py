@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rlft.config.section import check_address, check_model_name, check_name, check_path
 from rlft.errors import ConfigError
@@ -62,7 +62,7 @@ def parse_model(text: str) -> ModelName:
         raise ConfigError(str(wrong), where=f"MODEL {text!r:.120}", fix=f"name {FORMS}") from None
 
 
-def _checked(text: str, kind: Kind, parts: dict[str, str]) -> ModelName:
+def _checked(text: str, kind: Kind, parts: dict[str, Any]) -> ModelName:
     """Return the model of these parts. Raises ValueError for a part that cannot be what it stands for."""
     for part in {"hub", "revision", "alias"} & parts.keys():
         check_name(parts[part], slashes=part != "alias")
