@@ -103,7 +103,7 @@ def test_a_run_that_goes_on_finds_too_few_gpus_before_it_begins(monkeypatch):
     monkeypatch.setattr(readiness, "gpus_here", lambda: [1] * 4)
     check_place(config, None)
     monkeypatch.setattr(readiness, "gpus_here", lambda: [1] * 3)
-    with pytest.raises(NotReadyError, match="need 4 GPUs, and this machine has 3"):
+    with pytest.raises(NotReadyError, match="need a GPU each, and this machine has 3"):
         check_place(config, None)
     monkeypatch.setattr(readiness, "is_installed", lambda _: False)
     with pytest.raises(NotReadyError, match="Ray is not installed"):
