@@ -19,6 +19,7 @@ from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.faults import failure_of
 from rlft.environments.contract.loading import environment_of, isolation_of, pool_of, read_task, task_json
 from rlft.environments.contract.marks import marked_steps, marked_weights
+from rlft.environments.contract.several import specification_of
 from rlft.environments.workers.child import Methods
 from rlft.environments.workers.pool import Pool, WorkerEnded
 from rlft.environments.workers.threads import MAX_LATE_IN_A_ROW, Job, Late, in_thread, run_bounded
@@ -137,8 +138,13 @@ _MORE_MEMORY = "if it needs more memory, raise reward.memory_mib"
 
 
 def reward_pool(environment: BaseEnv, workers: Workers, *, at_once: int) -> Pool:
-    """Return the worker processes that score for an environment, as many as attempts are scored at the same time."""
-    return pool_of(environment, f"{__name__}:open_rewards", {}, workers, setting="reward", processes=at_once)
+    """Return the worker processes that score for an environment, as many as attempts are scored at the same time.
+
+    A reward that compares attempts has one: each would ask its judge about the same group.
+    """
+    specification = specification_of(environment)
+    processes = 1 if specification is not None and specification.compares else at_once
+    return pool_of(environment, f"{__name__}:open_rewards", {}, workers, setting="reward", processes=processes)
 
 
 async def ask_process(
