@@ -20,7 +20,7 @@ SAID = (
 )
 OPEN = GAIN.model_copy(update={"mean": 0.03125, "ci_low": -0.0625, "ci_high": 0.125})
 LOSS = GAIN.model_copy(update={"mean": -0.125, "ci_low": -0.1875, "ci_high": -0.0625})
-UNKNOWN = "None of 19 checks has found a cause in 3 rounds. Read attempts"
+UNKNOWN = "None of 18 checks has found a cause in 3 rounds. Read attempts"
 # `rlft.evaluation.power.smallest_gain(400)`, whose own tests derive it: 0.0803
 RESOLVES = (
     "With 400 tasks a true change of 8 points is shown in 80% of runs: take more test tasks (tasks.splits) to see"

@@ -39,8 +39,8 @@ class Heard:
         return [(what, *said[0], *said[-1]) for what, said in self.parts]
 
 
-AUDITED = ["conversations", "scores", "conversations", "scores", "scores"]
-"""The first kinds, all kinds on fewer tasks, and some once more in another order."""
+AUDITED = ["conversations", "scores"] * 2
+"""The first kinds on all tasks, then all kinds on fewer."""
 
 
 @pytest.fixture

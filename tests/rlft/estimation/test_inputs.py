@@ -89,8 +89,8 @@ def test_a_data_set_on_disk_is_read_as_far_as_its_first_rows(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"generator": "chain_sun"}, "did you mean chain_sum"),
-        ({"generator_kwargs": {"min_term": 2}}, "min_terms"),
+        ({"generator": "chain_sun"}, "'chain_sun' not registered"),
+        ({"generator_kwargs": {"min_term": 2}}, "unexpected keyword argument 'min_term'"),
         ({"prompt": "{metadata[expresion]} ="}, "has no field {metadata[expresion]} for the template"),
     ],
 )
