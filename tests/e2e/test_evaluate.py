@@ -157,7 +157,7 @@ print(json.dumps([database.execute("SELECT count(*) FROM trace_tags WHERE key = 
         (["tiny:round=99"], "it has 3 rounds what to do: name another one: weights are kept after"),
         (["./absent"], "there is no such folder"),
         (["."], "the folder holds no model: config.json is missing"),
-        (["a:b"], "names no policy of a run"),
+        (["a:b"], "it has none of the forms of a model's name"),
         (["gpt2", "gpt2"], "named twice"),
     ],
 )
