@@ -10,7 +10,7 @@ from cli.replayed import options_for
 from mlops.home.folder import PINS, Home
 from mlops.runs.labels import Labels
 from mlops.runs.resuming import replay_options, run_options
-from mlops.stacks.image import check_image, pod_options
+from mlops.stacks.image import check_image, lacking_files, lacking_packages, pod_options
 from pipelines.train import train
 from rlft.config.file import load_config
 from rlft.errors import NotReadyError, StackError
@@ -87,13 +87,19 @@ def test_what_the_pods_will_have_is_not_refused(folder, monkeypatch):
     set_clone(monkeypatch, folder)
     monkeypatch.chdir(folder)
     (folder / "capitals.py").write_text("import pytest\n")
+    config = load_config(folder / "config.yaml")
+    assert len(lacking_packages(config)) == 1
     (folder / "requirements.txt").write_text("pytest==9.0.0  # which capitals.py imports\n")
-    check_image(load_config(folder / "config.yaml"))
+    assert lacking_files(config) + lacking_packages(config) == []
+    check_image(config)
 
 
 def test_a_local_orchestrator_has_no_pods(folder, remote):
+    config = load_config(folder / "config.yaml")
+    with pytest.raises(NotReadyError):
+        check_image(config)
     remote.orchestrator.flavor = "local"
-    check_image(load_config(folder / "config.yaml"))
+    check_image(config)
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, StackValidationError])
