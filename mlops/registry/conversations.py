@@ -20,14 +20,14 @@ from mlflow.tracing.client import TracingClient
 from mlops.registry.engines import ServedVersion
 from mlops.tracking.address import check_reachable
 from mlops.tracking.run import active_experiment
-from mlops.tracking.traces import PREVIEW, span_of, trace_id
+from mlops.tracking.traces import MOST_TOGETHER, PREVIEW, span_of, store_traces, trace_id
 from mlops.tracking.values import reason_of, redact
 from rlft.texts.characters import visible
 from rlft.texts.privacy import LONGEST, PERSONAL, Masker
 from rlft.texts.secrets import hide_secrets
 
 logger = logging.getLogger(__name__)
-_WAITING = 100  # conversations that wait to be written, at most; later ones are dropped
+_WAITING = 1000  # conversations that wait to be written, at most; later ones are dropped
 _ENDS_WITHIN = 2.0  # seconds for what still waits when the server ends
 INVOCATIONS = "/invocations"
 LONGEST_REQUEST, LONGEST_ANSWER = 1 << 18, 1 << 20  # bytes: a longer request is not logged, an answer is cut
@@ -122,32 +122,43 @@ class Conversations:
             logger.warning("%d conversations were not written into MLflow", self.lost + self._queue.qsize())
 
     def _run(self) -> None:
-        while (exchange := self._queue.get()) is not None:
-            try:
-                span, info = trace_of(exchange, self._masker, self.tracking_uri)
-            except Exception as cause:  # whatever a client can send: it must cost nobody else's conversation
-                self._lose("a conversation is not logged, and others are", reason_of(cause, self.tracking_uri))
-                continue
-            try:
-                self._write(span, info)
-                self.written += 1
-            except Exception as cause:  # whatever a store throws: an answer must not depend on it
-                reason = reason_of(cause, self.tracking_uri)
-                self._lose("conversations are not logged, and answers go on", f"MLflow does not take them: {reason}")
+        going = True
+        while going:
+            together = [self._queue.get()]
+            with contextlib.suppress(queue.Empty):
+                while len(together) < MOST_TOGETHER:
+                    together.append(self._queue.get_nowait())
+            going = None not in together
+            if traces := [made for each in together if each is not None and (made := self._trace_of(each))]:
+                self._write(traces)
 
-    def _lose(self, what: str, why: str) -> None:
-        """Count a conversation that is not written, and tell of the first that is lost in this way."""
-        self.lost += 1
+    def _trace_of(self, exchange: Exchange) -> tuple[TraceInfo, list[Span]] | None:
+        try:
+            return trace_of(exchange, self._masker, self.tracking_uri)
+        except Exception as cause:  # whatever a client can send: it must cost nobody else's conversation
+            self._lose("a conversation is not logged, and others are", reason_of(cause, self.tracking_uri))
+            return None
+
+    def _write(self, traces: Sequence[tuple[TraceInfo, list[Span]]]) -> None:
+        before = self.written
+        try:
+            check_reachable(self.tracking_uri)
+            experiment = experiment_id(self.tracking_uri, f"{self.name}-served")
+            for info, _ in traces:
+                info.trace_location = TraceLocation.from_experiment_id(experiment)
+            for _ in store_traces(TracingClient(self.tracking_uri), experiment, traces):
+                self.written += 1
+        except Exception as cause:  # whatever a store throws: an answer must not depend on it
+            reason = f"MLflow does not take them: {reason_of(cause, self.tracking_uri)}"
+            missing = len(traces) - (self.written - before)
+            self._lose("conversations are not logged, and answers go on", reason, missing)
+
+    def _lose(self, what: str, why: str, count: int = 1) -> None:
+        """Count conversations that are not written, and tell of the first that are lost in this way."""
+        self.lost += count
         if what not in self._told:
             self._told.add(what)
             logger.warning("%s: %s", what, why)
-
-    def _write(self, span: Span, info: TraceInfo) -> None:
-        check_reachable(self.tracking_uri)
-        experiment, client = experiment_id(self.tracking_uri, f"{self.name}-served"), TracingClient(self.tracking_uri)
-        info.trace_location = TraceLocation.from_experiment_id(experiment)
-        client.start_trace(info)
-        client.log_spans(experiment, [span])
 
 
 def experiment_id(tracking_uri: str, name: str) -> str:
@@ -160,8 +171,8 @@ def experiment_id(tracking_uri: str, name: str) -> str:
     return found.experiment_id if found else client.create_experiment(name)
 
 
-def trace_of(exchange: Exchange, masker: Masker, tracking_uri: str) -> tuple[Span, TraceInfo]:
-    """Return the span and the description of a conversation; the experiment is for who writes them to name.
+def trace_of(exchange: Exchange, masker: Masker, tracking_uri: str) -> tuple[TraceInfo, list[Span]]:
+    """Return a conversation as a trace, and its span; the experiment is for who writes them to name.
 
     Raises ValueError for a conversation of more than `LONGEST` characters. What a client has sent may raise anything
     else, too.
@@ -180,7 +191,7 @@ def trace_of(exchange: Exchange, masker: Masker, tracking_uri: str) -> tuple[Spa
     shown = [] if exchange.failed else answered
     times = (exchange.start, exchange.end)
     span = span_of(exchange.key, 0, "answer", SpanType.CHAT_MODEL, times, asked, shown, error)
-    return span, _info(exchange, asked, answered, tags)
+    return _info(exchange, asked, answered, tags), [span]
 
 
 def _each_text(content: Any, change: Callable[[str], str]) -> Any:

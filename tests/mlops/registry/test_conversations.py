@@ -188,6 +188,7 @@ def test_an_experiment_that_is_deleted_from_the_start_is_told_with_the_way_out(u
 
 def test_more_than_can_wait_is_dropped_without_waiting(uri):
     logged = Conversations(uri, "small")  # whose thread does not run
-    for _ in range(103):
-        logged.add(exchange())
+    one = exchange()
+    for _ in range(1003):
+        logged.add(one)
     assert logged.lost == 3
