@@ -17,7 +17,7 @@ from typing import Any
 from mlops.home.folder import Home
 from mlops.home.processes import NameHeldError, claimed
 from mlops.runs.listing import ListedRun
-from mlops.runs.store import RunStore
+from mlops.runs.store import RUN_FILE, RunStore
 from rlft.errors import StorageError
 
 _MOVE = "remove the alias first, on the page of the model in MLflow (`rlft ui`), or let a newer version take it"
@@ -86,6 +86,9 @@ def remove_runs(home: Home, plan: Plan) -> Plan:
                 with claimed(home.run_folder(run.name)):  # so that it is not resumed meanwhile
                     _remove_from_mlflow(home, run)
                     _remove_from_zenml(home, run)
+                    for file in home.run_folder(run.name).glob("*"):
+                        if file.name != RUN_FILE:  # it goes last: a folder without it is no run to remove again
+                            file.unlink()
                     remove_folder(home, home.run_folder(run.name))
                     done.runs.append(run)
             except NameHeldError as other:
