@@ -57,9 +57,9 @@ def estimate(
 def _estimated(config: Config, seconds: float) -> Estimate:
     from rlft.estimation.estimate import estimate_run
     from rlft.estimation.machine import gpus_here, memory_bytes
-    from rlft.estimation.probing import run_probe
+    from rlft.estimation.probe import run_probe
 
-    probed, gpus = run_probe(config, seconds, errors.print), gpus_here()
+    probed, gpus = run_probe(config, seconds), gpus_here()
     there = min(gpus) if probed.on_gpu and gpus else memory_bytes()
     used = max(len(gpus), config.trainers) if probed.on_gpu else len(gpus)
     return estimate_run(config, probed, used, there)
@@ -70,11 +70,11 @@ def _show(found: Estimate, name: str, price_per_hour: float | None) -> None:
     from rich.table import Table
 
     table = Table(title=f"What a run of {name} takes")
-    for column in ("stage", "time", "what is done"):
+    for column in ("stage", "time"):
         table.add_column(column)
-    for stage in found.stages:
-        table.add_row(stage.name, _times(stage.seconds), stage.what)
-    table.add_row(styled("in all", "bold"), styled(_times(found.seconds), "bold"), "after a start of about 20 s")
+    for stage, seconds in found.stages.items():
+        table.add_row(stage, _times(seconds))
+    table.add_row(styled("in all", "bold"), styled(_times(found.seconds), "bold"))
     console.print(table)
     console.print(
         f"Tokens: {_counts(found.sampled)} are sampled in the rounds, {_counts(found.evaluated)} beside them."
@@ -86,7 +86,7 @@ def _show(found: Estimate, name: str, price_per_hour: float | None) -> None:
     if price_per_hour is not None:
         cost = found.cost(price_per_hour)
         console.print(f"Cost: {cost.low:,.2f} to {cost.high:,.2f} at {price_per_hour:,g} an hour.")
-    for sentence in (*found.basis, *found.endings):
+    for sentence in found.basis:
         console.print(sentence)
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlft.config import Config
 from rlft.estimation.machine import Room, Span, room_for
 from rlft.evaluation.arms import Arm, PolicyArm
-
-if TYPE_CHECKING:
-    from rlft.estimation.probing import Probed
 
 # What a probe does not see: other lengths of attempts later in training, and a machine that does other work then.
 _FASTER, _SLOWER = 0.6, 1.6
@@ -22,8 +19,31 @@ _CLOSING = Span(1.0, 12.0)  # seconds from the constant answers to the registrat
 _BETWEEN = Span(0.07, 0.35)  # seconds that ZenML takes for a step beside its work
 _PIPELINE = Span(2e8, 8e8)  # bytes that ZenML, MLflow and what they read take in the process of a run
 _FIXED_STEPS = 8  # tasks, audit, policy; and from the constant answer to the report
-# Several trainers on the cores of one machine take, of the time of one process, up to so much (docs/performance.md).
-_SAME_CORES = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a probe (`rlft.estimation.probe`) has measured, in its order, after so many `seconds`.
+
+    `busy` is how many programs each core of the machine had to do meanwhile, at least 1.
+    """
+
+    lines: Sequence[Mapping[str, Any]]
+    seconds: float
+    busy: float = 1.0
+
+    def of(self, kind: str) -> list[Mapping[str, Any]]:
+        """Return the measurements of a kind."""
+        return [line for line in self.lines if line["kind"] == kind]
+
+    def last(self, kind: str) -> Mapping[str, Any]:
+        """Return the last measurement of a kind; there is at least one."""
+        return self.of(kind)[-1]
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether torch has used a GPU."""
+        return bool(self.last("round")["gpu_memory"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,30 +102,19 @@ def _arms(config: Config) -> list[tuple[Arm, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """A stage of a run: its name, the wall seconds that it takes, and what is done in it, in words."""
-
-    name: str
-    seconds: Span
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
 class Estimate:
     """What a run will take: wall seconds by stage and in all, tokens, memory, and what the numbers rest on.
 
     `sampled` are the tokens of all rounds, `evaluated` those of evaluations. `gpus` is how many GPUs the run uses.
-    `endings` say what would end it early, which the times do not count on, `basis` where the numbers are from.
     """
 
-    stages: Sequence[Stage]
+    stages: Mapping[str, Span]
     seconds: Span
     sampled: Span
     evaluated: Span
     room: Room
     gpus: int
     basis: Sequence[str]
-    endings: Sequence[str]
 
     def cost(self, price_per_hour: float) -> Span:
         """Return what the hours of a machine cost at this price, in its currency."""
@@ -115,13 +124,12 @@ class Estimate:
         """Return it as JSON; every range is {low, high}, times are in seconds, memory is in bytes."""
         return {
             "seconds": asdict(self.seconds),
-            "stages": {stage.name: {**asdict(stage.seconds), "what": stage.what} for stage in self.stages},
+            "stages": {name: asdict(seconds) for name, seconds in self.stages.items()},
             "tokens": {"rounds": asdict(self.sampled), "evaluations": asdict(self.evaluated)},
             "gpu_hours": asdict(self.seconds.times(self.gpus / 3600)),
             "memory": asdict(self.room),
             "cost": None if price_per_hour is None else asdict(self.cost(price_per_hour)),
             "basis": list(self.basis),
-            "endings": list(self.endings),
         }
 
 
@@ -131,86 +139,38 @@ def estimate_run(config: Config, probed: Probed, gpus: int, there: int) -> Estim
     The run uses so many `gpus`, and `there` are the bytes of memory of the machine, or of a GPU if one was used.
     """
     work, tokens = work_of(config, probed.last("tasks")), _of_attempt(probed.last("round"), "tokens")
-    rounds, sampled = _rounds(config, probed, work, gpus)
-    stages = _stages(config, probed, work, rounds)
+    stages = _stages(config, probed, work)
     return Estimate(
         stages=stages,
-        seconds=_together({stage.name: stage.seconds for stage in stages}, config.training.lag),
-        sampled=sampled,
+        seconds=_together(stages, config.training.lag),
+        sampled=tokens.times(work.sampled),
         evaluated=tokens.times(work.evaluated + work.searched),
         room=room_for(config, _memory(probed, config), there, on_gpu=probed.on_gpu),
         gpus=gpus,
-        basis=_basis(probed, config),
-        endings=_endings(config),
+        basis=_basis(probed, config, work),
     )
 
 
-def _rounds(config: Config, probed: Probed, work: Work, gpus: int) -> tuple[dict[str, Span], Span]:
-    """Return the seconds of all rounds by stage, and their tokens: of no more rounds than the budget has room for."""
-    last, bounds = probed.last("round"), config.budget
-    sample, score, train, tokens = (_of_attempt(last, kind) for kind in ("sample", "score", "train", "tokens"))
-    train = Span(train.low * max(last["varied"], _LEAST_VARIED), train.high).times(_of_trainers(config, probed))
-    seconds = {
-        "sampling": sample.times(work.sampled),
-        "scoring": score.times(work.sampled),
-        "training": train.times(work.trained),
-    }
-    whole, tokens = _together(seconds, config.training.lag), tokens.times(work.sampled)
-    shares = {"low": 1.0, "high": 1.0}  # of the rounds that are done, where they take least and where they take most
-    for bound, spent in (
-        (bounds.minutes, whole.times(1 / 60)),
-        (bounds.gpu_hours, whole.times(gpus / 3600)),
-        (bounds.tokens, tokens),
-    ):
-        for end, share in shares.items():
-            if bound is not None and getattr(spent, end) > bound:
-                shares[end] = min(share, bound / getattr(spent, end))
-    done = Span(shares["low"], shares["high"])
-    return {name: _in_order(span.times(done)) for name, span in seconds.items()}, _in_order(tokens.times(done))
-
-
-def _in_order(span: Span) -> Span:
-    """Return a range whose upper end has been bounded: its lower end lies no higher."""
-    return Span(min(span.low, span.high), span.high)
-
-
-def _stages(config: Config, probed: Probed, work: Work, of_rounds: Mapping[str, Span]) -> list[Stage]:
-    """Return the stages of a run, in their order; those of its rounds take so many seconds."""
+def _stages(config: Config, probed: Probed, work: Work) -> dict[str, Span]:
+    """Return {stage: its wall seconds} of a run, in their order."""
     last, controls = probed.last("round"), _trained_controls(config)
-    sample, score = (_of_attempt(last, kind) for kind in ("sample", "score"))
-    # Smaller groups share less: an attempt of an evaluation takes longer, at most by what it encodes more.
-    encoded = last["encoded"] / last["attempts"]
-    shared = last["evaluated"] / encoded if encoded else 1.0
-    played = sample.times(Span(min(shared, 1.0), max(shared, 1.0))) + score
+    sample, score, train = (_of_attempt(last, kind) for kind in ("sample", "score", "train"))
+    sampling, training = sample.times(work.sampled), Span(_LEAST_VARIED * train.low, train.high).times(work.trained)
     audit = _AUDIT if config.reward.audit and not probed.of("audit") else _seconds(probed, "audit")
-    rounds = f"{config.training.rounds:,} rounds, {_counted(work.sampled)} attempts in all"
-    evaluated = f"baseline, {work.validations:,} validations, {_counted(work.arms)} models at the end"
     stages = {
-        "setup": (
-            total([_seconds(probed, "tasks"), _seconds(probed, "model"), audit]),
-            "reading tasks, the reward audit, making the model",
-        ),
-        "warm start": (_seconds(probed, "warm_start"), "imitating demonstrations"),
-        "sampling": (of_rounds["sampling"], rounds),
-        "scoring": (of_rounds["scoring"], "of the same attempts"),
-        "training": (of_rounds["training"], "on those whose groups differ in reward"),
-        "evaluation": (played.times(work.evaluated), evaluated),
-        "controls": (
-            (of_rounds["sampling"] + of_rounds["training"]).times(Span(_LEAST_CONTROL * bool(controls), controls))
-            + played.times(work.searched),
-            "training with at most the FLOPs of the rounds, and choosing prompts by validation",
-        ),
-        "conclusion": (
-            _CLOSING.times(Span(1, probed.busy)),
-            "constant answers, contamination, decision, registration, report",
-        ),
-        "storing": (
-            _BETWEEN.times(Span(1, probed.busy)).times(work.steps),
-            f"{_counted(work.steps)} steps of the pipeline",
-        ),
+        "setup": total([_seconds(probed, "tasks"), _seconds(probed, "model"), audit]),
+        "warm start": _seconds(probed, "warm_start"),
+        "sampling": sampling,
+        "scoring": score.times(work.sampled),
+        "training": training,
+        "evaluation": (sample + score).times(work.evaluated),
+        "controls": (sampling + training).times(Span(_LEAST_CONTROL * bool(controls), controls))
+        + (sample + score).times(work.searched),
+        "conclusion": _CLOSING.times(Span(1, probed.busy)),
+        "storing": _BETWEEN.times(Span(1, probed.busy)).times(work.steps),
     }
     left_out = {"warm start": config.warm_start is None, "controls": not _arms(config)}
-    return [Stage(name, *each) for name, each in stages.items() if not left_out.get(name)]
+    return {name: seconds for name, seconds in stages.items() if not left_out.get(name)}
 
 
 def _together(stages: Mapping[str, Span], lag: int) -> Span:
@@ -220,17 +180,6 @@ def _together(stages: Mapping[str, Span], lag: int) -> Span:
         sampling, training = seconds.pop("sampling") + seconds.pop("scoring"), seconds.pop("training")
         seconds["rounds"] = Span(max(sampling.low, training.low), max(sampling.high, training.high))
     return total(seconds.values())
-
-
-def _of_trainers(config: Config, probed: Probed) -> Span:
-    """Return the time of training as a share of what one process takes.
-
-    On GPUs of their own N trainers take 1/N at least, and 2/(N+1) at most: two were 1.57 times as fast as one
-    (docs/performance.md). On the CPUs of a cluster each may have a machine's cores, or all of them those of one.
-    """
-    if config.trainers == 1:
-        return Span(1, 1)
-    return Span(1 / config.trainers, 2 / (config.trainers + 1) if probed.on_gpu else _SAME_CORES)
 
 
 def _memory(probed: Probed, config: Config) -> Span:
@@ -251,43 +200,28 @@ def _memory(probed: Probed, config: Config) -> Span:
     return needed + Span(0, needed.high * beside)
 
 
-def _basis(probed: Probed, config: Config) -> list[str]:
+def _basis(probed: Probed, config: Config, work: Work) -> list[str]:
     """Return, in sentences, what a probe has measured, and what it has not."""
     last, warm = probed.last("round"), probed.of("warm_start")
     whole = config.training.tasks_per_round * config.training.num_generations
     said = [
         f"It rests on a probe of {probed.seconds:.0f} s: a round of {last['attempts']:,.0f} attempts, where one of the "
-        f"run has {whole:,}."
+        f"run has {whole:,}.",
+        f"It counts {_counted(work.sampled)} attempts of the rounds, the baseline, {work.validations:,} validations, "
+        f"and {_counted(work.arms)} models at the end.",
     ]
     if (warm and not warm[-1]["whole"]) or (not warm and config.policy.from_scratch is not None):
         said.append("The attempts were those of an untrained model, which may be longer or shorter than later ones.")
     if config.reward.audit and not probed.of("audit"):
         said.append("There was no time to measure the reward audit (--seconds gives more).")
     if config.trainers > 1:
-        said.append("Several trainers were not measured: what they change in time and memory is assumed.")
+        said.append("Several trainers were not measured: the time of training is that of one.")
+    if bounds := [f"budget.{name}" for name, bound in config.budget.model_dump().items() if bound is not None]:
+        said.append(f"{' and '.join(bounds)} may end the rounds early; these numbers are those of all rounds.")
     said.append("What comes after the rounds was not measured: controls get at most the FLOPs of the rounds.")
     unknown = [arm.name for arm, _ in _arms(config) if not isinstance(arm, PolicyArm) and arm.validations() is None]
     if unknown:
         said.append(f"The search of these controls is not counted, as another model makes it: {', '.join(unknown)}.")
-    return said
-
-
-def _endings(config: Config) -> list[str]:
-    """Return, in sentences, what may end a run early. The times count with a budget alone."""
-    evaluation, said = config.evaluation, list[str]()
-    bounds = {name: bound for name, bound in config.budget.model_dump().items() if bound is not None}
-    if bounds:
-        named = " and ".join(f"budget.{name} ({bound:,g})" for name, bound in bounds.items())
-        said.append(f"{named} may end the rounds early.")
-    earliest = (2 * evaluation.patience - 1) * evaluation.validate_every
-    if evaluation.patience and earliest < config.training.rounds:
-        said.append(
-            f"A plateau may end training from round {earliest:,} on (evaluation.patience: {evaluation.patience})."
-        )
-    said.append(
-        "If the baseline shows that the tasks are too hard or solved "
-        f"(baseline.already_solved: {config.baseline.already_solved:g}), the run ends before its first round."
-    )
     return said
 
 

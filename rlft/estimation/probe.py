@@ -1,38 +1,35 @@
 """The probe: loads the model, samples a few attempts, scores them, and trains one update on them; keeps nothing.
 
-It runs in a process of its own (`rlft.estimation.probing`), which is ended when its time is over, and ends by itself
-with the one that started it. So each measurement is written as soon as it is made, as a line of JSON.
+It runs in a process of its own, so that its memory is its own, what it prints is not shown, and too little memory ends
+it alone. What it measures are lines:
 
     {"kind": "tasks", "seconds": ..., "validation": ..., "test": ..., "final": ...}
     {"kind": "model" | "warm_start" | "audit", "seconds": ...}
-    {"kind": "round", "attempts": ..., "sample": ..., "score": ..., "train": ..., "tokens": ..., "varied": ...,
-     "encoded": ..., "evaluated": ...}
+    {"kind": "round", "attempts": ..., "sample": ..., "score": ..., "train": ..., "tokens": ...}
 
-In a round, `tokens` are those sampled, and `encoded` those that sampling encoded; an attempt of an evaluation, whose
-groups may be smaller, encodes `evaluated`. Every line has the peak of memory so far as `memory` and `gpu_memory`
-(bytes, null without a GPU). Rewards are replaced before training, so that every group differs and is trained on;
-`varied` is the share of the groups that did.
+In a round, `tokens` are those sampled. Every line has the peak of memory so far as `memory` and `gpu_memory` (bytes,
+null without a GPU). Rewards are replaced before training, so that every group differs and is trained on.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
+import os
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
-from itertools import pairwise
-from typing import IO, Any
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any
 
 from rlft.config import Config
 from rlft.engines.base import Engine
 from rlft.environments.contract.loading import load_environment
-from rlft.errors import RlftError, shortage_of
-from rlft.estimation.machine import peak_memory
+from rlft.errors import EngineError, MemoryShortError, RlftError, Shortage, shortage_of
+from rlft.estimation.estimate import Probed
+from rlft.estimation.machine import memory_error, peak_memory
 from rlft.harness.preparing import prepare_policy
 from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.models import Policy
-from rlft.models.flops import ENCODED, sampling_costs, shape_of
 from rlft.models.origin import create_policy
 from rlft.rewards.audit.rewards import audit_reward
 from rlft.rewards.scoring import score_by
@@ -42,61 +39,94 @@ from rlft.training.imitation import Memory, run_sft
 from rlft.training.trainer import Round, prepare_optimizer, train_round
 from rlft.types import Rewards
 
+_STAGE = "the probe"
 _STEPS = 5  # of supervised training, from which the time of the others follows
 _SHARE = 0.35  # of the time, which a whole warm start may take: then the attempts are those of the model that trains
 
-Note = Callable[[str, Mapping[str, float]], None]
 
+def run_probe(config: Config, seconds: float) -> Probed:
+    """Probe a config for about so many seconds, its start included, and until a round is measured.
 
-def main(asked: Mapping[str, Any], file: str) -> None:
-    """Probe what is `asked`, {config, seconds, began}, and write what is measured to a file."""
-    with open(file, "w", encoding="utf-8") as out:
+    Raises EngineError where others may use the engine, MemoryShortError if memory ran out, and RlftError as the probe's
+    own error says.
+    """
+    if not config.rollout.kind.restarts:
+        raise EngineError(
+            "a probe would put other weights into the servers, and a run may be sampling there",
+            where="rollout.engine",
+            fix="estimate with --set rollout.engine=transformers",
+        )
+    began = time.time()
+    with ProcessPoolExecutor(1, get_context("spawn"), _say_nothing) as process:
         try:
-            probe(Config.model_validate(asked["config"]), partial(_note, out), asked["began"] + asked["seconds"])
-        except Exception as cause:  # whatever torch, an engine or a user's code throws: the parent tells it
-            kind = None if isinstance(cause, RlftError) else shortage_of(cause)
-            said = {"what": cause.what, "where": cause.where, "fix": cause.fix} if isinstance(cause, RlftError) else {}
-            told = {"what": f"{type(cause).__name__}: {cause}", **said}
-            out.write(json.dumps({"kind": "error", "shortage": kind, **told}) + "\n")
+            lines = process.submit(_probe, config, began + seconds).result()
+        except BrokenProcessPool as ended:  # mostly by the system, which ends what takes too much memory
+            raise _too_little(config, "memory", "its process was ended") from ended
+    return Probed(lines, time.time() - began, max(os.getloadavg()[0] / (os.cpu_count() or 1), 1.0))
 
 
-def _note(out: IO[str], kind: str, measured: Mapping[str, float]) -> None:
-    """Write a measurement at once, with the peak of memory so far."""
-    held = peak_memory()
-    out.write(json.dumps({"kind": kind, **measured, "memory": held.process, "gpu_memory": held.gpu}) + "\n")
-    out.flush()
+def _say_nothing() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
 
 
-def probe(config: Config, note: Note, deadline: float) -> None:
-    """Measure what a run of this config does, until about `deadline`, in seconds since the epoch."""
-    work = _Work(config, note, deadline)
+def _too_little(config: Config, kind: Shortage, said: str) -> MemoryShortError:
+    return memory_error(_STAGE, ("model", "sampling", "updates"), config, kind, said)
+
+
+def _probe(config: Config, deadline: float) -> list[dict[str, Any]]:
+    """Return what was measured until about `deadline`, in seconds since the epoch."""
+    try:
+        return _measured(_Work(config, deadline))
+    except RlftError:
+        raise
+    except Exception as cause:  # whatever torch, an engine or a user's code throws, which another process may not know
+        kind = shortage_of(cause)
+        if kind in ("memory", "gpu"):
+            raise _too_little(config, kind, str(cause)) from None
+        raise RlftError(f"{type(cause).__name__}: {cause}", where=_STAGE) from None
+
+
+def _measured(work: _Work) -> list[dict[str, Any]]:
+    config = work.config
     kind, settings = config.rollout.kind.on(work.policy.device.type), config.rollout.engine_settings()
     engine = kind.create(settings, config.rollout.batch_size)
     try:
-        note("round", work.round(engine, 0, 1))  # so that something is measured
+        began = time.time()
+        work.round(engine, 0, 1)  # so that something is measured
+        each = time.time() - began
         if config.warm_start is not None:
             work.warm_start()
-        work.rounds(engine)
+        tasks = min(config.training.tasks_per_round, int((work.deadline - time.time()) / each))
+        if tasks > 0:
+            work.round(engine, 1, tasks)
     finally:
         engine.close()
-    if config.reward.audit:  # last, as nothing else rests on it
+    if config.reward.audit and time.time() < work.deadline:  # last, as nothing else rests on it
         work.audit()
+    return work.lines
 
 
 class _Work:
     """The work of a run, done and measured in parts."""
 
-    def __init__(self, config: Config, note: Note, deadline: float) -> None:
-        self.config, self.note, self.deadline = config, note, deadline
+    def __init__(self, config: Config, deadline: float) -> None:
+        self.config, self.deadline, self.lines = config, deadline, list[dict[str, Any]]()
         began = time.time()
         self.environment = load_environment(config.environment.name, config.environment.kwargs)
         self.tasks = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed)
         final = sum(len(self.tasks.split(split)) for split in ("gate", "test", "off_distribution"))
         validation, test = len(self.tasks.split("validation")), len(self.tasks.split("test"))
-        note("tasks", {"seconds": time.time() - began, "validation": validation, "test": test, "final": final})
+        self._note("tasks", seconds=time.time() - began, validation=validation, test=test, final=final)
         began = time.time()
         self.policy = self._new_policy()
-        note("model", {"seconds": time.time() - began})
+        self._note("model", seconds=time.time() - began)
+
+    def _note(self, kind: str, **measured: float) -> None:
+        """Add a measurement, with the peak of memory so far."""
+        held = peak_memory()
+        self.lines.append({"kind": kind, **measured, "memory": held.process, "gpu_memory": held.gpu})
 
     def _new_policy(self) -> Policy:
         policy = create_policy(self.config.policy, seed=self.config.seed)
@@ -124,30 +154,18 @@ class _Work:
         first = train(1)  # demonstrations are chosen and encoded, and what is tried out at a first use
         few = min(_STEPS, settings.steps)
         expected = first + max(train(few) - first, 0) / max(few - 1, 1) * settings.steps
-        left = self.deadline - time.time()
         self.policy = self._new_policy()  # those steps are not to count
-        self.note("warm_start", {"seconds": expected, "whole": 0.0})
-        if expected < _SHARE * left:
-            self.note("warm_start", {"seconds": train(settings.steps), "whole": 1.0})
+        is_whole = expected < _SHARE * (self.deadline - time.time())
+        self._note("warm_start", seconds=train(settings.steps) if is_whole else expected, whole=is_whole)
 
     def audit(self) -> None:
         """Measure the audit of the reward."""
         began, train = time.time(), self.tasks.split("train")
         audit_reward(train, self.environment, self.config.reward, harness=self.config.harness, seed=self.config.seed)
-        self.note("audit", {"seconds": time.time() - began})
+        self._note("audit", seconds=time.time() - began)
 
-    def rounds(self, engine: Engine) -> None:
-        """Measure rounds of ever more tasks, up to a whole one, as long as there is time for the next."""
-        most = self.config.training.tasks_per_round
-        sizes = sorted({min(2**power, most) for power in range(1, most.bit_length() + 1)})
-        for number, (size, larger) in enumerate(pairwise([*sizes, 0]), start=1):
-            began = time.time()
-            self.note("round", self.round(engine, number, size))
-            if time.time() + (time.time() - began) * max(larger / size, 1.0) > self.deadline:
-                break
-
-    def round(self, engine: Engine, number: int, size: int) -> dict[str, float]:
-        """Sample, score and train on so many tasks, and return what that has taken."""
+    def round(self, engine: Engine, number: int, size: int) -> None:
+        """Measure what sampling, scoring and training on so many tasks take."""
         config, policy, began = self.config, self.policy, time.time()
         engine.load_policy(policy)
         sampling = SamplingSettings(
@@ -169,8 +187,6 @@ class _Work:
         sampled = time.time()
         rewards = score_by(config.reward, rollouts, self.tasks.by_id(), self.environment)
         scored = time.time()
-        few = [rollout for rollout in rollouts if rollout.sample < config.evaluation.num_generations]
-        costs = sampling_costs(shape_of(policy.model), few, shares_prompts=policy.shares_prompts)
         prepare_optimizer(policy, config.training, None)
         # The attempts after this are to be those of the same policy; as a reference it takes the time of another one.
         training = config.training.model_copy(update={"learning_rate": 0.0})
@@ -184,27 +200,17 @@ class _Work:
             ),
             reference=policy,
         )
-        return {
-            "attempts": len(rollouts),
-            "sample": sampled - began,
-            "score": scored - sampled,
-            "train": time.time() - scored,
-            "tokens": float(sum(rollout.loss_mask.sum() for rollout in rollouts)),
-            "varied": _varied(rewards),
-            "encoded": rollouts.metrics[ENCODED],
-            "evaluated": costs[ENCODED] / len(few),
-        }
+        self._note(
+            "round",
+            attempts=len(rollouts),
+            sample=sampled - began,
+            score=scored - sampled,
+            train=time.time() - scored,
+            tokens=float(sum(rollout.loss_mask.sum() for rollout in rollouts)),
+        )
 
 
 def _differing(rewards: Rewards) -> Rewards:
     """Return rewards of which every group has some of 0 and some of 1."""
     rows = (dataclasses.replace(each, total=float(place % 2), error=None) for place, each in enumerate(rewards))
     return dataclasses.replace(rewards, rows=tuple(rows))
-
-
-def _varied(rewards: Rewards) -> float:
-    """Return the share of tasks whose attempts differ in reward, from 0 to 1."""
-    groups: dict[str, set[float | None]] = {}
-    for each in rewards:
-        groups.setdefault(each.task_id, set()).add(each.total)
-    return sum(len(totals) > 1 for totals in groups.values()) / max(len(groups), 1)

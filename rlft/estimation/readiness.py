@@ -50,11 +50,10 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
         lambda: check_unseen(Path.cwd(), "the working directory"),
         lambda: check_unseen(Path(__file__), "the clone"),
         lambda: check_environment(config.environment, config.reward),
-        lambda: check_files(config.training),
+        chosen_algorithm(config.training).check_files,
         lambda: check_origin(config.policy),
         lambda: check_chat_template(config.policy),
         lambda: check_device("cuda" if engine.needs_gpu else config.policy.device),
-        lambda: check_ray(config),
     ]
     costly: list[Check] = [
         *costly_tasks,
@@ -122,11 +121,6 @@ def check_unseen(path: Path, where: str) -> None:
         )
 
 
-def check_files(settings: TrainingConfig) -> None:
-    """Read the first rows of an algorithm's files, if there are such. Raises TaskError."""
-    chosen_algorithm(settings).check_files()
-
-
 def check_loss(settings: TrainingConfig) -> None:
     """Import a loss of the user's own and call it on a few tokens.
 
@@ -138,21 +132,17 @@ def check_loss(settings: TrainingConfig) -> None:
         try_loss(chosen_loss(settings))
 
 
-def check_ray(config: Config) -> None:
-    """Raise DistributedError if Ray is needed and not installed."""
-    if config.distributed is not None and not is_installed("ray"):
-        raise DistributedError(
-            "Ray is not installed", where="distributed.engine", fix="make setup-ray, or remove `distributed`"
-        )
-
-
 def check_machine(config: Config) -> None:
-    """Raise DistributedError if trainers are to have GPUs or cores of this machine, and there are too few.
+    """Raise DistributedError without Ray, or if trainers are to have GPUs or cores of this machine and it has too few.
 
     The run's own process shares a GPU with its trainers.
     """
-    check_ray(config)
-    if config.distributed is None or config.distributed.address is not None:
+    if config.distributed is None:
+        return
+    if not is_installed("ray"):
+        fix = "make setup-ray, or remove `distributed`"
+        raise DistributedError("Ray is not installed", where="distributed.engine", fix=fix)
+    if config.distributed.address is not None:
         return
     gpus = len(gpus_here()) if config.policy.device != "cpu" else 0
     there, what = (gpus, "GPUs") if gpus else (cores_here(), "cores")

@@ -24,7 +24,7 @@ def ask(monkeypatch, tmp_path):
 
     def run(*words, there=10**10):
         monkeypatch.setattr("cli.estimate.check_start", lambda *_, **__: None)
-        monkeypatch.setattr("rlft.estimation.probing.run_probe", lambda *_: PROBED)
+        monkeypatch.setattr("rlft.estimation.probe.run_probe", lambda *_: PROBED)
         monkeypatch.setattr("rlft.estimation.machine.memory_bytes", lambda: there)
         monkeypatch.setattr("rlft.estimation.machine.why_no_gpu", lambda: "there is none")
         return CliRunner().invoke(make_app(), ["estimate", str(file), *words])

@@ -23,7 +23,7 @@ from rlft.engines.vllm_engine import VllmEngine
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import ConfigError, EngineError
 from rlft.estimation import machine
-from rlft.estimation.probing import run_probe
+from rlft.estimation.probe import run_probe
 from rlft.estimation.readiness import find_problems
 from tests.e2e.conftest import TINY
 from tests.factories import make_policy

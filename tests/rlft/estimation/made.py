@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rlft.config import Config
+from rlft.estimation.estimate import Probed
 from rlft.estimation.machine import Span
-from rlft.estimation.probing import Probed
 
 
 def make_config(**changes: Any) -> Config:
@@ -36,8 +36,7 @@ BEFORE = [
 def make_round(attempts: int, seconds: float, **changes: Any) -> dict[str, Any]:
     """Return what a probe writes of a round that was sampled in so many seconds, scored in 0.5 and trained on in 2."""
     line = {"kind": "round", "attempts": attempts, "sample": seconds, "score": 0.5, "train": 2.0}
-    line |= {"tokens": 10 * attempts, "encoded": 20 * attempts, "evaluated": 20, "varied": 0.5}
-    return {**line, "memory": 1.7e9, "gpu_memory": None, **changes}
+    return {**line, "tokens": 10 * attempts, "memory": 1.7e9, "gpu_memory": None, **changes}
 
 
 def near(span: Span, low: float, high: float | None = None) -> bool:

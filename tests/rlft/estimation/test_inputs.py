@@ -35,16 +35,12 @@ def refusal(path: str, **options) -> TaskError:
     return caught.value
 
 
-def test_fields_that_are_there_are_taken(tmp_path):
-    path = write_rows(tmp_path / "rows.jsonl", ROW, ROW | {"question": "2 + 2 ="})
-    check(path)
-    check(path, prompt="Q: {question} ({meta[topic]})", answer="answer", id="question", group="meta.topic")
-
-
 @pytest.mark.parametrize("setting", ["prompt", "answer", "id", "group"])
 def test_a_field_that_no_row_has_is_named_with_the_nearest(tmp_path, setting):
     path = write_rows(tmp_path / "rows.jsonl", ROW, ROW)
-    error = refusal(path, **{setting: "anser"})
+    fields = {"prompt": "Q: {question} ({meta[topic]})", "answer": "answer", "id": "question", "group": "meta.topic"}
+    check(path, **fields)
+    error = refusal(path, **fields | {setting: "anser"})
     assert error.where == f"jsonl {path}"
     assert "rows.jsonl:1: has no field 'anser' (it has: question, answer, meta; did you mean answer?)" in error.what
 
