@@ -1,4 +1,4 @@
-"""Embeds texts as vectors, by a model of the transformers library or by a function of the user's."""
+"""Embeds texts as vectors, by a model of the transformers library."""
 
 from __future__ import annotations
 
@@ -6,41 +6,26 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
-from rlft.environments.contract.loading import load_function
-from rlft.environments.fingerprints import module_code
 from rlft.errors import EnvironmentSetupError
 from rlft.files import expanded
 
 Vectors = NDArray[np.float32]
 _BATCH = 32  # texts
-_WHERE = "environment.kwargs.client_kwargs.embedding"
-
-
-class Embedding(Protocol):
-    """Turns texts into vectors of norm 1. `fingerprint` changes when the vectors may."""
-
-    fingerprint: str
-
-    def documents(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of documents, (texts, width)."""
-        ...
-
-    def query(self, text: str) -> Vectors:
-        """Return the vector of a query, (width,); its dot products with those of documents are the cosines."""
-        ...
 
 
 class ModelEmbedding:
-    """Averages a model's last hidden states over a text's tokens and scales them to norm 1 (arXiv:1908.10084)."""
+    """Averages a model's last hidden states over a text's tokens and scales them to norm 1 (arXiv:1908.10084).
+
+    It is an `Embedding` of `rlft.environments.search_index`.
+    """
 
     def __init__(
         self,
@@ -62,7 +47,7 @@ class ModelEmbedding:
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise EnvironmentSetupError(
                 f"the model {model!r} does not load: {error}",
-                where=_WHERE,
+                where="environment.kwargs.client_kwargs.embedding",
                 fix="name a folder with config.json, tokenizer and *.safetensors, or a model on the hub",
             ) from error
         longest = getattr(self._model.config, "max_position_embeddings", None) or max_tokens
@@ -89,54 +74,10 @@ class ModelEmbedding:
         return torch.nn.functional.normalize(mean, dim=-1).numpy()
 
 
-class FunctionEmbedding:
-    """Embeds by a function of the user's, `embed(texts: list[str]) -> (texts, width)`, for queries and documents."""
-
-    def __init__(self, name: str) -> None:
-        """Import the function by its path `package.module:function`.
-
-        The fingerprint covers the code of the module and what it imports, and the function's attribute `fingerprint` if
-        it has one; if it reads data, that attribute must change with them. Raises `EnvironmentSetupError` for what
-        cannot be imported.
-        """
-        found = load_function(name, _WHERE)
-        self._function: Callable[[list[str]], Any] = found.call
-        own = getattr(found.call, "fingerprint", "")
-        self.fingerprint = hashlib.sha256(f"{name} {own} {module_code(found.module, _WHERE)}".encode()).hexdigest()
-
-    def documents(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of documents, (texts, width), scaled to norm 1.
-
-        Raises `EnvironmentSetupError` if the function does not return one row of finite numbers for each text.
-        """
-        vectors = np.asarray(self._function(list(texts)), dtype=np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
-            raise EnvironmentSetupError(
-                f"it gave {vectors.shape} numbers for {len(texts)} texts, or some that are not finite",
-                where=_WHERE,
-                fix="return one row of finite numbers for each text",
-            )
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-
-    def query(self, text: str) -> Vectors:
-        """Return the vector of a query, (width,)."""
-        return self.documents([text])[0]
-
-
-def load_embedding(name: str, **kwargs: Any) -> Embedding:
-    """Make an embedding from its name: an import path `package.module:function`, else a model's folder or Hub name.
-
-    `kwargs` are those of the class that is chosen. Raises `EnvironmentSetupError`.
-    """
-    return FunctionEmbedding(name, **kwargs) if ":" in name else ModelEmbedding(name, **kwargs)
-
-
-def cached_vectors(file: Path, make: Callable[[], Vectors], count: int) -> Vectors:
-    """Return the `count` vectors that a file holds; if it does not hold them, make them and write the file."""
-    with suppress(OSError, ValueError, EOFError):  # the file is not there yet, or cut off
-        vectors = np.load(file, allow_pickle=False)
-        if vectors.ndim == 2 and len(vectors) == count and vectors.dtype == np.float32:
-            return vectors
+def cached_vectors(file: Path, make: Callable[[], Vectors]) -> Vectors:
+    """Return the vectors that a file holds; if it is not there, make them and write it."""
+    if file.is_file():
+        return np.load(file, allow_pickle=False)
     vectors = make()
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".npy", delete=False) as whole:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import snowballstemmer
@@ -27,9 +27,6 @@ from rlft.environments.contract.loading import load_function
 from rlft.errors import EnvironmentSetupError
 from rlft.files import expanded
 from rlft.texts.characters import apart
-
-if TYPE_CHECKING:
-    from rlft.environments.search_embedding import Embedding
 
 Mode = Literal["auto", "lexical", "vector", "hybrid"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -83,6 +80,20 @@ class SearchClient(Protocol):
         ...
 
 
+class Embedding(Protocol):
+    """Turns texts into vectors of norm 1. `fingerprint` changes when the vectors may."""
+
+    fingerprint: str
+
+    def documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of documents, (texts, width)."""
+        ...
+
+    def query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a query, (width,); its dot products with those of documents are the cosines."""
+        ...
+
+
 _WORD = re.compile(r"\w+")
 TITLE_COPIES = 2  # a title counts as if it stood twice in the text: measured in docs/environments/search.md
 K1, B = 1.5, 0.75  # BM25's usual constants; other values changed recall little (docs/environments/search.md)
@@ -115,11 +126,6 @@ class Lexical:
         """Return one score per document, (documents,), in their order; 0 where no word of the query occurs."""
         known = self._index.get_tokens_ids(self.words(query))
         return self._index.get_scores_from_ids(known)
-
-
-def lexical_identity(language: str | None) -> list[str | int | float | None]:
-    """Return all that scores depend on beside the documents: versions of libraries and settings."""
-    return ["bm25s", version("bm25s"), version("snowballstemmer"), language, K1, B, TITLE_COPIES]
 
 
 class _Row(BaseModel):
@@ -192,16 +198,16 @@ class CorpusIndex:
         self,
         documents: str,
         language: str | None = "english",
-        embedding: str | None = None,
+        embedding: str | Embedding | None = None,
         embedding_kwargs: Mapping[str, Any] | None = None,
         cache_dir: str | None = None,
         snippet_characters: int = 200,
     ) -> None:
         """Load the file `documents` (see the top of this file) and embed its texts if there is an `embedding`.
 
-        `language` names the stemmer; `None` leaves words as they are. `embedding` is a model's folder or Hub name, or
-        the import path of a function; `embedding_kwargs` are arguments of `ModelEmbedding`. The
-        vectors of documents are kept in `cache_dir` if one is given. A hit shows at most `snippet_characters`. Raises
+        `language` names the stemmer; `None` leaves words as they are. `embedding` is a model's folder or Hub name, with
+        `embedding_kwargs` as the arguments of `ModelEmbedding`, or an object of the user's. The vectors of documents
+        are kept in `cache_dir` if one is given. A hit shows at most `snippet_characters`. Raises
         `EnvironmentSetupError` for what cannot be read or loaded.
         """
         if language is not None and language not in (known := snowballstemmer.algorithms()):
@@ -216,14 +222,13 @@ class CorpusIndex:
         self._cache_dir = None if cache_dir is None else expanded(str(cache_dir))
         self._snippet_characters = snippet_characters
         self._lock = threading.Lock()
-        self._embedding = None
-        if embedding is not None:
-            from rlft.environments.search_embedding import (
-                load_embedding,  # imports torch, which BM25 alone does not need
-            )
+        if isinstance(embedding, str):
+            from rlft.environments.search_embedding import ModelEmbedding  # imports torch, which BM25 does not need
 
-            self._embedding = load_embedding(embedding, **(embedding_kwargs or {}))
-            self._vectors = self._embed(self._embedding)
+            embedding = ModelEmbedding(embedding, **(embedding_kwargs or {}))
+        self._embedding = embedding
+        if embedding is not None:
+            self._vectors = self._embed(embedding)
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -235,7 +240,7 @@ class CorpusIndex:
         """The sha256 of documents, settings, versions of the libraries that rank, and the embedding's fingerprint."""
         identity = [
             hash_documents(self._documents),
-            lexical_identity(self._language),
+            ["bm25s", version("bm25s"), version("snowballstemmer"), self._language, K1, B, TITLE_COPIES],
             [RRF_K, RRF_DEPTH, self._snippet_characters],
             self._embedding.fingerprint if self._embedding else None,
         ]
@@ -287,7 +292,7 @@ class CorpusIndex:
         if self._cache_dir is None:
             return make()
         key = hashlib.sha256(f"{hash_documents(self._documents)} {embedding.fingerprint}".encode()).hexdigest()
-        return cached_vectors(self._cache_dir / f"vectors-{key[:32]}.npy", make, len(self._documents))
+        return cached_vectors(self._cache_dir / f"vectors-{key[:32]}.npy", make)
 
     def _hit(self, place: int, score: float, words: set[str]) -> Hit:
         """Return a document as a hit; its snippet is the first sentence with the most of the query's words."""

@@ -133,18 +133,21 @@ def _own_frame(error: BaseException) -> traceback.FrameSummary | None:
 
 
 def _is_own(frame: FrameType, entry: traceback.FrameSummary) -> bool:
-    """Return whether a frame is of the user's own code: not of rlft, of Python, or of an installed library.
-
-    Methods of an environment that is installed as a package count as the user's own.
-    """
-    if entry.filename.startswith("<"):
-        return False
-    path = Path(entry.filename).resolve()
-    if any(path.is_relative_to(folder) for folder in _OURS):
-        return False
-    if is_installed(Path(entry.filename)):
+    """Return whether a frame is of the user's own code; methods of an environment that is installed count, too."""
+    if is_installed(entry.filename) and not _is_ours(entry.filename):
         return hasattr(type(frame.f_locals.get("self")), "compute_reward")
-    return not path.is_relative_to(_STANDARD)
+    return is_users(entry.filename)
+
+
+def is_users(file: str) -> bool:
+    """Return whether a file of code is the user's own: not of rlft, of Python, or of an installed library."""
+    return not (
+        file.startswith("<") or is_installed(file) or _is_ours(file) or Path(file).resolve().is_relative_to(_STANDARD)
+    )
+
+
+def _is_ours(file: str) -> bool:
+    return any(map(Path(file).resolve().is_relative_to, _OURS))
 
 
 def _shown(filename: str) -> str:

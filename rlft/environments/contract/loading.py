@@ -13,11 +13,9 @@ import inspect
 import json
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeGuard
@@ -25,26 +23,16 @@ from typing import Any, TypeGuard
 from rlft.config.environment import Isolation, Workers
 from rlft.config.section import SEVERAL, SPECIFICATION
 from rlft.environments.contract.base import BaseEnv
-from rlft.environments.contract.faults import defined_at, described, place_of
+from rlft.environments.contract.faults import defined_at, described, is_users, place_of
 from rlft.environments.contract.marks import marked_weights
 from rlft.environments.contract.several import MAKER, Several, without_specification
 from rlft.environments.workers.pool import Pool, Program
 from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
-from rlft.files import OWN_PACKAGES, expanded, is_installed, why_no_file
+from rlft.files import OWN_PACKAGES, expanded, why_no_file
 from rlft.texts.secrets import hide, hide_in, hide_in_output, redact, require, resolve
 from rlft.types import Task
 
-_STANDARD = tuple(
-    {
-        place
-        for name in ("stdlib", "platstdlib")
-        for place in (sysconfig.get_path(name), os.path.realpath(sysconfig.get_path(name)))
-    }
-)
-
-
 _TARGET = "_target_"  # Hydra's name for it: https://hydra.cc/docs/advanced/instantiate_objects/overview/
-
 
 SOURCE = "_rlft_source"
 """The attribute of a loaded environment that holds its `Source`, under a name that no subclass uses."""
@@ -89,48 +77,36 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     read, folder = resolve(arguments, "environment.kwargs"), Path.cwd()
     with chdir(folder):  # wherever its import and constructor go
         found = _with_reward(_find_class(import_named(named), named), named, kwargs.get(SPECIFICATION))
-        environment = _build(found, construct(read))
+        environment = _build(found, read)
     environment.__dict__[SOURCE] = Source(name, kwargs, folder, type(environment).__module__)
     return environment
 
 
-def construct(value: Any, where: str = "environment.kwargs") -> Any:
+def construct(value: Any) -> Any:
     """Return a copy of nested lists and maps in which objects replace the maps that have a key `_target_`.
 
     The object is what the class or function named by `_target_` returns when it is called with the map's other keys,
     as in Hydra: `{_target_: my_client.py:Client, url: http://localhost:8000}`. Inner objects are made first. Raises
-    `EnvironmentSetupError` with the place, which starts with `where`.
+    `EnvironmentSetupError` for a name that cannot be imported, and what is raised where an object is made.
     """
     if isinstance(value, list):
-        return [construct(each, f"{where}[{place}]") for place, each in enumerate(value)]
+        return [construct(each) for each in value]
     if not isinstance(value, Mapping):
         return value
-    arguments = {key: construct(each, f"{where}.{key}") for key, each in value.items() if key != _TARGET}
-    if _TARGET not in value:
-        return arguments
-    found = load_function(str(value[_TARGET]), f"{where}.{_TARGET}")
-    try:
-        return found.call(**arguments)
-    except RlftError:
-        raise
-    except Exception as error:
-        raise EnvironmentSetupError(
-            f"{value[_TARGET]} cannot be made: {described(error)}",
-            where=where,
-            fix=f"check the keys beside {_TARGET}: they are its arguments",
-        ) from error
+    arguments = {key: construct(each) for key, each in value.items() if key != _TARGET}
+    return _target(value).call(**arguments) if _TARGET in value else arguments
 
 
 def constructed_modules(value: Any) -> Iterator[ModuleType]:
-    """Yield the modules of the classes and functions that `construct` would call for a value, in its order.
-
-    Raises `EnvironmentSetupError` for a name that cannot be imported.
-    """
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    for each in inner:
+    """Yield the modules of the classes and functions that `construct` would call for a value, in its order."""
+    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
         yield from constructed_modules(each)
     if isinstance(value, Mapping) and _TARGET in value:
-        yield load_function(str(value[_TARGET]), _TARGET).module
+        yield _target(value).module
+
+
+def _target(value: Mapping[str, Any]) -> LoadedFunction:
+    return load_function(str(value[_TARGET]), f"environment.kwargs: {_TARGET}")
 
 
 def load_function(name: str, setting: str, *, own: bool = False) -> LoadedFunction:
@@ -140,9 +116,13 @@ def load_function(name: str, setting: str, *, own: bool = False) -> LoadedFuncti
     `EnvironmentSetupError` if it is not there, cannot be imported or cannot be called.
     """
     named = Name.read(name, setting, "function")
-    if own:
-        check_own(named)
     module = import_named(named)
+    if own and not (module.__name__.startswith("rlft.") or is_users(getattr(module, "__file__", None) or "<built in>")):
+        raise EnvironmentSetupError(
+            f"{named.location} is code of Python itself or of an installed package, which scores no attempts",
+            where=named.where,
+            fix="write a function of your own that calls it, and name that: path/to/file.py:function",
+        )
     found = getattr(module, named.attribute, None)
     if not callable(found):
         there = ", ".join(key for key, value in vars(module).items() if inspect.isfunction(value)) or "none"
@@ -188,7 +168,7 @@ def _is_environment(value: Any) -> TypeGuard[type[BaseEnv]]:
 
 def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
     try:
-        return environment_class(**kwargs)
+        return environment_class(**construct(kwargs))
     except RlftError as error:
         hide_in(error)
         raise
@@ -241,57 +221,21 @@ def import_named(named: Name) -> ModuleType:
     """
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    return _import_file(named) if named.location.endswith(".py") else _import_module(named)
-
-
-def check_own(named: Name) -> None:
-    """Raise EnvironmentSetupError for code of Python itself or of an installed package other than rlft.
-
-    Nothing is imported to find that out. `builtins:eval` would run what a model has written.
-    """
-    location = named.location
-    if location.endswith(".py"):
-        path = str(expanded(location).resolve())
-        is_standard, is_other = path.startswith(_STANDARD), is_installed(Path(path))
-    else:
-        top = location.partition(".")[0]
-        is_standard = top in sys.stdlib_module_names
-        is_other = not is_standard and top != "rlft" and _is_installed_module(top)
-    if is_standard or is_other:
-        what = "Python itself" if is_standard and not is_other else "an installed package"
-        raise EnvironmentSetupError(
-            f"{location} is code of {what}, which was not written to score attempts",
-            where=named.where,
-            fix=f"write a function of your own that calls it, and name that: path/to/file.py:{named.kind}",
-        )
-
-
-def _is_installed_module(top: str) -> bool:
-    try:
-        spec = PathFinder.find_spec(top, [str(Path.cwd())]) or importlib.util.find_spec(top)
-    except ValueError:  # a module that was not made by an import
-        return False
-    if spec is None:
-        return False
-    places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
-    return any(is_installed(Path(place)) for place in places)
-
-
-def _import_module(named: Name) -> ModuleType:
-    location = named.location
     importlib.invalidate_caches()  # the file may have been written since Python last listed its folder
+    location = named.location
     try:
-        return importlib.import_module(location)
-    except ModuleNotFoundError as error:
-        if error.name and (location == error.name or location.startswith(error.name + ".")):
+        return _import_file(named) if location.endswith(".py") else importlib.import_module(location)
+    except RlftError:
+        raise
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{location}.".startswith(f"{missing}."):
             raise EnvironmentSetupError(
-                f"no module named {error.name!r}",
+                f"no module named {missing!r}",
                 where=named.where,
                 fix=f"check the spelling, run from the folder that holds it ({Path.cwd()} is searched), or give the "
                 f"file: path/to/file.py:{named.kind}",
             ) from error
-        raise _import_failed(named, error) from error
-    except (Exception, SystemExit) as error:
         raise _import_failed(named, error) from error
 
 
@@ -303,7 +247,6 @@ def _import_file(named: Name) -> ModuleType:
         return sys.modules[module_name]
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    importlib.invalidate_caches()
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None  # of a file that ends in .py
     assert spec.loader is not None
@@ -311,9 +254,9 @@ def _import_file(named: Name) -> ModuleType:
     sys.modules[module_name] = module  # before it runs: dataclasses and pickle look their module up there
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException:
         del sys.modules[module_name]
-        raise _import_failed(named, error) from error
+        raise
     return module
 
 

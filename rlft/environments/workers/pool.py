@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -35,10 +34,6 @@ _START = (
 # One arena of malloc takes 64 MiB of address space, which a limit counts; and each process has threads of its own.
 _VARIABLES = {"MALLOC_ARENA_MAX": "2", "OMP_NUM_THREADS": "1"}
 _NONSENSE = "was killed, as it sent what no worker says"
-
-
-_GROUPS = Path("/sys/fs/cgroup")
-_OWN = Path("/proc/self/cgroup")
 
 
 class WorkerEnded(Exception):
@@ -284,33 +279,11 @@ class _Process:
             self._loop.call_soon_threadsafe(self._said.put_nowait, message)
 
 
-def cores_here(groups: Path = _GROUPS, own: Path = _OWN) -> int:
-    """Return the cores that this process may run on, at most as many whole ones as its control groups pay for; >= 1.
+def cores_here() -> int:
+    """Return the cores that this process may run on, at most as many as its container pays for; at least 1."""
+    from joblib import cpu_count  # here, as it takes 0.2 s
 
-    A limit of cgroup v1 is not seen. `groups` is where the kernel shows cgroup v2, `own` the file with this process's.
-    """
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min([allowed, *(int(quota) for quota in _quotas(groups, own))]))
-
-
-def _quotas(groups: Path, own: Path) -> list[float]:
-    """Return the cores that the group of this process, and each above it, may use at a time, where that is limited."""
-    try:
-        found = re.search(r"^0::/(.*)$", own.read_text(), re.MULTILINE)
-    except OSError:
-        return []
-    place = groups / found[1] if found else groups
-    quotas: list[float] = []
-    for group in (place, *place.parents):
-        if not group.is_relative_to(groups):
-            break
-        try:
-            quota, period = (group / "cpu.max").read_text().split()
-        except OSError:  # the root group has none, and a container may not see its own
-            continue
-        if quota != "max":
-            quotas.append(int(quota) / int(period))
-    return quotas
+    return cpu_count()
 
 
 def _no_worker(why: str) -> EnvironmentSetupError:

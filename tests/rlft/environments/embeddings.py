@@ -1,4 +1,4 @@
-"""A tiny model with random weights, and functions, as embeddings for tests."""
+"""A tiny model with random weights, and counts of words, as embeddings for tests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 WORDS = ("cat", "dog", "moon", "sun", "red")
 
 
-def count_words(texts: list[str]) -> np.ndarray:
-    """One number for each word of `WORDS`: how often it occurs, and a constant so that no vector is zero."""
-    return np.array([[*(text.lower().count(word) for word in WORDS), 0.1] for text in texts])
+class Counts:
+    """Counts how often each word of `WORDS` occurs, beside a constant so that no vector is zero, scaled to norm 1."""
 
+    fingerprint = "counts"
 
-def too_few(texts: list[str]) -> np.ndarray:
-    """One row too few."""
-    return count_words(texts)[1:]
+    def documents(self, texts):
+        counts = np.array([[*(text.lower().count(word) for word in WORDS), 0.1] for text in texts], dtype=np.float32)
+        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+
+    def query(self, text):
+        return self.documents([text])[0]
 
 
 def save_tiny_model(folder: Path, seed: int = 0) -> Path:

@@ -159,19 +159,17 @@ def test_an_edited_client_is_another_harness(tmp_path, monkeypatch, edit):
 
 
 @pytest.mark.parametrize(
-    ("client", "place", "text"),
+    ("client", "text"),
     [
-        ({"_target_": f"{ADDRESS}:Shelv"}, "environment.kwargs.client._target_", "there is no function 'Shelv'"),
-        ({"_target_": "nowhere:Client"}, "environment.kwargs.client._target_", "no module named 'nowhere'"),
-        ({"_target_": 3}, "environment.kwargs.client._target_", "'3' does not name"),
-        ({"_target_": f"{ADDRESS}:Shelf"}, "environment.kwargs.client", "Shelf cannot be made: TypeError: .*'path'"),
-        ([{"_target_": f"{ADDRESS}:Shelf", "path": "no"}], "environment.kwargs.client[0]", "FileNotFoundError"),
+        ({"_target_": f"{ADDRESS}:Shelv"}, "environment.kwargs: _target_.*there is no function 'Shelv'"),
+        ({"_target_": 3}, "'3' does not name"),
+        ({"_target_": f"{ADDRESS}:Shelf"}, "Naturalist cannot be built: TypeError: .*'path'"),
+        ([{"_target_": f"{ADDRESS}:Shelf", "path": "no"}], "FileNotFoundError"),
     ],
 )
-def test_a_client_that_cannot_be_made(client, place, text):
-    with pytest.raises(EnvironmentSetupError, match=text) as caught:
+def test_a_client_that_cannot_be_made(client, text):
+    with pytest.raises(EnvironmentSetupError, match=text):
         load_environment(f"{ADDRESS}:Naturalist", {"client": client})
-    assert caught.value.where.startswith(place)
 
 
 @pytest.fixture

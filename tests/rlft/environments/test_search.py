@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rlft.config import HarnessConfig
 from rlft.environments.contract.base import live_states
+from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.marks import read_tools
 from rlft.environments.search import Search
 from rlft.environments.search_index import Document, Hit
@@ -160,8 +161,9 @@ def test_a_mode_is_offered_only_where_there_is_a_choice(documents):
 
     assert set(properties(Search(documents))) == {"query", "limit"}
     assert properties(Search(documents, max_results=7))["limit"]["maximum"] == 7
-    kwargs = {"embedding": "tests.rlft.environments.embeddings:count_words"}
-    both = Search(documents, modes=("vector", "lexical"), client_kwargs=kwargs)
+    kwargs = {"embedding": {"_target_": "tests.rlft.environments.embeddings:Counts"}}
+    name, modes = "rlft.environments.search:Search", ["vector", "lexical"]
+    both = load_environment(name, {"documents": documents, "modes": modes, "client_kwargs": kwargs})
     assert properties(both)["mode"]["enum"] == ["vector", "lexical"]
     with pytest.raises(EnvironmentSetupError, match="give an embedding"):
         Search(documents, modes=("vector",))

@@ -5,6 +5,7 @@ import pytest
 
 from rlft.environments.search_index import CorpusIndex, fuse, shorten
 from rlft.errors import EnvironmentSetupError
+from tests.rlft.environments.embeddings import Counts
 
 ROWS = [
     {"doc_id": "d1", "title": "Cats", "text": "A cat sleeps all day. The cat dreams of the moon."},
@@ -12,7 +13,7 @@ ROWS = [
     {"doc_id": "d3", "title": "Moon", "text": "The moon is not the sun."},
     {"doc_id": "d4", "title": "Moon", "text": "The moon is not the sun.", "source": "a copy"},
 ]
-COUNTS = "tests.rlft.environments.embeddings:count_words"
+COUNTS = Counts()
 
 
 def write(path, rows=ROWS):

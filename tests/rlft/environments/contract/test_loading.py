@@ -180,22 +180,14 @@ def test_a_variable_that_is_not_set_is_named_before_the_import(careless):
         load_environment("nowhere:Thing", {"headers": {"key": "env:RLFT_TEST_UNSET"}})
 
 
-@pytest.mark.parametrize("name", ["builtins:eval", "os:system", "os.path:exists", f"{re.__file__}:compile"])
-def test_a_function_of_python_itself_scores_no_attempts(folder, name):
-    with pytest.raises(EnvironmentSetupError, match=r"(?s)is code of Python itself.*write a function of your own"):
+@pytest.mark.parametrize("name", ["builtins:eval", "os:system", f"{re.__file__}:compile", "pytest:fail"])
+def test_a_function_of_python_or_of_an_installed_package_scores_no_attempts(folder, name):
+    with pytest.raises(EnvironmentSetupError, match=r"(?s)is code of Python itself or.*write a function of your own"):
         load_function(name, "reward.spec", own=True)
-
-
-@pytest.mark.parametrize("name", ["pytest:fail", "yaml.nothing:unsafe_load", f"{pytest.__file__}:fail"])
-def test_a_function_of_an_installed_package_scores_no_attempts(folder, name):
-    with pytest.raises(EnvironmentSetupError, match="is code of an installed package"):
-        load_function(name, "reward.spec", own=True)
-    assert callable(load_function("pytest:fail", "reward.spec").call)
+    assert callable(load_function(name, "reward.spec").call)
 
 
 def test_functions_of_rlft_and_of_the_user_score_attempts(folder):
     (folder / "own_scores.py").write_text("def f(value, item): return 1.0")
     for name in ("own_scores:f", "own_scores.py:f", "rlft.rewards.graders.plain:plain"):
         assert callable(load_function(name, "reward.spec", own=True).call)
-    with pytest.raises(EnvironmentSetupError, match="no module named"):
-        load_function("nowhere_to_be_found:f", "reward.spec", own=True)
