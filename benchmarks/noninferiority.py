@@ -4,19 +4,15 @@
 
 `suites`: on so many groups of tasks a policy loses exactly the margin (`false`: the share that `comparison`
 would pass; 0.025 may be at one look, 0.0025 at one of 20) or nothing (`power`). `slices`: 2 to 12 slices in which
-nothing is lost (`false_block`: the share of decisions in which any is called worse; 0.05 may be), and the verdicts of
-the one slice that loses exactly the margin (`worse`, `no_worse`, `cannot_tell`). Rates near 0 and 1 and groups of
-unequal size are among the populations. `rewards`: how often the gain that `power` names for a reward is found
-(0.8 is said), where the difference is normal, or has rare losses of more than four standard deviations; and the
-verdicts of a slice that loses exactly the margin in a reward of 0 to 1. Last line: one JSON object.
+nothing is lost (`false_block`: the share of decisions in which any is called worse; 0.05 may be), and how often the one
+slice that loses exactly the margin is called `worse`. Rates near 0 and 1 and groups of unequal size are among the
+populations. Last line: one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +22,7 @@ from numpy.typing import NDArray
 
 from rlft.evaluation.comparison import FAMILY
 from rlft.evaluation.gates import confidence_at
-from rlft.evaluation.power import MIN_GROUPS, smallest_difference
+from rlft.evaluation.power import MIN_GROUPS
 from rlft.evaluation.statistics import IMAGINED_OF_DIFFERENCE, Range, bounds, effective_groups
 
 Array = NDArray[np.float64]
@@ -105,8 +101,8 @@ def _passed(
     return {looks: count / shape[0] for looks, count in passed.items()}
 
 
-def holm(sums: list[Array], sizes: list[Array], family: float = FAMILY) -> tuple[Array, Array]:
-    """Return which slices are worse, [simulations, slices], and how many are tested last, [simulations].
+def holm(sums: list[Array], sizes: list[Array], family: float = FAMILY) -> Array:
+    """Return which slices are worse, [simulations, slices].
 
     It is what `rlft.evaluation.comparison.compare_slices` does, for many simulations at once.
     """
@@ -127,7 +123,7 @@ def holm(sums: list[Array], sizes: list[Array], family: float = FAMILY) -> tuple
         left = np.maximum((tested & ~worse).sum(-1), 1)
         shown = np.select([(left == each)[:, None] for each in below], list(below.values()))
         worse = worse | (tested & shown)
-    return worse, np.maximum((tested & ~worse).sum(-1), 1)
+    return worse
 
 
 def slice_cells(simulations: int) -> Iterator[dict[str, Any]]:
@@ -137,116 +133,24 @@ def slice_cells(simulations: int) -> Iterator[dict[str, Any]]:
             for rate, churn in ((0.05, 0.03), (0.5, 0.05), (0.5, 0.2), (0.95, 0.03)):
                 generator = np.random.default_rng([slices, groups, round(100 * rate), round(100 * churn)])
                 drawn = [draw(generator, (simulations, groups), rate, 0.0, churn) for _ in range(slices)]
-                none, _ = holm(*(list(each) for each in zip(*drawn, strict=True)))
+                none = holm(*(list(each) for each in zip(*drawn, strict=True)))
                 cell = {"population": kind, "slices": slices, "groups": groups, "rate": rate, "churn": churn}
                 cell["false_block"] = float(none.any(-1).mean())
                 for margin in (0.05, 0.1, 0.2):
                     if margin <= rate:
                         lost = [draw(generator, (simulations, groups), rate, margin, churn), *drawn[1:]]
-                        yield cell | {"margin": margin} | _verdicts(lost, margin)
-
-
-def _verdicts(drawn: list[tuple[Array, Array]], margin: float) -> dict[str, float]:
-    """Return the shares of the verdicts of the first slice, which loses the margin."""
-    sums, sizes = ([each[part] for each in drawn] for part in (0, 1))
-    worse, left = holm(sums, sizes)
-    squared = np.clip(np.abs(sums[0]).sum(-1) / sizes[0].sum(-1), 0, 1)
-    effective = effective_groups(sizes[0])
-    known: dict[tuple[float, float, int], bool] = {}
-
-    def sees(squared: float, effective: float, left: int) -> bool:
-        key = (round(squared, 2), round(effective), int(left))
-        if key not in known:
-            level = 1 - 2 * FAMILY / left
-            visible = smallest_difference(key[0], key[1], "accuracy", confidence=level)
-            known[key] = effective >= MIN_GROUPS and visible is not None and visible <= margin
-        return known[key]
-
-    able = np.array([sees(*each) for each in zip(squared, effective, left, strict=True)])
-    for tested in np.unique(left):
-        of = left == tested
-        level = 1 - 2 * FAMILY / int(tested)
-        low, _ = bounds(sums[0][of], sizes[0][of], _DIFFERENCE, imagined=IMAGINED_OF_DIFFERENCE, confidence=level)
-        able[of] |= (effective[of] >= MIN_GROUPS) & (low > -margin)
-    first = worse[:, 0]
-    return {
-        "worse": float(first.mean()),
-        "no_worse": float((~first & able).mean()),
-        "cannot_tell": float((~first & ~able).mean()),
-    }
-
-
-def normal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Return differences of a reward with a mean of 0 and a standard deviation of 1."""
-    return generator.standard_normal(shape)
-
-
-def rare_losses(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Return such differences where one task in twenty loses 4.36 and the others gain 0.23."""
-    return np.where(generator.random(shape) < 0.05, -math.sqrt(0.95 / 0.05), math.sqrt(0.05 / 0.95))
-
-
-REWARDS = {"normal": normal, "rare losses": rare_losses}
-
-
-def reward_cells(simulations: int, groups: tuple[int, ...] = GROUPS) -> Iterator[dict[str, Any]]:
-    """Yield how often the gain of a reward is found that is said to be found four times out of five."""
-    for kind, draw in REWARDS.items():
-        for ends in (Range(0.0, 1.0), Range(-1.0, 1.0), Range(-10.0, 1.0)):
-            widest = ends.minus(ends)
-            for spread, count, looks in itertools.product((0.05, 0.2), groups, (1, 20)):
-                confidence = confidence_at(looks)
-                gain = smallest_difference(spread**2, count, "reward", ends=ends, confidence=confidence)
-                cell = {"population": kind, "ends": list(ends), "spread": spread, "groups": count, "looks": looks}
-                if gain is None:
-                    yield cell | {"gain": None, "found": None}
-                    continue
-                drawn = gain + spread * draw(np.random.default_rng([count, looks]), (simulations, count))
-                values = drawn.clip(*widest)
-                low, _ = bounds(
-                    values, np.ones_like(values), widest, imagined=IMAGINED_OF_DIFFERENCE, confidence=confidence
-                )
-                yield cell | {"gain": gain, "found": float((low > 0).mean())}
-
-
-def reward_slice_cells(simulations: int) -> Iterator[dict[str, Any]]:
-    """Yield the verdicts of a slice that loses exactly the margin in a reward of 0 to 1."""
-    ends, level = Range(0.0, 1.0), 1 - 2 * FAMILY
-    for kind, draw in REWARDS.items():
-        for count, spread, margin in ((50, 0.1, 0.05), (100, 0.1, 0.05), (200, 0.1, 0.05), (100, 0.2, 0.1)):
-            drawn = (spread * draw(np.random.default_rng(count), (simulations, count)) - margin).clip(-1.0, 1.0)
-            low, high = bounds(
-                drawn, np.ones_like(drawn), ends.minus(ends), imagined=IMAGINED_OF_DIFFERENCE, confidence=level
-            )
-            squared = (drawn**2).mean(-1).round(3)
-            visible = {
-                each: smallest_difference(each, count, "reward", ends=ends, confidence=level)
-                for each in np.unique(squared).tolist()
-            }
-            able = np.array([(seen := visible[each]) is not None and seen <= margin for each in squared.tolist()])
-            known = (able | (low > -margin)) & (high >= 0)
-            cell = {"population": kind, "groups": count, "spread": spread, "margin": margin}
-            yield cell | {
-                "worse": float((high < 0).mean()),
-                "no_worse": float(known.mean()),
-                "cannot_tell": float((~known & (high >= 0)).mean()),
-            }
+                        worse = holm(*(list(each) for each in zip(*lost, strict=True)))
+                        yield cell | {"margin": margin, "worse": float(worse[:, 0].mean())}
 
 
 def measured(simulations: int, groups: tuple[int, ...] = GROUPS) -> dict[str, Any]:
     """Return all cells, with the worst of them."""
     suites, slices = list(suite_cells(simulations, groups)), list(slice_cells(max(1, simulations // 2)))
-    rewards, lost = list(reward_cells(simulations, groups)), list(reward_slice_cells(simulations))
-    found = [cell["found"] for cell in rewards if cell["found"] is not None]
     return {
         "simulations": simulations,
         "worst_false_at_1_look": max(cell["false_1"] for cell in suites),
         "worst_false_at_20_looks": max(cell["false_20"] for cell in suites),
         "worst_false_block": max(cell["false_block"] for cell in slices),
-        "worst_no_worse": max(cell["no_worse"] for cell in slices),
-        "least_and_most_found_of_a_reward": [min(found), max(found)],
-        "worst_no_worse_of_a_reward": max(cell["no_worse"] for cell in lost),
-        "rewards": [*rewards, *lost],
         "suites": suites,
         "slices": slices,
     }
@@ -260,9 +164,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     found = measured(options.simulations)
     if not options.json:
-        for cell in [*found["suites"], *found["slices"], *found["rewards"]]:
+        for cell in [*found["suites"], *found["slices"]]:
             sys.stdout.write("  ".join(f"{key} {value}" for key, value in cell.items()) + "\n")
-        found = {key: value for key, value in found.items() if key.startswith(("worst", "least"))}
+        found = {key: value for key, value in found.items() if key.startswith("worst")}
     sys.stdout.write(json.dumps(found) + "\n")
     return 0
 

@@ -20,7 +20,7 @@ from mlops.summary.summary import Summary
 from mlops.summary.version_facts import Registration, verdict_blocks, version_facts
 from mlops.tracking.address import HOME, PATIENT_HTTP, answering, tracking_address
 from rlft.config import Config, EvaluationConfig, PromotionConfig
-from rlft.evaluation.promotion import Decision, Known, RegisteredVersion, Rules
+from rlft.evaluation.promotion import Decision, Known, RegisteredVersion
 from rlft.evaluation.promotion import decide_promotion as decide
 from rlft.evaluation.searches.constant import ConstantAnswer
 from rlft.evaluation.slices import slices_of
@@ -43,28 +43,17 @@ def decide_promotion(
     constant: ConstantAnswer | None = None,
 ) -> Annotated[Decision, "promotion_decision"]:
     """Compare the trained policy with every other arm on the split `gate`, and on others that the rules name."""
-    arms = {"trained": trained, "warm_start": warm_start, "base": base, "champion": champion}
-    gate = slices_of(tasks.split("gate"), promotion.slices)
+    arms = {"trained": trained, "base": base, "warm_start": warm_start, "champion": champion, "constant": constant}
     return decide(
-        trained.splits["gate"],
-        warm_start.splits["gate"] if warm_start else None,
-        base.splits["gate"],
-        champion.splits["gate"] if champion else None,
+        {name: arm for name, arm in arms.items() if arm is not None},
         evaluation.metric,
-        constant=constant.splits.get("gate") if constant else None,
-        rules=Rules(
-            min_improvement=promotion.min_improvement,
-            looks=promotion.looks,
-            suites={name: rule.margin for name, rule in promotion.suites.items()},
-            slices={f"{column}={value}": ids for column, values in gate.items() for value, ids in values.items()},
-            slice_margin=promotion.slice_margin,
-            audit_required=promotion.audit == "required",
-        ),
-        suites={
-            suite: {name: arm.splits[suite] for name, arm in arms.items() if arm is not None and suite in arm.splits}
-            for suite in promotion.suites
+        promotion,
+        known,
+        {
+            f"{column}={value}": ids
+            for column, values in slices_of(tasks.split("gate"), promotion.slices).items()
+            for value, ids in values.items()
         },
-        known=known,
     )
 
 

@@ -37,7 +37,7 @@ RECORDS = frozenset(
 # Of a registered model: how often a gate was looked at, and changes of `champion` (`gates`, `decisions`).
 GATE_TAG, LOOK_TAG, CHANGE_TAG = (f"{HIDDEN}rlft.{name}." for name in ("gate", "look", "change"))
 FAILS = "fails: "  # how the sentence of a rule begins that has failed
-_JUDGED = (FAILS, "passes: ", "no worse than ")  # how those of all rules do, which are no remarks
+_JUDGED = (FAILS, "passes: ")  # how those of all rules do, which are no remarks
 
 
 def failing(reasons: Sequence[str]) -> list[str]:

@@ -259,13 +259,6 @@ class PromotionConfig(Section):
         "policy that is shown worse in one of them than the champion, or before the first one than the base model, is "
         "not promoted.",
     )
-    slice_margin: float = Field(
-        default=0.05,
-        gt=0,
-        le=1e9,
-        description="A slice reads `no worse` where a loss of this much in `evaluation.metric` would have been found "
-        "four times out of five, else `cannot tell`.",
-    )
     audit: Literal["optional", "required"] = Field(
         default="optional",
         description="`required`: nothing is promoted unless the reward has passed its audit (`reward.audit`).",

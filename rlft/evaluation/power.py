@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from statistics import fmean
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from rlft.evaluation.gates import confidence_at
-from rlft.evaluation.statistics import IMAGINED_OF_DIFFERENCE, SHARE, Range, bounds, common_tasks
-from rlft.types import EvaluationReport
+from rlft.evaluation.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds
 
 DISCORDANCE = 0.3  # the share of tasks that one of two policies solves and the other does not, where none was measured
 POWER = 0.8
@@ -84,89 +81,6 @@ def few_groups(split: str, groups: int, effective: float) -> str | None:
         f"{has}, and at least {MIN_GROUPS} are needed to know how far they spread; make the split larger, or take data "
         "with more groups (tasks.group)"
     )
-
-
-def squared_difference(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> float | None:
-    """Return the mean over tasks of the squared difference; `None` without a task that was scored for both.
-
-    Of a metric that is 0 or 1 for each task it is the discordance, the share of tasks on which they differ.
-    """
-    a, b = common_tasks(ours.per_task.get(metric, {}), theirs.per_task.get(metric, {}))
-    return fmean((a[task] - b[task]) ** 2 for task in a) if a else None
-
-
-def smallest_difference(
-    squared: float,
-    effective: float,
-    metric: str,
-    *,
-    ends: Range | None = None,
-    confidence: float = 0.95,
-    power: float = POWER,
-    minimum: float = 0.0,
-) -> float | None:
-    """Return the smallest true difference of two policies, in the metric, that is found at this `power`.
-
-    It is found if the interval of the paired difference (two-sided `confidence`) lies above `minimum`. `squared` is the
-    `squared_difference` of both policies, `effective` how many groups of equal size say as much as theirs, `ends` the
-    range of the scores, from which the interval imagines groups; a share needs none. `None` if no difference is found
-    so often, if there are fewer than two groups, or without a range. In simulations the power of a reward is 0.79 to
-    0.82 where 0.8 is asked for, and down to 0.69 where rare large losses make the spread.
-    """
-    if metric == "accuracy":
-        return smallest_gain(effective, confidence=confidence, discordance=squared, power=power, minimum=minimum)
-    if ends is None:
-        return None
-    return smallest_mean(squared, effective, ends, confidence=confidence, power=power, minimum=minimum)
-
-
-def smallest_mean(
-    variance: float,
-    effective: float,
-    ends: Range,
-    *,
-    confidence: float = 0.95,
-    power: float = POWER,
-    minimum: float = 0.0,
-) -> float | None:
-    """Return the smallest true mean of differences that is found at this `power`; `None` if none is.
-
-    `variance` is that of the differences between groups, `ends` the range of the scores of which they are differences.
-    At a power of 0.5 it is the smallest mean that, where it is measured, has a lower bound above `minimum`.
-    """
-    count, width = int(effective), ends.high - ends.low
-    if count < 2:
-        return None
-
-    def is_found(gain: float) -> bool:
-        """Return whether the bound is above the minimum where the measured gain is one that 1 - `power` fall below."""
-        spread = math.sqrt(max(0.0, min(variance, width**2 - gain**2)))
-        measured = gain - spread * float(ndtri(power)) / math.sqrt(count)
-        return float(lower_bounds(measured, spread, count, ends, confidence=confidence)) > minimum
-
-    low, high = minimum, width
-    if low >= high or not is_found(high):
-        return None
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_found(middle) else (middle, high)
-    return high
-
-
-def lower_bounds(
-    means: ArrayLike, spreads: ArrayLike, groups: int, ends: Range, *, confidence: float = 0.95
-) -> NDArray[np.float64]:
-    """Return the lower bound of the interval of each of some measured means of differences [...].
-
-    `spreads` [...] are the standard deviations of the differences between so many groups, at least two; half of them
-    lie above the mean. `ends` is the range of the scores of which they are differences.
-    """
-    sides = np.resize([-1.0, 1.0], groups)
-    sides = (sides - sides.mean()) / sides.std()
-    values = np.asarray(means)[..., None] + np.asarray(spreads)[..., None] * sides
-    imagined = IMAGINED_OF_DIFFERENCE
-    low, _ = bounds(values, np.ones_like(values), ends.minus(ends), imagined=imagined, confidence=confidence)
-    return low
 
 
 def gate_sentence(

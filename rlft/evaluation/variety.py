@@ -73,32 +73,14 @@ def collapse(report: EvaluationReport, start: EvaluationReport) -> str | None:
     two answers. Where tasks have a check and no answer, those with which the policy of `start` solved some stand in for
     the right ones; if it solved none, nothing is said.
     """
-    right = _right(report, start)
+    right = start.solved_answers if report.right_answers is None else report.right_answers
     if not report.answers or report.answers * COLLAPSED >= min(right, start.answers):
         return None
+    said = "one answer makes" if report.answers == 1 else f"{report.answers} answers make"
+    made_up = f"{said} up {COVERED:.0%} of its attempts on {report.split}"
     solved = f"the model it started from solved tasks with {right} and"
     known = solved if report.right_answers is None else f"the right answers are {right} and the model it started from"
-    return f"its answers have collapsed: {_made_up(report)}, while {known} gave {start.answers}"
-
-
-def kept_variety(report: EvaluationReport, start: EvaluationReport) -> str | None:
-    """Return in a sentence that the policy of `report` gives answers enough; `None` if it does not, or none can tell.
-
-    Nobody can tell where no answers were counted, or where neither the right ones nor any that solved are known.
-    """
-    needed = min(_right(report, start), start.answers)
-    if not report.answers or not needed or collapse(report, start):
-        return None
-    return f"its answers have not collapsed: {_made_up(report)}, and {-(-needed // COLLAPSED)} would be enough"
-
-
-def _right(report: EvaluationReport, start: EvaluationReport) -> int:
-    return start.solved_answers if report.right_answers is None else report.right_answers
-
-
-def _made_up(report: EvaluationReport) -> str:
-    said = "one answer makes" if report.answers == 1 else f"{report.answers} answers make"
-    return f"{said} up {COVERED:.0%} of its attempts on {report.split}"
+    return f"its answers have collapsed: {made_up}, while {known} gave {start.answers}"
 
 
 def named(frequent: Mapping[str, int]) -> str:

@@ -136,7 +136,7 @@ def test_it_is_evaluated_decided_on_exported_and_told_of(ran):
     assert {name: each["accuracy"]["mean"] for name, each in of_environments.items()} == {
         name: pytest.approx(result.summary["final"][f"environments/{name}/accuracy"]) for name in ("divisors", "sums")
     }
-    again = printed(home, "promote", "several", "--set", "promotion.slice_margin=0.1")
+    again = printed(home, "promote", "several", "--set", "promotion.min_improvement=0.001")
     assert (again["version"], again["look"]) == ("1", result.summary["promotion"]["look"] + 1)
     assert "environment=sums" in " ".join(again["reasons"])
     printed(home, "export", "several/1", "--to", "exported")

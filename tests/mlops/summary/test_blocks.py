@@ -93,7 +93,7 @@ def test_what_kept_a_version_from_being_promoted_stands_before_all_that_passed()
         "look 2 of 20 at this gate",
         "passes: base",
         "fails: accuracy on gate of trained minus warm start",
-        "no worse than base: a",
+        "passes: not shown worse than base in a",
         "fails: length",
     ]
     promotion = Promotion(name="m", version="3", alias="challenger", reasons=said)
