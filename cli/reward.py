@@ -41,27 +41,20 @@ def explain(
 ) -> None:
     """Say in words what a written reward pays for, and score one attempt, the gold of a task.
 
-    Without the data, the words alone. The exit code is 2 if the data lack a column that is named.
+    Without the data, the words alone.
     """
     with guarded(verbose, None):
         settings = load_config(config, overrides)
         from rlft.rewards.specification.model import in_words
-        from rlft.rewards.specification.scoring import check_columns
 
         specification = _specification(settings)
-        words, tasks, example, why = in_words(specification, settings.reward.weights), (), None, ""
+        words, example, why = in_words(specification, settings.reward.weights), None, ""
         if not as_json:
             console.print(words)
         try:
-            tasks = _tasks_of(settings)
+            example = _gold_attempt(settings, _find_task(_tasks_of(settings), None))
         except RlftError as error:
             why = str(error)
-        check_columns(specification, tasks)
-        if tasks:
-            try:
-                example = _gold_attempt(settings, _find_task(tasks, None))
-            except RlftError as error:
-                why = str(error)
         if as_json:
             console.write_json({"words": words, "example": example and example.to_json(), "no_example": why or None})
         elif example is None:
@@ -107,9 +100,7 @@ def validate(
     config: ConfigPath,
     with_tasks: Annotated[
         bool,
-        typer.Option(
-            "--tasks", help="Also read the tasks: check the columns that are named, and run the cases with ids."
-        ),
+        typer.Option("--tasks", help="Also read the tasks, and run the cases with their ids."),
     ] = False,
     overrides: Overrides = None,
     as_json: ResultAsJson = False,
@@ -117,17 +108,14 @@ def validate(
 ) -> None:
     """Check a written reward and run its cases, without data.
 
-    The exit code is 2 if the specification cannot be used, a column that it names is missing, or a case does not hold,
-    and 0 otherwise.
+    The exit code is 2 if the specification cannot be used or a case does not hold, and 0 otherwise.
     """
     with guarded(verbose, None):
         settings = load_config(config, overrides)
         specification = _specification(settings)
         from rlft.rewards.cases import run_cases
-        from rlft.rewards.specification.scoring import check_columns
 
         tasks, reward = _tasks_of(settings) if with_tasks else (), settings.reward
-        check_columns(specification, tasks)
         results = run_cases(_open_reward(settings), tasks, reward.weights, timeout_seconds=reward.timeout_seconds)
         failed = [each for each in results if each.failed]
         if as_json:

@@ -4,5 +4,5 @@
 - `grader`: what a grader is, the attempt that it grades, the protocol of judges, and what they were asked
 - `graders`: the graders that are shipped
 - `reading`: places to fill in, where a value stands, and whether a text holds others
-- `scoring`: one attempt scored, criterion by criterion; a full answer; the columns that tasks' rows must have
+- `scoring`: one attempt scored, criterion by criterion; a full answer
 """

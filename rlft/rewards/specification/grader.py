@@ -259,10 +259,6 @@ class Grader(Piece):
         """Return the names of the user's functions that it calls: `path/to/file.py:name` or `package.module:name`."""
         return ()
 
-    def unread(self) -> tuple[str, ...]:
-        """Return the fields whose templates are not looked at, for what other fields say."""
-        return ()
-
 
 def met(holds: Any, right: str, wrong: str) -> Verdict:
     """Return 1 and what is right, or 0 and what is wrong."""

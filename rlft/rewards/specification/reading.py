@@ -37,9 +37,7 @@ def check_template(template: str) -> str:
     return template
 
 
-TEMPLATE = AfterValidator(check_template)
-"""What marks a field as a template."""
-Template = Annotated[str, TEMPLATE]
+Template = Annotated[str, AfterValidator(check_template)]
 """A text with places to fill in."""
 
 

@@ -1,23 +1,19 @@
 """Scores one attempt: criterion by criterion, then what is missing of the essential ones.
 
-Beside it stand how a specification writes a full answer (its template `gold`), and the columns that it asks the tasks'
-rows for, looked for in all of them before anything is scored.
+Beside it stands how a specification writes a full answer (its template `gold`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any
 
-from rlft.errors import TaskError
 from rlft.rewards.graders.plain import plain
-from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Unread, Verdict, item_of
+from rlft.rewards.specification.grader import Attempt, Unmeasured, Unread, Verdict
 from rlft.rewards.specification.model import GATE, Applies, Criterion, Specification
-from rlft.rewards.specification.reading import PLACE, TEMPLATE, filled, value_of
-from rlft.types import Task
+from rlft.rewards.specification.reading import PLACE, filled, value_of
 
 
 def written_gold(template: str, attempt: Attempt) -> str:
@@ -131,60 +127,3 @@ def _gated(criterion: Criterion, scored: Scored, missing: list[str]) -> Scored:
         return scored
     why = f"{scored.why}, but {_unmet(missing)}"
     return Scored(scored.found, criterion.minimum, why, scored.is_met)
-
-
-def check_columns(specification: Specification, tasks: Sequence[Task]) -> None:
-    """Raise TaskError for the first place of a template that some of the tasks' rows do not have.
-
-    A criterion asks the tasks that it applies to, and the template `gold` asks all.
-    """
-    seen = [Attempt((), item_of(task)) for task in tasks]
-    if specification.gold is not None:
-        _check("gold", [specification.gold], seen)
-    for name, criterion in specification.criteria.items():
-        where = f"criteria.{name}"
-        if criterion.applies is not None:
-            _check(f"{where}.applies", [criterion.applies.when], seen)
-        _check(where, list(templates_in(criterion.grader)), _asked(criterion, seen))
-
-
-def templates_in(grader: Grader) -> Iterator[str]:
-    """Yield the templates of a grader."""
-    for name, field in type(grader).model_fields.items():
-        given = getattr(grader, name)
-        if name not in grader.unread() and (TEMPLATE in field.metadata or _holds(field.annotation)):
-            yield from (each for each in (given if isinstance(given, list) else [given]) if isinstance(each, str))
-
-
-def _holds(annotation: Any) -> bool:
-    """Return whether templates stand somewhere in the type of a field, such as `list[Template] | None`."""
-    return TEMPLATE in getattr(annotation, "__metadata__", ()) or any(map(_holds, get_args(annotation)))
-
-
-def _asked(criterion: Criterion, seen: Sequence[Attempt]) -> Sequence[Attempt]:
-    asks = criterion.applies
-    return seen if asks is None else [each for each in seen if applies(asks, each)]
-
-
-def _check(where: str, templates: Sequence[str], seen: Sequence[Attempt]) -> None:
-    places = dict.fromkeys(match[0] for each in templates for match in PLACE.finditer(each))
-    for place in places:
-        lacking = [each for each in seen if not _has(place, each)]
-        if not lacking:
-            continue
-        columns = list(map(str, lacking[0].item))
-        near = get_close_matches(place.strip("{} ").removeprefix("item."), columns, n=1)
-        meant = f"; did you mean {{{{item.{near[0]}}}}}?" if near else ""
-        raise TaskError(
-            f"{place} is not in the rows of {len(lacking)} of {len(seen)} tasks{meant}",
-            where=f"reward.spec.{where}",
-            fix=f"name a column that every row has, or let `applies` say which have it; one has {', '.join(columns)}",
-        )
-
-
-def _has(place: str, attempt: Attempt) -> bool:
-    try:
-        value_of(place, attempt)
-    except TaskError:
-        return False
-    return True

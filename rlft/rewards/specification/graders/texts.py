@@ -46,10 +46,6 @@ class Exact(Grader):
     ignore_case: bool = _CASE
     ignore_space: bool = _SPACE
 
-    def unread(self) -> tuple[str, ...]:
-        """Return `gold` where `any_of` stands in its place."""
-        return ("gold",) if self.any_of else ()
-
     def says(self) -> str:
         """Return what is checked, in words."""
         gold = f"one of {', '.join(self.any_of)}" if self.any_of else self.gold
