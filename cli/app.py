@@ -15,10 +15,10 @@ import typer
 
 # By the heading in the help: the commands, with the module of each where that has another name.
 _COMMANDS = {
-    "Train": "run resume estimate retrain rescore audit stack environments reward schedule",
+    "Train": "run resume estimate retrain:replay rescore:replay audit stack environments reward schedule",
     "Look at runs": "runs show diagnose compare report ui doctor review",
     "Evaluate models": "evaluate",
-    "The registry": "promote approve:decisions reject:decisions history:decisions rollback:decisions export",
+    "The registry": "promote approve:registry reject:registry history:registry rollback:registry export",
     "Serve models": "serve serve-engine:serve",
     "Clean up": "delete:removing prune:removing",
 }

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from cli.guard import guarded
-from cli.options import ConfigPath, Overrides, Verbose
+from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
 from rlft.config.file import load_config
 from rlft.reporting.terminal import console, styled
 
@@ -15,7 +13,7 @@ from rlft.reporting.terminal import console, styled
 def audit(
     config: ConfigPath,
     overrides: Overrides = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False,
+    as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Attack a config's reward with wrong answers, without training.

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.guard import guarded
-from cli.options import UsedStack, Verbose
+from cli.options import ResultAsJson, UsedStack, Verbose
 from mlops.home.folder import find_home
 from rlft.errors import RlftError
 from rlft.evaluation.gates import CHOOSING
@@ -38,7 +38,7 @@ def compare(
     tasks: Annotated[
         int, typer.Option(help="Show so many tasks that one solves and the other does not, each way.", min=0, max=1000)
     ] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: ResultAsJson = False,
     stack: UsedStack = None,
     verbose: Verbose = False,
 ) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from cli.guard import guarded
-from cli.options import AnyRun, UsedStack, Verbose
+from cli.options import AnyRun, ResultAsJson, UsedStack, Verbose
 from mlops.home.folder import find_home
 from mlops.summary.verdict import in_words
 from rlft.reporting.terminal import console, styled
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 def diagnose(
     run: AnyRun,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: ResultAsJson = False,
     stack: UsedStack = None,
     verbose: Verbose = False,
 ) -> None:

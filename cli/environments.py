@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.guard import guarded
-from cli.options import Verbose
+from cli.options import ResultAsJson, Verbose
 from cli.show import number, show_messages, show_parts
 from rlft.errors import ConfigError, StorageError
 from rlft.reporting.terminal import console, plain_table, styled
@@ -62,7 +62,7 @@ def check(
         str | None, typer.Option(help="Field with a unique id. Without it ids are made from the content.")
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds that a tool call, or a score, may take.")] = 10.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Check that the gold answer earns all and an empty one nothing, and that tools are described.

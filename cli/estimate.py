@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.guard import guarded
-from cli.options import Overrides, Verbose
+from cli.options import Overrides, ResultAsJson, Verbose
 from cli.start import check_start
 from mlops.home.folder import find_home
 from rlft.config import Config
@@ -27,7 +27,7 @@ def estimate(
         typer.Argument(help="A YAML file such as configs/demo.yaml."),
     ],
     overrides: Overrides = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON, and nothing else.")] = False,
+    as_json: ResultAsJson = False,
     price_per_hour: Annotated[
         float | None, typer.Option(min=0, help="What an hour of the machine costs, in any currency.")
     ] = None,

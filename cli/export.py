@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.guard import guarded
-from cli.options import Verbose
-from cli.registry import AsJson, RegistryStack, TrackingUri, registry
+from cli.options import ResultAsJson, Verbose
+from cli.registry import RegistryStack, TrackingUri, registry
 from rlft.reporting.terminal import Terminal, console, styled
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def export(
     merge: Annotated[bool, typer.Option("--merge", help="Merge an adapter into its base.")] = False,
     stack: RegistryStack = None,
     tracking_uri: TrackingUri = None,
-    as_json: AsJson = False,
+    as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Write a version to a folder that transformers, peft and `vllm serve` load."""

@@ -1,13 +1,12 @@
 """What every command runs in: quiet logs, and errors as messages with an exit code instead of tracebacks.
 
-An error by which a machine or a stack says that something is missing becomes one sentence.
+An error by which a machine says that room or memory is missing becomes one sentence.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-import os
 import sys
 import time
 import traceback
@@ -28,16 +27,7 @@ from mlops.home.variables import quieten
 from mlops.runs.signals import ignore, signalled, when_late
 from mlops.summary.file import SUMMARY_FILE, clear_target, failed, keep_summary, summary_since, write_summary
 from mlops.summary.summary import Summary
-from rlft.errors import (
-    SAID,
-    MemoryShortError,
-    RlftError,
-    Shortage,
-    StackAwayError,
-    StackError,
-    StorageError,
-    shortage_of,
-)
+from rlft.errors import SAID, MemoryShortError, RlftError, Shortage, StorageError, shortage_of
 from rlft.files import OWN_PACKAGES
 from rlft.reporting.terminal import errors, styled, visible_logs
 from rlft.texts.characters import visible
@@ -171,48 +161,26 @@ def keep_trace(error: BaseException) -> str:
     return str(file)
 
 
-_AWS = "see that this machine reaches the store, has its keys (AWS_ACCESS_KEY_ID and so on) and finds room"
-_KUBECTL = "see that the cluster of the stack answers (`kubectl cluster-info`) and lets you in"
-# What to do where a client of a stack's store or cluster fails; requests and httpx wrap what urllib3 says.
-_CLIENTS = {**dict.fromkeys(("aiobotocore", "botocore", "s3fs"), _AWS), "kubernetes": _KUBECTL, "urllib3": _KUBECTL}
 _SHORTAGES: dict[Shortage, str] = {
-    "disk": "make room there, or for temporary files (TMPDIR)",
-    "read-only": "make it writable (mount -o remount,rw), or copy it to another place and set RLFT_HOME",
-    "temporary": "make room there, or name another folder in TMPDIR",
+    "disk": "make room there or for temporary files (TMPDIR), or copy it to another disk and set RLFT_HOME",
     "memory": "free memory, or use a smaller model or smaller batches",
     "gpu": "free memory, or use a smaller model or smaller batches",
 }
 
 
 def shortage_error(error: BaseException, home: Home, resume: str | None) -> RlftError | None:
-    """Return the sentence for an error by which room, memory, leave to write or an answer of a stack is missing.
+    """Return the sentence for an error by which room or memory is missing; `None` for any other error.
 
-    `resume` is the command that goes on with the run, if one has begun. `None` for any other error.
+    `resume` is the command that goes on with the run, if one has begun.
     """
-    used = Path(os.environ.get("ZENML_LOCAL_STORES_PATH", "")).is_relative_to(home.root)
-    if resume is not None and used and not home.note.exists():  # ZenML makes folders that it writes to again
-        return StorageError(
-            "the folder of the runs was deleted or moved while the run went on",
-            where=str(home.root),
-            fix="put it back and resume the run, or start it anew",
-        )
-    then = f", then `{resume}`" if resume else ", then start again"
-    if kind := shortage_of(error):
-        if kind in ("memory", "gpu"):
-            return MemoryShortError(SAID["memory"], fix=_SHORTAGES[kind] + then)
-        where = os.environ.get("TMPDIR", "/tmp") if kind == "temporary" else str(home.root)
-        return StorageError(SAID[kind], where=where, fix=_SHORTAGES[kind] + then)
-    asked = {frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)}
-    if "zenml.zen_stores.rest_zen_store" in asked:
-        what = f"ZenML's server fails: {hide(' '.join(str(error).split()))[:200]}"
-        kind = StackAwayError if resume else StackError  # without a run nothing is lost: the set-up does not work
-        return kind(what, fix=f"see that it answers, has room, and lets you in (`zenml login`){then}")
-    for each in (error, error.__cause__):
-        if remedy := _CLIENTS.get(type(each).__module__.split(".")[0]):
-            what = f"the stack has failed: {type(error).__name__}: {error}"
-            kind = StackError if remedy == _KUBECTL else StorageError
-            return kind(what, fix=remedy + then)
-    return None
+    if (kind := shortage_of(error)) is None:
+        return None
+    fix = _SHORTAGES[kind] + (f", then `{resume}`" if resume else ", then start again")
+    return (
+        StorageError(SAID[kind], where=str(home.root), fix=fix)
+        if kind == "disk"
+        else MemoryShortError(SAID[kind], fix=fix)
+    )
 
 
 def _import_from_working_directory() -> None:

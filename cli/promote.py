@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.guard import guarded
-from cli.options import Overrides, Stack, Summary, Verbose
+from cli.options import Overrides, ResultAsJson, Stack, Summary, Verbose
 from cli.result import run_to_end
 from cli.resume import find_and_hold
 from mlops.home.folder import find_home
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def promote(
     run: Annotated[str, typer.Argument(help="Id or name of a run that has come to its end.")],
     overrides: Overrides = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")] = False,
+    as_json: ResultAsJson = False,
     stack: Stack = None,
     summary: Summary = None,
     verbose: Verbose = False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from cli.guard import guarded
 from cli.options import AnyRun, UsedStack, Verbose
 from mlops.home.folder import find_home
 from rlft.errors import ConfigError
-from rlft.files import why_not_writable
+from rlft.files import why_not_writable, write_file
 from rlft.reporting.terminal import console
 
 
@@ -26,27 +25,13 @@ def report(
 ) -> None:
     """Write one HTML page about a run: what came of it, curves, time, the best and the worst attempts, lineage."""
     with guarded(verbose, None):
-        if to is not None:
-            _check_target(to)  # before anything is looked up
+        if to is not None and (problem := why_not_writable(to)):  # before anything is looked up
+            raise ConfigError(problem, where=f"--to {to}", fix="let --to name another file")
         home = find_home()
         from mlops.runs.report import make_report
         from mlops.runs.results import open_run
-        from rlft.files import write_file
 
         found = open_run(home, run, stack)
         file = to or Path(f"{found.name}.html")
-        _check_target(file)
         write_file(file, make_report(found))
         console.print(f"{file} ({file.stat().st_size / 1000:.0f} kB)")
-
-
-def _check_target(file: Path) -> None:
-    """Raise ConfigError if the page cannot be written there; no folder is made, as a wrong one is a slip."""
-    if file.is_dir():
-        fix = f"name a file in it, such as {file / 'run.html'}"
-        raise ConfigError("this is a folder, not a file", where=f"--to {file}", fix=fix)
-    if not file.parent.is_dir():
-        fix = f"make it (`mkdir -p {quote(str(file.parent))}`), or let --to name another file"
-        raise ConfigError(f"there is no folder {file.parent}", where=f"--to {file}", fix=fix)
-    if problem := why_not_writable(file):
-        raise ConfigError(problem, where=f"--to {file}", fix="let --to name another file")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Annotated, Any
@@ -56,7 +55,7 @@ def resume(
         done &= steps_to_keep(found, damaged)
         kept = {"pipeline_run": found.id, "skip": done, "input_overrides": again.inputs}
         pipeline = train.with_options(run_name=again.name, **again.options)
-        replay = partial(begin_alone, pipeline.replay, name, **kept)
+        replay = partial(pipeline.replay, **kept)
         goes_on = partial(with_weights, replay, pipeline, again.inputs, again.name)
         finish(begun.folder, run_to_end(goes_on, begun), summary, stack, as_json=as_json)
 
@@ -93,19 +92,6 @@ def find_damage(home: Home, run: Any, again: Any) -> set[str]:
         return set(found) | lost
     fix = "nothing is left to do; `rlft run` starts a new one"
     raise RlftError(f"{run.name} has finished", where="RUN", fix=fix)
-
-
-def begin_alone(replay: Callable[..., Any], name: str, **options: Any) -> Any:
-    """Go on with a run. Raises RlftError if somebody who shares the stack has just begun the same attempt."""
-    from zenml.exceptions import EntityExistsError
-
-    try:
-        return replay(**options)
-    except EntityExistsError as taken:
-        if "run name" not in str(taken):
-            raise
-        fix = "`zenml pipeline runs list` shows how it goes on"
-        raise RlftError(f"somebody else has just resumed {name}", where="RUN", fix=fix) from taken
 
 
 def find_and_hold(home: Home, run: str, stack: str | None, held: ExitStack) -> tuple[Any, str, str]:

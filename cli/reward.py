@@ -13,11 +13,9 @@ import typer
 
 from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
-from rlft.config.code import code_of
 from rlft.config.file import load_config
 from rlft.errors import ConfigError, RlftError, TaskError
-from rlft.files import RLFT_FOLDER
-from rlft.reporting.terminal import console, errors, plain_table, styled
+from rlft.reporting.terminal import console, plain_table, styled
 from rlft.texts.secrets import hide
 
 if TYPE_CHECKING:
@@ -224,26 +222,9 @@ def _specification(config: Config) -> Specification:
     return config.reward.spec
 
 
-def reaches(config: Config) -> list[str]:
-    """Return a sentence for each file of code that the reward of a config runs here, and for where it sends a key.
-
-    Code of rlft itself is left out, and so are the files that such a file imports.
-    """
-    named = (each.file for each in code_of(config) if each.setting in ("environment.name", "reward.spec"))
-    files = dict.fromkeys(file.resolve() for file in named if file is not None and file.is_file())
-    said = [f"This runs the code in {each}." for each in files if not each.is_relative_to(RLFT_FOLDER)]
-    judge = config.reward.spec and config.reward.spec.judge
-    if judge is not None and judge.api_key is not None:
-        said.append(f"This sends the key in ${judge.api_key.removeprefix('env:')} to {judge.endpoint}.")
-    return said
-
-
 def _open_reward(config: Config) -> BaseEnv:
-    """Load the environment of a config, and say before that whose code it is and where a key is sent, on stderr."""
     from rlft.environments.contract.loading import load_environment
 
-    for line in reaches(config):
-        errors.print(line)
     return load_environment(config.environment.name, config.environment.kwargs)
 
 

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from cli.guard import guarded
-from cli.options import Verbose
+from cli.options import ResultAsJson, Verbose
 from mlops.home.folder import find_home
 from mlops.runs.listing import ListedRun, Listing, list_runs
 from rlft.reporting.bars import duration
@@ -23,7 +23,7 @@ _COLOURS = {"improved": "green", "failed": "red", "killed": "red", "interrupted"
 
 def runs(
     limit: Annotated[int, typer.Option(help="List at most so many runs, the newest first; 0 lists all.", min=0)] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all runs as JSON.")] = False,
+    as_json: ResultAsJson = False,
     stack: Annotated[
         str | None, typer.Option(help="List the runs of everybody on this ZenML stack, and not those in .rlft/.")
     ] = None,

@@ -70,7 +70,7 @@ def serve(
     """
     with guarded(verbose, None):
         _check(engine, merge=merge, extra=context.args)
-        check_free(host, port, f"rlft serve {version}")
+        check_free(host, port)
         with registry(stack, tracking_uri) as asked:
             from mlops.registry.client import find_version, split_version
 

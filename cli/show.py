@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.guard import guarded
-from cli.options import AnyRun, UsedStack, Verbose
+from cli.options import AnyRun, ResultAsJson, UsedStack, Verbose
 from mlops.home.folder import find_home
 from rlft.messages import marked
 from rlft.reporting.terminal import Terminal, console, plain_table, styled
@@ -56,7 +56,7 @@ def show(
         int, typer.Option(help="List at most so many rollouts; 0 lists all, and --json has no limit.", min=0)
     ] = 50,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long texts.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what is stored as JSON.")] = False,
+    as_json: ResultAsJson = False,
     stack: UsedStack = None,
     verbose: Verbose = False,
 ) -> None:

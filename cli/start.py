@@ -8,8 +8,8 @@ import os
 from mlops.home.folder import Home
 from rlft.config import Config
 from rlft.config.file import check_variables
-from rlft.errors import NotReadyError, RlftError, StorageError
-from rlft.estimation.readiness import find_problems
+from rlft.errors import NotReadyError, StorageError
+from rlft.estimation.readiness import find_problems, raised_by
 
 logger = logging.getLogger(__name__)
 
@@ -20,9 +20,15 @@ def say_start(name: str) -> None:
 
 
 def check_kept(home: Home) -> None:
-    """Raise StorageError if nothing can be written to the home."""
-    if problem := _home_problem(home):
-        raise problem
+    """Raise StorageError if runs cannot be stored in the home; no folder is made."""
+    place = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
+    fix = "set RLFT_HOME to a folder of yours"
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise StorageError("no folder can be made or written there", where=str(place), fix=fix)
+    for file in home.databases:
+        if file.exists() and not os.access(file, os.W_OK):
+            fix = f"make it writable for you (chmod, chown), or {fix}"
+            raise StorageError("this cannot be written by this user", where=str(file), fix=fix)
 
 
 def check_start(config: Config, home: Home, *, stack: str | None) -> None:
@@ -31,30 +37,8 @@ def check_start(config: Config, home: Home, *, stack: str | None) -> None:
     Where a `stack` runs it, paths, packages, variables and devices are those of its machines: then only the place that
     this command itself writes to is checked.
     """
-    problems: list[RlftError] = []
-    try:
-        check_kept(home)
-    except StorageError as problem:
-        problems.append(problem)
+    problems = raised_by([lambda: check_kept(home)])
     if stack is None:
-        try:
-            check_variables(config)
-        except RlftError as missing:
-            problems.append(missing)
-        else:
-            problems += find_problems(config, home.root)
+        problems += raised_by([lambda: check_variables(config)]) or find_problems(config, home.root)
     if problems:
         raise NotReadyError(problems)
-
-
-def _home_problem(home: Home) -> StorageError | None:
-    """Return why runs cannot be stored in the home, or `None`, without making the folder."""
-    place = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
-    fix = "set RLFT_HOME to a folder of yours"
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        return StorageError("no folder can be made or written there", where=str(place), fix=fix)
-    for file in home.databases:
-        if file.exists() and not os.access(file, os.W_OK):
-            fix = "make it writable for you (chmod, chown), or set RLFT_HOME to a folder of yours"
-            return StorageError("this cannot be written by this user", where=str(file), fix=fix)
-    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import ipaddress
 import os
 import socket
@@ -62,7 +61,7 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
         _print(pages(uri), console)
         return 0
     host, port = host or HOST, PORT if port is None else port
-    check_free(host, port, "rlft ui")
+    check_free(host, port)
     if not is_loopback(host):
         said = "Whoever reaches this machine there can read and change all runs and models: MLflow asks nobody"
         console.print(styled(f"{said} who they are.", "yellow"))
@@ -95,21 +94,15 @@ def _print(lines: Sequence[str], console: Terminal) -> None:
         console.print(line, soft_wrap=True)
 
 
-def check_free(host: str, port: int, command: str) -> None:
-    """Raise RlftError if nothing can listen there, for a `command` that would say so in twenty lines."""
+def check_free(host: str, port: int) -> None:
+    """Raise RlftError if nothing can listen there, before what would say so in twenty lines is started."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as listener:
-            # As servers do: a port on which only connections that are being closed are left is free.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-    except socket.gaierror as cause:
-        raise RlftError(f"no machine is called {host!r}", where="--host", fix=f"use {HOST}, or 0.0.0.0") from cause
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        socket.create_server((host, port), family=family).close()
     except OSError as cause:
-        if cause.errno == errno.EADDRINUSE:
-            fix = f"end the program that uses it, or take another: {command} --port {port + 1}"
-            raise RlftError(f"port {port} is in use", where="--port", fix=fix) from cause
-        raise RlftError(f"nothing can listen on {host}: {cause.strerror}", where="--host", fix=f"use {HOST}") from cause
+        what = f"nothing can listen on port {port} of {host}: {cause.strerror}"
+        fix = "end the program that uses it, or name another port, or a host of this machine"
+        raise RlftError(what, where="--host, --port", fix=fix) from cause
 
 
 def is_loopback(host: str) -> bool:

@@ -102,12 +102,6 @@ class StackError(RlftError):
     """A ZenML stack that cannot run the pipeline."""
 
 
-class StackAwayError(StackError):
-    """A server of a stack that does not answer while a run goes on, which can be resumed."""
-
-    exit_code = 1
-
-
 class TrackerError(RlftError):
     """A tracker or a registry that does not answer, or does not take what it is given; the run itself is done."""
 
@@ -166,12 +160,10 @@ class FormatVersionError(RlftError):
         return FormatVersionError(self.what, where=self.where or where, fix=self.fix)
 
 
-Shortage = Literal["disk", "read-only", "temporary", "memory", "gpu"]
+Shortage = Literal["disk", "memory", "gpu"]
 
 SAID: dict[Shortage, str] = {
-    "disk": "the disk is full: nothing more can be written",
-    "read-only": "nothing can be written there any more",
-    "temporary": "no folder takes temporary files",
+    "disk": "nothing more can be written: the disk is full, or has become read-only",
     "memory": "there is too little memory",
     "gpu": "there is too little memory",
 }
@@ -179,16 +171,15 @@ SAID: dict[Shortage, str] = {
 _BY_NUMBER: dict[int, Shortage] = {
     errno.ENOSPC: "disk",
     errno.EDQUOT: "disk",
-    errno.EROFS: "read-only",
+    errno.EROFS: "disk",
     errno.ENOMEM: "memory",
 }
 _BY_TEXT: dict[str, Shortage] = {
-    "no usable temporary directory found": "temporary",
     "database or disk is full": "disk",
     "no space left on device": "disk",
     "disk quota exceeded": "disk",
-    "attempt to write a readonly database": "read-only",
-    "read-only file system": "read-only",
+    "attempt to write a readonly database": "disk",
+    "read-only file system": "disk",
     "cuda out of memory": "gpu",
     "cuda error: out of memory": "gpu",
     "hip out of memory": "gpu",

@@ -26,7 +26,7 @@ from mlflow.exceptions import MlflowException
 
 from mlops.tracking.address import REFUSALS, answering, check_reachable, quick_http
 from mlops.tracking.values import MAX_TAG, dataset_input, describe_tasks, flatten, legal_name, redact, short
-from rlft.errors import Shortage, TrackerError, shortage_of
+from rlft.errors import SAID, TrackerError, shortage_of
 from rlft.files import write_file
 from rlft.texts.secrets import hide, hide_secrets
 from rlft.types import TaskSet
@@ -146,7 +146,6 @@ class RunWriter:
             self._steps[metric.key].add(metric.step)
 
 
-_SHORT: dict[Shortage | None, str] = {"disk": "the disk is full", "read-only": "nothing can be written there any more"}
 DESCRIPTION = "mlflow.note.content"  # the tag that MLflow shows as a run's description, and reads as Markdown
 # What MLflow shows as the description of an experiment that rlft has made.
 _NOTE = (
@@ -331,7 +330,7 @@ class Tracker:
                 self._warned.add(kind)
                 # MLflow goes on with the connection's own words, which name Python's objects.
                 text = f"{type(cause).__name__}: {cause}".split(" with exception ")[0]
-                text = _SHORT.get(shortage_of(cause), text)
+                text = SAID["disk"] if shortage_of(cause) == "disk" else text
                 reason = short(text, self.tracking_uri)
                 logger.warning("tracking (%s) failed and is tried again later; training goes on. %s", kind, reason)
             return False

@@ -18,9 +18,9 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.marks import marked_steps, marked_weights
 from rlft.environments.workers.pool import cores_here
-from rlft.errors import DistributedError, EnvironmentSetupError, PolicyError, RlftError
+from rlft.errors import ConfigError, DistributedError, EnvironmentSetupError, PolicyError, RlftError
 from rlft.estimation.machine import check_device, gpus_here
-from rlft.files import why_no_file
+from rlft.files import expanded, why_no_file
 from rlft.rewards.rubric import check_weighed
 from rlft.sandbox.bubblewrap import is_shown
 from rlft.tasks.reasoning_gym import draw_rows
@@ -50,7 +50,7 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
         lambda: check_unseen(Path.cwd(), "the working directory"),
         lambda: check_unseen(Path(__file__), "the clone"),
         lambda: check_environment(config.environment, config.reward),
-        chosen_algorithm(config.training).check_files,
+        lambda: check_files(config.training),
         lambda: check_origin(config.policy),
         lambda: check_chat_template(config.policy),
         lambda: check_device("cuda" if engine.needs_gpu else config.policy.device),
@@ -119,6 +119,17 @@ def check_unseen(path: Path, where: str) -> None:
             where=where,
             fix="move it elsewhere",
         )
+
+
+def check_files(settings: TrainingConfig) -> None:
+    """Read the first rows of an algorithm's files, if there are such, and look for the file of a loss.
+
+    Raises TaskError and ConfigError.
+    """
+    chosen_algorithm(settings).check_files()
+    location = settings.loss_type.rpartition(":")[0]
+    if location.endswith(".py") and (problem := why_no_file(expanded(location))):
+        raise ConfigError(problem, where="training.loss_type", fix=f"check the path {location}")
 
 
 def check_loss(settings: TrainingConfig) -> None:

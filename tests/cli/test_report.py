@@ -13,10 +13,9 @@ from cli import app as cli
 @pytest.mark.parametrize(
     ("to", "said"),
     [
-        ("there", ["--to there: this is a folder, not a file", "name a file in it, such as there/run.html"]),
-        ("nope/deep/x.html", ["there is no folder nope/deep", "`mkdir -p nope/deep`"]),
-        ("a file/x.html", ["there is no folder a file"]),
-        ("pipe", ["this is a pipe, not a file", "let --to name another file"]),
+        ("there", "--to there: this is a folder, not a file"),
+        ("a file/x.html", "nothing can be written there"),
+        ("pipe", "this is a pipe, not a file"),
     ],
 )
 def test_a_target_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch, to, said):
@@ -27,6 +26,5 @@ def test_a_target_that_cannot_be_written_is_refused_before_any_work(tmp_path, mo
     os.mkfifo(tmp_path / "pipe")
     result = CliRunner().invoke(cli.make_app(), ["report", "no-such-run", "--to", to])
     assert result.exit_code == 2
-    output = " ".join(result.output.split())
-    assert all(each in output for each in said), output
+    assert said in " ".join(result.output.split()), result.output
     assert sorted(os.listdir(tmp_path)) == ["a file", "pipe", "there"]

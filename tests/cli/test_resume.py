@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-from zenml.exceptions import EntityExistsError
-from zenml.zen_stores.sql_zen_store import SqlZenStore
 
-from cli.resume import begin_alone, check_place, claim_early, find_damage
+from cli.resume import check_place, claim_early, find_damage
 from mlops.home.folder import Home
 from mlops.home.processes import LOCK, locked
 from mlops.runs.store import RunStore
@@ -79,22 +76,6 @@ def test_what_lies_on_a_stack_is_left_to_zenml(home, asked, stack):
 def test_a_run_that_there_is_not_is_refused_at_once(home, asked, said):
     with ExitStack() as held, pytest.raises(RlftError, match=said):
         claim_early(home, asked, None, held)
-
-
-def test_of_two_who_resume_at_once_the_second_is_told():
-    assert begin_alone(lambda: "begun", "gcd") == "begun"
-
-    def taken(what):
-        def begin():
-            raise EntityExistsError(what)
-
-        return begin
-
-    message = SqlZenStore._get_duplicate_run_name_error_message(cast(Any, None), "gcd-resumed-1")
-    with pytest.raises(RlftError, match=r"somebody else has just resumed gcd\n.*zenml pipeline runs list"):
-        begin_alone(taken(message), "gcd")
-    with pytest.raises(EntityExistsError):
-        begin_alone(taken("an artifact of m exists"), "gcd")
 
 
 def test_a_run_that_goes_on_finds_too_few_gpus_before_it_begins(monkeypatch):

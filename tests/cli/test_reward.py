@@ -73,16 +73,6 @@ def test_an_attempt_whose_score_does_not_come_is_cut(reward):
     reward("run", "try.yaml", "--attempt", "loop", *limit, code=2)
 
 
-def test_whose_code_is_run_is_told_before_it_runs(reward):
-    (reward.folder / "mine.py").write_text("raise RuntimeError('it ran')")
-    mine = {"mine": {"says": "It is mine.", "grader": {"type": "function", "function": "mine.py:f"}}}
-    (reward.folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": mine}))
-    for command in (["validate"], ["explain"], ["run", "--attempt", "x"]):
-        result = CliRunner().invoke(cli.make_app(), ["reward", command[0], "try.yaml", *command[1:], "--verbose"])
-        said = result.output
-        assert 0 <= said.find(f"This runs the code in {reward.folder / 'mine.py'}.") < said.find("it ran")
-
-
 def test_a_file_with_a_function_of_python_itself_is_refused(reward):
     attempt = "__import__('pathlib').Path('ran').touch() or 1"
     mine = {"mine": {"says": "It is mine.", "grader": {"type": "function", "function": "builtins:eval"}}}
@@ -175,6 +165,5 @@ def test_a_key_that_a_judge_tells_is_not_printed(reward, monkeypatch):
         (reward.folder / "spec.yaml").write_text(yaml.safe_dump(content))
         result = CliRunner().invoke(cli.make_app(), ["reward", "run", "try.yaml", "--attempt", "Lima"])
         told = reward("run", "try.yaml", "--attempt", "Lima", "--json")
-    assert f"This sends the key in $JUDGE_KEY to {server.url}." in result.stderr
     assert "Your key is ***." in result.stdout
     assert json.loads(told)["criteria"][0]["why"] == "Your key is ***."

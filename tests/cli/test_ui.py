@@ -79,19 +79,20 @@ def test_another_host_is_warned_of_and_may_be_asked_by_its_name(home, started):
 
 
 def test_a_host_that_is_not_this_machine_is_told(home, started):
-    with pytest.raises(RlftError, match=r"nothing can listen on 192\.0\.2\.1"):  # for documentation: RFC 5737
+    with pytest.raises(
+        RlftError, match=r"nothing can listen on port \d+ of 192\.0\.2\.1"
+    ):  # for documentation: RFC 5737
         shown(home, host="192.0.2.1", port=free_port())
     assert started == []
     assert "http://localhost:" in shown(home, host="localhost", port=free_port())
 
 
-def test_a_busy_port_is_told_with_the_next_one(home, started):
+def test_a_busy_port_is_told(home, started):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RlftError) as caught:
             show_ui(home, None, None, port, Terminal(file=io.StringIO()))
-    assert (caught.value.where, caught.value.what) == ("--port", f"port {port} is in use")
-    assert f"rlft ui --port {port + 1}" in caught.value.fix
+    assert caught.value.what.startswith(f"nothing can listen on port {port} of 127.0.0.1: ")
     assert started == []
 
 

@@ -13,10 +13,7 @@ from tests.needs import need
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
-SENTENCES = {
-    "full": ("the disk is full: nothing more can be written", "then `rlft resume small`"),
-    "read-only": ("nothing can be written there any more", "make it writable"),
-}
+SENTENCE = "nothing more can be written: the disk is full, or has become read-only"
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +29,14 @@ def ends(tmp_path_factory) -> dict[str, tuple[int, str]]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("case", SENTENCES)
+@pytest.mark.parametrize("case", ["full", "read-only"])
 def test_it_is_a_sentence_with_a_way_out(ends, case):
     code, output = ends[case]
     said = " ".join(output.split())
-    what, fix = SENTENCES[case]
     assert code == 1, output
     assert said.count("error ") == 1, output
-    assert what in said
-    assert fix in said
+    assert SENTENCE in said
+    assert "then `rlft resume small`" in said
     assert "Traceback" not in output
     assert "sqlite3" not in output
     assert len(output.splitlines()) <= 12, output  # of which four are told before

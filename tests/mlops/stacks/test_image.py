@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from zenml.exceptions import StackValidationError
 
-from cli.replayed import options_for
+from cli.replay import options_for
 from mlops.home.folder import PINS, Home
 from mlops.runs.labels import Labels
 from mlops.runs.resuming import replay_options, run_options

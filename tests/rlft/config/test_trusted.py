@@ -3,10 +3,8 @@
 import pytest
 import yaml
 
-from cli.reward import reaches
-from rlft.config.file import check_key, load_config, read_named_specifications
+from rlft.config.file import check_key, read_named_specifications
 from rlft.errors import ConfigError
-from tests.e2e.conftest import TINY
 
 HOSTED = "https://api.openai.com/v1"
 
@@ -25,18 +23,3 @@ def test_a_file_gets_the_keys_of_judges_alone(key, tmp_path):
 @pytest.mark.parametrize("judge", [{"api_key": "env:JUDGE_KEY"}, {"api_key": "env:MY_JUDGE"}, {"api_key": None}, 3])
 def test_what_is_for_judges_or_is_no_key_passes(judge):
     check_key({"judge": judge}, "s.yaml")
-
-
-def test_what_a_reward_does_beyond_comparing_texts_is_told(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("raise RuntimeError('it ran')")
-    graders = ["{type: function, function: 'mine.py:f'}", "{type: function, function: 'mine:g'}"]
-    graders += ["{type: judge, question: 'Is it?'}"]
-    criteria = ", ".join(f"c{n}: {{says: s, grader: {grader}}}" for n, grader in enumerate(graders))
-    asked = "judge: {endpoint: 'http://127.0.0.1:1/v1', model: m, api_key: 'env:JUDGE_KEY'}"
-    overrides = ["environment.name=rlft.environments.specified:Plain", "environment.kwargs={}"]
-    config = load_config(TINY, [*overrides, f"reward.spec={{criteria: {{{criteria}}}, {asked}}}"])
-    assert reaches(config) == [
-        f"This runs the code in {tmp_path / 'mine.py'}.",
-        "This sends the key in $JUDGE_KEY to http://127.0.0.1:1/v1.",
-    ]
