@@ -123,7 +123,7 @@ def approve(
             before = approve(asked.client, found, why, who)
         instead = f", in the place of version {before}" if before else ""
         said = {"name": model, "version": str(found.version), "verdict": "approved", "before": before}
-        _tell(f"version {found.version} of {model} is champion{instead}", said, who.name, why, as_json=as_json)
+        _tell(f"version {found.version} of {model} is champion{instead}", said, who, why, as_json=as_json)
 
 
 def reject(
@@ -146,7 +146,7 @@ def reject(
             reject(asked.client, found, why, who)
         said = {"name": model, "version": str(found.version), "verdict": "rejected"}
         done = f"version {found.version} of {model} does not become the champion"
-        _tell(done, said, who.name, why, as_json=as_json)
+        _tell(done, said, who, why, as_json=as_json)
 
 
 def rollback(
@@ -171,7 +171,7 @@ def rollback(
             done = roll_back(asked.client, model, target, why, who)
         said = {"name": model, "before": done.before, "version": done.to}
         back = f"version {done.to} of {model} is champion again, in the place of version {done.before}"
-        _tell(back, said, who.name, why, as_json=as_json)
+        _tell(back, said, who, why, as_json=as_json)
 
 
 def _who_decides(asked: Registry, name: str, reason: str | None) -> tuple[str, Person, str]:

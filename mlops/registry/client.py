@@ -1,10 +1,9 @@
 """MLflow's client for the registry, and the registered model or version that a person names.
 
 The table of all versions lists every tag of each, a line each. So a version has few and short ones: the score, whether
-it has passed its gate, approval, and the id of its records. Those that rlft reads again (hashes, what a decision rested
-on, which run it is from) are tags of the registered model, whose page hides what begins with `mlflow.`:
-`mlflow.rlft.record.ID` holds, as JSON, what is known when the version is made, and `mlflow.rlft.record.ID.KEY` what is
-set later.
+it has passed its gate, and approval. Those that rlft reads again (hashes, what a decision rested on, which run it is
+from) are one tag, `mlflow.rlft.record`, as JSON, which the version's own page hides. What is set later is a tag of its
+own.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
@@ -69,36 +67,18 @@ class RegistryClient(MlflowClient):
 
     def create_model_version(self, name: str, source: str, *args: Any, **kwargs: Any) -> ModelVersion:
         """Make a version; its `tags` are given by their plain names. Those that are shown begin with the score."""
-        tags, own = kwargs.pop("tags", None) or {}, uuid4().hex[:8]
-        record = {key: kept for key, kept in tags.items() if key in RECORDS}
-        # First, so that no version is ever without them.
-        super().set_registered_model_tag(name, f"{RECORD_TAG}.{own}", json.dumps(record, ensure_ascii=False))
-        shown = {
-            key: tags[key] for key in sorted(tags, key=lambda key: not key.startswith(SCORE_TAG)) if key not in record
-        }
-        shown[RECORD_TAG] = own
+        tags = kwargs.pop("tags", None) or {}
+        shown = {key: tags[key] for key in sorted(tags, key=lambda key: not key.startswith(SCORE_TAG))}
+        record = {key: shown.pop(key) for key in tags if key in RECORDS}
+        shown[RECORD_TAG] = json.dumps(record, ensure_ascii=False)
         return self._plain([super().create_model_version(name, source, *args, tags=shown, **kwargs)])[0]
-
-    def set_model_version_tag(
-        self, name: str, version: str | None = None, key: str | None = None, value: Any = None, stage: str | None = None
-    ) -> None:
-        """Set a tag of a version."""
-        own = super().get_model_version(name, str(version)).tags.get(RECORD_TAG) if key in RECORDS else None
-        if own is None:
-            super().set_model_version_tag(name, version, key, value, stage)
-        else:
-            super().set_registered_model_tag(name, f"{RECORD_TAG}.{own}.{key}", value)
 
     def _plain(self, versions: Iterable[ModelVersion]) -> list[ModelVersion]:
         """Give versions their records under their plain names; what was set later counts."""
         found = list(versions)
-        of_models = {name: self.get_registered_model(name).tags for name in {each.name for each in found}}
         for each in found:
-            if (own := each.tags.pop(RECORD_TAG, None)) is not None:
-                tags, stored = of_models[each.name], f"{RECORD_TAG}.{own}"
-                each.tags.update(json.loads(tags.get(stored, "{}")))
-                later = {key: kept for key, kept in tags.items() if key.startswith(f"{stored}.")}
-                each.tags.update({key.removeprefix(f"{stored}."): kept for key, kept in later.items()})
+            record = json.loads(each.tags.pop(RECORD_TAG, "{}"))
+            each.tags.update(record | each.tags)
         return found
 
 

@@ -49,14 +49,6 @@ _STATES: dict[str, Approval] = {"pending": "pending", "approved": "approved", "r
 _HOW = {"promotion": "promoted", "approval": "approved", "rollback": "rolled back"}
 
 
-class Person(BaseModel):
-    """Who has decided."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-
-
 class Change(BaseModel):
     """What was decided about the version `to`: by whom, when in UTC by the writer's clock, and why, if that was said.
 
@@ -68,13 +60,13 @@ class Change(BaseModel):
     kind: Kind
     before: VersionNumber | None = None
     to: VersionNumber
-    who: Person | None = None
+    who: str
     at: AwareDatetime
     why: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         why = f": {' '.join(self.why)}" if self.why else ""
-        return f" by {self.who.name if self.who else '?'}, {self.at:%Y-%m-%d %H:%M} UTC{why}"
+        return f" by {self.who}, {self.at:%Y-%m-%d %H:%M} UTC{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +140,15 @@ def approval_of(tags: Mapping[str, str]) -> Approval:
     return _STATES.get(tags.get(APPROVAL_TAG, ""), "")
 
 
-def who_am_i(tracking_uri: str) -> Person:
+def who_am_i(tracking_uri: str) -> str:
     """Return who decides: at a server the user whose name and password MLflow sends, else the user of this machine."""
     if tracking_uri.startswith(("http://", "https://")) and (name := os.environ.get("MLFLOW_TRACKING_USERNAME")):
-        return Person(name=name)
+        return name
     try:  # not `getpass.getuser`, which believes what the environment says
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         user = str(os.getuid())
-    return Person(name=f"{user}@{socket.gethostname()}")
+    return f"{user}@{socket.gethostname()}"
 
 
 def decided_with(champion: str, weights_hash: str, look: str) -> dict[str, str]:
@@ -189,7 +181,7 @@ def set_aliases(client: RegistryClient, version: ModelVersion) -> None:
         _move_champion(client, ledger, "promotion", number, who_am_i(client.tracking_uri))
 
 
-def approve(client: RegistryClient, version: ModelVersion, reason: str, who: Person) -> str | None:
+def approve(client: RegistryClient, version: ModelVersion, reason: str, who: str) -> str | None:
     """Make a version that waits for approval the champion; returns what `champion` named before.
 
     An approval that was cut short is ended. Raises RefusedError if the version does not wait, or if something that its
@@ -208,7 +200,7 @@ def approve(client: RegistryClient, version: ModelVersion, reason: str, who: Per
     return made.before if made else ledger.champion
 
 
-def reject(client: RegistryClient, version: ModelVersion, reason: str, who: Person) -> None:
+def reject(client: RegistryClient, version: ModelVersion, reason: str, who: str) -> None:
     """Note that a version that waits for approval does not become the champion. No alias is moved.
 
     Raises RefusedError if the version does not wait; and what MLflow raises.
@@ -220,7 +212,7 @@ def reject(client: RegistryClient, version: ModelVersion, reason: str, who: Pers
     client.set_model_version_tag(name, number, APPROVAL_TAG, "rejected")
 
 
-def roll_back(client: RegistryClient, name: str, to: str | None, reason: str, who: Person) -> Change:
+def roll_back(client: RegistryClient, name: str, to: str | None, reason: str, who: str) -> Change:
     """Let `champion` name the version `to` again, or without it the version that the champion had replaced.
 
     Raises RefusedError if there is no champion, if the version is champion already or never was it, and if its files
@@ -236,7 +228,7 @@ def roll_back(client: RegistryClient, name: str, to: str | None, reason: str, wh
 
 
 def _move_champion(
-    client: RegistryClient, ledger: Ledger, kind: Kind, version: str, who: Person, reason: str = ""
+    client: RegistryClient, ledger: Ledger, kind: Kind, version: str, who: str, reason: str = ""
 ) -> Change:
     """Note a change of `champion`, and make it by one write.
 
@@ -384,7 +376,7 @@ def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -
         since=change.at,
         until=until,
         how=_HOW[change.kind],
-        by=change.who.name if change.who else None,
+        by=change.who,
         why=[*change.why, *gate],
         reason=" ".join(change.why),
     )

@@ -28,7 +28,7 @@ HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is 
 FILES_TAG = "rlft.files_hash"  # of a version: that of all its files
 
 HIDDEN = "mlflow."  # begins the names of tags that MLflow keeps for machines, and shows nobody
-RECORD_TAG = f"{HIDDEN}rlft.record"  # of a version: the id under which its registered model has its records
+RECORD_TAG = f"{HIDDEN}rlft.record"  # of a version: its records, as JSON
 RECORDS = frozenset(
     {FORMAT_TAG, ZENML_TAG, RUN_NAME_TAG, RUN_TAG, MODEL_TAG, COMPARED_TAG, COMPARED_HASH_TAG, DECIDED_TAG, REASONS_TAG,
      HASH_TAG, FILES_TAG, PROMOTE_TAG, VERDICT_TAG, WITHHELD_TAG, "rlft.round", "rlft.name", "rlft.environment"}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from secrets import token_hex
@@ -29,64 +28,43 @@ if TYPE_CHECKING:
 
 
 _SHORT = re.compile(r"[\w.+-]{1,24}", re.ASCII)  # a value that a name can hold
+_LONGEST_NAME = 60  # characters of a short name
 
 
 def default_name(experiment: str, overrides: Sequence[str]) -> str:
-    """Return a name that tells what a run is about, its experiment, what differs from the config, and the day.
+    """Return a name that tells what a run is about: its experiment, what differs from the config, and the day.
 
-    The random digits at its end keep those apart that begin at once.
-    """
-    differs = short_overrides(overrides)
-    named = "" if differs.startswith("+") else differs  # a number of settings alone tells nobody anything
-    return "-".join(filter(None, [experiment, named, f"{datetime.now():%Y-%m-%d}", token_hex(2)]))
-
-
-def short_overrides(overrides: Sequence[str]) -> str:
-    """Return what differs from a config as a part of a name (`short_name`); empty if nothing does.
-
-    Of the `overrides`, `key=value`, those are named that are short and no secret, as far as there is room. The others
-    are counted.
+    Of the `overrides`, `key=value`, those are named that are short and no secret, as far as there is room. The random
+    digits at the end keep those apart that begin at once.
     """
     changes = {key: value for key, _, value in (each.partition("=") for each in overrides)}
-    hidden = {key for key, value in changes.items() if holds_secret(f"{key}={value}") or not _SHORT.fullmatch(value)}
-    shown = {key: value for key, value in changes.items() if key not in hidden}
-    return short_name(shown, unnamed=len(hidden))
+    shown = {k: value for k, value in changes.items() if _SHORT.fullmatch(value) and not holds_secret(f"{k}={value}")}
+    return "-".join(filter(None, [experiment, short_name(shown), f"{datetime.now():%Y-%m-%d}", token_hex(2)]))
 
 
-def short_name(changes: Mapping[str, str], most: int = 60, unnamed: int = 0) -> str:
-    """Return what differs as a part of a name, such as `learning_rate=3e-4,seed=1`, of at most so many characters.
+def short_name(changes: Mapping[str, str]) -> str:
+    """Return what differs as a part of a name of at most 60 characters, such as `learning_rate=3e-4,seed=1`.
 
-    Of a key only the last part stands there, unless two keys end in the same. Signs that are no good in a name are
-    replaced by `_`. The last settings are left out where there is no room, and counted: `learning_rate=3e-4,+2`. The
-    first one always stands there, cut off if it must be. `unnamed` counts more that differ and are not in `changes`.
+    Of a key only the last part stands there. Signs that are no good in a name are replaced by `_`, and the last
+    settings are left out where there is no room.
     """
-    ends = Counter(key.rsplit(".", 1)[-1] for key in changes)
-    named = {key: end if ends[end := key.rsplit(".", 1)[-1]] == 1 else key for key in changes}
-    texts = [re.sub(r"[^\w.,=+-]", "_", f"{named[key]}={value}", flags=re.ASCII) for key, value in changes.items()]
-    for shown in range(len(texts), 0, -1):
-        left = len(texts) - shown + unnamed
-        more = f",+{left}" if left else ""
-        name = ",".join(texts[:shown])
-        if len(name) + len(more) <= most or shown == 1:
-            return name[: most - len(more)].rstrip(",") + more
-    return f"+{unnamed}" if unnamed else ""
+    name = ""
+    for key, value in changes.items():
+        text = re.sub(r"[^\w.,=+-]", "_", f"{key.rsplit('.', 1)[-1]}={value}", flags=re.ASCII)
+        if name and len(name) + 1 + len(text) > _LONGEST_NAME:
+            break
+        name = f"{name},{text}" if name else text[:_LONGEST_NAME]
+    return name
 
 
 def short_names(varied: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the short name of each of several changes; those that would be called the same get a digest of theirs.
-
-    None is longer than 60 characters.
-    """
+    """Return the short name of each of several changes; those that would be called the same get a digest of theirs."""
     names = [short_name(changes) for changes in varied]
-    shared = Counter(names)
+    digests = ["-" + hashlib.sha256(json.dumps(list(each.items())).encode()).hexdigest()[:8] for each in varied]
     return [
-        name if shared[name] == 1 else f"{short_name(changes, 60 - len(digest))}{digest}"
-        for name, changes, digest in zip(names, varied, map(_digest, varied), strict=True)
+        name if names.count(name) == 1 else name[: _LONGEST_NAME - len(digest)] + digest
+        for name, digest in zip(names, digests, strict=True)
     ]
-
-
-def _digest(changes: Mapping[str, str]) -> str:
-    return "-" + hashlib.sha256(json.dumps(list(changes.items())).encode()).hexdigest()[:8]
 
 
 def run_called(name: str) -> PipelineRunResponse | None:

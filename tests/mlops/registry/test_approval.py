@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mlops.registry.client import RegistryClient, version_of
-from mlops.registry.decisions import Person, approval_of, approve, decided_with, read_history, reject, roll_back
+from mlops.registry.decisions import approval_of, approve, decided_with, read_history, reject, roll_back
 from mlops.registry.names import HASH_TAG
 from rlft.errors import RefusedError
 from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.registry.written import CountedClient, Killed
 
-ANN, BOB = Person(name="ann"), Person(name="bob")
+ANN, BOB = "ann", "bob"
 LOOK = "mlflow.rlft.look.gate.asked"
 
 

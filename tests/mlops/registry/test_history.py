@@ -12,13 +12,13 @@ from mlops.home.folder import Home
 from mlops.home.processes import aliases_lock
 from mlops.registry import decisions
 from mlops.registry.client import RegistryClient
-from mlops.registry.decisions import Change, Person, find_moves, read_history, read_ledger, roll_back, set_aliases
+from mlops.registry.decisions import Change, find_moves, read_history, read_ledger, roll_back, set_aliases
 from rlft.errors import RefusedError, StorageError
 from tests.mlflow_stores import new_store
 from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.registry.written import CountedClient, Killed, add_version
 
-ANN = Person(name="ann")
+ANN = "ann"
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_versions_that_were_not_promoted_are_told_with_the_rules_that_failed(add
         add_version(client, name, promote=False, **{"rlft.reasons": said})
     promote(client, name, add_version(client, name))
     verdict = (
-        '{"kind": "rejection", "to": "4", "who": {"name": "bob"}, "at": "2026-11-25T10:00:00Z", "why": ["it is rude"]}'
+        '{"kind": "rejection", "to": "4", "who": "bob", "at": "2026-11-25T10:00:00Z", "why": ["it is rude"]}'
     )
     add_version(client, name, **{"rlft.approval": "rejected", "rlft.verdict": verdict})
     add_version(client, name, **{"rlft.withheld": "its rival was taken back"})
@@ -238,7 +238,7 @@ START = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def change(hour, before, to, kind="promotion"):
-    return Change(kind=kind, before=before, to=to, who=Person(name="ann"), at=START + timedelta(hours=hour))
+    return Change(kind=kind, before=before, to=to, who="ann", at=START + timedelta(hours=hour))
 
 
 FIRST, SECOND, BACK = change(0, None, "1"), change(1, "1", "2"), change(2, "2", "1", "rollback")

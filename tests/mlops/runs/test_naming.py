@@ -29,9 +29,9 @@ def day(monkeypatch):
         ([], "mirror-2026-11-26"),
         (["seed=1"], "mirror-seed=1-2026-11-26"),
         (["environment.kwargs.api_key=hunter22"], "mirror-2026-11-26"),
-        (  # 8 + 1 + 13 + 1 + 17 + 1 + 18 = 59 characters, and ",+1" has no room
+        (  # 8 + 1 + 13 + 1 + 17 + 1 + 18 = 59 characters
             ["a.steps=40", "a.batch_size=16", "a.tasks_per_round=8", "a.learning_rate=1e-3", "seed=1"],
-            "mirror-steps=40,batch_size=16,tasks_per_round=8,+2-2026-11-26",
+            "mirror-steps=40,batch_size=16,tasks_per_round=8,learning_rate=1e-3-2026-11-26",
         ),
     ],
 )
