@@ -7,8 +7,8 @@ counted as `errored`: an infrastructure error says nothing about the policy.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from rlft.evaluation.comparison import guarded_mean, range_of
 from rlft.evaluation.metrics import ENVIRONMENTS, pair
 from rlft.evaluation.statistics import mean_interval, varies
 from rlft.evaluation.variety import answers_given, right_answers, solved_answers
-from rlft.types import EvaluationReport, Reward, Rewards, Rollout, Rollouts, TaskSet
+from rlft.types import EvaluationReport, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
 Verdict = Literal["trainable", "too_hard", "already_solved"]
 _EXPLAINED = 0.9  # parts that are paid little beside the one that is right or wrong do not make a reward graded
@@ -35,37 +35,12 @@ def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> d
     Raises ValueError if rewards belong to other rollouts, or if a rollout's task is not among `tasks`.
     """
     by_id = tasks.by_id()
-    scored: dict[str, dict[str, list[Reward]]] = defaultdict(dict)
-    sizes: dict[str, Counter[str]] = defaultdict(Counter)
-    errors: dict[str, Counter[str]] = defaultdict(Counter)
     attempts: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
     for rollout, reward in pair(rollouts, rewards):
         if rollout.task_id not in by_id:
             raise ValueError(f"task {rollout.task_id} has no split: evaluate with the task set it was sampled from")
-        split = by_id[rollout.task_id].split
-        sizes[split][rollout.task_id] += 1
-        if rollout.error is not None or reward.total is None:
-            errors[split][rollout.task_id] += 1
-        else:
-            scored[split].setdefault(rollout.task_id, []).append(reward)
-            attempts[split].append((rollout, reward))
-    policy = rollouts.rows[0].policy if rollouts.rows else ""
-    reports = {}
-    for split, counts in sizes.items():
-        groups = {task: by_id[task].group for task in sorted(counts)}
-        failed = dict(sorted(errors[split].items()))
-        members = {task: by_id[task].environment for task in groups} if rewards.members else {}
-        report = _report(split, policy, max(counts.values()), scored[split], groups, failed, rewards.ranges, members)
-        given, frequent = answers_given(attempts[split])
-        right = right_answers(by_id[task] for task in groups)
-        reports[split] = replace(
-            report,
-            answers=given,
-            right_answers=right,
-            solved_answers=solved_answers(attempts[split]),
-            frequent=frequent,
-        )
-    return reports
+        attempts[by_id[rollout.task_id].split].append((rollout, reward))
+    return {split: _report(split, made, by_id, rewards) for split, made in attempts.items()}
 
 
 def majority_solved(samples: list[Reward]) -> bool:
@@ -99,18 +74,19 @@ def per_task_scores(tasks: Mapping[str, list[Reward]]) -> dict[str, dict[str, fl
 
 
 def _report(
-    split: str,
-    policy: str,
-    num_samples: int,
-    tasks: Mapping[str, list[Reward]],
-    groups: dict[str, str],
-    errors: dict[str, int],
-    ranges: dict[str, tuple[float, float]],
-    environments: dict[str, str],
+    split: str, attempts: Sequence[tuple[Rollout, Reward]], by_id: Mapping[str, Task], rewards: Rewards
 ) -> EvaluationReport:
+    sizes = Counter(rollout.task_id for rollout, _ in attempts)
+    scored = [each for each in attempts if is_scored(*each)]
+    errors = sizes - Counter(rollout.task_id for rollout, _ in scored)
+    tasks: dict[str, list[Reward]] = defaultdict(list)
+    for rollout, reward in scored:
+        tasks[rollout.task_id].append(reward)
+    groups = {task: by_id[task].group for task in sorted(sizes)}
+    environments = {task: by_id[task].environment for task in groups} if rewards.members else {}
     per_task = per_task_scores(tasks)
     extremes = _extremes(tasks)
-    known = {name: _holding(ends, extremes[name]) for name, ends in ranges.items() if name in extremes}
+    known = {name: _holding(ends, extremes[name]) for name, ends in rewards.ranges.items() if name in extremes}
     over_tasks = {
         **per_task,
         "avg_at_k": per_task["accuracy"],
@@ -118,24 +94,34 @@ def _report(
         "maj_at_k": {task: float(majority_solved(samples)) for task, samples in tasks.items()},
         **_by_environment(per_task, environments),
     }
+    given, frequent = answers_given(scored)
     return EvaluationReport(
         split=split,
-        policy=policy,
-        num_samples=num_samples,
+        policy=attempts[0][0].policy,
+        num_samples=max(sizes.values()),
         metrics={
             name: mean_interval(values, groups, range_of(_in_all(name), known))
             for name, values in over_tasks.items()
             if values
         },
         per_task=per_task,
-        errored=sum(errors.values()),
-        frac_tasks_with_variance=_mean([float(_varies(samples)) for samples in tasks.values()]) if tasks else 0.0,
+        errored=errors.total(),
+        frac_tasks_with_variance=fmean(float(_varies(samples)) for samples in tasks.values()) if tasks else 0.0,
         groups=groups,
-        errors=errors,
+        errors=dict(sorted(errors.items())),
         extremes=extremes,
         ranges=known,
         environments=environments,
+        answers=given,
+        right_answers=right_answers(by_id[task] for task in groups),
+        solved_answers=solved_answers(scored),
+        frequent=frequent,
     )
+
+
+def is_scored(rollout: Rollout, reward: Reward) -> bool:
+    """Return whether an attempt, and its score, did not fail."""
+    return rollout.error is None and reward.total is not None
 
 
 def _by_environment(

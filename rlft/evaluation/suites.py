@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from rlft.evaluation.comparison import Comparison, compare
-from rlft.evaluation.evaluate import evaluate_rollouts
+from rlft.evaluation.evaluate import evaluate_rollouts, is_scored
 from rlft.evaluation.metrics import pair
 from rlft.evaluation.slices import slices_of
 from rlft.evaluation.statistics import SHARE, mean_interval, pass_at_k
@@ -128,13 +128,9 @@ def evaluate_cell(
     return Evaluation(reports, seconds, flops, judging), CellMeasures(policy, measured, totals, seconds)
 
 
-def _is_scored(rollout: Rollout, reward: Reward) -> bool:
-    return rollout.error is None and reward.total is not None
-
-
 def _errors(attempts: Attempts) -> dict[str, int]:
     """Return how many attempts have no score, by where that failed (`engine`, `compute_reward`, ...)."""
-    failures = [rollout.error or reward.error for rollout, reward in attempts if not _is_scored(rollout, reward)]
+    failures = [rollout.error or reward.error for rollout, reward in attempts if not is_scored(rollout, reward)]
     counts = Counter((failure.origin.where if failure else "") or "unknown" for failure in failures)
     return dict(sorted(counts.items()))
 
@@ -143,9 +139,9 @@ def _metrics(report: EvaluationReport, attempts: Attempts) -> Metrics:
     """Return the metrics of a report on these attempts, and the means of what else is measured of each."""
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for rollout, reward in attempts:
-        is_scored, task = _is_scored(rollout, reward), rollout.task_id
-        values["errored"][task].append(float(not is_scored))
-        if is_scored:
+        known, task = is_scored(rollout, reward), rollout.task_id
+        values["errored"][task].append(float(not known))
+        if known:
             for name, value in measures_of(rollout, reward).items():
                 values[name][task].append(value)
     found = report.metrics | {
@@ -158,7 +154,7 @@ def _metrics(report: EvaluationReport, attempts: Attempts) -> Metrics:
     }
     solved: dict[str, list[bool]] = defaultdict(list)
     for rollout, reward in attempts:
-        if _is_scored(rollout, reward):
+        if is_scored(rollout, reward):
             solved[rollout.task_id].append(reward.solved)
     for k in range(1, report.num_samples + 1) if solved else ():
         chances = {task: pass_at_k(len(each), sum(each), min(k, len(each))) for task, each in solved.items()}

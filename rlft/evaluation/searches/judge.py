@@ -6,9 +6,10 @@ Tasks, seeds and reward are those by which the pipeline samples and validates, o
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -46,7 +47,7 @@ class Terms(Section):
     Training had `training`, sampled by `sampling` for so many `rounds`, and was validated after each `validate_every`
     of them. `flops` is what the search may spend, validations included, of which one is expected to cost
     `validation_flops`. Where `flops` are `None` nobody knows them, and nothing bounds the search; where
-    `validation_flops` are, they follow from the size of the model.
+    `validation_flops` are, the first validation tells.
     """
 
     warm_start: WarmStartConfig | None = None
@@ -56,6 +57,15 @@ class Terms(Section):
     validate_every: int = 1
     flops: float | None = None
     validation_flops: float | None = None
+
+    @property
+    def usual(self) -> WarmStartConfig:
+        """The settings by which answers are imitated: those of the warm start, if there is one."""
+        return self.warm_start or WarmStartConfig(steps=1)
+
+    def middle_rate(self, policy: Policy) -> float:
+        """Return the learning rate around which others are tried: that of the warm start, else a usual one."""
+        return self.warm_start.learning_rate if self.warm_start else usual_rate(policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +187,7 @@ class Best:
     """Validates checkpoints of `policy`, and keeps the weights of the best one; at first those that it has now."""
 
     def __init__(self, policy: Policy, judge: Judge) -> None:
-        self._policy, self._judge = policy, judge
+        self._policy, self._judge, self._began = policy, judge, time.perf_counter()
         self._start = self._weights = _copy(policy)
         self._reports: list[tuple[Candidate, EvaluationReport]] = []
         self.candidates: list[Candidate] = []
@@ -204,6 +214,20 @@ class Best:
         if self.leading() is found:
             self._weights, self.chosen, self.losses = _copy(self._policy), found, tuple(losses)
         return flops
+
+    def report(self, terms: Terms, spent: float, demonstrations: int, **more: Any) -> ControlReport:
+        """Return what was tried since this was made, and what did best."""
+        return ControlReport(
+            budget=terms.flops or 0.0,
+            spent=spent,
+            seconds=time.perf_counter() - self._began,
+            demonstrations=demonstrations,
+            metric=self._judge.metric,
+            candidates=tuple(self.candidates),
+            chosen=self.chosen,
+            losses=self.losses,
+            **more,
+        )
 
     def leading(self, form: str | None = None) -> Candidate | None:
         """Return the best checkpoint so far, of this form if one is given; the first of several equally good ones."""

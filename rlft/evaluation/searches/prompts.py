@@ -23,7 +23,6 @@ from rlft.harness.attempt import Example, Examples, Form
 from rlft.harness.chat.conversation import open_chat
 from rlft.harness.opening import open_playground
 from rlft.harness.rollout import Player, PolicyPlayer
-from rlft.models import Policy
 from rlft.models.flops import ROLLOUT_FLOPS, encoded, shape_of
 from rlft.progress import Progress, silent
 from rlft.training.demonstrations import Answers, all_demonstrations
@@ -39,95 +38,40 @@ class Prompts:
     that is too long for it is refused by the endpoint, and its attempts count as errors.
     """
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, player: Player, judge: Judge) -> None:
         tasks = [task for split in _READ for task in judge.tasks.split(split)]
         self._prompts = [tuple(prompt_messages(task, judge.environment)) for task in tasks]
-
-    def why_not(self, examples: Examples | None) -> str | None:
-        """Return why these examples cannot be shown to this model; `None` if they can."""
-        if examples is None:
-            return None
-        try:
-            for prompt in self._prompts:
-                examples.before(prompt)
-        except ValueError as cause:
-            return str(cause)
-        return None
-
-    def reading_flops(self, examples: Examples | None) -> float:
-        """Return the FLOPs of reading each validation prompt once; 0 where they are not known."""
-        del examples
-        return 0.0
-
-    def answering_flops(self, examples: Examples | None) -> float:
-        """Return the most FLOPs that a validation takes beside that; 0 where they are not known."""
-        del examples
-        return 0.0
-
-
-class PolicyPrompts(Prompts):
-    """Measures the prompts of all tasks that a policy is evaluated on, in tokens, with examples and without."""
-
-    def __init__(self, policy: Policy, judge: Judge) -> None:
-        super().__init__(judge)
-        sampling, environment = judge.sampling, judge.environment
-        playground = open_playground(environment, sampling.harness)
+        self._policy = player.policy if isinstance(player, PolicyPlayer) else None
+        if self._policy is None:
+            return
+        sampling, playground = judge.sampling, open_playground(judge.environment, judge.sampling.harness)
         self._chat = open_chat(
-            policy.tokenizer,
+            self._policy.tokenizer,
             tuple(playground.tools.values()),
             tool_format=sampling.harness.tool_format,
             multi_turn=playground.max_turns > 1,
         )
-        self._shape, self._shares_prompts = shape_of(policy.model), policy.shares_prompts
         self._validated = len(judge.tasks.split("validation"))
-        context = sampling.engine.context_length(policy.context_length)
+        context = sampling.engine.context_length(self._policy.context_length)
         self._room = (1 << 62 if context is None else context) - sampling.max_completion_length
-        self._turns, self._longest = playground.max_turns, sampling.max_completion_length
-        self._attempts = judge.num_generations
-        self._plain = self._measure(None)
-        self._last: tuple[Examples | None, list[list[int]]] = None, self._plain
-
-    def why_not(self, examples: Examples | None) -> str | None:
-        """Return why these examples cannot be shown to this model; `None` if they can."""
-        if examples is None:
-            return None
-        try:
-            prompts = self._measure(examples)
-        except (PolicyError, ValueError) as cause:
-            return cause.what if isinstance(cause, PolicyError) else str(cause)
-        self._last = examples, prompts
-        if lost := sum(len(plain) <= self._room < len(long) for plain, long in zip(self._plain, prompts, strict=True)):
-            return f"with it {lost} of {len(prompts)} prompts do not fit the context of the model"
-        if not self._shows_calls(examples):
-            return "the model has no chat template, which would show the calls of tools"
-        return None
+        self._plain = [self._chat.prompt(prompt) for prompt in self._prompts]
 
     def reading_flops(self, examples: Examples | None) -> float:
-        """Return the FLOPs of reading the validation prompts once."""
-        prompts = self._of_validation(examples)
-        tokens, pairs = encoded(prompts, shares_prompts=self._shares_prompts)
-        return self._shape.forward(tokens, len(prompts), pairs)
+        """Return the FLOPs of reading each validation prompt once with these examples; 0 where they are not known.
 
-    def answering_flops(self, examples: Examples | None) -> float:
-        """Return the FLOPs of a validation beside that, if every attempt has all its turns, each of the full length.
-
-        Later turns read everything before them anew. What tools say, which they read too, is not known and left out.
+        Raises ValueError or PolicyError, which say why, if the examples cannot be shown to this model.
         """
-        longest, total = self._longest, 0.0
-        for length in map(len, self._of_validation(examples)):
-            starts = [length + turn * longest for turn in range(self._turns)]
-            total += sum(self._shape.forward(start, 1, start**2) for start in starts[1:])
-            total += sum(self._shape.forward(longest, longest, longest * (start + longest)) for start in starts)
-        return self._attempts * total
-
-    def _of_validation(self, examples: Examples | None) -> list[list[int]]:
-        """Return the token ids of the validation prompts."""
-        prompts = self._last[1] if self._last[0] is examples else self._measure(examples)
-        return prompts[: self._validated]
-
-    def _measure(self, examples: Examples | None) -> list[list[int]]:
-        shown = (examples.before(prompt) if examples else prompt for prompt in self._prompts)
-        return [self._chat.prompt(messages) for messages in shown]
+        shown = [examples.before(prompt) for prompt in self._prompts] if examples else self._prompts
+        if self._policy is None:
+            return 0.0
+        prompts = [self._chat.prompt(messages) for messages in shown]
+        if lost := sum(len(plain) <= self._room < len(long) for plain, long in zip(self._plain, prompts, strict=True)):
+            raise ValueError(f"with it {lost} of {len(prompts)} prompts do not fit the context of the model")
+        if examples and not self._shows_calls(examples):
+            raise ValueError("the model has no chat template, which would show the calls of tools")
+        read = prompts[: self._validated]
+        tokens, pairs = encoded(read, shares_prompts=self._policy.shares_prompts)
+        return shape_of(self._policy.model).forward(tokens, len(read), pairs)
 
     def _shows_calls(self, examples: Examples) -> bool:
         calls = [call for one in examples.shown for message in one.turns for call in message.get("tool_calls", [])]
@@ -233,7 +177,7 @@ class PromptSearch:
     """Validates with one prompt after the other, as the budget of FLOPs allows, and keeps the best.
 
     The first validation is expected to cost what the terms say beside reading its prompts, and the others what was
-    measured by then; without that, attempts of the full length are expected. A prompt whose validation would exceed the
+    measured by then; without that the first takes what it takes. A prompt whose validation would exceed the
     budget is not tried, and neither is one with which a task does not fit the context any more.
     """
 
@@ -248,10 +192,8 @@ class PromptSearch:
 
     def __post_init__(self) -> None:
         self._report: EvaluationReport | None = None
-        self._began, player = time.perf_counter(), self.player
-        known = isinstance(player, PolicyPlayer)
-        self._prompts = PolicyPrompts(player.policy, self.judge) if known else Prompts(self.judge)
-        self._expected = self.terms.validation_flops  # of a validation beside reading its prompts
+        self._began, self._prompts = time.perf_counter(), Prompts(self.player, self.judge)
+        self._expected = self.terms.validation_flops or 0.0  # of a validation beside reading its prompts
 
     def report(self) -> PromptReport:
         """Return what was tried, and what did best."""
@@ -287,12 +229,13 @@ class PromptSearch:
         instructions = examples.instructions if examples else ""
         number = len(examples.shown) if examples else 0
         form = examples.form if examples and number else ""
-        reason = self._prompts.why_not(examples)
-        reading = 0.0 if reason else self._prompts.reading_flops(examples)
-        expected = self._prompts.answering_flops(examples) if self._expected is None else self._expected
-        budget = self.terms.flops
-        if not reason and budget is not None and self.spent + reading + expected > budget:
-            reason = "its validation does not fit the budget any more"
+        reading, reason, budget = 0.0, "", self.terms.flops
+        try:
+            reading = self._prompts.reading_flops(examples)
+            if budget is not None and self.spent + reading + self._expected > budget:
+                reason = "its validation does not fit the budget any more"
+        except (PolicyError, ValueError) as cause:
+            reason = cause.what if isinstance(cause, PolicyError) else str(cause)
         if reason:
             logger.info("a prompt with %d examples is left out: %s", number, reason)
             self.trials.append(PromptTrial(number, form, left_out=reason, answers=answers, instructions=instructions))
@@ -302,7 +245,7 @@ class PromptSearch:
         self.measured |= {name: self.measured.get(name, 0.0) + value for name, value in measured.items()}
         flops = measured.get(ROLLOUT_FLOPS, 0.0)
         before, self.spent = self.spent, self.spent + flops
-        self._expected = max(expected, flops - reading) if before else flops - reading
+        self._expected = max(self._expected, flops - reading) if before else flops - reading
         metric = self.judge.metric
         found = PromptTrial(number, form, guarded_mean(report, metric), answers=answers, instructions=instructions)
         self.trials.append(found)

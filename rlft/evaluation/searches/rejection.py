@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from rlft.config import TrainingConfig, WarmStartConfig
 from rlft.errors import PolicyError
 from rlft.evaluation.searches.judge import (
     FACTORS,
@@ -24,9 +22,7 @@ from rlft.evaluation.searches.judge import (
     Judge,
     Terms,
     rate_after_trials,
-    usual_rate,
 )
-from rlft.harness.rollout import SamplingSettings
 from rlft.models import Policy
 from rlft.models.flops import ROLLOUT_FLOPS, encoded, sampling_costs, shape_of
 from rlft.tasks.curriculum import tasks_of_round
@@ -96,34 +92,9 @@ def run_rejection_control(policy: Policy, judge: Judge, terms: Terms) -> Control
     Both forms share the budget. Batch size, warm-up and the middle learning rate are those of the warm start. Raises as
     `collect_rollouts` and `score_rollouts` do.
     """
-    started, settings = time.perf_counter(), terms.warm_start
-    usual = settings or WarmStartConfig(steps=1)
-    assert terms.sampling is not None
-    assert terms.training is not None
-    loop = Rejection(
-        policy,
-        judge,
-        terms.sampling,
-        terms.training,
-        rounds=terms.rounds,
-        validate_every=terms.validate_every,
-        batch_size=usual.batch_size,
-        warmup_steps=usual.warmup_steps,
-        budget=terms.flops or 0.0,
-        validation_flops=terms.validation_flops or 0.0,
-    )
-    loop.run(settings.learning_rate if settings else usual_rate(policy))
-    return ControlReport(
-        budget=loop.budget,
-        spent=loop.spent,
-        seconds=time.perf_counter() - started,
-        demonstrations=loop.imitated,
-        metric=judge.metric,
-        candidates=tuple(loop.best.candidates),
-        chosen=loop.best.chosen,
-        losses=loop.best.losses,
-        attempts=loop.attempts,
-    )
+    loop = Rejection(policy, judge, terms)
+    loop.run(terms.middle_rate(policy))
+    return loop.best.report(terms, loop.spent, loop.imitated, attempts=loop.attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +127,17 @@ class Rejection:
 
     policy: Policy
     judge: Judge
-    sampling: SamplingSettings
-    training: TrainingConfig
-    rounds: int
-    validate_every: int
-    batch_size: int
-    warmup_steps: int
-    budget: float
-    validation_flops: float
+    terms: Terms
     spent: float = 0.0
     attempts: int = 0
     imitated: int = 0
 
     def __post_init__(self) -> None:
-        self.best = Best(self.policy, self.judge)
+        self.best, terms = Best(self.policy, self.judge), self.terms
+        assert terms.sampling is not None
+        assert terms.training is not None
+        self.sampling, self.training, self.rounds = terms.sampling, terms.training, terms.rounds
+        self.budget, self.validation_flops = terms.flops or 0.0, terms.validation_flops or 0.0
         self._cost: RoundCost | None = None
 
     def run(self, learning_rate: float) -> None:
@@ -182,8 +150,8 @@ class Rejection:
             return
         chosen = self._best_rate(learning_rate)
         half = (self.spent + self.budget) / 2
-        self._train(Course("full", chosen, self.rounds, self.validate_every, half))
-        self._train(Course("best", chosen, self.rounds, self.validate_every, self.budget))
+        self._train(Course("full", chosen, self.rounds, self.terms.validate_every, half))
+        self._train(Course("best", chosen, self.rounds, self.terms.validate_every, self.budget))
         self.best.restore()
 
     def _best_rate(self, middle: float) -> float:
@@ -287,7 +255,7 @@ class Rejection:
 
     def _rate(self, course: Course, number: int, steps: int) -> float:
         """Return the learning rate of a step: it rises over the warm-up, and falls from round to round."""
-        warmup = min(self.warmup_steps, course.rounds // 4)
+        warmup = min(self.terms.usual.warmup_steps, course.rounds // 4)
         return course.learning_rate * min(1.0, (steps + 1) / max(warmup, 1)) * (1 - number / course.rounds)
 
     def _batches(self, rollouts: list[Rollout], seed: int) -> Iterator[list[Rollout]]:
@@ -295,7 +263,7 @@ class Rejection:
         if not rollouts:
             return
         order = np.random.default_rng(seed).permutation(len(rollouts))
-        for part in np.array_split(order, math.ceil(len(rollouts) / self.batch_size)):
+        for part in np.array_split(order, math.ceil(len(rollouts) / self.terms.usual.batch_size)):
             yield [rollouts[index] for index in part]
 
     def _validate(self, course: Course, done: int, imitator: Imitator) -> None:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, takewhile
 from statistics import fmean
 
-from rlft.config import WarmStartConfig
 from rlft.errors import PolicyError
 from rlft.evaluation.searches.judge import (
     FACTORS,
@@ -23,7 +21,6 @@ from rlft.evaluation.searches.judge import (
     Judge,
     Terms,
     rate_after_trials,
-    usual_rate,
 )
 from rlft.models import Policy
 from rlft.models.flops import shape_of
@@ -53,23 +50,21 @@ class Search:
     """Trains `policy` again and again from the weights that it has now, and keeps those of the best checkpoint.
 
     `demonstrations` are of one kind or more, by whose answers they hold; `answers` are those that the best checkpoint
-    imitates. `validation_flops` is what one validation is expected to cost. All FLOPs count in `spent`.
+    imitates. All FLOPs count in `spent`.
     """
 
     policy: Policy
     demonstrations: Mapping[Answers, Sequence[Demonstration]]
     judge: Judge
     chat: Chats
-    settings: WarmStartConfig
+    terms: Terms
     seed: int
-    budget: float
-    validation_flops: float
     progress: Progress = silent
-    memory: Memory = ENOUGH
     spent: float = 0.0
 
     def __post_init__(self) -> None:
-        self.best = Best(self.policy, self.judge)
+        self.best, self.settings = Best(self.policy, self.judge), self.terms.usual
+        self.budget, self.validation_flops = self.terms.flops or 0.0, self.terms.validation_flops or 0.0
         self._rows = {
             answers: [
                 as_rollout(row, number)
@@ -147,7 +142,7 @@ class Search:
                 decays=True,
                 chat=self.chat,
                 progress=self.progress,
-                memory=self.memory,
+                memory=ENOUGH if self.terms.training is None else Memory.of(self.terms.training),
                 ends=checked,
             )
         except PolicyError as cause:
@@ -174,44 +169,19 @@ def run_sft_control(policy: Policy, judge: Judge, terms: Terms, progress: Progre
     Batch size, warm-up and the middle learning rate are those of the warm start. Demonstrations that the policy cannot
     be shown are left out; without any it stays as it is. Raises as `all_demonstrations` does.
     """
-    started, environment = time.perf_counter(), judge.environment
-    settings, flops, isolation = terms.warm_start, terms.flops or 0.0, judge.sampling.harness.isolation
-    chat = open_chats(policy, environment, isolation)
-    found = all_demonstrations(
-        settings, judge.tasks.split("train"), environment, isolation=isolation, progress=progress
-    )
-    shown = _that_fit(policy, chat, found)
+    environment, isolation = judge.environment, judge.sampling.harness.isolation
+    chat, train = open_chats(policy, environment, isolation), judge.tasks.split("train")
+    found = all_demonstrations(terms.warm_start, train, environment, isolation=isolation, progress=progress)
+    # The run has trained by now: an answer that the policy cannot be shown must not end it.
+    shown = {answers: fitting for answers, some in found.items() if (fitting := that_fit(policy, chat, some))}
     if not shown:
-        return ControlReport(flops, 0.0, time.perf_counter() - started, 0, judge.metric)
-    search = Search(
-        policy,
-        shown,
-        judge,
-        chat,
-        settings=settings or WarmStartConfig(steps=1),
-        seed=judge.sampling.seed,
-        budget=flops,
-        validation_flops=terms.validation_flops or 0.0,
-        progress=progress,
-        memory=ENOUGH if terms.training is None else Memory.of(terms.training),
-    )
-    search.run(settings.learning_rate if settings else usual_rate(policy))
-    return ControlReport(
-        budget=flops,
-        spent=search.spent,
-        seconds=time.perf_counter() - started,
-        demonstrations=len(search.demonstrations[search.answers]),
-        metric=judge.metric,
-        candidates=tuple(search.best.candidates),
-        chosen=search.best.chosen,
-        losses=search.best.losses,
+        return Best(policy, judge).report(terms, 0.0, 0)
+    search = Search(policy, shown, judge, chat, terms, judge.sampling.seed, progress)
+    search.run(terms.middle_rate(policy))
+    return search.best.report(
+        terms,
+        search.spent,
+        len(search.demonstrations[search.answers]),
         answers=search.answers,
         answer_tokens=search.answer_tokens(),
     )
-
-
-def _that_fit(
-    policy: Policy, chat: Chats, found: Mapping[Answers, Sequence[Demonstration]]
-) -> dict[Answers, list[Demonstration]]:
-    """Return what the policy can be shown, as the run has trained by now: an answer that it cannot must not end it."""
-    return {answers: fitting for answers, shown in found.items() if (fitting := that_fit(policy, chat, shown))}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import string
-from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -17,7 +16,6 @@ from rlft.errors import EngineError
 from rlft.evaluation.searches import prompts as few_shot
 from rlft.evaluation.searches.judge import Judge, Terms
 from rlft.evaluation.searches.prompts import (
-    PolicyPrompts,
     Prompts,
     PromptTrial,
     candidates,
@@ -26,10 +24,9 @@ from rlft.evaluation.searches.prompts import (
 )
 from rlft.harness.asked import AskedPlayer
 from rlft.harness.attempt import Examples
-from rlft.harness.chat.conversation import open_chat
 from rlft.harness.chat.templates import apply_chat_template_setting
 from rlft.harness.rollout import SamplingSettings
-from rlft.models.flops import ROLLOUT_FLOPS, shape_of
+from rlft.models.flops import ROLLOUT_FLOPS
 from tests.factories import make_policy, make_task, make_task_set, user
 from tests.rlft.engines.chat_servers import ChatServer, completion, function_call
 
@@ -109,39 +106,9 @@ def test_a_first_validation_that_costs_more_than_the_budget_is_not_begun():
     assert (asked, report.chosen, report.spent) == ([], PromptTrial(0, ""), 0.0)
 
 
-def test_of_another_model_the_first_validation_is_expected_to_cost_what_its_size_says():
-    # 4 prompts, of a user's 4 characters and the examples; two tokens are fed and predicted after each
-    policy = make_policy(characters=CHARACTERS, max_position_embeddings=512)
-    shape, tasks = shape_of(policy.model), make_task_set(*TRAIN, *VALIDATION)
-    sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
-    judge = Judge(tasks, Sums(), TransformersEngine(16), sampling, RewardConfig(), 3, "accuracy")
-    prompts, examples = PolicyPrompts(policy, judge), next(candidates(find_examples(None, TRAIN, Sums())["gold"]))
-    length = len(open_chat(policy.tokenizer).prompt(examples.before(VALIDATION[0].prompt)))
-    assert prompts.answering_flops(examples) == 3 * 4 * shape.forward(2, 2, 2 * (length + 2))
-    spent = replace(judge, sampling=sampling.model_copy(update={"examples": examples})).validate(policy)[1]
-    assert spent <= prompts.reading_flops(examples) + prompts.answering_flops(examples)
-    # with one attempt each: a budget of a little less begins with fewer examples, and a tenth of it not at all
-    expected = prompts.reading_flops(examples) + prompts.answering_flops(examples) / 3
-    for share, begun in ((1.01, (4, "turns")), (0.99, (2, "turns")), (0.1, None)):
-        _, asked = chosen({}, flops=expected * share, expected=None)
-        assert next(iter(asked), None) == begun
-
-
-def test_later_turns_read_what_was_before_them_anew():
-    class Talks(Sums):
-        max_turns = 2
-
-        def respond(self, rollout_id, trajectory):
-            return "Again!"
-
-    policy = make_policy(characters=CHARACTERS, max_position_embeddings=512)
-    shape = shape_of(policy.model)
-    sampling = SamplingSettings(temperature=0.0, max_completion_length=3, batch_size=16, seed=0)
-    judge = Judge(make_task_set(*VALIDATION), Talks(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
-    length = len(open_chat(policy.tokenizer, multi_turn=True).prompt(VALIDATION[0].prompt))
-    later = length + 3
-    each = shape.forward(3, 3, 3 * later) + shape.forward(later, 1, later**2) + shape.forward(3, 3, 3 * (later + 3))
-    assert PolicyPrompts(policy, judge).answering_flops(None) == 4 * each
+def test_of_another_model_the_first_validation_is_begun_and_tells_what_the_others_cost():
+    _, asked = chosen({}, flops=1.5e9, expected=None)
+    assert asked == ORDER[:1]
 
 
 def test_a_prompt_that_does_not_fit_the_context_is_left_out():
@@ -230,9 +197,10 @@ def test_calls_of_tools_are_shown_as_turns_by_a_chat_template():
     judge = Judge(tasks, Adds(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
     shown = find_examples(None, TRAIN, Adds())["gold"][:2]
     assert [message["role"] for message in shown[0].turns] == ["assistant", "tool", "assistant"]
-    prompts = PolicyPrompts(policy, judge)
-    assert prompts.why_not(Examples(form="turns", shown=shown)) is None
-    assert prompts.why_not(Examples(form="text", shown=shown)) is not None
+    prompts = Prompts(judge.player_of(policy), judge)
+    assert prompts.reading_flops(Examples(form="turns", shown=shown)) > prompts.reading_flops(None) > 0
+    with pytest.raises(ValueError, match="can only be shown as turns"):
+        prompts.reading_flops(Examples(form="text", shown=shown))
 
 
 def chosen_by_asking(answer, environment=None, attempts=1):
@@ -290,9 +258,3 @@ def test_calls_of_tools_are_shown_to_an_endpoint_as_turns_alone():
     assert [message["role"] for message in first] == ["user", "assistant", "tool", "assistant"] * 4 + ["user"]
     assert json.loads(first[1]["tool_calls"][0]["function"]["arguments"]) == {"a": "1"}
     assert first[2]["tool_call_id"] == first[1]["tool_calls"][0]["id"]
-
-
-def test_of_a_model_behind_an_address_no_cost_is_known():
-    sampling = SamplingSettings(temperature=0.0, max_completion_length=8, batch_size=16, seed=0)
-    asked = Prompts(Judge(make_task_set(*VALIDATION), Sums(), None, sampling, RewardConfig(), 1, "accuracy"))
-    assert (asked.why_not(None), asked.reading_flops(None), asked.answering_flops(None)) == (None, 0.0, 0.0)

@@ -9,6 +9,7 @@ import torch
 
 from rlft.config import WarmStartConfig
 from rlft.evaluation.searches import sft as module
+from rlft.evaluation.searches.judge import Terms
 from rlft.evaluation.searches.sft import Search
 from rlft.harness.chat.conversation import open_chat
 from rlft.training.demonstration_file import Demonstration
@@ -49,7 +50,8 @@ GOLD = {"gold": SUMS}
 def searched(judge, budget, rate=1e-3, policy=None, shown=GOLD):
     policy = policy or make_policy()
     settings = WarmStartConfig(steps=1, batch_size=8, warmup_steps=2)
-    search = Search(policy, shown, judge, open_chat(policy.tokenizer), settings, 0, budget, VALIDATION)
+    terms = Terms(warm_start=settings, flops=budget, validation_flops=VALIDATION)
+    search = Search(policy, shown, judge, open_chat(policy.tokenizer), terms, 0)
     search.run(rate)
     return policy, search
 
