@@ -154,7 +154,7 @@ class Run:
         sampling = SamplingSettings(temperature=0.0, max_completion_length=length, seed=seed)
         player = PolicyPlayer(policy, self.engine)
         rollouts = collect_rollouts(held, self.environment, player, sampling, num_generations=1, round=0, label="exam")
-        rewards = score_rollouts(rollouts, {task.id: task for task in held}, self.environment, **self._paid())
+        rewards = score_rollouts(rollouts, {task.id: task for task in held}, self.environment, self.config.reward)
         self.curve.append((self.sampled, statistics.fmean(float(reward.solved) for reward in rewards)))
 
     def train(self, policy: Policy, rollouts: int) -> None:
@@ -190,10 +190,6 @@ class Run:
         fates = list(result.report.fates.values())
         self.thrown += fates.count("filtered:no_variance")
         self.zero.append(fates.count("filtered:no_variance") / len(fates))
-
-    def _paid(self) -> dict[str, Any]:
-        paid = self.config.reward
-        return {"weights": paid.weights, "full": paid.full, "timeout_seconds": paid.timeout_seconds}
 
 
 def rollouts_to(curve: Curve, target: float) -> float | None:

@@ -270,10 +270,7 @@ def validate(policy: Any, engine: Any, broken: Broken, config: Config) -> Evalua
         rollouts,
         by_id,
         broken.environment,
-        weights={},
-        full=None,
-        timeout_seconds=60.0,
-        workers=config.reward.workers(),
+        config.reward.model_copy(update={"weights": {}, "full": None, "timeout_seconds": 60.0}),
     )
     return evaluate_rollouts(rollouts, rewards, broken.tasks)["validation"]
 

@@ -63,14 +63,7 @@ class Bench:
             round=0,
             label="exam",
         )
-        rewards = score_rollouts(
-            rollouts,
-            self.task_set.by_id(),
-            self.environment,
-            weights=config.reward.weights,
-            full=config.reward.full,
-            timeout_seconds=config.reward.timeout_seconds,
-        )
+        rewards = score_rollouts(rollouts, self.task_set.by_id(), self.environment, config.reward)
         if errors := [reward.error for reward in rewards if reward.error]:
             raise RuntimeError(f"{len(errors)} test tasks could not be scored, the first: {errors[0]}")
         self.solved[round] = "".join(str(int(reward.solved)) for reward in rewards)

@@ -46,11 +46,6 @@ def run_plain(config: Config) -> dict[str, float]:
     started = time.perf_counter()
     environment = load_environment(config.environment.name, config.environment.kwargs)
     task_set = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed)
-    scoring = {
-        "weights": config.reward.weights,
-        "full": config.reward.full,
-        "timeout_seconds": config.reward.timeout_seconds,
-    }
     audit_reward(task_set.split("train"), environment, config.reward, seed=config.seed)
     policy = create_policy(config.policy, seed=config.seed)
     engine = TransformersEngine(config.rollout.batch_size)
@@ -76,7 +71,7 @@ def run_plain(config: Config) -> dict[str, float]:
             round=0,
             label="evaluation",
         )
-        rewards = score_rollouts(rollouts, task_set.by_id(), environment, **scoring)
+        rewards = score_rollouts(rollouts, task_set.by_id(), environment, config.reward)
         evaluate_rollouts(rollouts, rewards, task_set)
 
     def final_evaluation():

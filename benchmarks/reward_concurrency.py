@@ -16,7 +16,8 @@ import sys
 import time
 
 import rlft
-from rlft.config.environment import Isolation, Workers
+from rlft.config import RewardConfig
+from rlft.config.environment import Isolation
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.rewards.scoring import score_rollouts
@@ -51,10 +52,7 @@ def measure(environment: BaseEnv, rollouts: int, concurrency: int, isolation: Is
         answered(TASK, *("4" if number % 2 else "5" for number in range(rollouts))),
         {TASK.id: TASK},
         environment,
-        weights={},
-        full=None,
-        timeout_seconds=60.0,
-        workers=Workers(isolation=isolation, concurrency=concurrency),
+        RewardConfig(timeout_seconds=60.0, isolation=isolation, concurrency=concurrency),
     )
     seconds = time.perf_counter() - started
     assert [row.total for row in rewards.rows] == [float(number % 2) for number in range(rollouts)]

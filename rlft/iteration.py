@@ -19,7 +19,7 @@ from rlft.engines.base import Engine
 from rlft.environments.contract.base import BaseEnv
 from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.models.live import Policy
-from rlft.rewards.scoring import score_by
+from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.curriculum import Draw, PassRates, draw_round
 from rlft.training.groups import Sampled, sample_groups
 from rlft.training.trainer import Round, prepare_optimizer, train_round
@@ -145,6 +145,6 @@ def _sample(
         )
 
     def score(rollouts: Rollouts) -> Rewards:
-        return score_by(config.reward, rollouts, tasks, environment)
+        return score_rollouts(rollouts, tasks, environment, config.reward)
 
     return sample_groups(draw, tasks, sample, score, batches=config.training.max_num_gen_batches)

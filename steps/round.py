@@ -22,7 +22,7 @@ from rlft.harness.rollout import SamplingSettings, collect_rollouts
 from rlft.models import PolicyFolder, save_policy
 from rlft.models.flops import ENCODED, OF_SEQUENCES
 from rlft.models.live import holds_reference
-from rlft.rewards.scoring import score_by
+from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.curriculum import Draw, PassRates, Selection, draw_round, note_round, select_tasks
 from rlft.training.groups import Groups, reasons, sample_groups
 from rlft.training.job import Job, Round, train_job, unused_report
@@ -67,7 +67,7 @@ def generate_groups(
     asked = {"num_generations": groups.num_generations, "round": draw.round, "label": "train", "sampling": sampling}
     player = runtime.player(policy, sampling, device)
     sample = partial(collect_rollouts, player=player, environment_fingerprint=environment_fingerprint, **asked, **known)
-    score = partial(score_by, reward, tasks=by_id, **known)
+    score = partial(score_rollouts, tasks=by_id, settings=reward, **known)
     sampled = sample_groups(draw, by_id, sample, score, batches=groups.max_num_gen_batches)
     return sampled.rollouts, sampled.rewards
 
@@ -121,7 +121,7 @@ def score_rewards(
         return known
     runtime = current_runtime()
     opened = runtime.environment(environment)
-    return score_by(reward, rollouts, tasks.by_id(), opened, progress=runtime.lent.progress)
+    return score_rollouts(rollouts, tasks.by_id(), opened, reward, progress=runtime.lent.progress)
 
 
 @step(

@@ -16,7 +16,7 @@ KILLS = (
     "steps.tasks:ingest:1",
     "steps.policies:run_sft:1",
     "steps.round:collect_rollouts:4",
-    "steps.round:score_by:3",
+    "steps.round:score_rollouts:3",
     "rlft.training.job:train_round:3",
     "rlft.evaluation.searches.sft:train_sft:1",
     "steps.evaluation:evaluate_rollouts:4",

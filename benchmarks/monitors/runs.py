@@ -20,7 +20,7 @@ from rlft.iteration import run_round
 from rlft.models import Policy
 from rlft.models.origin import create_policy
 from rlft.rewards.audit.matching import Matcher, paid_attacks
-from rlft.rewards.scoring import score_by
+from rlft.rewards.scoring import score_rollouts
 from rlft.training.imitation import run_sft
 from rlft.types import EvaluationReport, TaskSet, TrainReport
 from tests.factories import CHARACTERS
@@ -125,7 +125,7 @@ def validate(policy: Policy, engine: Engine, environment: BaseEnv, tasks: TaskSe
         round=0,
         label="evaluation",
     )
-    rewards = score_by(config.reward, rollouts, tasks.by_id(), environment)
+    rewards = score_rollouts(rollouts, tasks.by_id(), environment, config.reward)
     return evaluate_rollouts(rollouts, rewards, tasks)["validation"]
 
 

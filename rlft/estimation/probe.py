@@ -32,7 +32,7 @@ from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollout
 from rlft.models import Policy
 from rlft.models.origin import create_policy
 from rlft.rewards.audit.rewards import audit_reward
-from rlft.rewards.scoring import score_by
+from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
 from rlft.tasks.curriculum import Selection, select_tasks
 from rlft.training.imitation import Memory, run_sft
@@ -185,7 +185,7 @@ class _Work:
             label="train",
         )
         sampled = time.time()
-        rewards = score_by(config.reward, rollouts, self.tasks.by_id(), self.environment)
+        rewards = score_rollouts(rollouts, self.tasks.by_id(), self.environment, config.reward)
         scored = time.time()
         prepare_optimizer(policy, config.training, None)
         # The attempts after this are to be those of the same policy; as a reference it takes the time of another one.

@@ -1,8 +1,4 @@
-"""Scores stored rollouts by the environment's parts, weighted and checked. A rollout without a score is never a 0.
-
-`score_rollouts` is told the settings; below it stands the same as the section `reward` of a config says, of several
-environments each by its own.
-"""
+"""Scores stored rollouts by the environment's parts, weighted and checked. A rollout without a score is never a 0."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from rlft.config import RewardConfig
-from rlft.config.environment import Workers
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.several import Several, places_of, specification_of
 from rlft.errors import EnvironmentSetupError, JudgeGoneError, RewardError, TaskError
@@ -82,23 +77,19 @@ def score_rollouts(
     rollouts: Rollouts,
     tasks: Mapping[str, Task],
     environment: BaseEnv,
+    settings: RewardConfig,
     *,
-    timeout_seconds: float,
-    weights: Mapping[str, float] | None = None,
-    full: float | None = None,
-    workers: Workers | None = None,
     progress: Progress = silent,
     peers: Mapping[str, Sequence[Rollout]] | None = None,
 ) -> Rewards:
     """Score every rollout with the environment's `compute_reward`, and return the rewards in the order of the rollouts.
 
-    `tasks` maps task ids to tasks. `weights` maps parts to weights and overrides the environment's own (a part that
-    neither names has the weight of `*`, or 1). `full` is the total that counts as solved; `None` means the total with
-    every part that is paid at its maximum, which `reward_maxima` declares. `timeout_seconds` bounds each score.
-    `workers.concurrency` rollouts are scored side by side: an `async def` in the environment's event loop, a plain
-    `def` in threads of its own; `None` means `ASYNC_CONCURRENCY` of the former, and one plain `def` after the other.
-    The rewards are the same whatever it is. `peers` are the groups
-    that a reward sees which compares attempts (`groups_of`).
+    `tasks` maps task ids to tasks. The `weights` of the settings override the environment's own (a part that neither
+    names has the weight of `*`, or 1), and their `concurrency` rollouts are scored side by side: an `async def` in the
+    environment's event loop, a plain `def` in threads of its own; `None` means `ASYNC_CONCURRENCY` of the former, and
+    one plain `def` after the other. The rewards are the same whatever it is. `peers` are the groups that a reward sees
+    which compares attempts (`groups_of`). Of several environments each scores the attempts at its own tasks, by its own
+    settings, and each part is named `MEMBER/part`.
 
     A reward that raises, takes too long, returns anything but finite numbers or puts a part above its maximum or below
     its minimum leaves `total=None` and an `error` that says where and why, and so does a rollout that failed itself.
@@ -108,24 +99,36 @@ def score_rollouts(
     attempts name different parts, so that their totals cannot be compared, `JudgeGoneError` when a judge is not asked
     any more, and `RewardHangs` (an `RlftError`) when none of the first scores returns.
     """
+    _check_known(rollouts, tasks)
+    if isinstance(environment, Several):
+        places = places_of(environment, [tasks[rollout.task_id] for rollout in rollouts])
+        found = {
+            name: score_rollouts(
+                replace(rollouts, rows=tuple(rollouts.rows[place] for place in mine)),
+                tasks,
+                environment.members[name],
+                settings.of_member(name),
+                progress=progress,
+            )
+            for name, mine in places.items()
+        }
+        return _joined(found, places, tuple(environment.members))
     started = time.perf_counter()
-    given, rubric = weights or {}, _rubric(environment, weights or {}, full)
-    weights = rubric.weights
-    steps = {**_declared(environment, "step_weights", "weight", "{'correct': 1.0}"), **given}
-    check_known(rollouts, tasks)
+    rubric = _rubric(environment, settings)
+    steps = {**_declared(environment, "step_weights", "weight", "{'correct': 1.0}"), **settings.weights}
     peers = groups_of(rollouts, environment) if peers is None else peers
-    scores = Scores(environment, tasks, timeout_seconds, workers or Workers(), peers=peers)
-    found = scores.of(rollouts.rows, Meter(progress, len(rollouts), "scores"))
-    rows = [make_reward(rollout, scored, rubric, seconds) for rollout, scored, seconds in found]
+    scores = Scores(environment, tasks, settings.timeout_seconds, settings.workers(), peers=peers)
+    scored = scores.of(rollouts.rows, Meter(progress, len(rollouts), "scores"))
+    rows = [make_reward(rollout, each, rubric, seconds) for rollout, each, seconds in scored]
     known, stepwise = {name for row in rows for name in row.parts}, {name for row in rows for name in row.steps}
     charge(add_judging(row.judging for row in rows))
-    _check_names(known, stepwise, given)
-    _check_comparable(rows, weights)
+    _check_names(known, stepwise, settings.weights)
+    _check_comparable(rows, rubric.weights)
     _tell_errors(rows)
-    names = sorted(known | (set(weights) - {UNNAMED} - stepwise))
+    names = sorted(known | (set(rubric.weights) - {UNNAMED} - stepwise))
     return Rewards(
         rows=tuple(rows),
-        weights={name: float(weight_of(name, weights)) for name in names},
+        weights={name: float(weight_of(name, rubric.weights)) for name in names},
         seconds=time.perf_counter() - started,
         ranges=score_ranges(sorted(known), rubric),
         step_weights={name: float(weight_of(name, steps)) for name in sorted(stepwise)},
@@ -149,7 +152,7 @@ def groups_of(rollouts: Rollouts, environment: BaseEnv) -> dict[str, list[Rollou
     return {rollout.rollout_id: groups[rollout.task_id] for rollout in rollouts if rollout.error is None}
 
 
-def check_known(rollouts: Rollouts, tasks: Mapping[str, Task]) -> None:
+def _check_known(rollouts: Rollouts, tasks: Mapping[str, Task]) -> None:
     """Raise TaskError for a rollout of an unknown task."""
     for rollout in rollouts:
         if rollout.task_id not in tasks:
@@ -175,8 +178,8 @@ def _check_names(known: Set[str], stepwise: Set[str], given: Mapping[str, float]
         check_weighed(given, sorted(known | stepwise), "no rollout has a part named")
 
 
-def _rubric(environment: BaseEnv, weights: Mapping[str, float], full: float | None) -> Rubric:
-    """Return how the parts add up; `weights` are those of the config, before which the environment's own give way."""
+def _rubric(environment: BaseEnv, settings: RewardConfig) -> Rubric:
+    """Return how the parts add up; before weights of the config the environment's own give way."""
     own = _declared(environment, "reward_weights", "weight", "{'correct': 1.0, 'form': 0.1}")
     maxima = _declared(environment, "reward_maxima", "maximum", "{'points': 10.0}", least=0)
     minima = _declared(environment, "reward_minima", "minimum", "{'points': -10.0}")
@@ -185,7 +188,7 @@ def _rubric(environment: BaseEnv, weights: Mapping[str, float], full: float | No
             raise EnvironmentSetupError(
                 f"the minimum of part {name!r} is {minimum:g}, above its maximum, {maximum:g}", where="reward_minima"
             )
-    return Rubric({**own, **weights}, maxima, full, minima)
+    return Rubric({**own, **settings.weights}, maxima, settings.full, minima)
 
 
 def _declared(
@@ -212,22 +215,12 @@ def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:
             )
 
 
-def _check_judges(rows: list[Reward]) -> None:
-    """Raise JudgeGoneError if a judge is not asked any more.
-
-    The attempts that have a score all the same are those that it was asked about before, which are no fair sample.
-    """
-    gone = [row for row in rows if row.error and row.error.origin.raised == JudgeGoneError.__name__]
-    if gone:
-        raise JudgeGoneError(
-            f"{len(gone)} of {len(rows)} attempts have no score: {gone[0].error.why if gone[0].error else ''}",
-            where="reward.spec: judge",
-            fix="start it again; what it has said is kept, and `rlft resume` goes on with a run",
-        )
-
-
 def _tell_errors(rows: list[Reward]) -> None:
-    """Log each kind of error once, with how many rollouts and tasks it concerns; raise as `_check_judges` does."""
+    """Log each kind of error once, with how many rollouts and tasks it concerns.
+
+    Raises JudgeGoneError if a judge is not asked any more: the attempts that have a score all the same are those that
+    it was asked about before, which are no fair sample.
+    """
     failed: dict[tuple[str, ...], list[Reward]] = {}
     for row in rows:
         if row.error:
@@ -236,57 +229,20 @@ def _tell_errors(rows: list[Reward]) -> None:
         tasks = len({row.task_id for row in found})
         on = f"{tasks} task{'s' * (tasks > 1)}"
         logger.warning("%d of %d rollouts, on %s, have no score: %s", len(found), len(rows), on, found[0].error)
-    _check_judges(rows)
+    gone = [row.error.why for row in rows if row.error and row.error.origin.raised == JudgeGoneError.__name__]
+    if gone:
+        raise JudgeGoneError(
+            f"{len(gone)} of {len(rows)} attempts have no score: {gone[0]}",
+            where="reward.spec: judge",
+            fix="start it again; what it has said is kept, and `rlft resume` goes on with a run",
+        )
 
 
 Value = TypeVar("Value")
 _PARTS = "rewards/"  # how the range of a part is named
 
 
-def score_by(
-    settings: RewardConfig,
-    rollouts: Rollouts,
-    tasks: Mapping[str, Task],
-    environment: BaseEnv,
-    *,
-    progress: Progress = silent,
-    peers: Mapping[str, Sequence[Rollout]] | None = None,
-) -> Rewards:
-    """Score every rollout by `score_rollouts`, and return the rewards in the order of the rollouts.
-
-    Of several environments each scores the attempts at its own tasks, by its own settings, and each part is named
-    `MEMBER/part`. Raises as `score_rollouts` does.
-    """
-    if not isinstance(environment, Several):
-        return score_rollouts(
-            rollouts,
-            tasks,
-            environment,
-            weights=settings.weights,
-            full=settings.full,
-            timeout_seconds=settings.timeout_seconds,
-            workers=settings.workers(),
-            progress=progress,
-            peers=peers,
-        )
-    check_known(rollouts, tasks)
-    places = places_of(environment, [tasks[rollout.task_id] for rollout in rollouts])
-    found = {
-        name: score_by(
-            settings.of_member(name),
-            replace(rollouts, rows=tuple(rollouts.rows[place] for place in mine)),
-            tasks,
-            environment.members[name],
-            progress=progress,
-        )
-        for name, mine in places.items()
-    }
-    return _joined(found, places, tuple(environment.members), settings)
-
-
-def _joined(
-    found: Mapping[str, Rewards], places: Mapping[str, Sequence[int]], members: tuple[str, ...], settings: RewardConfig
-) -> Rewards:
+def _joined(found: Mapping[str, Rewards], places: Mapping[str, Sequence[int]], members: tuple[str, ...]) -> Rewards:
     """Return the rewards of all members in the order of their places.
 
     A total has a range if it has one in each member; that of a member is `reward/MEMBER`.

@@ -14,6 +14,7 @@ import pytest
 from benchmarks.audit.cases import Case
 from benchmarks.audit.families.tools import calling, saying
 from benchmarks.audit.unseen import BROKEN, HONEST
+from rlft.config import RewardConfig
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Reward, Rollouts, Task
@@ -55,8 +56,7 @@ def scores(case: Case, attempt: Callable[[Task], Any]) -> list[Reward]:
     played = play_scripts(parts, case.environment)
     assert [rollout.error for rollout in played if rollout.error] == []
     by_id = {task.id: task for task in case.tasks}
-    options: dict[str, Any] = {"weights": {}, "full": None, "timeout_seconds": 60.0}
-    rows = score_rollouts(Rollouts(tuple(played)), by_id, case.environment, **options).rows
+    rows = score_rollouts(Rollouts(tuple(played)), by_id, case.environment, RewardConfig(timeout_seconds=60.0)).rows
     assert [row.error for row in rows if row.error] == []
     return list(rows)
 

@@ -61,7 +61,7 @@ def test_every_round_but_the_first_is_sampled_by_the_policy_of_one_round_before(
     assert first == whole_home.steps(whole.summary["pipeline_run_id"])["train_grpo_r000"]["weights"]
 
 
-@pytest.mark.parametrize("kill", ["rlft.training.job:train_round:2", "steps.round:score_by:5"])
+@pytest.mark.parametrize("kill", ["rlft.training.job:train_round:2", "steps.round:score_rollouts:5"])
 def test_a_run_that_is_killed_while_it_trains_and_samples_ends_with_the_same_bytes(lagged, make_home, kill):
     whole_home, whole = lagged
     home = make_home(f"lagged_{kill.rpartition(':')[0].rpartition(':')[2]}")

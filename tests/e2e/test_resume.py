@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 # Where each process dies; what the one before it finished is not called again.
 KILLS = (
     "steps.round:collect_rollouts:4",  # baseline, validation, r000, r001
-    "steps.round:score_by:1",  # r001
+    "steps.round:score_rollouts:1",  # r001
     "rlft.training.job:train_round:1",  # r001
     "steps.promotion:register_policy_version:1",
 )

@@ -162,7 +162,7 @@ def test_the_same_again_comes_from_the_cache_and_another_reward_only_scores_agai
 def test_killed_and_resumed_it_ends_the_same(ran, make_home):
     whole, _ = ran
     home = make_home("several_killed")
-    killed = home.rlft("run", str(SEVERAL), "--name", "several", kill_at="steps.round:score_by:4")
+    killed = home.rlft("run", str(SEVERAL), "--name", "several", kill_at="steps.round:score_rollouts:4")
     assert killed.code != 0
     resumed = home.rlft("resume", "several")
     assert resumed.code == 0, resumed.output

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rlft.config import SourceConfig
+from rlft.config import RewardConfig, SourceConfig
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.progress import Meter
@@ -51,7 +51,7 @@ def heard():
 def test_scores(heard):
     rollouts, _ = make_scored({"t0": [1.0, 0.0], "t1": [0.0]})
     by_id = {task.id: task for task in TASKS}
-    score_rollouts(rollouts, by_id, FirstCharacter(), timeout_seconds=10, progress=heard)
+    score_rollouts(rollouts, by_id, FirstCharacter(), RewardConfig(timeout_seconds=10), progress=heard)
     assert heard.parts == [("scores", [(0, 3), (1, 3), (2, 3), (3, 3)])]
 
 

@@ -16,7 +16,7 @@ from rlft.evaluation.evaluate import evaluate_rollouts
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.progress import Progress, silent
 from rlft.rewards.scores import CONSTANT
-from rlft.rewards.scoring import score_by
+from rlft.rewards.scoring import score_rollouts
 from rlft.rewards.specification.grader import billed
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Evaluation, EvaluationReport, Rollouts, Split, Task, TaskSet
@@ -138,7 +138,7 @@ def _evaluate(
     """
     try:
         rollouts = Rollouts(tuple(play_scripts(parts, environment, harness, progress=progress)))
-        rewards = score_by(reward, rollouts, tasks.by_id(), environment, progress=progress)
+        rewards = score_rollouts(rollouts, tasks.by_id(), environment, reward, progress=progress)
     except JudgeGoneError:  # it concerns every answer, and a run that is resumed has its policies still
         raise
     except RlftError as error:

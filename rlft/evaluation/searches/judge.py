@@ -23,7 +23,7 @@ from rlft.harness.rollout import Player, PolicyPlayer, SamplingSettings, collect
 from rlft.models import Policy
 from rlft.models.flops import ROLLOUT_FLOPS
 from rlft.progress import Progress, silent
-from rlft.rewards.scoring import score_by
+from rlft.rewards.scoring import score_rollouts
 from rlft.types import EvaluationReport, Judging, Report, Rewards, Rollouts, Task, TaskSet
 
 
@@ -135,7 +135,7 @@ class Judge:
             progress=self.progress,
         )
         by_id = self.tasks.by_id()
-        return rollouts, score_by(self.reward, rollouts, by_id, self.environment, progress=self.progress)
+        return rollouts, score_rollouts(rollouts, by_id, self.environment, self.reward, progress=self.progress)
 
 
 logger = logging.getLogger(__name__)

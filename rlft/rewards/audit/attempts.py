@@ -19,7 +19,7 @@ from rlft.rewards.audit.attacks import attempts_at
 from rlft.rewards.audit.attacks.base import Known
 from rlft.rewards.audit.findings import Findings
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, Problem
-from rlft.rewards.scoring import compares, score_by
+from rlft.rewards.scoring import compares, score_rollouts
 from rlft.types import Reward, Rewards, Rollout, Rollouts, Task
 
 ATTACKED = 12
@@ -120,7 +120,7 @@ class Stage:
         """Score rollouts as training does; a reward that compares sees each beside the gold of its task alone."""
         rows = Rollouts(tuple(rollouts))
         peers = {each.rollout_id: self._peers(each) for each in rollouts} if compares(self.environment) else None
-        return score_by(self.reward, rows, tasks, self.environment, progress=self.progress, peers=peers)
+        return score_rollouts(rows, tasks, self.environment, self.reward, progress=self.progress, peers=peers)
 
     def _peers(self, rollout: Rollout) -> tuple[Rollout, ...]:
         gold = self.golds.get(rollout.task_id)

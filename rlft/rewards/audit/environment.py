@@ -26,7 +26,7 @@ from rlft.rewards.audit.findings import REWARD, Findings
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, CheckReport, Problem
 from rlft.rewards.audit.rewards import DEFINE_GOLD, GOLD_NEEDS_TOOLS, audit_reward
 from rlft.rewards.rubric import TOLERANCE
-from rlft.rewards.scoring import score_by
+from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import read_tasks
 from rlft.tasks.rows import ANSWER_FIELDS
 from rlft.types import Reward, Rollout, Rollouts, Task
@@ -180,7 +180,7 @@ def _tried(
     parts = [Part(f"check/{kind}/{task.id}", task, script) for kind, task, script in wanted]
     rollouts = play_scripts(parts, environment, harness, tool_faults=faults, progress=progress)
     by_id = {task.id: task for _, task, _ in wanted}
-    rewards = score_by(reward, Rollouts(tuple(rollouts)), by_id, environment, progress=progress)
+    rewards = score_rollouts(Rollouts(tuple(rollouts)), by_id, environment, reward, progress=progress)
     return [
         Trial(kind, task, script, rollout, scored, faults.get(rollout.rollout_id, ()))
         for (kind, task, script), rollout, scored in zip(wanted, rollouts, rewards, strict=True)

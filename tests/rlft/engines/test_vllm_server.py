@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlft.config import EngineSettings, ServerSettings, WarmStartConfig
+from rlft.config import EngineSettings, RewardConfig, ServerSettings, WarmStartConfig
 from rlft.engines import server_requests
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
@@ -385,7 +385,7 @@ def test_a_rollout_that_no_server_gave_leaves_its_group_and_is_no_zero(start):
     assert lost == ["train-0-1-b-2", "train-0-1-b-3"]
     assert all(str(rollout.error).startswith("engine: ") for rollout in rollouts if rollout.rollout_id in lost)
     rewards = score_rollouts(
-        rollouts, {task.id: task for task in tasks}, FirstCharacter(), weights={}, full=None, timeout_seconds=10
+        rollouts, {task.id: task for task in tasks}, FirstCharacter(), RewardConfig(timeout_seconds=10)
     )
     assert [reward.total is None for reward in rewards] == [False] * 6 + [True] * 2
     # Rewards 1 and 0 in what is left of the group: its mean is 1/2, where two zeros more would make it 1/4.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rlft.config import RewardConfig
 from rlft.environments.calculator import Calculator
 from rlft.harness.scripted import Part, play_scripts
 from rlft.rewards.scoring import score_rollouts
@@ -35,7 +36,5 @@ class InWords(Calculator):
 def test_a_call_that_failed_is_no_use_of_the_tool(environment, call, used):
     task = make_task("t1", "2 + 3 =", "5")
     rollouts = play_scripts([Part("r", task, (calls(call), says("5")))], environment)
-    (row,) = score_rollouts(
-        Rollouts(tuple(rollouts)), {"t1": task}, environment, weights={}, full=None, timeout_seconds=5.0
-    )
+    (row,) = score_rollouts(Rollouts(tuple(rollouts)), {"t1": task}, environment, RewardConfig(timeout_seconds=5.0))
     assert row.parts == {"correct": 1.0, "used_tool": used}

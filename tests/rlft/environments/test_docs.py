@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from rlft.config import EnvironmentConfig, TasksConfig
+from rlft.config import EnvironmentConfig, RewardConfig, TasksConfig
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.gsm8k import GSM8K
 from rlft.environments.maths import Maths
@@ -108,7 +108,7 @@ def test_the_example_of_the_guide_pays_gold(tmp_path):
     script = ({"role": "assistant", "content": "", "tool_calls": [asks]}, {"role": "assistant", "content": "Lima"})
     (rollout,) = play_scripts([Part("r", task, script)], environment)
     assert rollout.messages[-2]["content"] == "Its capital is Lima."
-    rewards = score_rollouts(Rollouts((rollout,)), {"t": task}, environment, timeout_seconds=5).rows
+    rewards = score_rollouts(Rollouts((rollout,)), {"t": task}, environment, RewardConfig(timeout_seconds=5)).rows
     assert (rewards[0].parts, rewards[0].solved) == ({"right": 1.0, "looked_up": 1.0}, True)
 
 
@@ -136,5 +136,5 @@ def test_the_example_of_a_class_written_elsewhere_runs(tmp_path, monkeypatch):
     script = as_script([{"role": "assistant", "tool_calls": [asks]}, {"role": "assistant", "content": "There."}])
     (rollout,) = play_scripts([Part("r", task, script)], environment)
     assert json.loads(rollout.messages[-2]["content"]) == ["moon at http://localhost:9200"] * 2
-    (reward,) = score_rollouts(Rollouts((rollout,)), {"t": task}, environment, timeout_seconds=5).rows
+    (reward,) = score_rollouts(Rollouts((rollout,)), {"t": task}, environment, RewardConfig(timeout_seconds=5)).rows
     assert reward.parts == {"found": 1.0}

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from rlft.config import HarnessConfig
+from rlft.config import HarnessConfig, RewardConfig
 from rlft.engines.base import Sampling
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints import environment_fingerprints
@@ -46,7 +46,7 @@ def round_of(environment, lines, answer):
         attempts, environment, policy, Script(dict(enumerate(lines))), Sampling(1.0, 200),
         environment_fingerprint="e", harness=HarnessConfig(tool_timeout_seconds=5.0),
     )  # fmt: skip
-    rewards = score_rollouts(Rollouts(tuple(rollouts)), {"t": task}, environment, timeout_seconds=5.0)
+    rewards = score_rollouts(Rollouts(tuple(rollouts)), {"t": task}, environment, RewardConfig(timeout_seconds=5.0))
     return rollouts, rewards.rows
 
 

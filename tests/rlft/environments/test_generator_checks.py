@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlft.config import SourceConfig
+from rlft.config import RewardConfig, SourceConfig
 from rlft.environments.reasoning_gym import EVALUATE_EXPRESSIONS, EVALUATE_LITERALS, ReasoningGym
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.reasoning_gym import draw_rows, import_reasoning_gym, load_generator
@@ -51,7 +51,9 @@ def score(task: Task, *texts: str) -> list[Any]:
     environment = ReasoningGym(partial_credit=True)
     rollouts = Rollouts(tuple(attempt(task, text, environment) for text in texts))
     weights = {"score": 0.0}
-    return list(score_rollouts(rollouts, {task.id: task}, environment, weights=weights, full=None, timeout_seconds=20))
+    return list(
+        score_rollouts(rollouts, {task.id: task}, environment, RewardConfig(weights=weights, timeout_seconds=20))
+    )
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@ import dataclasses
 
 import pytest
 
+from rlft.config import RewardConfig
 from rlft.environments.contract.loading import load_environment
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts, Trajectory
@@ -94,9 +95,7 @@ def test_scores_and_passes_the_audit():
             Rollouts(tuple(attempt(task, text, MATHS) for text in (gold, "", gold))),
             {task.id: task},
             MATHS,
-            weights={},
-            full=None,
-            timeout_seconds=30.0,
+            RewardConfig(timeout_seconds=30.0),
         )
         assert (first.solved, silence.total, again.parts) == (True, 0.0, first.parts)
     report = audited(tasks, MATHS, weights={"format": 0.1}, timeout_seconds=30.0)

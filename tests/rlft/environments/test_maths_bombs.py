@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlft.config import RewardConfig
 from rlft.environments.maths import Maths
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts, Trajectory
@@ -147,7 +148,7 @@ def test_answers_that_are_nested_deeply_are_scored_like_any_other():
     task = make_task("m", "What is it?", "x+1")
     bombs = [rf"\boxed{{{nested('(', str(n), ')', 60)}}}" for n in range(8)]
     rollouts = Rollouts(tuple(attempt(task, text, Maths()) for text in [*bombs, r"\boxed{1+x}"]))
-    rewards = score_rollouts(rollouts, {"m": task}, Maths(), weights={}, full=None, timeout_seconds=30.0)
+    rewards = score_rollouts(rollouts, {"m": task}, Maths(), RewardConfig(timeout_seconds=30.0))
     assert [row.parts.get("correct") for row in rewards.rows] == [0.0] * 8 + [1.0]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from rlft.config import RewardConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.gsm8k import GSM8K
 from rlft.environments.maths import Maths
@@ -77,8 +78,10 @@ def test_gold_is_full_silence_is_nothing_and_attacks_earn_less(case):
         texts = (gold, "", task.prompt[0]["content"], other or "", "I do not know.", "42", gold)
         rows = score_rollouts(
             Rollouts(tuple(play_scripts([Part("r", task, as_script(text)) for text in texts], environment))),
-            {task.id: task}, environment, weights=case.weights, timeout_seconds=5.0,
-        ).rows  # fmt: skip
+            {task.id: task},
+            environment,
+            RewardConfig(weights=case.weights, timeout_seconds=5.0),
+        ).rows
         assert [row.error for row in rows] == [None] * len(rows)
         first, silence, *attacks, again = rows
         assert first.solved

@@ -42,9 +42,7 @@ def test_gold_is_full_silence_nothing_and_all_else_less(shipped, tmp_path):
             rollouts,
             {task.id: task for task in tasks},
             environment,
-            weights=config.reward.weights,
-            full=config.reward.full,
-            timeout_seconds=60.0,
+            config.reward.model_copy(update={"timeout_seconds": 60.0}),
         ).rows
 
     rows = score(rollouts)

@@ -33,8 +33,9 @@ def load(spec, name=PLAIN, **kwargs):
 
 
 def scores(environment, *texts, **settings):
-    given = {"weights": {}, "full": None, "timeout_seconds": 20, **settings}
-    return score_rollouts(answered(TASK, *texts), {"t": TASK}, environment, **given).rows
+    return score_rollouts(
+        answered(TASK, *texts), {"t": TASK}, environment, RewardConfig(**{"timeout_seconds": 20, **settings})
+    ).rows
 
 
 def test_parts_add_up_to_the_total_also_behind_a_gate():

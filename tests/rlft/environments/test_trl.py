@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from rlft.config import TasksConfig
+from rlft.config import RewardConfig, TasksConfig
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.environments.trl import TrlRewards
@@ -26,7 +26,7 @@ def build(*functions, **kwargs):
 
 def score(environment, task, *texts, weights=None):
     rows = score_rollouts(
-        answered(task, *texts), {task.id: task}, environment, weights=weights or {}, timeout_seconds=5.0
+        answered(task, *texts), {task.id: task}, environment, RewardConfig(weights=weights or {}, timeout_seconds=5.0)
     )
     return list(rows)
 

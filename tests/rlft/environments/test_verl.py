@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rlft.config import TasksConfig
+from rlft.config import RewardConfig, TasksConfig
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.environments.verl import VerlRewards
@@ -23,7 +23,7 @@ def build(function="compute_score", **kwargs):
 
 def score(environment, task, *texts, weights=None):
     return score_rollouts(
-        answered(task, *texts), {task.id: task}, environment, weights=weights or {}, timeout_seconds=5.0
+        answered(task, *texts), {task.id: task}, environment, RewardConfig(weights=weights or {}, timeout_seconds=5.0)
     )
 
 

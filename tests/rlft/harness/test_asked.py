@@ -10,7 +10,7 @@ import pytest
 
 import rlft
 from mlops.tracking.traces import rollout_spans, token_usage
-from rlft.config import HarnessConfig
+from rlft.config import HarnessConfig, RewardConfig
 from rlft.engines import server_requests
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.environments.contract.loading import load_environment
@@ -86,7 +86,7 @@ def collect(answer, environment=None, tasks=None, *, examples=None, harness=None
 
 def scored(rollouts, environment, tasks):
     return score_rollouts(
-        rollouts, {task.id: task for task in tasks}, environment, weights={}, full=1.0, timeout_seconds=5.0
+        rollouts, {task.id: task for task in tasks}, environment, RewardConfig(full=1.0, timeout_seconds=5.0)
     )
 
 

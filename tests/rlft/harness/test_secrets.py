@@ -6,7 +6,7 @@ import json
 import pytest
 
 import rlft
-from rlft.config import HarnessConfig
+from rlft.config import HarnessConfig, RewardConfig
 from rlft.harness.dialogue import Dialogue, make_playground
 from rlft.messages import make_call
 from rlft.rewards.scoring import score_rollouts
@@ -85,7 +85,7 @@ def test_a_score_that_fails_tells_no_part_of_the_value(environment):
     task = make_task()
     rollouts, tasks, errors = Rollouts((make_rollout(task_id=task.id),)), {task.id: task}, []
     for environment.before in range(400, 500, 4):
-        (reward,) = score_rollouts(rollouts, tasks, environment, weights={}, full=None, timeout_seconds=5).rows
+        (reward,) = score_rollouts(rollouts, tasks, environment, RewardConfig(timeout_seconds=5)).rows
         errors.append(str(reward.error))
     assert not any("Mq" in error for error in errors)
     assert errors[0].split(", at ")[0].endswith("x***")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rlft
-from rlft.config import HarnessConfig
+from rlft.config import HarnessConfig, RewardConfig
 from rlft.engines.base import Generation, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv, live_states
@@ -159,9 +159,7 @@ def test_a_malformed_call_at_the_end_is_no_answer_to_the_most_lenient_reward():
     _, rollouts = play({7: ['<tool_call>{"name": "submit", "arguments": {"answer": 42}']}, Lenient(), max_turns=1)
     (message,) = (each for each in rollouts[0].messages if each["role"] == "assistant")
     assert "42" in message["invalid_tool_calls"][0]["text"]
-    (row,) = score_rollouts(
-        Rollouts(tuple(rollouts)), {"t7": task}, Lenient(), weights={}, full=None, timeout_seconds=5.0
-    )
+    (row,) = score_rollouts(Rollouts(tuple(rollouts)), {"t7": task}, Lenient(), RewardConfig(timeout_seconds=5.0))
     assert (row.error, row.total, row.solved) == (None, 0.0, False)
 
 

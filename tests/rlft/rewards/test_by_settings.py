@@ -4,7 +4,7 @@ import pytest
 
 from rlft.config import RewardConfig
 from rlft.errors import TaskError
-from rlft.rewards.scoring import score_by
+from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rewards, Rollouts
 from rlft.types.storage import rewards_from_table, rewards_to_table
 from tests.rlft.attempts import attempt
@@ -17,7 +17,7 @@ BOTH = RewardConfig(members={"sums": RewardConfig(weights={"right": 3.0}), "word
 def score(*said, settings=BOTH, environment=None):
     environment = environment or make_several()
     rows = (attempt(TASKS[task], text, environment) for task, text in said)
-    return score_by(settings, Rollouts(tuple(rows)), TASKS, environment)
+    return score_rollouts(Rollouts(tuple(rows)), TASKS, environment, settings)
 
 
 def test_each_scores_its_own_by_its_own_settings():
@@ -61,7 +61,7 @@ def test_a_single_environment_is_scored_as_before():
 
 def test_an_attempt_at_an_unknown_task_is_refused():
     with pytest.raises(TaskError, match="not among the tasks"):
-        score_by(BOTH, Rollouts((attempt(of("sums", 99), "1", make_several()),)), TASKS, make_several())
+        score_rollouts(Rollouts((attempt(of("sums", 99), "1", make_several()),)), TASKS, make_several(), BOTH)
 
 
 def test_the_environments_are_stored_with_the_rewards():

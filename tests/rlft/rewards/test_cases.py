@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rlft.config import RewardConfig
 from rlft.config.section import SPECIFICATION
 from rlft.config.yaml_text import read_yaml
 from rlft.environments.contract.loading import load_environment
@@ -33,9 +34,7 @@ def totals(environment, attempts):
     rows = [make_rollout(TASK, *environment_prompt(environment), each, sample=n) for n, each in enumerate(attempts)]
     return [
         (row.total, row.parts["intent"], row.parts["slots"])
-        for row in score_rollouts(
-            Rollouts(tuple(rows)), {"t": TASK}, environment, weights={}, full=None, timeout_seconds=20
-        )
+        for row in score_rollouts(Rollouts(tuple(rows)), {"t": TASK}, environment, RewardConfig(timeout_seconds=20))
     ]
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from rlft.config.environment import Workers
+from rlft.config import RewardConfig
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.workers.threads import take_loop
@@ -27,15 +27,11 @@ def load(name="Plain"):
 
 
 def score(texts, environment=None, *, seconds=20.0, **workers):
-    workers = Workers(**{"isolation": "process", **workers})
     return score_rollouts(
         answered(TASK, *texts),
         {"t": TASK},
         environment or load(),
-        weights={},
-        full=None,
-        timeout_seconds=seconds,
-        workers=workers,
+        RewardConfig(**{"isolation": "process", "timeout_seconds": seconds, **workers}),
     ).rows
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlft
-from rlft.config.environment import Workers
+from rlft.config import RewardConfig
 from rlft.environments.contract.base import BaseEnv, Context, prompt_messages
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
 from rlft.outcome import Failure
@@ -45,9 +45,11 @@ class Plain(BaseEnv):
 
 def score(environment, rollouts=None, *, task=TASK, weights=None, full=None, timeout_seconds=2.0, concurrency=None):
     return score_rollouts(
-        rollouts or answered(task, "4"), {task.id: task}, environment, weights=weights or {}, full=full,
-        timeout_seconds=timeout_seconds, workers=Workers(concurrency=concurrency),
-    )  # fmt: skip
+        rollouts or answered(task, "4"),
+        {task.id: task},
+        environment,
+        RewardConfig(weights=weights or {}, full=full, timeout_seconds=timeout_seconds, concurrency=concurrency),
+    )
 
 
 def only(rewards):
@@ -141,15 +143,14 @@ def test_an_attempt_that_returned_early_is_not_solved_by_what_little_it_names():
             Rollouts(tuple(rows)),
             {"t": TASK, "other": OTHER},
             Returns(lambda completion: said[completion.text]),
-            weights={},
-            full=None,
-            timeout_seconds=2.0,
+            RewardConfig(timeout_seconds=2.0),
         )
 
 
 def test_full_is_full_whatever_the_size_of_the_weights():
-    weights = {"a": 4872848.6, "b": 3605940.1, "c": 8391546.8}
-    assert only(score(Returns({"a": 1, "b": None, "c": 1}), weights=weights)).solved
+    environment = Returns({"a": 1, "b": None, "c": 1})
+    environment.reward_weights = lambda: {"a": 4872848.6, "b": 3605940.1, "c": 8391546.8}
+    assert only(score(environment)).solved
 
 
 def test_a_penalty_does_not_lower_what_is_full():
@@ -504,7 +505,7 @@ def test_weights_that_are_none(weights, said):
 
     task = make_task("w", "?", "x")
     with pytest.raises(EnvironmentSetupError, match=said):
-        score_rollouts(answered(task, "x"), {"w": task}, Graded(), weights={}, full=None, timeout_seconds=5.0)
+        score_rollouts(answered(task, "x"), {"w": task}, Graded(), RewardConfig(timeout_seconds=5.0))
 
 
 def test_the_weight_of_parts_that_are_named_nowhere():
@@ -521,7 +522,7 @@ def test_the_weight_of_parts_that_are_named_nowhere():
     task = make_task("w", "?", "x")
     for weights, total, shown in (({}, 2.0, 0.0), ({"length": 0.5}, 5.5, 0.5), ({"*": 1.0}, 9.0, 1.0)):
         rewards = score_rollouts(
-            answered(task, "x"), {"w": task}, Graded(), weights=weights, full=None, timeout_seconds=5.0
+            answered(task, "x"), {"w": task}, Graded(), RewardConfig(weights=weights, timeout_seconds=5.0)
         )
         assert rewards.rows[0].total == total
         assert rewards.weights == {"exact": 2.0, "length": shown}

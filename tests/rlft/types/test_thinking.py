@@ -5,6 +5,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 import rlft
+from rlft.config import RewardConfig
 from rlft.evaluation.variety import answer_counts
 from rlft.harness.chat.conversation import open_chat
 from rlft.rewards.audit.matching import _said
@@ -72,7 +73,7 @@ class Asks(rlft.BaseEnv):
 
 def test_rewards_votes_variety_and_known_attacks_get_the_answer_and_who_asks_the_thoughts():
     rollouts = answered(TASK, THOUGHT.format("") + "42", "42", "<think>41, or 42")
-    rewards = list(score_rollouts(rollouts, {"t": TASK}, Asks(), weights={}, full=None, timeout_seconds=5.0))
+    rewards = list(score_rollouts(rollouts, {"t": TASK}, Asks(), RewardConfig(timeout_seconds=5.0)))
     assert [row.parts for row in rewards] == [
         {"right": 1.0, "said": 1.0, "thinks": 1.0},
         {"right": 1.0, "said": 1.0, "thinks": 0.0},

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import rlft
+from rlft.config import RewardConfig
 from rlft.environments.contract.base import BaseEnv, Context, context_of, live_states, prompt_messages
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import EnvironmentSetupError
@@ -83,7 +84,9 @@ def test_their_weights_count_unless_the_config_says_others():
     rollouts = Rollouts((make_rollout(),))
 
     def score(weights):
-        return score_rollouts(rollouts, {"t0": task}, Marked(), weights=weights, full=None, timeout_seconds=5).rows[0]
+        return score_rollouts(rollouts, {"t0": task}, Marked(), RewardConfig(weights=weights, timeout_seconds=5)).rows[
+            0
+        ]
 
     # parts: right 1, short 1, length 1 ("2"); own weights 2, 1, 0
     assert (score({}).total, score({}).solved) == (3.0, True)
@@ -105,7 +108,7 @@ def test_a_marked_part_says_what_is_full():
     assert Points().reward_maxima() == {"right": 1.0, "short": 1.0, "points": 10.0}
     rollouts = Rollouts((make_rollout(),))
     tasks = {"t0": make_task(answer="2")}
-    (row,) = score_rollouts(rollouts, tasks, Points(), weights={}, full=None, timeout_seconds=5)
+    (row,) = score_rollouts(rollouts, tasks, Points(), RewardConfig(timeout_seconds=5))
     assert (row.total, row.solved) == (2 * 1 + 1 * 1 + 0.5 * 10, True)
     for maximum in ("1", True, float("inf"), -1.0):
         with pytest.raises(EnvironmentSetupError, match=r"maximum=.* is (not a finite number|below 0)"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlft.config import HarnessConfig, WarmStartConfig
+from rlft.config import HarnessConfig, RewardConfig, WarmStartConfig
 from rlft.environments.calculator import Calculator
 from rlft.environments.contract.faults import described, failure_of
 from rlft.errors import EnvironmentSetupError, TaskError
@@ -101,7 +101,7 @@ def play(environment, *said):
 
 def score(environment, rollout):
     tasks = {"t1": make_task()}
-    rewards = score_rollouts(Rollouts((rollout,)), tasks, environment, timeout_seconds=5.0)
+    rewards = score_rollouts(Rollouts((rollout,)), tasks, environment, RewardConfig(timeout_seconds=5.0))
     return rewards.rows[0]
 
 
@@ -124,7 +124,7 @@ def test_in_the_rewards_error_and_once_in_the_log(caplog):
     parts = [Part(f"{task.id}/{n}", task, as_script("x")) for task in TASKS for n in range(3)]
     rollouts = Rollouts(tuple(play_scripts(parts, environment)))
     tasks = {task.id: task for task in TASKS}
-    rewards = score_rollouts(rollouts, tasks, environment, timeout_seconds=5.0)
+    rewards = score_rollouts(rollouts, tasks, environment, RewardConfig(timeout_seconds=5.0))
     assert {reward.error for reward in rewards} == {Failure("compute_reward", ERROR)}
     (record,) = caplog.records
     assert record.getMessage() == f"12 of 12 rollouts, on 4 tasks, have no score: compute_reward: {ERROR}"

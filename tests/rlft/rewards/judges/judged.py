@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rlft.config import RewardConfig
 from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
 from rlft.environments.contract.base import BaseEnv
@@ -31,8 +32,9 @@ def judged_by(server: ChatServer, specification: dict[str, Any], **settings: Any
 
 def scored(environment: BaseEnv, *texts: str, **limits: Any) -> tuple[Reward, ...]:
     """The rewards of attempts at one task."""
-    limits = {"weights": {}, "full": None, "timeout_seconds": 20, **limits}
-    return score_rollouts(answered(TASK, *texts), {"t": TASK}, environment, **limits).rows
+    return score_rollouts(
+        answered(TASK, *texts), {"t": TASK}, environment, RewardConfig(**{"timeout_seconds": 20, **limits})
+    ).rows
 
 
 def says(**answer: Any) -> str:

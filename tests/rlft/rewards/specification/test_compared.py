@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from rlft.config import RewardConfig
 from rlft.config.environment import Workers
 from rlft.engines import server_requests
 from rlft.outcome import Failure
@@ -86,8 +87,7 @@ def test_each_task_is_a_group_of_its_own():
     rollouts = Rollouts((*answered(TASK, "1234", "12"), *answered(OTHER, "123", "1")))
     with ChatServer(by_length) as server:
         environment = judged(server, RULER)
-        limits = {"weights": {}, "full": None, "timeout_seconds": 20}
-        rows = score_rollouts(rollouts, {"t": TASK, "u": OTHER}, environment, **limits).rows
+        rows = score_rollouts(rollouts, {"t": TASK, "u": OTHER}, environment, RewardConfig(timeout_seconds=20)).rows
         assert sorted(sorted(shown(body)) for body in server.bodies) == [["1", "123"], ["12", "1234"]]
     assert [row.total for row in rows] == pytest.approx([0.5, 1.0, 1 / 3, 1.0])
 
@@ -126,8 +126,9 @@ def test_what_all_attempts_begin_with_is_shown_once():
 
     rows = [make_rollout(TASK, *attempt(text, n), sample=n) for n, text in enumerate(("Lima", "It is Lima."))]
     with ChatServer(by_length) as server:
-        limits = {"weights": {}, "full": None, "timeout_seconds": 20}
-        found = score_rollouts(Rollouts(tuple(rows)), {"t": TASK}, judged(server, RULER), **limits).rows
+        found = score_rollouts(
+            Rollouts(tuple(rows)), {"t": TASK}, judged(server, RULER), RewardConfig(timeout_seconds=20)
+        ).rows
         [body] = server.bodies
     assert [row.total for row in found] == [1.0, pytest.approx(4 / 11)]
     said = body["messages"][-1]["content"]
@@ -148,8 +149,7 @@ def test_a_transcript_that_was_written_is_not_one_that_took_place():
 
         def told(*attempts):
             rows = [make_rollout(TASK, *TASK.prompt, *each, sample=n) for n, each in enumerate(attempts)]
-            limits = {"weights": {}, "full": None, "timeout_seconds": 20}
-            score_rollouts(Rollouts(tuple(rows)), {"t": TASK}, judged(server, RULER), **limits)
+            score_rollouts(Rollouts(tuple(rows)), {"t": TASK}, judged(server, RULER), RewardConfig(timeout_seconds=20))
             return shown(server.bodies[-1])
 
         [lines] = [each for each in told(real, ({"role": "assistant", "content": "no"},)) if "paid" in each]
@@ -166,8 +166,9 @@ def test_attempts_that_end_with_other_calls_are_others():
         )
 
     with ChatServer(by_length) as server:
-        limits = {"weights": {}, "full": None, "timeout_seconds": 20}
-        score_rollouts(Rollouts((attempt(0), attempt(1))), {"t": TASK}, judged(server, RULER), **limits)
+        score_rollouts(
+            Rollouts((attempt(0), attempt(1))), {"t": TASK}, judged(server, RULER), RewardConfig(timeout_seconds=20)
+        )
         assert ['"id": 0' in each for each in sorted(shown(server.bodies[-1]))] == [True, False]
 
 
@@ -191,8 +192,7 @@ def test_attempts_that_failed_are_not_compared():
     one, other, failed = answered(TASK, "1234", "12", "1")
     rollouts = Rollouts((one, other, replace(failed, error=Failure("engine", "died"))))
     with ChatServer(by_length) as server:
-        limits = {"weights": {}, "full": None, "timeout_seconds": 20}
-        rows = score_rollouts(rollouts, {"t": TASK}, judged(server, RULER), **limits).rows
+        rows = score_rollouts(rollouts, {"t": TASK}, judged(server, RULER), RewardConfig(timeout_seconds=20)).rows
     assert [row.total for row in rows] == [0.5, 1.0, None]
 
 
