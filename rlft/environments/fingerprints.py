@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from rlft.environments.contract.base import BaseEnv
+from rlft.environments.contract.faults import calling
 from rlft.environments.contract.loading import constructed_modules
 from rlft.environments.contract.marks import marked_steps, marked_tools, marked_weights
 from rlft.environments.contract.several import Several, without_specification, written_class
@@ -45,24 +46,18 @@ REWARD_METHODS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
-    """One import: `name` from `module`, or the module itself if `name` is `None`; `level` dots make it relative."""
-
-    module: str
-    name: str | None
-    level: int
-
-
 @lru_cache(maxsize=1024)
-def imports_of(text: str) -> tuple[Import, ...]:
-    """Return everything that a module imports, also within functions."""
-    found: list[Import] = []
+def imports_of(text: str) -> tuple[tuple[str, str], ...]:
+    """Return everything that a module imports, also within functions, as (module, name).
+
+    The name is empty for the module itself. A relative module begins with dots.
+    """
+    found: list[tuple[str, str]] = []
     for node in ast.walk(parse(text)):
         if isinstance(node, ast.Import):
-            found += [Import(alias.name, None, 0) for alias in node.names]
+            found += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found += [Import(node.module or "", alias.name, node.level) for alias in node.names]
+            found += [("." * node.level + (node.module or ""), alias.name) for alias in node.names]
     return tuple(found)
 
 
@@ -104,14 +99,11 @@ class Library:
                 continue
             code[module] = path.read_text(encoding="utf-8")
             package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-            waiting += [self._target(imported, package) for imported in imports_of(code[module])]
+            for base, name in imports_of(code[module]):
+                base = resolve_name(base, package)
+                inner = f"{base}.{name}"  # which `from a import b` reads if it is a module
+                waiting.append(inner if name and self.find(inner) else base)
         return code
-
-    def _target(self, imported: Import, package: str) -> str:
-        """Return the module that an import reads: `from a import b` reads a.b if that is a module."""
-        base = resolve_name("." * imported.level + imported.module, package) if imported.level else imported.module
-        inner = f"{base}.{imported.name}"
-        return inner if imported.name not in (None, "*") and self.find(inner) else base
 
 
 def _file_of(stem: Path) -> Path | None:
@@ -179,7 +171,8 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
             where="environment.kwargs",
             fix="use text, numbers, booleans, lists and maps",
         ) from error
-    data = [environment.data_fingerprint(), *(file_hash(path) for path in named_files(kwargs))]
+    with calling("data_fingerprint"):
+        data = [environment.data_fingerprint(), *(file_hash(path) for path in named_files(kwargs))]
     shared = {"class": name.rpartition(":")[2], "kwargs": arguments, "data": json.dumps(data)}
     shared |= {f"made {place}": module_code(module) for place, module in enumerate(constructed_modules(kwargs))}
     harness, reward = environment_code(written_class(environment))

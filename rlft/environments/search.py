@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from rlft.environments.contract.base import BaseEnv, Context
+from rlft.environments.contract.loading import load_function
 from rlft.environments.contract.marks import ToolSpec, metric, reward, tool
-from rlft.environments.search_index import CorpusIndex, SearchClient, make_client, shorten
+from rlft.environments.search_index import MODES, CorpusIndex, SearchClient, shorten
 from rlft.environments.workers.threads import in_thread
-from rlft.errors import EnvironmentSetupError
 from rlft.messages import make_call
 from rlft.rewards.graders.lists import declared_answer, exact_match, normalise_answer, token_f1
 from rlft.types import Message, Task, ToolCall, Trajectory
@@ -53,17 +53,26 @@ class Search(BaseEnv):
         first is the default; with one alone it is not offered the choice. `max_results` bounds the hits of a search,
         `max_document_characters` the text that `read` shows. With `read_found_only` a document can only be read after
         a search has found it, so that guessing ids does not replace searching. `answer_score` says how `answer` is
-        scored. `cost_calls` is the number of needless calls at which `cost` is 1. Raises `EnvironmentSetupError` for
+        scored. `cost_calls` is the number of needless calls at which `cost` is 1. Raises ValueError for
         arguments that do not work.
         """
-        self.client = make_client(documents, client, dict(client_kwargs or {}), modes)
+        if (documents is None) == (client is None):
+            raise ValueError("give documents or a client, one of them")
+        if documents is not None:
+            self.client: Any = CorpusIndex(documents, **(client_kwargs or {}))
+            known = self.client.modes
+        else:
+            self.client = load_function(str(client), "environment.kwargs.client").call(**(client_kwargs or {}))
+            known = MODES
+        if not modes or not set(modes) <= set(known):
+            raise ValueError(f"modes={list(modes)}: use some of {', '.join(known)}, or give an embedding")
         self.modes = tuple(modes)
         self.max_results = max_results
         self.max_document_characters = max_document_characters
         self.read_found_only = read_found_only
         self.answer_score = {"f1": token_f1, "exact": exact_match}[answer_score]
         if cost_calls < 1:
-            raise EnvironmentSetupError(f"cost_calls is {cost_calls}", where="environment.kwargs", fix="use 1 or more")
+            raise ValueError(f"cost_calls is {cost_calls}; use 1 or more")
         self.cost_calls = cost_calls
 
     def context(self, task: Task) -> Context:
@@ -198,11 +207,9 @@ class Search(BaseEnv):
         return gold_messages(task, self.client, mode=self.modes[0], limit=min(5, self.max_results))
 
     def data_fingerprint(self) -> str:
-        """Return the client's fingerprint. Raises `EnvironmentSetupError` if it is empty."""
+        """Return the client's fingerprint. Raises ValueError if it is empty."""
         if not self.client.fingerprint:
-            raise EnvironmentSetupError(
-                "the client's fingerprint is empty", where="environment.kwargs.client", fix="return a hash in it"
-            )
+            raise ValueError("the client's fingerprint is empty; return a hash in it")
         return self.client.fingerprint
 
     def _fitted(self, spec: ToolSpec) -> ToolSpec:

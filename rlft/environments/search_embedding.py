@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
-from rlft.errors import EnvironmentSetupError
 from rlft.files import expanded
 
 Vectors = NDArray[np.float32]
@@ -37,19 +36,11 @@ class ModelEmbedding:
     ) -> None:
         """Load `model`, a folder or a name on the Hub (at `revision`), to the CPU in float32.
 
-        Texts are cut after `max_tokens` tokens. Some models need prefixes, such as "query: " and "passage: ". Raises
-        `EnvironmentSetupError` for a model that does not load.
+        Texts are cut after `max_tokens` tokens. Some models need prefixes, such as "query: " and "passage: ".
         """
-        try:
-            folder = _folder(model, revision)
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-            self._model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True).eval()
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise EnvironmentSetupError(
-                f"the model {model!r} does not load: {error}",
-                where="environment.kwargs.client_kwargs.embedding",
-                fix="name a folder with config.json, tokenizer and *.safetensors, or a model on the hub",
-            ) from error
+        folder = _folder(model, revision)
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        self._model: Any = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True).eval()
         longest = getattr(self._model.config, "max_position_embeddings", None) or max_tokens
         self._max_tokens = min(max_tokens, longest)
         self._query_prefix, self._document_prefix = query_prefix, document_prefix

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -23,8 +22,6 @@ import snowballstemmer
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from rlft.environments.contract.loading import load_function
-from rlft.errors import EnvironmentSetupError
 from rlft.files import expanded
 from rlft.texts.characters import apart
 
@@ -136,38 +133,28 @@ class _Row(BaseModel):
     text: str
 
 
-_FIX = 'give one object in each line: {"doc_id": "...", "title": "...", "text": "..."}'
-
-
-def load_documents(path: str | Path) -> tuple[Document, ...]:
+def load_documents(path: str) -> tuple[Document, ...]:
     """Return the documents of a file, sorted by id.
 
-    Raises `EnvironmentSetupError` for a file that cannot be read or has no documents, and, naming the line, for a row
-    that is no document and for an id given twice.
+    Raises OSError for a file that cannot be read, and ValueError for one without documents and, naming the line, for a
+    row that is no document and for an id given twice.
     """
-    path = expanded(str(path))
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # not `splitlines`: texts may hold U+2028 and the like
-    except (OSError, ValueError) as error:
-        raise EnvironmentSetupError(
-            f"cannot be read: {error}", where=f"documents: {path}", fix="give the path of a JSON Lines file in UTF-8"
-        ) from error
-    found: dict[str, Document] = {}
-    for number, line in enumerate(lines, start=1):
+    place, found = expanded(path), dict[str, Document]()
+    # Not `splitlines`: texts may hold U+2028 and the like.
+    for number, line in enumerate(place.read_text(encoding="utf-8-sig").split("\n"), start=1):
         if not line.strip():
             continue
-        where = f"documents: {path}:{number}"
         try:
             row = _Row.model_validate_json(line)
         except ValidationError as error:
             wrong = error.errors()[0]
-            what = f"no document: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
-            raise EnvironmentSetupError(what, where=where, fix=_FIX) from error
+            said = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+            raise ValueError(f"{path}:{number}: no document: {said}") from error
         if row.doc_id in found:
-            raise EnvironmentSetupError(f"the id {row.doc_id!r} is given twice", where=where, fix="rename one")
+            raise ValueError(f"{path}:{number}: the id {row.doc_id!r} is given twice")
         found[row.doc_id] = Document(row.doc_id, row.title or "", row.text)
     if not found:
-        raise EnvironmentSetupError("there are no documents in it", where=f"documents: {path}", fix=_FIX)
+        raise ValueError(f"{path}: there are no documents in it")
     return tuple(found[doc_id] for doc_id in sorted(found))
 
 
@@ -208,14 +195,10 @@ class CorpusIndex:
         `language` names the stemmer; `None` leaves words as they are. `embedding` is a model's folder or Hub name, with
         `embedding_kwargs` as the arguments of `ModelEmbedding`, or an object of the user's. The vectors of documents
         are kept in `cache_dir` if one is given. A hit shows at most `snippet_characters`. Raises
-        `EnvironmentSetupError` for what cannot be read or loaded.
+        ValueError and OSError for what cannot be read or loaded.
         """
         if language is not None and language not in (known := snowballstemmer.algorithms()):
-            raise EnvironmentSetupError(
-                f"there is no stemmer for language={language!r}",
-                where="environment.kwargs",
-                fix=f"use null, or one of {', '.join(known)}",
-            )
+            raise ValueError(f"there is no stemmer for language={language!r}; use null, or one of {', '.join(known)}")
         self._documents = load_documents(documents)
         self._by_id = {document.doc_id: document for document in self._documents}
         self._language = language
@@ -331,27 +314,3 @@ def _best(scores: NDArray[np.float32], count: int, above: float = -np.inf) -> li
 
 def _titled(document: Document) -> str:
     return f"{document.title}. {document.text}" if document.title else document.text
-
-
-def make_client(documents: str | None, name: str | None, kwargs: dict[str, Any], modes: Sequence[str]) -> SearchClient:
-    """Return the index over `documents`, or the client whose import path is `name`, made with `kwargs`.
-
-    Raises `EnvironmentSetupError` if not exactly one of the two is given, if the client cannot be imported, and if it
-    does not offer the `modes`; for a client of the user's these are only checked against `MODES`.
-    """
-    if (documents is None) == (name is None):
-        raise EnvironmentSetupError(
-            "it needs documents or a client, one of them", where="environment.kwargs", fix="give one"
-        )
-    if documents is not None:
-        client: Any = CorpusIndex(documents, **kwargs)
-    else:
-        client = load_function(str(name), "environment.kwargs.client").call(**kwargs)
-    known = client.modes if isinstance(client, CorpusIndex) else MODES
-    if not modes or not set(modes) <= set(known):
-        raise EnvironmentSetupError(
-            f"modes={list(modes)} are not all there",
-            where="environment.kwargs",
-            fix=f"use some of {', '.join(known)}, or give an embedding",
-        )
-    return client

@@ -9,12 +9,14 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
+
+from pydantic import validate_call
 
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import LoadedFunction, load_function
 from rlft.environments.fingerprints import module_code
-from rlft.errors import EnvironmentSetupError, TaskError
+from rlft.errors import TaskError
 from rlft.tasks.rows import format_template
 from rlft.types import Task, Trajectory
 
@@ -66,6 +68,7 @@ class TrlRewards(FunctionRewards):
     therefore does not work. Coroutine functions do. The task's answer is passed as the column `answer_column`.
     """
 
+    @validate_call
     def __init__(
         self,
         reward_functions: Sequence[str],
@@ -82,19 +85,12 @@ class TrlRewards(FunctionRewards):
         such as `<answer>{answer}</answer>`; without one the reward audit knows no gold answer. `maxima` maps the names
         of functions to what they return for a full answer where that is not 1, and to 0 where they only take away;
         `minima` maps them to the lowest that they can return, which intervals of the reward need. Raises
-        `EnvironmentSetupError` for functions that cannot be loaded, and for an unknown format.
+        `EnvironmentSetupError` for functions that cannot be loaded.
         """
-        if format not in get_args(Format):
-            raise EnvironmentSetupError(
-                f"format={format!r} is unknown", where="environment.kwargs", fix=f"use {' or '.join(get_args(Format))}"
-            )
-        setting = "environment.kwargs.reward_functions"
-        functions = [load_function(name, setting) for name in reward_functions]
+        functions = [load_function(name, "environment.kwargs.reward_functions") for name in reward_functions]
         parts = [each.name for each in functions]
         if len(set(parts)) < len(parts):
-            raise EnvironmentSetupError(
-                f"two of {', '.join(parts)} have one name, so their parts would be one", where=setting, fix="rename one"
-            )
+            raise ValueError(f"two of {', '.join(parts)} have one name, so their parts would be one; rename one")
         super().__init__(functions, gold_template, maxima, minima)
         self.format: Format = format
         self.answer_column = answer_column

@@ -12,17 +12,7 @@ Three coroutines make an environment; all else has a default:
         async def compute_reward(self, completion, ground_truth):
             return {"exact": float(completion.text.strip() == ground_truth)}
 
-The same, with less to write (`rlft.environments.contract.marks`):
-
-    class Capitals(rlft.BaseEnv):
-        @rlft.tool
-        def look_up(self, title: str) -> str:
-            \"\"\"Read an article.\"\"\"
-            return ARTICLES.get(title, "no such article")
-
-        @rlft.reward(weight=1.0)
-        def exact(self, text, ground_truth):
-            return float(text.strip() == ground_truth)
+With the decorators of `rlft.environments.contract.marks` there is less to write.
 
 A reward is a pure function of the task and the stored trajectory, so that any rollout can be scored again. What the
 tools have to tell the reward they write into the rollout's `state`, which is JSON and stored with the rollout.
@@ -42,9 +32,10 @@ from pydantic.dataclasses import dataclass
 
 from rlft.config.environment import Isolation
 from rlft.environments.contract.marks import (
-    marked_maxima,
-    marked_minima,
-    marked_names,
+    MAXIMUM,
+    MINIMUM,
+    TOOL,
+    marked,
     marked_steps,
     marked_tools,
     marked_weights,
@@ -119,7 +110,7 @@ class BaseEnv:
 
     async def run_tool(self, rollout_id: str, tool_name: str, /, **args: Any) -> Any:
         """Run one call and return what the model should see. An exception becomes a message to the model."""
-        if tool_name not in marked_names(type(self)):
+        if tool_name not in marked(type(self), TOOL):
             raise LookupError(f"no tool named {tool_name!r}")
         given = {"state": self.state(rollout_id), "rollout_id": rollout_id}
         return await call(getattr(self, tool_name), **taken(getattr(self, tool_name), {**args, **given}))
@@ -182,7 +173,7 @@ class BaseEnv:
         The full total is the sum of weight times maximum over the parts with a positive weight. The maximum is 0 for a
         part that only takes away: one whose scores are 0 or less, with a positive weight.
         """
-        return marked_maxima(self)
+        return marked(self, MAXIMUM)
 
     def reward_minima(self) -> dict[str, float]:
         """Return {part: its lowest score} for the parts that declare one; `*` as for weights.
@@ -191,7 +182,7 @@ class BaseEnv:
         is an error of its rollout. If every part with a weight has one, the range of the total is known, and intervals
         of the reward allow for rare large losses that did not occur.
         """
-        return marked_minima(self)
+        return marked(self, MINIMUM)
 
     def gold_completion(self, task: Task) -> str | Sequence[Message] | None:
         """Return an attempt that deserves the full reward, or `None` if none is known; by default the task's answer.

@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, get_args, overload
 
@@ -27,8 +27,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 HIDDEN = ("self", "state", "rollout_id")
 """Parameters of a tool that `BaseEnv.run_tool` fills in, so that the model does not see them."""
 Per = Literal["attempt", "turn"]
-_TOOL, _WEIGHT, _MAXIMUM = "__rlft_tool__", "__rlft_weight__", "__rlft_maximum__"
-_MINIMUM, _STEP = "__rlft_minimum__", "__rlft_step__"
+TOOL, WEIGHT, MAXIMUM = "__rlft_tool__", "__rlft_weight__", "__rlft_maximum__"
+MINIMUM, STEP = "__rlft_minimum__", "__rlft_step__"
 
 
 def tool(method: Method) -> Method:
@@ -48,7 +48,7 @@ def tool(method: Method) -> Method:
     ...         \"\"\"
     ...         return "Its capital is Lima."
     """
-    setattr(method, _TOOL, True)
+    setattr(method, TOOL, True)
     return method
 
 
@@ -91,12 +91,12 @@ def reward(weight: Any = 1.0, maximum: Any = 1.0, minimum: Any = None, per: Any 
 
     def mark(method: Method) -> Method:
         if per == "turn":
-            setattr(method, _STEP, float(weight))
+            setattr(method, STEP, float(weight))
             return method
-        setattr(method, _WEIGHT, float(weight))
-        setattr(method, _MAXIMUM, float(maximum))
+        setattr(method, WEIGHT, float(weight))
+        setattr(method, MAXIMUM, float(maximum))
         if minimum is not None:
-            setattr(method, _MINIMUM, float(minimum))
+            setattr(method, MINIMUM, float(minimum))
         return method
 
     return mark
@@ -115,53 +115,40 @@ def metric(method: Method) -> Method:
     >>> Capitals().reward_weights()
     {'words': 0.0}
     """
-    setattr(method, _WEIGHT, 0.0)
+    setattr(method, WEIGHT, 0.0)
     return method
 
 
+def marked(environment: object, mark: str) -> dict[str, Any]:
+    """Return {name: value of the mark} of the methods that have it, in the order of definition, base classes first.
+
+    Takes an environment or its class.
+    """
+    own = environment if isinstance(environment, type) else type(environment)
+    names = dict.fromkeys(name for each in reversed(own.__mro__) for name in vars(each))
+    return {name: getattr(method, mark) for name in names if hasattr(method := getattr(own, name, None), mark)}
+
+
 def marked_tools(environment: object) -> tuple[ToolSpec, ...]:
-    """Return the tools made of the environment's marked methods, in the order of definition, base classes first."""
-    found = _marked(environment, _TOOL)
-    return tuple(replace(tool_from_function(method, hidden=HIDDEN), name=name) for name, method in found)
+    """Return the tools made of the environment's marked methods."""
+    methods = {name: getattr(environment, name) for name in marked(environment, TOOL)}
+    return tuple(replace(tool_from_function(method, hidden=HIDDEN), name=name) for name, method in methods.items())
 
 
 def marked_weights(environment: object) -> dict[str, float]:
     """Return {part: weight} of the methods that are rewards or metrics. Takes an environment or its class."""
-    return {name: getattr(method, _WEIGHT) for name, method in _marked(environment, _WEIGHT)}
+    return marked(environment, WEIGHT)
 
 
 def marked_steps(environment: object) -> dict[str, float]:
     """Return {part: weight} of the methods that are rewards per turn. Takes an environment or its class."""
-    return {name: getattr(method, _STEP) for name, method in _marked(environment, _STEP)}
-
-
-def marked_maxima(environment: object) -> dict[str, float]:
-    """Return {part: maximum} of the methods that are rewards. Takes an environment or its class."""
-    return {name: getattr(method, _MAXIMUM) for name, method in _marked(environment, _MAXIMUM)}
-
-
-def marked_minima(environment: object) -> dict[str, float]:
-    """Return {part: minimum} of the methods that declare one. Takes an environment or its class."""
-    return {name: getattr(method, _MINIMUM) for name, method in _marked(environment, _MINIMUM)}
-
-
-def marked_names(environment_class: type) -> frozenset[str]:
-    """Return the names of the methods that are tools."""
-    return frozenset(name for name, _ in _marked(environment_class, _TOOL))
+    return marked(environment, STEP)
 
 
 def taken(method: Callable[..., Any], known: dict[str, Any]) -> dict[str, Any]:
     """Return those of the `known` values {name: value} that the method has a parameter for."""
     names = inspect.signature(method).parameters
     return {name: value for name, value in known.items() if name in names}
-
-
-def _marked(environment: object, mark: str) -> Iterator[tuple[str, Callable[..., Any]]]:
-    own = environment if isinstance(environment, type) else type(environment)
-    names = dict.fromkeys(name for each in reversed(own.__mro__) for name in vars(each))
-    for name in names:
-        if hasattr(getattr(own, name, None), mark):
-            yield name, getattr(environment, name)
 
 
 _PLAIN_TYPES = (

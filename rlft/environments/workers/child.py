@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 MIB = 1 << 20
-LIMIT = 256 << 20
-"""Most bytes of a message from a worker: the run's own process must hold it."""
 BROKEN = 70
 """The exit code of a worker that can neither take calls nor answer them any more."""
 Methods = dict[str, Callable[[Any], Awaitable[Any]]]
@@ -97,8 +95,7 @@ class _Child:
     async def _run(self, call: int, method: str, argument: Any) -> None:
         try:
             packed = {"done": call, "result": await self._methods[method](argument)}
-            if (size := len(json.dumps(packed))) > LIMIT - MIB:
-                raise ValueError(f"it returned {size >> 20} MiB, and at most {LIMIT >> 20} MiB can be passed on")
+            json.dumps(packed)  # raises for what cannot be passed on
         except BaseException as error:
             packed = {"done": call, "error": f"{type(error).__name__}: {error}"}
         self.send({**packed, "worn": memory_in_use()[1] > self._most})

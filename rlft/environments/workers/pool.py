@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlft.environments.workers.child import LIMIT
 from rlft.environments.workers.threads import Late, in_thread
 from rlft.errors import EnvironmentSetupError
 
@@ -33,7 +32,6 @@ _START = (
 )
 # One arena of malloc takes 64 MiB of address space, which a limit counts; and each process has threads of its own.
 _VARIABLES = {"MALLOC_ARENA_MAX": "2", "OMP_NUM_THREADS": "1"}
-_NONSENSE = "was killed, as it sent what no worker says"
 
 
 class WorkerEnded(Exception):
@@ -187,13 +185,11 @@ class _Process:
                 asked = True
                 continue
             asked = False
-            if said.get("done") == self._count:
-                self.worn = bool(said.get("worn"))
+            if said.get("done") == self._count:  # and no answer to a ping
+                self.worn = said["worn"]
                 if "error" in said:
                     raise RuntimeError(said["error"])
-                return said.get("result")
-            if "pong" not in said:
-                self.kill(_NONSENSE)  # and the next message is its end
+                return said["result"]
 
     def kill(self, why: str) -> None:
         """End the process at once, for this reason, also from another thread.
@@ -259,20 +255,17 @@ class _Process:
         self._tell(None)
 
     def _read(self) -> None:
-        """Pass on the messages. A process that goes on without a connection, or says what no worker says, is ended."""
+        """Pass on the messages, and end a process that goes on without a connection."""
         try:
-            with self._own.makefile("rb") as lines:
-                while (line := lines.readline(LIMIT + 1)).endswith(b"\n"):
-                    message = dict(json.loads(line))
+            with suppress(OSError), self._own.makefile("rb") as lines:
+                for line in lines:
+                    message = json.loads(line)
                     if "log" in message:
                         logging.getLogger(message["logger"]).log(message["level"], "%s", message["log"])
                     else:
                         self._tell(message)
-            self.kill(_NONSENSE if len(line) > LIMIT else "")
-        except OSError:
+        finally:
             self.kill("")
-        except (ValueError, LookupError, TypeError, RecursionError):  # the environment's code can write there, too
-            self.kill(_NONSENSE)
 
     def _tell(self, message: dict[str, Any] | None) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more

@@ -165,7 +165,7 @@ def test_a_mode_is_offered_only_where_there_is_a_choice(documents):
     name, modes = "rlft.environments.search:Search", ["vector", "lexical"]
     both = load_environment(name, {"documents": documents, "modes": modes, "client_kwargs": kwargs})
     assert properties(both)["mode"]["enum"] == ["vector", "lexical"]
-    with pytest.raises(EnvironmentSetupError, match="give an embedding"):
+    with pytest.raises(ValueError, match="give an embedding"):
         Search(documents, modes=("vector",))
 
 
@@ -438,19 +438,18 @@ def test_the_data_fingerprint_is_that_of_the_documents_and_the_settings(document
 )
 def test_settings_that_cannot_be_used_are_named(kwargs, message):
     with pytest.raises(EnvironmentSetupError, match=message):
-        Search(**kwargs)
+        load_environment("rlft.environments.search:Search", kwargs)
 
 
 @pytest.mark.parametrize("wrong", [{"client_kwargs": {"language": "englisch"}}, {"cost_calls": 0}])
 def test_a_misspelt_stemmer_and_no_needless_calls_are_refused_before_anything_is_searched(documents, wrong):
-    with pytest.raises(EnvironmentSetupError) as refused:
+    with pytest.raises(ValueError, match=r"use (null|1)"):
         Search(documents, **wrong)
-    assert refused.value.where == "environment.kwargs"
 
 
 def test_a_client_without_an_identity_is_refused():
     environment = Search(client=f"{__name__}:OneDocument", client_kwargs={"fingerprint": ""})
-    with pytest.raises(EnvironmentSetupError, match="fingerprint is empty"):
+    with pytest.raises(ValueError, match="fingerprint is empty"):
         environment.data_fingerprint()
 
 

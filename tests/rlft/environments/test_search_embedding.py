@@ -5,7 +5,6 @@ from transformers import BertModel
 
 from rlft.environments.search_embedding import ModelEmbedding
 from rlft.environments.search_index import CorpusIndex
-from rlft.errors import EnvironmentSetupError
 from tests.rlft.environments.embeddings import save_tiny_model
 from tests.rlft.environments.test_search_index import ROWS, write
 
@@ -58,8 +57,3 @@ def test_an_index_searches_with_a_model_and_keeps_its_vectors(model, tmp_path):
     (kept,) = (tmp_path / "cache").iterdir()
     np.save(kept, np.load(kept)[::-1])  # backwards, to see that it is this file that is read
     assert index().search(f"{ROWS[1]['title']}. {ROWS[1]['text']}"[:32], mode="vector")[0].doc_id == "d3"
-
-
-def test_a_model_that_is_not_there_is_named():
-    with pytest.raises(EnvironmentSetupError, match="does not load"):
-        ModelEmbedding("no/such/folder")

@@ -161,7 +161,7 @@ def test_a_conversation_is_no_text():
         ),
         ({"reward_functions": ["exact"]}, "does not name a function(.|\n)*path/to/file.py:function"),
         ({"reward_functions": ["no_such_file.py:exact"]}, "reward_functions: no_such_file.py: there is no file"),
-        ({"reward_functions": [f"{MODULE}:exact"], "format": "chat"}, "use standard or conversational"),
+        ({"reward_functions": [f"{MODULE}:exact"], "format": "chat"}, "'standard' or 'conversational'"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(kwargs, cause):

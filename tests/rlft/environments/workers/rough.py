@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ async def open_rough(payload):
     if "room_mib" in payload:
         most = memory_in_use()[0] + payload["room_mib"] * MIB
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    methods = (count, fork, flood, start, say, silent, kill, wait, block)
+    methods = (count, fork, start, silent, kill, wait, block)
     return {method.__name__: method for method in methods}
 
 
@@ -38,11 +37,6 @@ async def start(file):
     time.sleep(300)
 
 
-async def say(text):
-    os.write(int(sys.argv[2]), text.encode() + b"\n")
-    time.sleep(60)
-
-
 async def kill(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -59,9 +53,3 @@ async def block(_):
 async def silent(_):
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # its pipes have the numbers that they have in its parent
     return 1
-
-
-async def flood(_):
-    for _ in range(300):
-        os.write(int(sys.argv[2]), b"x" * MIB)  # a message without end
-    time.sleep(60)
