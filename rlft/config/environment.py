@@ -6,7 +6,6 @@ A reward may be a specification (`reward.spec`), which `rlft.config.file` reads 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
@@ -27,19 +26,31 @@ from rlft.rewards.specification.model import Specification
 Isolation = Literal["thread", "process"]
 
 
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """Says where code of an environment runs. What is `None` is left to the environment or follows from the rest.
+class Workers(Section):
+    """Where code of an environment runs."""
 
-    `isolation` is `thread` (of this process) or `process` (worker processes), by default what the environment says;
-    `processes` the number of these, `memory_mib` the MiB that each may take, and `concurrency` how many calls run side
-    by side.
-    """
-
-    isolation: Isolation | None = None
-    processes: int | None = None
-    memory_mib: int | None = None
-    concurrency: int | None = None
+    isolation: Isolation | None = Field(
+        default=None,
+        description="Where it runs, a reward or the environment's `setup`, tools, `respond` and `teardown`: `thread` "
+        "(of the run's process) or `process` (worker processes, for code that may crash, hang in C or end its process; "
+        "that is the error of one rollout then). null means what the environment says (its attribute `isolation`), "
+        "which is `thread` unless its author writes otherwise.",
+    )
+    processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Worker processes with `isolation: process`, each of which makes one call at a time, so write more "
+        "where calls wait for others. null means as many as `concurrency` for a reward, and for the environment as "
+        "many as there are processors, but at most 8.",
+    )
+    memory_mib: int | None = Field(
+        default=None,
+        ge=64,
+        le=1 << 30,
+        description="MiB of address space that a worker process may take beyond what it has when the environment is "
+        "made. More is a MemoryError; a process that has kept half of it is replaced. null means no limit.",
+    )
 
 
 class EnvironmentConfig(Section):
@@ -66,7 +77,7 @@ class EnvironmentConfig(Section):
         return {name: EnvironmentConfig.model_validate(member) for name, member in found.items()}
 
 
-class RewardConfig(Section):
+class RewardConfig(Workers):
     """How the parts of a reward add up, and how scoring is guarded."""
 
     spec: Specification | None = Field(
@@ -118,26 +129,6 @@ class RewardConfig(Section):
         description="Rollouts that are scored at the same time. null means 8 for an `async def compute_reward`, and "
         "one after the other for a plain `def`, which runs in threads with 2 or more. The scores are the same.",
     )
-    isolation: Isolation | None = Field(
-        default=None,
-        description="Where the reward runs: `thread` (of the run's process) or `process` (worker processes, for code "
-        "that may crash, hang in C or end its process; that is the error of one rollout then). null means what the "
-        "environment says (its attribute `isolation`), which is `thread` unless its author writes otherwise.",
-    )
-    processes: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,
-        description="Worker processes with `isolation: process`, each of which scores one rollout at a time. null "
-        "means as many as `concurrency`.",
-    )
-    memory_mib: int | None = Field(
-        default=None,
-        ge=64,
-        le=1 << 30,
-        description="MiB of address space that a worker process may take beyond what it has when the environment is "
-        "made. More is a MemoryError; a process that has kept half of it is replaced. null means no limit.",
-    )
     members: dict[str, RewardConfig] | None = Field(
         default=None,
         exclude_if=lambda members: members is None,
@@ -168,12 +159,8 @@ class RewardConfig(Section):
         assert self.members is not None, "a config with several environments has made its reward of theirs"
         return self.members[name]
 
-    def workers(self) -> Workers:
-        """Return how the reward's code is run."""
-        return Workers(self.isolation, self.processes, self.memory_mib, self.concurrency)
 
-
-class HarnessConfig(Section):
+class HarnessConfig(Workers):
     """The conversation between policy and environment, and the limits of one rollout."""
 
     max_turns: int | None = Field(
@@ -227,30 +214,6 @@ class HarnessConfig(Section):
         default="auto",
         description="Format in which the model writes tool calls. `auto` takes the one that its chat template writes.",
     )
-    isolation: Isolation | None = Field(
-        default=None,
-        description="Where the environment's `setup`, tools, `respond` and `teardown` run: `thread` (of the run's "
-        "process) or `process` (worker processes). null means what the environment says, as for `reward.isolation`.",
-    )
-    processes: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,
-        description="Worker processes with `isolation: process`, among which the rollouts are divided; each "
-        "runs one call at a time, so write more where tools wait for others. null means as many as there are "
-        "processors, but at most 8.",
-    )
-    memory_mib: int | None = Field(
-        default=None,
-        ge=64,
-        le=1 << 30,
-        description="MiB of address space that a worker process may take beyond what it has when the environment is "
-        "made. More is a MemoryError, which the model reads. null means no limit.",
-    )
-
-    def workers(self) -> Workers:
-        """Return how the environment's code is run."""
-        return Workers(self.isolation, self.processes, self.memory_mib)
 
 
 PLAIN = "rlft.environments.specified:Plain"

@@ -189,16 +189,8 @@ class Config(Section):
     @model_validator(mode="after")
     def _suits_its_engine(self) -> Self:
         engine, name = self.rollout.kind, self.rollout.engine
-        for section, temperature in (
-            ("rollout", self.rollout.temperature),
-            ("evaluation", self.evaluation.temperature),
-        ):
-            if not engine.samples_at(temperature):
-                low, high = engine.temperatures
-                raise ValueError(
-                    f"{section}.temperature={temperature:g}: {name} samples at {low:g} to {high:g}; set it so, or "
-                    "rollout.engine to transformers"
-                )
+        engine.check_temperature(self.rollout.temperature, "rollout.temperature")
+        engine.check_temperature(self.evaluation.temperature, "evaluation.temperature")
         if self.policy.lora and not engine.adapters:
             raise ValueError(f"policy.lora: the engine {name} samples from no adapter; set rollout.engine otherwise")
         return self

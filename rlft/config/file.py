@@ -16,7 +16,9 @@ from pydantic import BaseModel, ValidationError
 
 from rlft.config.evaluation import AttemptsConfig
 from rlft.config.experiment import Config
-from rlft.config.suite import ScenarioConfig, SuiteConfig, SuitePolicy, SuiteRollout, SuiteSampling, SuiteSection
+from rlft.config.policy import LoadedModel
+from rlft.config.rollout import SampledConfig
+from rlft.config.suite import ScenarioConfig, SuiteConfig, SuiteSampling, SuiteSection
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
@@ -76,18 +78,18 @@ def suite_of(config: Config, *, where: str = "") -> SuiteConfig:
         )
         for name, scenario in section.scenarios.items()
     }
-    engine = {name: getattr(config.rollout, name) for name in SuiteRollout.model_fields}
+    engine = {name: getattr(config.rollout, name) for name in SampledConfig.model_fields}
     if not config.rollout.kind.restarts:
         engine |= {"engine": "auto", "server": type(config.rollout.server)()}
-    loaded = {name: getattr(config.policy, name) for name in SuitePolicy.model_fields}
+    loaded = {name: getattr(config.policy, name) for name in LoadedModel.model_fields}
     content = {
         **{name: getattr(section, name) for name in SuiteSection.model_fields},
         "name": config.name,
         "seed": config.seed,
         "metric": section.metric or (None if config.evaluation.metric == "auto" else config.evaluation.metric),
         "scenarios": {name: scenario.model_dump() for name, scenario in scenarios.items()},
-        "policy": SuitePolicy(**loaded).model_dump(),
-        "rollout": SuiteRollout(**engine).model_dump(),
+        "policy": LoadedModel(**loaded).model_dump(),
+        "rollout": SampledConfig(**engine).model_dump(),
         "experiment": config.tracking.experiment,
     }
     return check_settings(SuiteConfig, content, where=where or config.name, page=_PAGE_OF_SUITES)

@@ -71,7 +71,27 @@ class KeepConfig(Section):
     )
 
 
-class PolicyConfig(Section):
+class LoadedModel(Section):
+    """How a model is loaded."""
+
+    chat_template: PathText | None = Field(
+        default=None,
+        description="Chat template: qwen3, llama3, mistral, gemma, chatml, or a file that holds one. null means the "
+        "model's own, or the one that rlft ships for its family if the model's own rewrites earlier turns. In a "
+        "suite it is for models that are named by hub name or folder.",
+    )
+    chat_template_kwargs: TemplateVariables = Field(
+        default={},
+        description="Variables of the chat template, such as {enable_thinking: false}. They are kept in the template, "
+        "so that the policy is served with them.",
+    )
+    dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="Data type of the weights.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="Device of the model. `auto` means cuda if torch sees a GPU, else cpu."
+    )
+
+
+class PolicyConfig(LoadedModel):
     """The model that is trained."""
 
     model: PathText | None = Field(
@@ -84,20 +104,6 @@ class PolicyConfig(Section):
     from_scratch: FromScratchConfig | None = None
     lora: LoraSettings | None = Field(
         default=None, description="Train a LoRA adapter. null means that all weights are trained."
-    )
-    chat_template: PathText | None = Field(
-        default=None,
-        description="Chat template: qwen3, llama3, mistral, gemma, chatml, or a file that holds one. null means the "
-        "model's own, or the one that rlft ships for its family if the model's own rewrites earlier turns.",
-    )
-    chat_template_kwargs: TemplateVariables = Field(
-        default={},
-        description="Variables of the chat template, such as {enable_thinking: false}. They are kept in the template, "
-        "so that the policy is served with them.",
-    )
-    dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="Data type of the weights.")
-    device: Literal["auto", "cpu", "cuda"] = Field(
-        default="auto", description="Device of the model. `auto` means cuda if torch sees a GPU, else cpu."
     )
     keep: KeepConfig = KeepConfig()
 

@@ -123,16 +123,21 @@ class EngineSettings(Section):
         return self
 
 
-class RolloutConfig(EngineSettings):
-    """How rollouts are sampled."""
+class SampledConfig(EngineSettings):
+    """Which engine samples, how long, and how much at the same time."""
 
     max_completion_length: int = Field(
         default=256, ge=1, le=MOST, description="The model may sample at most this many tokens in one turn."
     )
+    batch_size: int = Field(default=256, ge=1, le=MOST, description="Rollouts sampled at the same time.")
+
+
+class RolloutConfig(SampledConfig):
+    """How rollouts are sampled."""
+
     temperature: float = Field(
         default=1.0, ge=COLDEST, le=HOTTEST, description="Sampling temperature of training rollouts."
     )
-    batch_size: int = Field(default=256, ge=1, le=MOST, description="Rollouts sampled at the same time.")
 
     def engine_settings(self) -> EngineSettings:
         """Return the settings that are about the engine alone."""

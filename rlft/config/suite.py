@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig, with_specification
 from rlft.config.evaluation import AttemptsConfig
-from rlft.config.policy import TemplateVariables
-from rlft.config.rollout import EngineSettings
-from rlft.config.section import LARGEST_SEED, MOST, FolderName, PathText, PlainName, Section, Text, refuse_secrets
+from rlft.config.policy import LoadedModel
+from rlft.config.rollout import SampledConfig
+from rlft.config.section import LARGEST_SEED, MOST, FolderName, PlainName, Section, Text, refuse_secrets
 from rlft.config.tasks import TasksConfig
 from rlft.types import Split
 
@@ -120,30 +120,6 @@ class SuiteSection(Section):
     )
 
 
-class SuitePolicy(Section):
-    """How the models of a suite are loaded."""
-
-    dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="Data type of the weights.")
-    device: Literal["auto", "cpu", "cuda"] = Field(
-        default="auto", description="Device of the models. `auto` means cuda if torch sees a GPU, else cpu."
-    )
-    chat_template: PathText | None = Field(
-        default=None, description="Chat template of models named by hub name or folder, as in `policy.chat_template`."
-    )
-    chat_template_kwargs: TemplateVariables = Field(
-        default={}, description="Variables of that template, as in `policy.chat_template_kwargs`."
-    )
-
-
-class SuiteRollout(EngineSettings):
-    """Which engine samples, and how many attempts at the same time."""
-
-    batch_size: int = Field(default=256, ge=1, le=MOST, description="Rollouts sampled at the same time.")
-    max_completion_length: int = Field(
-        default=256, ge=1, le=MOST, description="Tokens of one turn, for sampling that does not set it."
-    )
-
-
 class Cell(NamedTuple):
     """A scenario in one way of sampling: its `name` among the results, and settings that are all there."""
 
@@ -167,8 +143,8 @@ class SuiteConfig(SuiteSection):
         description="Name of the suite: letters, digits, `_`, `.` and `-`. The MLflow experiment is named after it.",
     )
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="Seed of all random draws but those of the tasks.")
-    policy: SuitePolicy = SuitePolicy()
-    rollout: SuiteRollout = SuiteRollout()
+    policy: LoadedModel = LoadedModel()
+    rollout: SampledConfig = SampledConfig()
     experiment: FolderName | None = Field(
         default=None, description="Name of the MLflow experiment. null means the suite's `name`."
     )
@@ -190,12 +166,7 @@ class SuiteConfig(SuiteSection):
             if missing := [part for part in ("tasks", "environment") if getattr(scenario, part) is None]:
                 raise ValueError(f"scenarios.{name}.{missing[0]}: it is missing, and a suite's own file has no other")
             for way in scenario.sampling:
-                if not engine.samples_at(way.temperature):
-                    low, high = engine.temperatures
-                    raise ValueError(
-                        f"scenarios.{name}.sampling.temperature={way.temperature:g}: {self.rollout.engine} samples at "
-                        f"{low:g} to {high:g}; set it so, or rollout.engine to transformers"
-                    )
+                engine.check_temperature(way.temperature, f"scenarios.{name}.sampling.temperature")
         return self
 
     @property

@@ -74,17 +74,6 @@ class _Choice(Section):
     )
     loss_kwargs: dict[str, Plain] = Field(default={}, description="Settings of a loss of yours, by name.")
 
-    @field_validator("loss_type")
-    @classmethod
-    def _names_a_loss(cls, name: str) -> str:
-        own = [each for kind in _WITH_OWN_LOSSES.values() for each in kind.loss_types]
-        if name not in LOSSES and name not in own and not is_import_path(name):
-            raise ValueError(
-                f"{name!r:.80} is no loss; use one of {', '.join(LOSSES)}, or name a class of yours: my_loss.py:MyLoss "
-                "or package.module:MyLoss"
-            )
-        return name
-
 
 _Fields = Mapping[str, Mapping[str, FieldInfo]]
 """The settings that shipped classes declare: {setting: {class: the field that declares it}}."""
@@ -325,7 +314,7 @@ class TrainingConfig(LossConfig, RoundsConfig, _with_settings(_Algorithm, _OF_AL
         if self.loss_type not in (kind.loss_types or LOSSES) and (
             kind.loss_types or not is_import_path(self.loss_type)
         ):
-            known = ", ".join(kind.loss_types or LOSSES)
+            known = ", ".join(kind.loss_types or (*LOSSES, "or a class of yours: my_loss.py:MyLoss"))
             raise ValueError(f"loss_type {self.loss_type} is none of algorithm {self.algorithm}; use one of {known}")
         kind(**{name: getattr(self, name) for name in kind.model_fields}).check(self)
         return self

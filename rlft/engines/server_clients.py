@@ -1,7 +1,7 @@
 """The running `vllm serve` processes of an engine: a client of each, those that can be asked, and who is asked next.
 
-Requests are divided among servers: a group goes to where the fewest are live, and stays together there. Its requests
-have the same prompt, which a server then encodes once.
+Requests are divided among servers: one that has room gets the next group, which stays together there. Its requests have
+the same prompt, which a server then encodes once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections import Counter
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -199,7 +199,6 @@ Server = TypeVar("Server", bound=Hashable)
 
 def spread(
     groups: Sequence[Sequence[int]],
-    servers: Sequence[Server],
     live: Callable[[], Sequence[Server]],
     ask: Callable[[Server, int], bool],
     *,
@@ -207,50 +206,42 @@ def spread(
 ) -> None:
     """Make all requests of some groups, and return when each has a result or no server is left for it.
 
-    A request is its place. `live` returns the servers that can be asked now, each of which gets at most `width` at a
-    time; `ask` makes one, and returns `False` where it must be made elsewhere. Raises what `ask` raises.
+    A request is its place. `live` returns the servers that can be asked now. Each makes `width` requests at a time, and
+    takes the next group when its last one is under way. `ask` makes one, and returns `False` where it must be made
+    elsewhere. Raises what `ask` raises; then no further request is begun.
     """
-    load: Counter[Server] = Counter()  # requests that a server was given and has not answered
-    homes: dict[int, Server | None] = {}  # by group
-    rooms = {server: threading.Semaphore(width) for server in servers}
-    failures: list[BaseException] = []
-    changed = threading.Condition()
+    waiting, lock, stopped = deque(map(deque, groups)), threading.Lock(), threading.Event()
+    taken: dict[Server, deque[int]] = defaultdict(deque)
 
-    def home(group: int, requests: int) -> Server | None:
-        """Return where a group is sampled, and count so many requests there; the caller holds the lock."""
-        if homes.get(group) not in live():
-            homes[group] = min(live(), key=load.__getitem__, default=None)
-        if (server := homes[group]) is not None:
-            load[server] += requests
-        return server
+    def take(server: Server) -> int | None:
+        with lock:
+            if not taken[server] and waiting:
+                taken[server] = waiting.popleft()
+            return taken[server].popleft() if taken[server] and not stopped.is_set() else None
 
-    def make(group: int, request: int, server: Server | None) -> None:
-        while server is not None and not failures:
-            with rooms[server]:  # a failure is noted while it is held: what waits for it is not begun
-                try:
-                    answered = not failures and ask(server, request)
-                except BaseException as failure:
-                    failures.append(failure)
-                    answered = False
-            with changed:
-                load[server] -= 1
-                server = None if answered else home(group, 1)
-                changed.notify_all()
+    def work(server: Server) -> None:
+        while server in live() and (request := take(server)) is not None:
+            try:
+                answered = ask(server, request)
+            except BaseException:
+                stopped.set()
+                raise
+            if not answered:
+                taken[server].append(request)
+                return
 
-    pool = ThreadPoolExecutor(2 * width * max(1, len(servers)))  # twice, as some wait for room at their group's server
-    try:
-        for number, group in enumerate(groups):
-            with changed:
-                changed.wait_for(lambda: failures or min((load[each] for each in live()), default=0) < width)
-                server = home(number, len(group))
-            for request in group:
-                pool.submit(make, number, request, server)
-        pool.shutdown()
-    except BaseException as stopped:
-        failures.append(stopped)  # so that what waits is not begun
-    pool.shutdown(cancel_futures=True)
-    if failures:
-        raise failures[0]
+    while waiting and (there := live()):
+        pool = ThreadPoolExecutor(width * len(there))
+        try:  # the servers in turn, so that few groups are divided among them
+            for done in [pool.submit(work, server) for _ in range(width) for server in there]:
+                done.result()
+        except BaseException:
+            stopped.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        waiting.extend(filter(None, taken.values()))  # what a server had that has gone
+        taken.clear()
 
 
 def alike(prompts: Sequence[Sequence[int]], most: int) -> list[list[int]]:

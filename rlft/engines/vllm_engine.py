@@ -60,12 +60,10 @@ def check_temperature(sampling: Sampling) -> None:
 
     The config refuses it already if `rollout.engine` names vLLM, but not if it is `auto`.
     """
-    if not Vllm().samples_at(sampling.temperature):
-        low, high = Vllm.temperatures
-        raise EngineError(
-            f"vLLM samples at temperatures of {low:g} to {high:g}, not at {sampling.temperature:g}",
-            fix="set rollout.temperature and evaluation.temperature so, or rollout.engine: transformers",
-        )
+    try:
+        Vllm().check_temperature(sampling.temperature, "rollout.temperature or evaluation.temperature")
+    except ValueError as error:
+        raise EngineError(str(error)) from None
 
 
 def stop_ids_of(policy: Policy) -> list[int]:

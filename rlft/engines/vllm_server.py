@@ -1,7 +1,7 @@
 """Samples with running `vllm serve` processes: token ids and seeds go over HTTP, weights through files.
 
-A group is sampled by the server where the fewest rollouts are live, which then has its prompt in its cache. Which
-server that is changes no result, as each rollout has its own seed. A server that stops answering is left out until the
+A group is sampled by the next server that has room, which then has its prompt in its cache. Which server that is
+changes no result, as each rollout has its own seed. A server that stops answering is left out until the
 next policy comes, and its rollouts go to another one; what no server answers is an error of that rollout.
 
 An adapter is loaded under a name that holds the policy's hash and is used only once, so that no prefix cache of another
@@ -119,8 +119,7 @@ class VllmServerEngine:
             meter.add(tokens=len(found[place].token_ids))
             return True
 
-        servers = self.servers
-        spread(alike(prompts, width), servers.clients, lambda: servers.live, ask, width=width)
+        spread(alike(prompts, width), lambda: self.servers.live, ask, width=width)
         if lost := len(prompts) - len(answered):
             meter.add(lost)
         return found

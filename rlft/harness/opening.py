@@ -118,8 +118,7 @@ class RemoteDialogue(Dialogue):
 def dialogue_pool(environment: BaseEnv, harness: HarnessConfig) -> Pool:
     """Return the worker processes in which conversations with an environment go on."""
     options = harness.model_dump(exclude={"processes", "memory_mib"}) | {"isolation": "thread"}
-    handler, workers = f"{__name__}:open_dialogues", harness.workers()
-    return pool_of(environment, handler, options, workers, setting="harness", processes=0)
+    return pool_of(environment, f"{__name__}:open_dialogues", options, harness, setting="harness", processes=0)
 
 
 async def open_dialogues(payload: dict[str, Any]) -> Methods:
@@ -173,7 +172,7 @@ class Ground:
 
     def __init__(self, environment: BaseEnv, harness: HarnessConfig) -> None:
         self._environment, self._harness = environment, harness
-        is_apart = isolation_of(environment, harness.workers()) == "process"
+        is_apart = isolation_of(environment, harness) == "process"
         self._pool: Pool | None = dialogue_pool(environment, harness) if is_apart else None
         self.thread = LoopThread(self._pool or environment)
 

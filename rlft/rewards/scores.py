@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from rlft.config.environment import Workers
+from rlft.config.environment import RewardConfig, Workers
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.environments.contract.faults import failure_of
 from rlft.environments.contract.loading import environment_of, isolation_of, pool_of, read_task, task_json
@@ -205,8 +205,7 @@ class Scores:
 
     environment: BaseEnv
     tasks: Mapping[str, Task]
-    timeout_seconds: float
-    workers: Workers
+    settings: RewardConfig
     lost: int = 0
     reached: dict[str, list[str]] = field(default_factory=dict)  # {rollout id: names of the methods that were called}
     peers: Mapping[str, Sequence[Rollout]] = field(default_factory=dict)  # {rollout id: its group}, where it matters
@@ -235,19 +234,19 @@ class Scores:
         return [(each, *found[place]) for place, each in enumerate(rollouts)]
 
     def _at_once(self) -> int:
-        return self.workers.concurrency or (ASYNC_CONCURRENCY if is_async(self.environment) else 1)
+        return self.settings.concurrency or (ASYNC_CONCURRENCY if is_async(self.environment) else 1)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
         """Run the jobs of several scores, and yield (place, outcome) as each ends."""
         if self._pool is None:
-            return run_bounded(jobs, self.environment, at_once=self._at_once(), seconds=self.timeout_seconds)
+            return run_bounded(jobs, self.environment, at_once=self._at_once(), seconds=self.settings.timeout_seconds)
         return run_bounded(jobs, self._pool, at_once=self._at_once())  # the pool keeps the limit itself
 
     @cached_property
     def _pool(self) -> Pool | None:
-        if isolation_of(self.environment, self.workers) == "thread":
+        if isolation_of(self.environment, self.settings) == "thread":
             return None
-        return reward_pool(self.environment, self.workers, at_once=self._at_once())
+        return reward_pool(self.environment, self.settings, at_once=self._at_once())
 
     def _in_threads(self) -> bool:
         return self._at_once() > 1 and not is_async(self.environment)
@@ -268,7 +267,7 @@ class Scores:
                 )
             else:
                 try:
-                    limits = (self.timeout_seconds, self.workers.memory_mib)
+                    limits = (self.settings.timeout_seconds, self.settings.memory_mib)
                     scored = await ask_process(pool, rollout, task, *limits, peers)
                 except Late as late:
                     return late
@@ -277,7 +276,7 @@ class Scores:
         return score
 
     def _lateness(self, rollout: Rollout, late: Late) -> _Found:
-        seconds = self.timeout_seconds
+        seconds = self.settings.timeout_seconds
         if self.lost == 1:
             logger.warning("a score did not come within %g s; it becomes an error of its rollout", seconds)
         where = self.reached[rollout.rollout_id][-1]

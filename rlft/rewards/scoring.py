@@ -117,7 +117,7 @@ def score_rollouts(
     rubric = _rubric(environment, settings)
     steps = {**_declared(environment, "step_weights", "weight", "{'correct': 1.0}"), **settings.weights}
     peers = groups_of(rollouts, environment) if peers is None else peers
-    scores = Scores(environment, tasks, settings.timeout_seconds, settings.workers(), peers=peers)
+    scores = Scores(environment, tasks, settings, peers=peers)
     scored = scores.of(rollouts.rows, Meter(progress, len(rollouts), "scores"))
     rows = [make_reward(rollout, each, rubric, seconds) for rollout, each, seconds in scored]
     known, stepwise = {name for row in rows for name in row.parts}, {name for row in rows for name in row.steps}

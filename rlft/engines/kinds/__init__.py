@@ -49,10 +49,14 @@ class EngineKind(Declared, ABC):
         del device_type
         return self
 
-    def samples_at(self, temperature: float) -> bool:
-        """Return whether it samples at this temperature."""
+    def check_temperature(self, temperature: float, where: str) -> None:
+        """Raise ValueError unless it samples at this temperature, which is the setting `where`."""
         low, high = self.temperatures
-        return temperature == 0 or low <= temperature <= high
+        if temperature != 0 and not low <= temperature <= high:
+            raise ValueError(
+                f"{where}={temperature:g}: {self.name} samples at {low:g} to {high:g}; set it so, or rollout.engine to "
+                "transformers"
+            )
 
     def check(self, settings: EngineSettings) -> None:
         """Raise ValueError for settings that it cannot be made with."""

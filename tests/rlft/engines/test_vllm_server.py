@@ -328,7 +328,7 @@ def test_calls_that_make_no_sense(start):
         engine.generate([[4], [5]], SAMPLING, [0])
     with pytest.raises(ValueError, match="prompt 1 has no token"):
         engine.generate([[4], []], SAMPLING, [0, 1])
-    with pytest.raises(EngineError, match=r"temperatures of 0\.01 to 2, not at 3"):
+    with pytest.raises(EngineError, match=r"=3: vllm samples at 0\.01 to 2"):
         engine.generate([[4]], Sampling(3.0, 8), [0])
     assert engine.generate([], SAMPLING, []) == []
 

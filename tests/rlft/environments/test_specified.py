@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rlft.config import RewardConfig
-from rlft.config.environment import PLAIN, Workers
+from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.contract.several import specification_of
@@ -51,7 +51,7 @@ def test_parts_add_up_to_the_total_also_behind_a_gate():
 
 @pytest.mark.slow
 def test_a_worker_process_makes_it_again():
-    [row] = scores(load(CITY), "Lima", workers=Workers("process", 1))
+    [row] = scores(load(CITY), "Lima", isolation="process", processes=1)
     assert row.error is None
     assert row.total == 1.5
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.config.environment import PLAIN, Workers
+from rlft.config.environment import PLAIN
 from rlft.config.section import SPECIFICATION
 from rlft.environments.contract.loading import load_environment
 from rlft.environments.fingerprints import environment_fingerprints
@@ -110,13 +110,13 @@ def test_an_answer_may_stand_in_a_fence_and_after_thoughts(said):
 @pytest.mark.slow
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 def test_a_judge_that_does_not_answer_any_more_ends_the_scoring(isolation):
-    texts, workers = [f"Lima {number}" for number in range(40)], Workers(isolation=isolation, processes=1)
+    texts, workers = [f"Lima {number}" for number in range(40)], {"isolation": isolation, "processes": 1}
     with ChatServer(lambda body, number: says(score=1) if number <= 4 else DROP) as server:
-        few = scored(judged(server, attempts=1, concurrency=1), *texts[:19], workers=workers)  # 15 without an answer
+        few = scored(judged(server, attempts=1, concurrency=1), *texts[:19], **workers)  # 15 without an answer
         assert sum(row.error is None for row in few) == 4
         server.bodies.clear()
         with pytest.raises(JudgeGoneError, match=r"of 40 attempts have no score: .*the judge did not answer") as gone:
-            scored(judged(server, attempts=1, concurrency=1), *texts, workers=workers)
+            scored(judged(server, attempts=1, concurrency=1), *texts, **workers)
     assert "rlft resume" in gone.value.fix
 
 
@@ -277,7 +277,7 @@ def test_a_reward_without_a_judge_has_no_bill():
 @pytest.mark.slow
 def test_votes_of_a_worker_process_are_counted_too():
     with ChatServer(lambda body, number: completion(says(score=body["seed"] / 2), usage=USAGE)) as server:
-        [row] = scored(judged(server, votes=3), "Lima", workers=Workers(isolation="process"))
+        [row] = scored(judged(server, votes=3), "Lima", isolation="process")
     assert row.total == 0.5
     assert (row.judging.calls, row.judging.prompt_tokens, row.judging.completion_tokens) == (3, 900, 60)
 
@@ -333,7 +333,7 @@ def test_what_was_answered_is_not_asked_again_by_another_process_of_the_home(mon
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with ChatServer(lambda body, number: says(score=body["seed"] / 10)) as server:
         first = scored(judged(server, votes=3), "Lima")[0]
-        again = scored(judged(server, votes=3), "Lima", workers=Workers(isolation="process"))[0]
+        again = scored(judged(server, votes=3), "Lima", isolation="process")[0]
         assert len(server.bodies) == 3
         assert len(list(tmp_path.glob("answers/??/*.json"))) == 3  # a file for each vote
         assert (first.total, again.total) == (pytest.approx(0.1), pytest.approx(0.1))

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from rlft.config import RewardConfig
-from rlft.config.environment import Workers
 from rlft.engines import server_requests
 from rlft.outcome import Failure
 from rlft.rewards.scoring import score_rollouts
@@ -199,7 +198,7 @@ def test_attempts_that_failed_are_not_compared():
 @pytest.mark.slow
 def test_a_worker_process_compares_too():
     with ChatServer(by_length) as server:
-        rows = scored(judged(server, RULER), "1234", "12", workers=Workers(isolation="process"))
+        rows = scored(judged(server, RULER), "1234", "12", isolation="process")
         assert len(server.bodies) == 1
     assert [row.total for row in rows] == [0.5, 1.0]
 
