@@ -63,22 +63,16 @@ class Home:
     def make(self) -> None:
         """Make the folder for its owner alone: it holds conversations, models and settings. Raises StorageError.
 
-        The access to a folder that exists is narrowed if it is called `.rlft` or is empty, and is no one else's. A
-        warning says if it stays open to others.
+        The access to a folder that exists is narrowed if it is called `.rlft` or is empty.
         """
         try:
-            is_ours = self.root.name == _NAME or not self.root.exists() or not any(self.root.iterdir())
-            if is_ours:
+            if self.root.name == _NAME or not self.root.exists() or not any(self.root.iterdir()):
                 make_private(self.root)
                 ignored = self.root / _GITIGNORE
                 if not ignored.exists():
                     ignored.write_text("*\n")  # a home often lies in a repository, whose commits must not hold it
-            found = self.root.stat()
-            if found.st_mode & 0o077:
-                why = "cannot be narrowed" if is_ours else "was there before"
-                if found.st_uid != os.getuid():
-                    why = "is another user's"
-                logger.warning("%s can be read by others, and %s: it is left so", self.root, why)
+            if self.root.stat().st_mode & 0o077:
+                logger.warning("%s can be read by others: it is left so", self.root)
         except OSError as cause:
             raise StorageError(
                 f"this folder cannot be made: {cause}", where=str(self.root), fix="set RLFT_HOME to a folder of yours"

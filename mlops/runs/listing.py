@@ -103,17 +103,11 @@ class ListedRun:
 _NAMED = 5  # a message names at most so many
 
 
-def unknown_run(
-    asked: str, names: Sequence[str], begin: Sequence[str] | None = None, swept: Sequence[str] = ()
-) -> RlftError:
+def unknown_run(asked: str, names: Sequence[str], begin: Sequence[str] | None = None) -> RlftError:
     """Return the error for what is asked for, which means no single one of the runs of these names, newest first.
 
-    `begin` are those that it is the beginning of, if that is known by more than their names. If a sweep is called so,
-    `swept` are its runs.
+    `begin` are those that it is the beginning of, if that is known by more than their names.
     """
-    if swept:
-        fix = f"name one of its runs: {_listed(swept)}"
-        return RlftError(f"{asked!r} is a sweep of {len(swept)} runs, and no run", where="RUN", fix=fix)
     begin = [name for name in names if name.startswith(asked)] if begin is None else begin
     if len(begin) > 1:
         return RlftError(f"{len(begin)} runs begin with {asked!r}", where="RUN", fix=f"name one: {_listed(begin)}")
@@ -136,9 +130,7 @@ def find_local(home: Home, asked: str) -> LocalRun:
         return found[0]
     if store.problems and not found:
         raise RlftError("; ".join(store.problems), where="RUN")
-    runs = store.runs()
-    swept = [run.name for run in runs if _sweep_of(run) == asked]
-    raise unknown_run(asked, [run.name for run in runs], [run.name for run in found], swept)
+    raise unknown_run(asked, [run.name for run in store.runs()], [run.name for run in found])
 
 
 _UNFINISHED = ("initializing", "running")
@@ -195,7 +187,7 @@ def _run(listing: Listing, run: LocalRun) -> ListedRun:
         sum(own_tokens) if own_tokens else None,
         again=_again(run.name, run.pipeline, own_words) if status == "interrupted" else "",
         gpu_hours=sum(hours) if hours else None,
-        sweep=_sweep_of(run),
+        sweep=str((run.parameters.get("labels") or {}).get("parent") or ""),
         mlflow_runs=tuple(dict.fromkeys(ids)),
         summary=summary,
     )
@@ -205,11 +197,6 @@ def _attempt(pipeline: str, known: Mapping[str, Any]) -> Attempt:
     began, ended = datetime.fromisoformat(known["began"]), known["ended"]
     seconds = max(0.0, (datetime.fromisoformat(ended) - began).total_seconds()) if ended else 0.0
     return Attempt(known["id"], known["name"], known["status"], began, seconds, pipeline)
-
-
-def _sweep_of(run: LocalRun) -> str:
-    """Return the name of the sweep that a run is one of; empty without one."""
-    return str((run.parameters.get("labels") or {}).get("parent") or "")
 
 
 def _again(name: str, pipeline: str, told: Mapping[str, Any]) -> str:

@@ -8,15 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import (
-    Assessment,
-    AssessmentSourceType,
-    LifecycleStage,
-    Trace,
-    TraceState,
-)
+from mlflow.entities import Assessment, AssessmentSourceType, Trace, TraceState
 
 from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
+from mlops.tracking.run import active_experiment
 from rlft.config import UseConfig
 from rlft.errors import TaskError
 from rlft.tasks.contamination import Text
@@ -28,8 +23,8 @@ _PAGE = 200  # traces with their spans, which may be large
 def fetch_use(settings: UseConfig | None, tracking_uri: str, demonstrations: Sequence[Text]) -> Use | None:
     """Return the records of use that the settings ask for; `None` without settings or an address (`""`).
 
-    `demonstrations` are what the run imitates. Raises TaskError if the experiment is not there, and TrackerError if
-    MLflow does not answer.
+    `demonstrations` are what the run imitates. Raises TaskError if the experiment is not there, and TrackerError if it
+    is deleted or MLflow does not answer.
     """
     if settings is None or not tracking_uri:
         return None
@@ -48,21 +43,15 @@ def find_traces(
 ) -> tuple[Record, ...]:
     """Return the traces of an experiment that have all these tags, asked at `start` or later.
 
-    Raises TaskError if there is no such experiment or it is deleted, and what MLflow raises.
+    Raises TaskError if there is no such experiment, TrackerError if it is deleted, and what MLflow raises.
     """
     client = MlflowClient(tracking_uri=tracking_uri)
-    found = client.get_experiment_by_name(experiment)
+    found = active_experiment(client, experiment)
     if found is None:
         raise TaskError(
             f"MLflow has no experiment {experiment!r}",
             where="tasks.use.experiment",
             fix="serve a version with --log-conversations, which makes NAME-served, or correct the name",
-        )
-    if found.lifecycle_stage != LifecycleStage.ACTIVE:
-        raise TaskError(
-            f"the experiment {experiment!r} is deleted in MLflow, and what was asked there is not taken",
-            where="tasks.use.experiment",
-            fix=f"restore it with `mlflow experiments restore --experiment-id {found.experiment_id}`, or name another",
         )
     records, token = list[Record](), None
     while True:

@@ -146,40 +146,51 @@ def write_asked(target: Path, text: str) -> bool:
     return True
 
 
+@dataclasses.dataclass(kw_only=True)
+class CommandSummary:
+    """What an evaluation and a replay leave, which are commands beside a run.
+
+    `status` is `finished`, `failed` with the reason in `error`, or `interrupted`, and then the same `command` goes on
+    with it. `judges` has by stage what judges were asked, as in the summary of a run.
+    """
+
+    format: int
+    status: str = "interrupted"
+    error: str | None = None
+    command: str = ""
+    pipeline_run_id: str | None = None
+    mlflow_run_id: str | None = None
+    seconds: float = 0.0
+    judges: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def note_judging(self, stage: str, judging: Judging | None) -> None:
+        """Note what judges were asked in a stage, if any was; it is added to what the stage has by then."""
+        if judging is not None:
+            before = self.judges.get(stage)
+            self.judges[stage] = dataclasses.asdict(judging if before is None else type(judging)(**before) + judging)
+
+    def as_text(self) -> str:
+        """Return it as JSON, in ASCII."""
+        return json.dumps(dataclasses.asdict(self), indent=1, default=str)
+
+
 @dataclasses.dataclass
-class EvaluationSummary:
+class EvaluationSummary(CommandSummary):
     """All that an evaluation came to.
 
     `models` says by label what each model is, and `scenarios` is {cell: {label: measures by split}}. `differences` are
     the pairs of models, each with its sentence. `mlflow_runs` are {cell: {label: id of its MLflow run}} below
-    `mlflow_run_id`. `judges` has by stage what judges were asked. `status` is `finished`, `failed` with the reason in
-    `error`, or `interrupted`, and then the same `command` goes on with it.
+    `mlflow_run_id`.
     """
 
     suite: str
     metric: str
     seed: int
-    status: str = "interrupted"
-    pipeline_run_id: str | None = None
-    mlflow_run_id: str | None = None
     models: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     scenarios: dict[str, dict[str, dict[str, Any]]] = dataclasses.field(default_factory=dict)
     differences: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     mlflow_runs: dict[str, dict[str, str | None]] = dataclasses.field(default_factory=dict)
-    judges: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-    seconds: float = 0.0
-    error: str | None = None
-    command: str = ""
-    format: int = EVALUATION.version
-
-    def note_judging(self, stage: str, judging: Judging | None) -> None:
-        """Note what judges were asked in a stage, if any was."""
-        if judging is not None:
-            self.judges[stage] = dataclasses.asdict(judging)
-
-    def as_text(self) -> str:
-        """Return it as JSON, in ASCII."""
-        return json.dumps(dataclasses.asdict(self), indent=1, default=str)
+    format: int = dataclasses.field(default=EVALUATION.version, kw_only=True)
 
 
 def mlflow_ids(summary: Mapping[str, Any]) -> list[str]:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mlops.summary.file import CommandSummary
 from mlops.summary.summary import AlarmSection
 from mlops.summary.verdict import alarms_said
 from rlft.texts.blocks import Block, Bullets, Caution, Headline, Table
-from rlft.types import Judging
-from rlft.types.formats import KEY, REPLAY
+from rlft.types.formats import REPLAY
 
 
 @dataclasses.dataclass
-class ReplaySummary:
-    """What all replays have: the run that they are made from, how they ended, and what must be known to read them.
+class ReplaySummary(CommandSummary):
+    """What all replays have: the run that they are made from, and what must be known to read them.
 
-    `kind` is `rescore` or `retrain`, `source` the name of the run, with its ids in ZenML and MLflow. `status` is
-    `finished`, `failed` with the reason in `error`, or `interrupted`, and then the same `command` goes on with it.
-    `notes` are sentences: what it can tell, and what it cannot. `judges` has by stage what judges were asked, as in the
-    summary of a run.
+    `kind` is `rescore` or `retrain`, `source` the name of the run, with its ids in ZenML and MLflow. `notes` are
+    sentences: what it can tell, and what it cannot.
     """
 
     kind: str
@@ -29,24 +26,8 @@ class ReplaySummary:
     source: str
     source_run_id: str
     source_mlflow_run_id: str | None = None
-    status: str = "interrupted"
-    error: str | None = None
-    command: str = ""
-    pipeline_run_id: str | None = None
-    mlflow_run_id: str | None = None
-    seconds: float = 0.0
     notes: list[str] = dataclasses.field(default_factory=list)
-    judges: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-
-    def note_judging(self, stage: str, judging: Judging | None) -> None:
-        """Note what judges were asked in a stage, if any was; it is added to what the stage has by then."""
-        if judging is not None:
-            before = self.judges.get(stage)
-            self.judges[stage] = dataclasses.asdict(judging if before is None else Judging(**before) + judging)
-
-    def as_text(self) -> str:
-        """Return it as JSON, in ASCII."""
-        return json.dumps({KEY: REPLAY.version, **dataclasses.asdict(self)}, indent=1, default=str)
+    format: int = dataclasses.field(default=REPLAY.version, kw_only=True)
 
 
 @dataclasses.dataclass

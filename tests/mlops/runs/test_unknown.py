@@ -23,11 +23,3 @@ def test_what_may_be_meant(asked, what, fix):
 
 def test_without_any_run():
     assert unknown_run("x", []).fix == "the newest runs are: none"
-
-
-def test_the_name_of_a_sweep_leads_to_its_runs():
-    error = unknown_run("rates", ["rates-a=1,b", "other"], swept=["rates-a=1,b", "x 1"])
-    assert (error.what, error.fix) == (
-        "'rates' is a sweep of 2 runs, and no run",
-        "name one of its runs: rates-a=1,b, 'x 1'",
-    )

@@ -14,7 +14,7 @@ from mlflow.tracing.client import TracingClient
 from mlops.registry.conversations import Conversations, Exchange
 from mlops.registry.engines import ServedVersion
 from mlops.runs.use import find_traces, trace_filter
-from rlft.errors import TaskError
+from rlft.errors import TaskError, TrackerError
 from rlft.tasks.use import Said
 from tests.mlflow_stores import new_store
 
@@ -123,7 +123,7 @@ def test_an_experiment_that_is_deleted_is_not_read(address):
     experiment = client.get_experiment_by_name("small-served").experiment_id
     client.delete_experiment(experiment)
     try:
-        with pytest.raises(TaskError, match="the experiment 'small-served' is deleted in MLflow") as caught:
+        with pytest.raises(TrackerError) as caught:
             found(address)
     finally:
         client.restore_experiment(experiment)
