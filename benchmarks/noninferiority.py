@@ -101,7 +101,7 @@ def _passed(
     return {looks: count / shape[0] for looks, count in passed.items()}
 
 
-def holm(sums: list[Array], sizes: list[Array], family: float = FAMILY) -> Array:
+def holm(sums: list[Array], sizes: list[Array], family: float = FAMILY) -> NDArray[np.bool_]:
     """Return which slices are worse, [simulations, slices].
 
     It is what `rlft.evaluation.comparison.compare_slices` does, for many simulations at once.
@@ -133,13 +133,13 @@ def slice_cells(simulations: int) -> Iterator[dict[str, Any]]:
             for rate, churn in ((0.05, 0.03), (0.5, 0.05), (0.5, 0.2), (0.95, 0.03)):
                 generator = np.random.default_rng([slices, groups, round(100 * rate), round(100 * churn)])
                 drawn = [draw(generator, (simulations, groups), rate, 0.0, churn) for _ in range(slices)]
-                none = holm(*(list(each) for each in zip(*drawn, strict=True)))
+                none = holm([sums for sums, _ in drawn], [sizes for _, sizes in drawn])
                 cell = {"population": kind, "slices": slices, "groups": groups, "rate": rate, "churn": churn}
                 cell["false_block"] = float(none.any(-1).mean())
                 for margin in (0.05, 0.1, 0.2):
                     if margin <= rate:
                         lost = [draw(generator, (simulations, groups), rate, margin, churn), *drawn[1:]]
-                        worse = holm(*(list(each) for each in zip(*lost, strict=True)))
+                        worse = holm([sums for sums, _ in lost], [sizes for _, sizes in lost])
                         yield cell | {"margin": margin, "worse": float(worse[:, 0].mean())}
 
 

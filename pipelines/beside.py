@@ -1,15 +1,13 @@
 """Stages beside the comparison of arms, at the end of a run: what else it says of the trained policy.
 
-A stage is one class: the steps that it calls, with what their results depend on, what they are estimated to sample, and
-what comes of them for the summary and MLflow. A new one stands here, or in a file of its own, and in `BESIDE`.
+A stage is one function, which calls its steps and gives what comes of them to the summary and MLflow, or does nothing
+if the config does not want it. A new one stands here, or in a file of its own, and in `BESIDE`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 from mlops.ids import step_id
 from mlops.summary.arms import contamination_sections, text_changes
@@ -38,81 +36,59 @@ class Ended:
     seen: Observer
 
 
-class Beside(ABC):
-    """Defines a stage. `steps` are those that it calls beside the ones of `Stages`."""
-
-    steps: ClassVar[tuple[Any, ...]] = ()
-
-    @abstractmethod
-    def run(self, ended: Ended) -> None:
-        """Call the steps, and note what they return; nothing of a stage that the config does not want."""
-
-
-class SeveralAttempts(Beside):
-    """Lets the start and the trained policy attempt `test` tasks several times, sampled as in training, for pass@k."""
-
-    def run(self, ended: Ended) -> None:
-        """Compare the curves of both."""
-        stages, baseline = ended.stages, ended.stages.config.baseline
-        if not stages.config.evaluation.pass_at_k:
-            return
-        selection = Selection(
-            label="pass_at_k", num_generations=baseline.num_generations, count=baseline.num_tasks, splits=["test"]
-        )
-        sampling = stages.sampling(stages.config.rollout.temperature)
-        start, trained = (
-            stages.evaluate_selected(policy, ended.tasks, selection, sampling, f"pass_at_k_{name}").load()
-            for name, policy in (("start", ended.starts.start), ("trained", ended.rounds.best))
-        )
-        ended.seen.several_attempts(start, trained)
+def several_attempts(ended: Ended) -> None:
+    """Let start and trained policy attempt `test` tasks several times, sampled as in training, for pass@k."""
+    stages, baseline = ended.stages, ended.stages.config.baseline
+    if not stages.config.evaluation.pass_at_k:
+        return
+    selection = Selection(
+        label="pass_at_k", num_generations=baseline.num_generations, count=baseline.num_tasks, splits=["test"]
+    )
+    sampling = stages.sampling(stages.config.rollout.temperature)
+    start, trained = (
+        stages.evaluate_selected(policy, ended.tasks, selection, sampling, f"pass_at_k_{name}").load()
+        for name, policy in (("start", ended.starts.start), ("trained", ended.rounds.best))
+    )
+    ended.seen.several_attempts(start, trained)
 
 
-class Contamination(Beside):
-    """Finds evaluation tasks that are among what was trained on."""
-
-    steps: ClassVar[tuple[Any, ...]] = (find_contamination,)
-
-    def run(self, ended: Ended) -> None:
-        """Note where they were found, and the trained policy's score without them."""
-        config, arms, seen = ended.stages.config, ended.arms, ended.seen
-        warm_start = config.warm_start
-        demonstrations = file_hash(warm_start.path) if warm_start and warm_start.path else ""
-        with ended.stages.show("contamination"):
-            found = find_contamination(ended.tasks, FINAL_SPLITS, warm_start, demonstrations).load()
-        trained, start = arms.final.load(), (arms.warm_start or arms.base).load()
-        seen.summary.contamination = contamination_sections(found, trained, start, config.evaluation.metric)
-        if found.found:
-            overlaps = {task: dataclasses.asdict(each) for task, each in found.found.items()}
-            seen.tracker.log_json("contamination.json", overlaps)
+def contamination(ended: Ended) -> None:
+    """Find evaluation tasks that are among what was trained on, and the trained policy's score without them."""
+    config, arms, seen = ended.stages.config, ended.arms, ended.seen
+    warm_start = config.warm_start
+    demonstrations = file_hash(warm_start.path) if warm_start and warm_start.path else ""
+    with ended.stages.show("contamination"):
+        found = find_contamination(ended.tasks, FINAL_SPLITS, warm_start, demonstrations).load()
+    trained, start = arms.final.load(), (arms.warm_start or arms.base).load()
+    seen.summary.contamination = contamination_sections(found, trained, start, config.evaluation.metric)
+    if found.found:
+        overlaps = {task: dataclasses.asdict(each) for task, each in found.found.items()}
+        seen.tracker.log_json("contamination.json", overlaps)
 
 
-class Forgetting(Beside):
-    """Measures base, warm start and trained policy on texts that have nothing to do with the task."""
-
-    steps: ClassVar[tuple[Any, ...]] = (measure_forgetting,)
-
-    def run(self, ended: Ended) -> None:
-        """Note what training cost elsewhere."""
-        config, seen = ended.stages.config, ended.seen
-        if not config.evaluation.forgetting:
-            return
-        if config.policy.model is None:
-            seen.summary.forgetting_sentences = [FROM_SCRATCH]
-            return
-        margin = config.evaluation.forgetting_margin
-        before = self._measure(ended, ended.starts.base, "base")
-        between = self._measure(ended, ended.starts.start, "warm_start") if config.warm_start else None
-        after = self._measure(ended, ended.rounds.best, "trained")
-        changes = compare_bits(after, before, margin)
-        seen.summary.forgetting = text_changes(changes, between)
-        unknown = {**after.left_out, **before.not_known}
-        seen.summary.forgetting_sentences = forgetting_sentences(changes, unknown, margin)
-
-    def _measure(self, ended: Ended, policy: Artifact, name: str) -> TextBits:
-        texts, device = fingerprint_texts(shipped_texts()), ended.stages.config.policy.device
-        with ended.stages.show(f"forgetting {name}", "model"):
-            return measure_forgetting(policy, device, texts, id=step_id("measure_forgetting", name)).load()
+def forgetting(ended: Ended) -> None:
+    """Measure base, warm start and trained policy on texts that have nothing to do with the task."""
+    config, seen = ended.stages.config, ended.seen
+    if not config.evaluation.forgetting:
+        return
+    if config.policy.model is None:
+        seen.summary.forgetting_sentences = [FROM_SCRATCH]
+        return
+    margin = config.evaluation.forgetting_margin
+    before = _measure(ended, ended.starts.base, "base")
+    between = _measure(ended, ended.starts.start, "warm_start") if config.warm_start else None
+    after = _measure(ended, ended.rounds.best, "trained")
+    changes = compare_bits(after, before, margin)
+    seen.summary.forgetting = text_changes(changes, between)
+    unknown = {**after.left_out, **before.not_known}
+    seen.summary.forgetting_sentences = forgetting_sentences(changes, unknown, margin)
 
 
-BESIDE: tuple[Beside, ...] = (SeveralAttempts(), Contamination(), Forgetting())
-BESIDE_STEPS = [step for stage in BESIDE for step in stage.steps]
+def _measure(ended: Ended, policy: Artifact, name: str) -> TextBits:
+    texts, device = fingerprint_texts(shipped_texts()), ended.stages.config.policy.device
+    with ended.stages.show(f"forgetting {name}", "model"):
+        return measure_forgetting(policy, device, texts, id=step_id("measure_forgetting", name)).load()
+
+
+BESIDE = (several_attempts, contamination, forgetting)
+BESIDE_STEPS = [find_contamination, measure_forgetting]

@@ -53,7 +53,7 @@ def conclude(
         seen.arms(arms, rounds)
         seen.diagnosed(rounds, len(tasks.load().split("train")))
         for stage in BESIDE:
-            stage.run(Ended(stages, tasks, starts, rounds, arms, seen))
+            stage(Ended(stages, tasks, starts, rounds, arms, seen))
     try:
         if champion.unknown is not None:
             raise champion.unknown  # a decision without the champion might put a worse policy in its place

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from zenml import log_metadata, pipeline
@@ -31,7 +30,6 @@ from pipelines.scenarios import (
 )
 from pipelines.showing import watched
 from rlft.config import SuiteConfig
-from rlft.errors import EngineError
 from rlft.evaluation.model_names import parse_model
 from rlft.evaluation.suites import compare_models
 from rlft.types import add_judging
@@ -51,7 +49,7 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
     address, started = tracking_address(tracking_uri), time.perf_counter()
     summary = EvaluationSummary(settings.name, settings.main_metric, settings.seed)
     show = watched(display.stage)
-    with keeping(summary, run.name, run, address), _explained():
+    with keeping(summary, run.name, run, address):
         tasks = ingest_suite(settings, show)
         check_slices(settings, tasks)
         opened = open_models(list(map(parse_model, models)), settings, tasks, tracking_uri, api_key=api_key, show=show)
@@ -65,18 +63,6 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
             end_report(parent, summary)
         if summary.mlflow_run_id is not None:
             log_metadata(metadata={"mlflow_run_id": summary.mlflow_run_id}, run_id_name_or_prefix=str(run.id))
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Let the error of an endpoint say what to do about an evaluation, and not about a run that trains."""
-    try:
-        yield
-    except EngineError as cause:
-        raise EngineError(cause.what, where=cause.where.replace("controls: ", ""), fix=_AGAIN) from cause
-
-
-_AGAIN = "mend the model's address, key or settings, and give the command again: what was evaluated is in the cache"
 
 
 def _summarise(

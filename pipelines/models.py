@@ -21,14 +21,14 @@ from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact
 from rlft.config import ModelControl, PolicyConfig, SuiteConfig
 from rlft.engines.chat_endpoint import AskedModel
-from rlft.errors import EngineError, RlftError
+from rlft.errors import RlftError
 from rlft.estimation.readiness import check_origin
 from rlft.evaluation.model_names import ModelName, check_model_folder, is_policy_folder, labels_of
 from rlft.files import expanded
 from steps.policies import ask_model, fetch_version, open_model, take_policy
 
 # What an error says that knows nothing of the command line: settings that nobody typed, and the argument of others.
-_UNTYPED = ("", "RUN", "policy.model", "policy.revision")
+_UNTYPED = ("", "RUN", "endpoint", "policy.model", "policy.revision")
 
 
 def check_models(home: Home, models: Sequence[ModelName], tracking_uri: str) -> None:
@@ -51,8 +51,6 @@ def naming_model(model: ModelName) -> Iterator[None]:
     where = f"MODEL {model.text!r:.120}"
     try:
         yield
-    except EngineError as error:
-        raise EngineError(error.what, where=where, fix=error.fix.replace(" of `controls`", "")) from error
     except RlftError as error:
         if error.where not in (*_UNTYPED, model.text):
             raise

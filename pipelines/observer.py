@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from mlops.home.folder import Home, find_home
+from mlops.home.folder import find_home
 from mlops.registry.gates import HASHES, noted_tasks
 from mlops.runs.finding import note_artifacts
 from mlops.runs.results import make_history
@@ -57,7 +57,6 @@ class Attempt:
     tags: dict[str, str] = field(default_factory=dict)
     code: dict[str, Any] = field(default_factory=dict)
     is_shared: bool = False
-    disk_before: int = 0
     began: float = field(default_factory=time.perf_counter)
 
 
@@ -93,18 +92,9 @@ class Observer:
         if not self.attempt.is_shared:
             note_artifacts(RunStore(find_home()), self.attempt.name, self.summary.pipeline_run_id)
 
-    def keep_so_far(self) -> None:
-        """Write down what the run has come to, for whoever finds it cut short, and do what `keep` does."""
-        try:
-            keep_summary(self.attempt.folder, self.summary.model_copy(update={"status": "running"}))
-        except OSError as cause:  # a disk that takes nothing is told of by whatever needs it more
-            logger.debug("the summary could not be written: %s", cause)
-        self.keep()
-
     def measure(self) -> None:
-        """Note in the summary how long this attempt has taken up to now, and how much disk and memory."""
+        """Note in the summary how long this attempt has taken up to now, and how much memory."""
         self.summary.seconds.total = time.perf_counter() - self.attempt.began
-        self.summary.disk_megabytes = round(max(0, disk_use(find_home()) - self.attempt.disk_before) / 1e6, 1)
         held = peak_memory()
         self.summary.memory_megabytes = round(held.process / 1e6, 1)
         self.summary.gpu_memory_megabytes = None if held.gpu is None else round(held.gpu / 1e6, 1)
@@ -162,10 +152,17 @@ class Observer:
             self.summary.gate = say_what_it_sees(task_set.split("gate"), config, self.tracker)
 
     def rounds_so_far(self, rounds: Rounds) -> None:
-        """Keep what the rounds have come to; a resume that goes through what is done keeps what was known of it."""
+        """Write down what the rounds have come to, for whoever finds the run cut short, and do what `keep` does.
+
+        A resume that goes through what is done keeps what was known of it.
+        """
         if len(rounds.reports) >= self.summary.rounds:
             self.rounds(rounds)
-        self.keep_so_far()
+        try:
+            keep_summary(self.attempt.folder, self.summary.model_copy(update={"status": "running"}))
+        except OSError as cause:  # a disk that takes nothing is told of by whatever needs it more
+            logger.debug("the summary could not be written: %s", cause)
+        self.keep()
 
     def rounds(self, rounds: Rounds) -> None:
         """Note what the rounds have come to."""
@@ -244,14 +241,3 @@ class Observer:
         for k, (of_start, of_trained) in enumerate(zip(found.start, found.trained, strict=True), start=1):
             curves = {"eval/start/test/pass_at_1_to_n": of_start, "eval/trained/test/pass_at_1_to_n": of_trained}
             self.tracker.log_metrics(curves, step=k)
-
-
-def disk_use(home: Home) -> int:
-    """Return the bytes of all files in the home."""
-    total = 0
-    for file in home.root.rglob("*"):
-        try:
-            total += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
-        except OSError:  # another run may remove files meanwhile
-            logger.debug("%s is gone", file)
-    return total

@@ -32,7 +32,7 @@ from mlops.summary.summary import Summary
 from mlops.tracking.address import REFUSALS, check_reachable, quick_http
 from mlops.tracking.run import DESCRIPTION, MISSED_FILE, Tracker, active_experiment
 from mlops.tracking.values import redact, short
-from pipelines.observer import Attempt, Observer, disk_use
+from pipelines.observer import Attempt, Observer
 from rlft.config import Config
 from rlft.environments.fingerprints import EnvironmentFingerprints
 from rlft.errors import (
@@ -120,7 +120,7 @@ def _begin(
     if own_store:
         RunStore(home).note(name, str(run.id), code=code, mlflow_run_id=tracker.run_id)
     tracker.log_json(f"identity/attempt-{number}.json", code)
-    attempt = Attempt(name, folder, number, resume, tags, code, is_shared=not own_store, disk_before=disk_use(home))
+    attempt = Attempt(name, folder, number, resume, tags, code, is_shared=not own_store)
     return Observer(config, tracker, summary, attempt)
 
 

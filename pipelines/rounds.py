@@ -28,14 +28,7 @@ from rlft.evaluation.variety import collapse, named
 from rlft.models.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.outcome import FATES
 from rlft.training.groups import RESAMPLING
-from rlft.types import (
-    Evaluation,
-    EvaluationReport,
-    Judging,
-    TrainReport,
-    add_judging,
-    judging_in,
-)
+from rlft.types import Evaluation, EvaluationReport, Judging, TrainReport, add_judging, judging_in
 
 
 @dataclass
@@ -107,9 +100,7 @@ class Rounds:
 
     def ages(self) -> dict[int, int]:
         """Return how many rollouts of the rounds that were trained were of each age (`TrainReport.age`)."""
-        totals = Counter[int]()
-        for report in self.reports:
-            totals[report.age] += len(report.fates)
+        totals = Counter(age for report in self.reports for age in [report.age] * len(report.fates))
         return dict(sorted(totals.items()))
 
     @property
@@ -129,14 +120,9 @@ class Rounds:
         """Return what groups without variance have cost in all rounds; empty if none was to be replaced."""
         totals = Counter[str]()
         for report in self._sampled:
-            totals.update(
-                {
-                    each.removeprefix(RESAMPLING): int(report.metrics[each])
-                    for each in report.metrics
-                    if each.startswith(RESAMPLING)
-                }
-            )
-        return {name: count for name, count in totals.items() if name != "gen_batches"}
+            totals.update({name: int(count) for name, count in report.metrics.items() if name.startswith(RESAMPLING)})
+        counts = {name.removeprefix(RESAMPLING): count for name, count in totals.items()}
+        return {name: count for name, count in counts.items() if name != "gen_batches"}
 
     def flops(self) -> float:
         """Return the FLOPs of all rounds: sampling, training and validation."""
@@ -255,7 +241,9 @@ def _record(tracker: Tracker, account: Account, report: TrainReport, seconds: fl
 
     Returns whether it was done earlier: its work took longer than the whole round does now.
     """
-    _log_round(tracker, report, report.round, seconds, worked)
+    # Negative for a round from the cache: what it has spent are the seconds of the run that did the work.
+    metrics = {**report.metrics, **_ledger(report), "perf/orchestration_seconds": seconds - worked}
+    tracker.log_metrics(metrics, step=report.round + 1)  # step 0 is before training
     account.add_round(report, seconds, worked)
     return seconds < worked
 
@@ -285,13 +273,6 @@ def _worked(report: TrainReport, ahead: Scored | None) -> float:
     own = 0.0 if report.age else seconds["rollout"] + seconds["score"]
     beside = 0.0 if ahead is None else ahead.rollouts.load().seconds + ahead.rewards.load().seconds
     return own + max(seconds["train"], beside)
-
-
-def _log_round(tracker: Tracker, report: TrainReport, number: int, seconds: float, worked: float) -> None:
-    """Log a round that has taken so many wall seconds with its steps, of which those `worked` are their own."""
-    # Negative for a round from the cache: what it has spent are the seconds of the run that did the work.
-    rest = {"perf/orchestration_seconds": seconds - worked}
-    tracker.log_metrics({**report.metrics, **_ledger(report), **rest}, step=number + 1)  # step 0 is before training
 
 
 def _report_unused(stages: Stages, tracker: Tracker, ahead: Scored, number: int) -> TrainReport:
@@ -334,17 +315,15 @@ class Draws:
         `age` is how many rounds of training the policy will be behind the one that is trained on them; attempts that
         are stored know it themselves.
         """
-        sampled = self._sample(policy, number)
-        return replace(sampled, age=age or sampled.age)
-
-    def _sample(self, policy: Artifact, number: int) -> Scored:
-        if not self.stages.draws:
-            return self.stages.sample_round(policy, self.tasks, number)
-        draw = self.stages.draw(self.tasks, number, self.rates)
-        scored = self.stages.sample_draw(policy, self.tasks, draw, number)
-        if self.stages.config.training.curriculum == "pass_rate":
-            self.rates = self.stages.note_rates(self.rates, scored, number)
-        return scored
+        stages = self.stages
+        if stages.draws:
+            draw = stages.draw(self.tasks, number, self.rates)
+            scored = stages.sample_draw(policy, self.tasks, draw, number)
+            if stages.config.training.curriculum == "pass_rate":
+                self.rates = stages.note_rates(self.rates, scored, number)
+        else:
+            scored = stages.sample_round(policy, self.tasks, number)
+        return replace(scored, age=age or scored.age)
 
 
 def validate_round(
@@ -354,7 +333,10 @@ def validate_round(
     evaluation = validate(stages, tasks, policy, number, tracker, account)
     rounds.note_validation(policy, number, evaluation, stages.config.chosen_by)
     assert rounds.start_report is not None
-    _warn_of_collapse(evaluation.splits["validation"], rounds.start_report, number)
+    report = evaluation.splits["validation"]
+    if collapsed := collapse(report, rounds.start_report):
+        said = named(report.frequent)
+        logger.warning("validation after round %d: %s; most often it says %s", number, collapsed, said)
 
 
 def validate(
@@ -375,12 +357,6 @@ def validate(
         )
     account.add_validation(time.perf_counter() - started)
     return evaluation
-
-
-def _warn_of_collapse(report: EvaluationReport, start: EvaluationReport, number: int) -> None:
-    if collapsed := collapse(report, start):
-        said = named(report.frequent)
-        logger.warning("validation after round %d: %s; most often it says %s", number, collapsed, said)
 
 
 def trace_attempts(tracker: Tracker, scored: Scored, number: int, tasks: Artifact, config: Config) -> None:

@@ -170,17 +170,13 @@ class Stages:
 
     def initialize(self, tasks: Artifact) -> tuple[Artifact, Artifact]:
         """Make the base policy; returns it, and which prompts it cannot read."""
-        config = self.config
         with self.show("policy", "model"):
-            return initialize_policy(
-                tasks,
-                config.policy,
-                config.environment,
-                config.rollout.max_completion_length,
-                config.rollout.engine_settings(),
-                config.harness,
-                config.seed,
-            )
+            return self._initialize(tasks, self.config.policy)
+
+    def _initialize(self, tasks: Artifact, policy: PolicyConfig, **more: Any) -> tuple[Artifact, Artifact]:
+        config, limit, engine = self.config, self.config.rollout.max_completion_length, self.config.rollout
+        place = (config.environment, limit, engine.engine_settings(), config.harness, config.seed)
+        return initialize_policy(tasks, policy, *place, **more)
 
     def leave_out(self, tasks: Artifact, prompts: Artifact) -> Artifact:
         """Take out the tasks whose prompts the base policy cannot read."""
@@ -198,20 +194,8 @@ class Stages:
         named = PolicyConfig(
             model=other.model, revision=other.revision, dtype=config.policy.dtype, device=config.policy.device
         )
-        rollout, name = config.rollout, step_id("initialize_policy", "model_control")
         with self.show("other model", "model"):
-            policy, _ = initialize_policy(
-                tasks,
-                named,
-                config.environment,
-                rollout.max_completion_length,
-                rollout.engine_settings(),
-                config.harness,
-                config.seed,
-                is_next=False,
-                id=name,
-            )
-        return policy
+            return self._initialize(tasks, named, is_next=False, id=step_id("initialize_policy", "model_control"))[0]
 
     def supervise(self, policy: Artifact, tasks: Artifact) -> tuple[Artifact, Artifact]:
         """Fine-tune on demonstrations, the warm start; returns the policy and the report."""
@@ -369,9 +353,8 @@ class Stages:
         selection = Selection(
             label="baseline", num_generations=config.num_generations, count=config.num_tasks, splits=["validation"]
         )
-        return self.evaluate_selected(
-            policy, tasks, selection, self.sampling(self.config.rollout.temperature), "baseline"
-        )
+        sampling = self.sampling(self.config.rollout.temperature)
+        return self.evaluate_selected(policy, tasks, selection, sampling, "baseline")
 
     def evaluate(
         self, policy: Artifact, tasks: Artifact, splits: list[Split], name: str, examples: Examples | None = None
@@ -435,12 +418,7 @@ class Stages:
         """Evaluate a policy by attempts at the selected tasks."""
         scored = attempt(self.place, tasks, policy, selection, sampling, name)
         with self.show(f"evaluation {name}"):
-            return evaluate_policy(
-                tasks,
-                scored.rollouts,
-                scored.rewards,
-                id=step_id("evaluate_policy", name),
-            )
+            return evaluate_policy(tasks, scored.rollouts, scored.rewards, id=step_id("evaluate_policy", name))
 
 
 def _wait_for(training: Any) -> None:

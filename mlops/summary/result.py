@@ -49,8 +49,6 @@ def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None,
         found["used/judge_tokens"] = float(
             sum(each.prompt_tokens + each.completion_tokens for each in summary.judges.values())
         )
-    if summary.disk_megabytes is not None:
-        found["used/disk_megabytes"] = summary.disk_megabytes
     return {f"{PREFIX}/{name}": value for name, value in found.items()} | {GPU_HOURS: hours}
 
 

@@ -429,9 +429,6 @@ class Summary(Section):
     stopped: str | None = Field(
         default=None, description="Why training ended early; empty or null if all its rounds were done."
     )
-    disk_megabytes: float | None = Field(
-        default=None, description="By how much `.rlft/` has grown since the run began, or was gone on with."
-    )
     memory_megabytes: float | None = Field(
         default=None, description="The most memory that the run's process has held, without those that it started."
     )

@@ -7,7 +7,7 @@ suites; and it must not be shown worse in a slice of the gate.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import BaseModel
@@ -240,9 +240,9 @@ def decide_promotion(
         if name not in gate:
             verdicts += [Verdict("improvement", False, _ABSENT[name])] if name in _ABSENT else []
             continue
-        without, remark = champion_knows or (), _of_known_tasks(champion_knows)
-        own = (without, remark) if name == "champion" else ()
-        asked = _Asked(trained, gate[name], name, "gate", metric, rules.min_improvement, confidence, *own)
+        asked = _Asked(trained, gate[name], name, "gate", metric, rules.min_improvement, confidence)
+        if name == "champion":
+            asked = replace(asked, without=champion_knows or (), remark=_of_known_tasks(champion_knows))
         verdict, found = asked.judged("improvement")
         verdicts.append(verdict)
         comparisons |= {name: found.difference} if found else {}

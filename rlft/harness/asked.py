@@ -120,9 +120,8 @@ def ask_attempts(
     if 2 * asking.unanswered > len(attempts):
         raise EngineError(
             f"it left {asking.unanswered} of {len(attempts)} attempts without an answer; the last time {asking.last}",
-            where=f"controls: {endpoint.model.identity}",
-            fix="`rlft resume` asks it again, and keeps everything before; without it in `controls`, `rlft run` takes "
-            "what was trained from the cache",
+            where=endpoint.model.identity,
+            fix="`rlft resume`, or the same command again, asks once more and keeps everything before; or leave it out",
         )
     return rows, asking.usage
 
@@ -202,10 +201,10 @@ def _asking(model: AskedModel) -> Iterator[ChatEndpoint]:
     except (ServerGoneError, ServerRefusedError) as cause:
         raise EngineError(
             f"{model.model} cannot be asked: {cause}",
-            where="controls: endpoint",
+            where="endpoint",
             fix=f"see that it runs at this address (often with /v1 at its end), that it knows the name `model`, that "
             f"{model.api_key or 'api_key names a variable that'} holds a key, and that it takes the settings of "
-            "`evaluation` and tools; or leave the model out of `controls`",
+            "evaluation and tools; or leave the model out",
         ) from cause
     finally:
         endpoint.close()

@@ -9,7 +9,7 @@ import pytest
 from mlops.summary.summary import Summary
 from pipelines import beside
 from pipelines.arms import Arms, Starts
-from pipelines.beside import FROM_SCRATCH, Contamination, Ended, Forgetting
+from pipelines.beside import FROM_SCRATCH, Ended, contamination, forgetting
 from pipelines.showing import unshown
 from rlft.config import Config
 from rlft.evaluation.forgetting import TextBits
@@ -65,7 +65,7 @@ def noted(monkeypatch):
         record = SimpleNamespace(tracker=FakeTracker(), summary=Summary(status="running"))
         stages = SimpleNamespace(config=settings, show=unshown)
         starts, rounds = Starts("BASE", "START", None), SimpleNamespace(best="BEST")
-        Forgetting().run(Ended(stages, "TASKS", starts, rounds, None, record))
+        forgetting(Ended(stages, "TASKS", starts, rounds, None, record))
         return record
 
     return run
@@ -111,7 +111,7 @@ def test_tasks_that_are_not_new_are_noted_with_the_score_of_the_others(found, mo
     record = SimpleNamespace(tracker=FakeTracker(), summary=Summary(status="running"))
     monkeypatch.setattr(beside, "find_contamination", lambda *given: Held(report))
     stages = SimpleNamespace(config=config().comparing("accuracy"), show=unshown)
-    Contamination().run(Ended(stages, "TASKS", None, None, arms, record))
+    contamination(Ended(stages, "TASKS", None, None, arms, record))
     section = record.summary.contamination["test"]
     assert (section.exact, section.clean.tasks, section.clean.mean) == (int(found), 2 - found, 1.0)
     assert section.clean_difference.mean == (0.0 if found else 0.5)

@@ -15,6 +15,7 @@ from mlops.summary.summary import Summary
 from pipelines import opening
 from pipelines.observer import Attempt, Observer
 from pipelines.opening import _note_failure, _open_registry
+from pipelines.rounds import Rounds
 from rlft.errors import ConfigError, FixedSettingError, StorageError
 from tests.e2e.conftest import free_port
 from tests.mlflow_stores import new_store
@@ -44,13 +45,13 @@ def test_what_a_run_has_come_to_so_far_is_kept_as_that_of_one_that_goes_on(tmp_p
     monkeypatch.setattr(Observer, "keep", lambda self: kept.append(self.summary.rounds))
     kept: list[int] = []
     open_one = observer_of("mine", Summary(status="failed", pipeline_run_id="1", rounds=2), folder=tmp_path)
-    open_one.keep_so_far()
+    open_one.rounds_so_far(Rounds(None))
     left = read_summary(tmp_path)
     assert left is not None
     assert (left.status, left.rounds, open_one.summary.status) == ("running", 2, "failed")
     (tmp_path / "summary.json").unlink()
     (tmp_path / "summary.json").mkdir()  # nothing can be written there
-    open_one.keep_so_far()
+    open_one.rounds_so_far(Rounds(None))
     assert kept == [2, 2]
 
 

@@ -159,10 +159,10 @@ def test_what_the_rounds_have_come_to_is_told_after_each():
     assert told[-1] == {"sampled": 9, "trained": 3, "filtered": 3, "errored": 3}
 
 
-def test_a_resume_keeps_what_was_known_of_the_rounds_until_it_has_gone_through_them(monkeypatch):
+def test_a_resume_keeps_what_was_known_of_the_rounds_until_it_has_gone_through_them(monkeypatch, tmp_path):
     kept, known = [], Summary(status="failed", rounds=2, ledger=Ledger(sampled=64, trained=64))
-    monkeypatch.setattr(Observer, "keep_so_far", lambda _: kept.append((known.rounds, known.ledger.sampled)))
-    seen = Observer(None, None, known, Attempt("mine"))
+    monkeypatch.setattr(Observer, "keep", lambda _: kept.append((known.rounds, known.ledger.sampled)))
+    seen = Observer(None, None, known, Attempt("mine", tmp_path))
     stages = FakeStages(scores=[0.1, 0.5], rounds=3, validate_every=3)
     run_rounds(stages, None, artifact("start"), FakeTracker(), free(), seen.rounds_so_far)
     # Told after sampling and after training of each of three rounds, and after the validation.

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from pipelines import stages as module
-from pipelines.beside import Ended, SeveralAttempts
+from pipelines.beside import Ended, several_attempts
 from pipelines.stages import Scored, Stages
 from rlft.config import DistributedConfig
 from rlft.config.file import load_config
@@ -91,7 +91,7 @@ def test_no_evaluation_depends_on_how_training_draws_its_tasks(monkeypatch):
         stages = Stages(load_config(ROOT / "configs" / "demo.yaml", overrides), EnvironmentFingerprints("a", "b"))
         stages.baseline(None, None)
         ended = SimpleNamespace(best=None, start=None, several_attempts=lambda *given: None)
-        SeveralAttempts().run(Ended(stages, None, ended, ended, None, ended))
+        several_attempts(Ended(stages, None, ended, ended, None, ended))
         for splits in (["validation"], ["test", "gate", "off_distribution"]):
             stages.evaluate(None, None, splits, "trained")
     assert len(told) == 20

@@ -173,7 +173,9 @@ def run_sft_control(policy: Policy, judge: Judge, terms: Terms, progress: Progre
     chat, train = open_chats(policy, environment, isolation), judge.tasks.split("train")
     found = all_demonstrations(terms.warm_start, train, environment, isolation=isolation, progress=progress)
     # The run has trained by now: an answer that the policy cannot be shown must not end it.
-    shown = {answers: fitting for answers, some in found.items() if (fitting := that_fit(policy, chat, some))}
+    shown: dict[Answers, list[Demonstration]] = {
+        answers: fitting for answers, some in found.items() if (fitting := that_fit(policy, chat, some))
+    }
     if not shown:
         return Best(policy, judge).report(terms, 0.0, 0)
     search = Search(policy, shown, judge, chat, terms, judge.sampling.seed, progress)

@@ -17,7 +17,6 @@ IMPROVED = Summary(
     difference_controls={"sft": minus(0.5, 0.25), "constant": minus(0.125, 0.625), "few_shot": None},
     seconds=Seconds(total=1800.0),
     ledger=Ledger(sampled=640, trained=600, filtered=40),
-    disk_megabytes=12.5,
     rounds=10,
 )
 
@@ -43,7 +42,6 @@ def test_the_result_comes_first_with_its_intervals():
             "0_result/used/gpu_hours": 2,  # 4 GPUs for half an hour
             "0_result/used/rollouts": 640,
             "0_result/used/tokens": 12800,
-            "0_result/used/disk_megabytes": 12.5,
         }
     )
     others = ["accuracy", "Accuracy", "clip_ratio/low", "_private", "eval/final/test/accuracy"]

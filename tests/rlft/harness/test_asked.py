@@ -232,7 +232,7 @@ def test_an_endpoint_that_leaves_most_attempts_without_an_answer_ends_the_asking
         collect(lambda body, number: "2" if number == 1 else 503, tasks=tasks, concurrency=1)
     assert raised.value.what.startswith("it left 3 of 4 attempts without an answer; the last time http://127.0.0.1")
     assert "answers 503" in raised.value.what
-    assert "`rlft resume` asks it again" in raised.value.fix
+    assert "`rlft resume`" in raised.value.fix
 
 
 def test_refusals_are_answers():

@@ -55,7 +55,7 @@ def test_what_is_wrong_is_said_with_the_way_out_and_without_the_key(fault, what,
         met(lambda body, number: fault, api_key="env:ENDPOINT_KEY")
     assert what in stopped.value.what
     assert "env:ENDPOINT_KEY holds a key" in stopped.value.fix
-    assert stopped.value.where == "controls: endpoint"
+    assert stopped.value.where == "endpoint"
     assert KEY not in str(stopped.value)
 
 
