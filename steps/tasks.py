@@ -13,8 +13,9 @@ from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig, TasksCon
 from rlft.models.tokens import PromptCheck
 from rlft.rewards.audit.report import AuditReport
 from rlft.rewards.audit.rewards import audit_reward
+from rlft.tasks import contamination
 from rlft.tasks import ingest_tasks as ingest
-from rlft.tasks.contamination import ContaminationReport, compare_splits
+from rlft.tasks.contamination import ContaminationReport
 from rlft.tasks.ingest import leave_out
 from rlft.training.demonstration_file import shown_texts
 from rlft.types import Split, TaskSet
@@ -49,7 +50,8 @@ def find_contamination(
 ) -> Annotated[ContaminationReport, "contamination"]:
     """Compare the tasks of `splits` with the train tasks, and with the demonstrations of a file."""
     del demonstrations  # the hash of their file, part of the cache key
-    return compare_splits(tasks, splits, shown_texts(warm_start))
+    evaluated = {name: tasks.split(name) for name in splits}
+    return contamination.find_contamination(evaluated, tasks.split("train"), shown_texts(warm_start))
 
 
 @step(cache_policy=cache_policies.AUDIT, output_materializers=ReportMaterializer)

@@ -24,7 +24,7 @@ from rlft.evaluation.promotion import Decision, RegisteredVersion
 from rlft.evaluation.searches.judge import ControlReport
 from rlft.evaluation.searches.prompts import PromptReport
 from rlft.evaluation.statistics import PassAtK
-from rlft.tasks.contamination import ContaminationReport, clean_score, contamination_sentence
+from rlft.tasks.contamination import ContaminationReport, clean_mean, contamination_sentence
 from rlft.types import Evaluation, Interval
 
 _BARE = 1 / 4  # of the length of an attempt: shorter answers leave out what a model writes before its own
@@ -168,11 +168,10 @@ def _contamination(
     found: ContaminationReport, split: str, trained: Evaluation, start: Evaluation, metric: str
 ) -> Contamination:
     ours, counts = trained.splits[split], found.counts(split)
-    score = clean_score(ours, found, metric)
+    clean = clean_mean(ours, found, metric)
     theirs = start.splits.get(split)
     comparable = theirs is not None and theirs.per_task.get(metric)
     difference = compare(ours, theirs, metric, without=set(found.found)) if theirs and comparable else None
-    clean = score.clean
     return Contamination(
         tasks=counts["tasks"],
         exact=counts["exact"],
@@ -184,7 +183,7 @@ def _contamination(
             ci_low=difference.low_with_errors,
             ci_high=difference.high_with_errors,
         ),
-        sentence=contamination_sentence(found, split, score, metric),
+        sentence=contamination_sentence(found, ours, clean, metric),
     )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
+from statistics import fmean
 from typing import Literal
 
 import regex
@@ -25,7 +26,7 @@ from rlft.evaluation.gates import digest, question_key, question_of
 from rlft.evaluation.statistics import mean_interval
 from rlft.texts.blocks import level
 from rlft.texts.characters import apart, as_seen, as_written
-from rlft.types import EvaluationReport, Interval, Message, Report, Split, Task, TaskSet
+from rlft.types import EvaluationReport, Interval, Message, Report, Task
 
 Source = Literal["train", "demonstrations"]
 _SIGNS = str.maketrans("\u00d7\u2217\u22c5\u00f7\u2044\u2212\u2010\u2012\u2013\u2019\u2018\u02bc\u201c\u201d\u201e",
@@ -214,11 +215,6 @@ def find_contamination(
     )
 
 
-def compare_splits(tasks: TaskSet, splits: Sequence[Split], demonstrations: Sequence[Text] = ()) -> ContaminationReport:
-    """Compare the tasks of these splits with the train tasks of the same set, and with demonstrations."""
-    return find_contamination({name: tasks.split(name) for name in splits}, tasks.split("train"), demonstrations)
-
-
 def most_groups(groups: int) -> float:
     """Return in how many of so many groups a run may be without being common.
 
@@ -272,49 +268,29 @@ def _pieces(text: Text, common: Collection[int]) -> Iterator[list[str]]:
                 yield [word for _, word in piece]
 
 
-@dataclass(frozen=True, slots=True)
-class CleanScore:
-    """Holds the mean score of tasks: of `all` that have one, and of the `clean` ones among them.
-
-    `exact` and `overlapping` count the other ones. `clean` is `None` where no clean task has a score.
-    """
-
-    all: Interval
-    clean: Interval | None
-    exact: int
-    overlapping: int
+def clean_mean(report: EvaluationReport, contamination: ContaminationReport, metric: str) -> Interval | None:
+    """Return the mean score of the clean tasks in a metric of the report; `None` where none of them has a score."""
+    clean = {task: score for task, score in report.per_task[metric].items() if task not in contamination.found}
+    return mean_interval(clean, report.groups, range_of(metric, report.ranges)) if clean else None
 
 
-def clean_score(report: EvaluationReport, contamination: ContaminationReport, metric: str) -> CleanScore:
-    """Return the scores in a metric of the report. Raises ValueError if the report lacks it."""
-    if not report.per_task.get(metric):
-        raise ValueError(f"no scores for {metric!r} in the report (it has: {', '.join(sorted(report.per_task))})")
-    scores, known, found = report.per_task[metric], range_of(metric, report.ranges), contamination.found
-    clean = {task: score for task, score in scores.items() if task not in found}
-    exact = sum(found[task].kind == "exact" for task in scores if task in found)
-    return CleanScore(
-        all=mean_interval(scores, report.groups, known),
-        clean=mean_interval(clean, report.groups, known) if clean else None,
-        exact=exact,
-        overlapping=len(scores) - len(clean) - exact,
-    )
-
-
-def contamination_sentence(contamination: ContaminationReport, split: str, score: CleanScore, metric: str) -> str:
-    """Return in a sentence or two how many tasks of a split are not new to the model, and the score without them."""
-    counts = contamination.counts(split)
+def contamination_sentence(
+    contamination: ContaminationReport, report: EvaluationReport, clean: Interval | None, metric: str
+) -> str:
+    """Return in a sentence or two how many tasks of a report are not new to the model, and the score without them."""
+    counts, scores = contamination.counts(report.split), report.per_task[metric].values()
     found = counts["exact"] + counts["overlapping"]
     if not found:
-        return f"None of the {counts['tasks']} tasks of `{split}` was found among the train tasks or demonstrations."
+        tasks = f"{counts['tasks']} tasks of `{report.split}`"
+        return f"None of the {tasks} was found among the train tasks or demonstrations."
     said = (
-        f"Of the {counts['tasks']} tasks of `{split}`, {found} {'are' if found > 1 else 'is'} not new to the trained "
-        f"model ({counts['exact']} by the whole prompt, {counts['overlapping']} by a passage of it)."
+        f"Of the {counts['tasks']} tasks of `{report.split}`, {found} {'are' if found > 1 else 'is'} not new to the "
+        f"trained model ({counts['exact']} by the whole prompt, {counts['overlapping']} by a passage of it)."
     )
-    if score.clean is None:
+    if clean is None:
         return f"{said} No other task has a score."
-    clean = score.clean
     return (
         f"{said} On the {clean.count} clean tasks `{metric}` is {level(clean.mean, metric)} "
-        f"({level(clean.low, metric)} to {level(clean.high, metric)}), on all {score.all.count} it is "
-        f"{level(score.all.mean, metric)}."
+        f"({level(clean.low, metric)} to {level(clean.high, metric)}), on all {len(scores)} it is "
+        f"{level(fmean(scores), metric)}."
     )

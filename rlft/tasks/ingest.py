@@ -10,7 +10,7 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlft.config import SourceConfig, TasksConfig
@@ -22,7 +22,7 @@ from rlft.tasks.rows import FieldError, check_template, make_task, own_split, sp
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 from rlft.tasks.splits import (
     DEALT_SPLITS,
-    Claims,
+    Reading,
     check_apart,
     check_groups,
     check_splits,
@@ -36,14 +36,6 @@ if TYPE_CHECKING:
     from rlft.tasks.use import Use
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ingested:
-    """The tasks of one source, and the note about how they were read."""
-
-    tasks: list[Task]
-    note: dict[str, Any]
 
 
 def ingest_tasks(
@@ -64,26 +56,21 @@ def ingest_tasks(
     """
     if config.members is not None:
         return _ingest_members(config.members, progress)
-    claims, bad = Claims(), BadRows(config.max_bad_rows)
-    _check_templates(config, "tasks")
-    main = _ingest_main(config, environment, seed, claims, bad, progress)
-    tasks, notes = main.tasks, {"tasks": main.note}
+    reading = Reading(environment, BadRows(config.max_bad_rows), progress=progress)
+    tasks, note = _ingest_main(config, seed, reading)
+    notes = {"tasks": note}
     if config.off_distribution is not None:
-        _check_templates(config.off_distribution, "tasks.off_distribution")
-        seen = len(bad.rows)
-        others = _ingest_off_distribution(config, config.off_distribution, environment, seed, claims, bad, progress)
-        notes["off_distribution"] = others.note | {"bad_rows": _as_notes(bad.rows[seen:])}
-        tasks = tasks + others.tasks
+        seen = len(reading.bad.rows)
+        others, note = _ingest_off_distribution(config.off_distribution, config.off_distribution_count, seed, reading)
+        notes["off_distribution"] = note | {"bad_rows": _as_notes(reading.bad.rows[seen:])}
+        tasks = tasks + others
     if config.use is not None and use is not None:
         from rlft.tasks.use import take_from_use  # it needs scipy, which the check of a file does not
 
-        taken, notes["use"] = take_from_use(use, config.use, tasks, claims, environment=environment)
+        taken, notes["use"] = take_from_use(use, config.use, tasks, reading.claims, environment=environment)
         tasks = tasks + taken
-    ordered = tuple(sorted(tasks, key=lambda task: SPLITS.index(task.split)))
-    check_groups(ordered, describe_source(config))
-    counts = Counter(task.split for task in ordered)
-    notes["rows_per_split"] = {name: counts[name] for name in SPLITS if counts[name]}
-    return TaskSet(tasks=ordered, fingerprint=fingerprint_tasks(ordered), notes=notes)
+    check_groups(tasks, describe_source(config))
+    return _task_set(tasks, notes)
 
 
 def read_tasks(source: SourceConfig, *, environment: str, progress: Progress = silent) -> tuple[Task, ...]:
@@ -92,12 +79,17 @@ def read_tasks(source: SourceConfig, *, environment: str, progress: Progress = s
     They are in `train` unless the source's own `split` column decides. Raises `TaskError` if the source cannot be read
     or has a bad row.
     """
-    claims, bad = Claims(), BadRows(limit=0)
-    _check_templates(source, "tasks")
-    rows = _read_all(source, bad, progress)
-    by_column = split_column_decides(raw.row for raw in rows)
-    tasks = _make_tasks(rows, source, environment, claims, bad, progress, by_column=by_column)
-    return tuple(drop_duplicates(tasks, claims))
+    reading = Reading(environment, BadRows(limit=0), progress=progress)
+    tasks, _ = _read(source, "tasks", reading, own_splits=True)
+    return tuple(drop_duplicates(tasks, reading.claims))
+
+
+def _task_set(tasks: Iterable[Task], notes: dict[str, Any]) -> TaskSet:
+    """Return tasks as a set, in the order of `SPLITS`; the notes get `rows_per_split`."""
+    ordered = tuple(sorted(tasks, key=lambda task: SPLITS.index(task.split)))
+    counts = Counter(task.split for task in ordered)
+    notes = notes | {"rows_per_split": {name: counts[name] for name in SPLITS if counts[name]}}
+    return TaskSet(tasks=ordered, fingerprint=fingerprint_tasks(ordered), notes=notes)
 
 
 def _ingest_members(members: Mapping[str, TasksConfig], progress: Progress) -> TaskSet:
@@ -111,8 +103,6 @@ def _ingest_members(members: Mapping[str, TasksConfig], progress: Progress) -> T
         for task in own.tasks
     ]
     check_apart(tasks)
-    ordered = tuple(sorted(tasks, key=lambda task: SPLITS.index(task.split)))
-    counts = Counter(task.split for task in ordered)
     sources = {name: own.notes["tasks"] for name, own in found.items()}
     notes = {
         "tasks": {
@@ -120,9 +110,8 @@ def _ingest_members(members: Mapping[str, TasksConfig], progress: Progress) -> T
             "without_answer": sum(note["without_answer"] for note in sources.values()),
         },
         "environments": {name: own.notes for name, own in found.items()},
-        "rows_per_split": {name: counts[name] for name in SPLITS if counts[name]},
     }
-    return TaskSet(tasks=ordered, fingerprint=fingerprint_tasks(ordered), notes=notes)
+    return _task_set(tasks, notes)
 
 
 def fingerprint_tasks(tasks: Iterable[Task]) -> str:
@@ -146,61 +135,34 @@ def fingerprint_tasks(tasks: Iterable[Task]) -> str:
     return digest.hexdigest()
 
 
-def _check_templates(source: SourceConfig, section: str) -> None:
-    check_template(source.prompt, f"{section}.prompt")
-    check_template(source.answer, f"{section}.answer")
-
-
-def _ingest_main(
-    config: TasksConfig, environment: str, seed: int, claims: Claims, bad: BadRows, progress: Progress
-) -> _Ingested:
+def _ingest_main(config: TasksConfig, seed: int, reading: Reading) -> tuple[list[Task], dict[str, Any]]:
+    """Return the tasks of the main source, and the note about how they were read."""
     where = describe_source(config)
     if config.source == "reasoning_gym":
         wanted: dict[Split, int] = {name: getattr(config.splits, name) for name in DEALT_SPLITS}
-        drawn = draw_tasks(
-            config, wanted, environment=environment, seed=seed, claims=claims, bad=bad, progress=progress
-        )
+        drawn = draw_tasks(config, wanted, reading, seed=seed)
         tasks, how = drawn.tasks, {"split_by": "fixed shares of a generator's questions"} | _range(drawn)
     else:
-        rows = _read_all(config, bad, progress)
-        by_column = split_column_decides(raw.row for raw in rows)
-        tasks = _make_tasks(rows, config, environment, claims, bad, progress, by_column=by_column)
+        tasks, by_column = _read(config, "tasks", reading, own_splits=True)
         if not by_column:
             tasks = deal_tasks(tasks, config.splits, seed=seed)
         how = {"split_by": "taken from the column `split`" if by_column else "dealt by group"}
-        tasks = drop_duplicates(tasks, claims)
+        tasks = drop_duplicates(tasks, reading.claims)
         check_splits(tasks, where, by_column=by_column)
-    return _Ingested(tasks, _note(where, how, tasks, claims) | {"bad_rows": _as_notes(bad.rows)})
+    return tasks, _note(where, how, tasks, reading) | {"bad_rows": _as_notes(reading.bad.rows)}
 
 
 def _ingest_off_distribution(
-    config: TasksConfig,
-    source: SourceConfig,
-    environment: str,
-    seed: int,
-    claims: Claims,
-    bad: BadRows,
-    progress: Progress,
-) -> _Ingested:
+    source: SourceConfig, count: int, seed: int, reading: Reading
+) -> tuple[list[Task], dict[str, Any]]:
     """Tasks of another source, without those whose prompt is in another split; of a file they are a sample by hash."""
-    where, count = describe_source(source), config.off_distribution_count
-    how: dict[str, Any] = {}
+    where, how = describe_source(source), dict[str, Any]()
     if source.source == "reasoning_gym":
-        wanted: dict[Split, int] = {"off_distribution": count}
-        drawn = draw_tasks(
-            source,
-            wanted,
-            environment=environment,
-            seed=second_seed(seed),
-            claims=claims,
-            bad=bad,
-            progress=progress,
-        )
+        drawn = draw_tasks(source, {"off_distribution": count}, reading, seed=second_seed(seed))
         tasks, how = drawn.tasks, _range(drawn)
     else:
-        rows = _read_all(source, bad, progress)
-        tasks = _make_tasks(rows, source, environment, claims, bad, progress, by_column=False)
-        tasks = drop_duplicates([replace(task, split="off_distribution") for task in tasks], claims)
+        read, _ = _read(source, "tasks.off_distribution", reading, own_splits=False)
+        tasks = drop_duplicates([replace(task, split="off_distribution") for task in read], reading.claims)
         if len(tasks) < count:
             logger.warning("%s has %d tasks, off_distribution_count is %d: all are taken", where, len(tasks), count)
         sample = {task.id for task in order_by_hash(tasks, seed=seed)[:count]}
@@ -211,50 +173,27 @@ def _ingest_off_distribution(
             where=where,
             fix="name another source in tasks.off_distribution, or remove that section",
         )
-    return _Ingested(tasks, _note(where, how, tasks, claims))
+    return tasks, _note(where, how, tasks, reading)
 
 
 def _range(drawn: Drawn) -> dict[str, Any]:
     return {"seed": drawn.seed, "indices": [drawn.first, drawn.end], "spare": drawn.spare}
 
 
-def _read_all(source: SourceConfig, bad: BadRows, progress: Progress) -> list[RawRow]:
-    """Return all rows that can be read; the others are noted in `bad`."""
-    meter = Meter(progress, None, "rows")
-    rows: list[RawRow | BadRow] = []
+def _read(source: SourceConfig, section: str, reading: Reading, *, own_splits: bool) -> tuple[list[Task], bool]:
+    """Return the tasks of all usable rows, and whether the column `split` decides, as it may with `own_splits`.
+
+    Raises `TaskError` if too many rows are unusable.
+    """
+    for name in ("prompt", "answer"):
+        check_template(getattr(source, name), f"{section}.{name}")
+    meter, rows = Meter(reading.progress, None, "rows"), list[RawRow]()
     for row in read_rows(source):
-        rows.append(row)
+        (rows if isinstance(row, RawRow) else reading.bad.rows).append(row)
         meter.add()
-    bad.rows += [raw for raw in rows if isinstance(raw, BadRow)]
-    return [raw for raw in rows if isinstance(raw, RawRow)]
-
-
-def _make_tasks(
-    rows: list[RawRow],
-    source: SourceConfig,
-    environment: str,
-    claims: Claims,
-    bad: BadRows,
-    progress: Progress,
-    *,
-    by_column: bool,
-) -> list[Task]:
-    """Return the tasks of all usable rows. Raises `TaskError` if too many rows are unusable."""
-    tasks: list[Task] = []
-    places: dict[str, str] = {}
-    meter = Meter(progress, len(rows), "tasks")
-    for raw in rows:
-        meter.add()
-        try:
-            own = own_split(raw.row) if by_column else None
-            task = make_task(raw, source, environment=environment, split=own)
-            if source.id and (task.id in claims.ids or places.setdefault(task.id, raw.place) != raw.place):
-                raise FieldError(f"has the id {task.id!r} of {places.get(task.id, 'a task from the main source')}")
-        except FieldError as error:
-            bad.rows.append(BadRow(raw.place, str(error)))
-        else:
-            tasks.append(task)
-    bad.check(describe_source(source))
+    by_column = own_splits and split_column_decides(raw.row for raw in rows)
+    tasks = _make_tasks(rows, source, reading, by_column=by_column)
+    reading.bad.check(describe_source(source))
     without = sum(task.answer is None for task in tasks)
     if source.answer is not None and tasks and without == len(tasks):  # else the check may be code that needs none
         raise TaskError(
@@ -264,12 +203,29 @@ def _make_tasks(
         )
     if 0 < without < len(tasks):
         logger.warning("%d of %d tasks have no answer to compare with", without, len(tasks))
+    return tasks, by_column
+
+
+def _make_tasks(rows: list[RawRow], source: SourceConfig, reading: Reading, *, by_column: bool) -> list[Task]:
+    tasks, places = list[Task](), dict[str, str]()
+    meter = Meter(reading.progress, len(rows), "tasks")
+    for raw in rows:
+        meter.add()
+        try:
+            own = own_split(raw.row) if by_column else None
+            task = make_task(raw, source, environment=reading.environment, split=own)
+            if source.id and (task.id in reading.claims.ids or places.setdefault(task.id, raw.place) != raw.place):
+                raise FieldError(f"has the id {task.id!r} of {places.get(task.id, 'a task from the main source')}")
+        except FieldError as error:
+            reading.bad.rows.append(BadRow(raw.place, str(error)))
+        else:
+            tasks.append(task)
     return tasks
 
 
-def _note(where: str, how: dict[str, Any], tasks: list[Task], claims: Claims) -> dict[str, Any]:
+def _note(where: str, how: dict[str, Any], tasks: list[Task], reading: Reading) -> dict[str, Any]:
     without = sum(task.answer is None for task in tasks)
-    return {"source": where, **how, "duplicates_dropped": claims.take_dropped(), "without_answer": without}
+    return {"source": where, **how, "duplicates_dropped": reading.claims.take_dropped(), "without_answer": without}
 
 
 def _as_notes(rows: Iterable[BadRow]) -> list[dict[str, str]]:
@@ -290,13 +246,12 @@ def leave_out(
         "prompts_unreadable": (unreadable, "people used characters in them that the model's tokenizer lacks"),
     }
     unread = {*too_long, *unreadable}
-    kept = tuple(task for task in tasks.tasks if task.id not in unread)
-    counts = Counter(task.split for task in kept)
-    notes = tasks.notes | {"rows_per_split": {name: counts[name] for name in SPLITS if counts[name]}}
+    kept = [task for task in tasks.tasks if task.id not in unread]
+    splits, notes = {task.split for task in kept}, dict(tasks.notes)
     for note, (ids, why) in reasons.items():
         gone = {name: [task.id for task in tasks.split(name) if task.id in ids] for name in SPLITS}
         gone = {name: found for name, found in gone.items() if found}
-        if empty := [name for name in gone if not counts[name]]:
+        if empty := [name for name in gone if name not in splits]:
             raise TaskError(
                 f"no task of {', '.join(empty)} is left, as {why}",
                 where="tasks.prompt",
@@ -311,7 +266,7 @@ def leave_out(
                 ", ".join(f"{name} {len(found)}" for name, found in gone.items()),
             )
             notes |= {note: gone}
-    return TaskSet(tasks=kept, fingerprint=fingerprint_tasks(kept), notes=notes)
+    return _task_set(kept, notes)
 
 
 def match_tasks(stored: TaskSet, read: TaskSet) -> TaskSet:

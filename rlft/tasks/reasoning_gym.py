@@ -17,7 +17,7 @@ import random
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -28,10 +28,10 @@ from rlft.config import SourceConfig
 from rlft.config.section import LARGEST_SEED
 from rlft.errors import TaskError
 from rlft.evaluation.gates import identities
-from rlft.progress import Meter, Progress, silent
+from rlft.progress import Meter
 from rlft.tasks.rows import FieldError, make_task, to_json
-from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source
-from rlft.tasks.splits import SHARES, Claims, own_share
+from rlft.tasks.sources import BadRow, RawRow, describe_source
+from rlft.tasks.splits import SHARES, Reading, own_share
 from rlft.types import Split, Task
 
 # Drawing n of N equally likely tasks takes about N ln(N / (N - n)) draws: ten draws a task find 99.99 % of them. A
@@ -65,22 +65,14 @@ def second_seed(seed: int) -> int:
     return (seed + SEED_STEP) % (LARGEST_SEED + 1)
 
 
-def draw_tasks(
-    source: SourceConfig,
-    wanted: Mapping[Split, int],
-    *,
-    environment: str,
-    seed: int,
-    claims: Claims,
-    bad: BadRows,
-    progress: Progress = silent,
-) -> Drawn:
+def draw_tasks(source: SourceConfig, wanted: Mapping[Split, int], reading: Reading, *, seed: int) -> Drawn:
     """Draw the `wanted` number of different tasks for each split, or for `off_distribution` alone.
 
-    An item whose prompt or question the stream has brought before is skipped, wanted or not, and counted in `claims`.
-    Raises `TaskError` if a split does not get its number in so many draws, or for more bad rows than `bad` allows.
+    An item whose prompt or question the stream has brought before is skipped, wanted or not, and counted in
+    `reading.claims`. Raises `TaskError` if a split does not get its number in so many draws, or for more bad rows than
+    `reading.bad` allows.
     """
-    meter = Meter(progress, sum(wanted.values()), "tasks")
+    meter = Meter(reading.progress, sum(wanted.values()), "tasks")
     missing = Counter(wanted)
     drawn = Drawn(seed, source.first_index, source.first_index)
     alone = "off_distribution" in wanted
@@ -88,10 +80,6 @@ def draw_tasks(
     most = math.ceil(DRAWS_PER_TASK / share) * (wanted["off_distribution"] if alone else 1) + SPARE_DRAWS
     rows = draw_rows(source, seed=seed, expected=FIRST_DRAWS, most=most)
     seen: set[str] = set()
-
-    def split_of(task: Task) -> Split:
-        return "off_distribution" if alone else own_share(task.group, seed=seed)
-
     while missing.total():
         raw = next(rows, None)
         if raw is None:
@@ -103,43 +91,27 @@ def draw_tasks(
                 "tasks.off_distribution_count; each question belongs to one split for good",
             )
         drawn.end += 1
-        task = _task(raw, source, environment, split_of, bad)
-        if task is None:
+        try:
+            if isinstance(raw, BadRow):
+                raise FieldError(raw.reason)
+            task = make_task(raw, source, environment=reading.environment)
+        except FieldError as error:
+            reading.bad.rows.append(BadRow(raw.place, str(error)))
+            reading.bad.check(describe_source(source))
             continue
+        task = replace(task, split="off_distribution" if alone else own_share(task.group, seed=seed))
         keys = {*identities(task), f"id {task.id}"}
         if not seen.isdisjoint(keys):
-            claims.dropped[f"{task.split}: repeated"] += 1
+            reading.claims.dropped[f"{task.split}: repeated"] += 1
             continue
         seen |= keys
         if not missing[task.split]:
             drawn.spare += 1
-        elif claims.claim(task):
+        elif reading.claims.claim(task):
             drawn.tasks.append(task)
             missing[task.split] -= 1
             meter.add()
     return drawn
-
-
-def _task(
-    raw: RawRow | BadRow,
-    source: SourceConfig,
-    environment: str,
-    split_of: Callable[[Task], Split],
-    bad: BadRows,
-) -> Task | None:
-    """Return the task of a row; `None` for a bad row, which is noted.
-
-    Raises `TaskError` if there are too many of these.
-    """
-    try:
-        if isinstance(raw, RawRow):
-            task = make_task(raw, source, environment=environment)
-            return replace(task, split=split_of(task))
-    except FieldError as error:
-        raw = BadRow(raw.place, str(error))
-    bad.rows.append(raw)
-    bad.check(describe_source(source))
-    return None
 
 
 SAT_FIX = "install the extra: pip install rlft[sat]"
@@ -148,33 +120,22 @@ SAT_FIX = "install the extra: pip install rlft[sat]"
 def import_reasoning_gym() -> ModuleType:
     """Import the package, also where `pycosat` is missing, which needs a compiler and serves one generator only.
 
-    A placeholder stands in for `pycosat` while the package is imported; using it raises `ImportError`. See
-    docs/decisions/0001-install.md.
+    A placeholder stands in for `pycosat` then; using it raises `ImportError`. See docs/decisions/0001-install.md.
     """
-    if "reasoning_gym" in sys.modules:
-        return importlib.import_module("reasoning_gym")
+    if "pycosat" not in sys.modules and importlib.util.find_spec("pycosat") is None:
+        sys.modules["pycosat"] = _Missing("pycosat")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # one of its packages compares with `is "..."`, at first import
-        if importlib.util.find_spec("pycosat") is not None:
-            return importlib.import_module("reasoning_gym")
-        sys.modules["pycosat"] = pycosat_placeholder()
-        try:
-            return importlib.import_module("reasoning_gym")
-        finally:
-            del sys.modules["pycosat"]
+        return importlib.import_module("reasoning_gym")
 
 
-def pycosat_placeholder() -> ModuleType:
-    """Return a module that can be imported as `pycosat` and raises `ImportError` when anything in it is used."""
+class _Missing(ModuleType):
+    """A module that can be imported, and that raises `ImportError` when anything in it is used."""
 
-    def missing(name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # the import system asks for such names
             raise AttributeError(name)
-        raise ImportError(f"pycosat is not installed; {SAT_FIX}")
-
-    module = ModuleType("pycosat", "Stands in for a package that is not installed.")
-    module.__dict__["__getattr__"] = missing
-    return module
+        raise ImportError(f"{self.__name__} is not installed; {SAT_FIX}")
 
 
 def load_generator(name: str, kwargs: Mapping[str, Any], seed: int, size: int) -> Any:

@@ -163,10 +163,6 @@ def _whole(row: dict[str, Any], read: set[str | None]) -> dict[str, Any]:
     return {**columns, **inner}
 
 
-DEEPEST = 100
-"""How many lists and objects may stand within each other: what reads the value again has limits of its own."""
-
-
 class FieldError(ValueError):
     """A row that is unusable; the message says why, in words that follow the place of the row."""
 
@@ -247,14 +243,12 @@ def template_values(row: Mapping[str, Any], template: str) -> list[str]:
     return [str(formatter.get_field(name, (), row)[0]) for name in names]
 
 
-def to_json(value: Any, name: str, depth: int = 0) -> Any:
+def to_json(value: Any, name: str) -> Any:
     """Return a value as plain JSON: arrays become lists, dates ISO strings, NaN `None`, decimals and keys text.
 
-    `name` is the column, for the message, and `depth` how deep the value is nested already. Raises `FieldError` for
-    what JSON cannot hold: bytes, infinities, lone surrogates; and for values that are nested more than `DEEPEST` times.
+    `name` is the column, for the message. Raises `FieldError` for what JSON cannot hold: bytes, infinities, lone
+    surrogates.
     """
-    if depth > DEEPEST:
-        raise FieldError(f"has lists or objects nested more than {DEEPEST} times in field {name!r}")
     match value:
         case None | bool():
             return value
@@ -263,7 +257,7 @@ def to_json(value: Any, name: str, depth: int = 0) -> Any:
         case np.datetime64():
             return None if np.isnat(value) else str(value)
         case np.generic() | np.ndarray():
-            return to_json(value.tolist(), name, depth)
+            return to_json(value.tolist(), name)
         case int():
             return value
         case float():
@@ -271,9 +265,9 @@ def to_json(value: Any, name: str, depth: int = 0) -> Any:
                 raise FieldError(f"has {value} in field {name!r}, which JSON cannot hold")
             return None if math.isnan(value) else value
         case Mapping():
-            return {_valid_text(str(key), name): to_json(item, name, depth + 1) for key, item in value.items()}
+            return {_valid_text(str(key), name): to_json(item, name) for key, item in value.items()}
         case list() | tuple():
-            return [to_json(item, name, depth + 1) for item in value]
+            return [to_json(item, name) for item in value]
         case datetime() | date() | time():
             return None if value != value else value.isoformat()  # pandas' NaT is a datetime that differs from itself
         case Decimal():

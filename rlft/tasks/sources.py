@@ -155,12 +155,6 @@ def _read_csv(source: SourceConfig) -> Iterator[RawRow | BadRow]:
                     where=str(path),
                     fix="give the file a header line",
                 )
-            if len(header) == 1 and (sign := next((each for each in ";\t|" if each in header[0]), None)):
-                raise TaskError(
-                    f"the columns are separated by {sign!r}, and commas are read; the first line is {header[0]!r:.80}",
-                    where=str(path),
-                    fix="write the file with commas, or as JSON lines",
-                )
             for cells in reader:
                 place = f"{path.name}:{reader.line_num}"
                 if len(cells) == len(header):
@@ -195,7 +189,7 @@ def _read_huggingface(source: SourceConfig) -> Iterator[RawRow | BadRow]:
 
 
 def _load_hub_split(source: SourceConfig) -> Any:
-    """Load one split of a data set from the Hub, a folder, a saved data set (`save_to_disk`) or a file."""
+    """Load one split of a data set from the Hub, a folder, or a saved data set (`save_to_disk`)."""
     import datasets
 
     path = Path(source.path or "")
@@ -203,9 +197,6 @@ def _load_hub_split(source: SourceConfig) -> Any:
         if (path / "state.json").exists() or (path / "dataset_dict.json").exists():
             saved = datasets.load_from_disk(str(path))
             return saved[source.hub_split] if isinstance(saved, datasets.DatasetDict) else saved
-        if path.is_file():
-            builder = {".jsonl": "json", ".txt": "text"}.get(path.suffix, path.suffix.removeprefix("."))
-            return datasets.load_dataset(builder, data_files={source.hub_split: str(path)}, split=source.hub_split)
         return datasets.load_dataset(source.path or "", source.subset, split=source.hub_split, revision=source.revision)
     except ConnectionError as error:
         raise TaskError(

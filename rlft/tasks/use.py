@@ -7,7 +7,6 @@ measured on already, exactly or nearly. What a program or a model said is nobody
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 from collections import Counter
@@ -20,7 +19,7 @@ from rlft.evaluation.gates import canonical_json, normalise_text, prompt_key, qu
 from rlft.tasks.contamination import Text, find_contamination
 from rlft.tasks.rows import FieldError, content_id, find_field, to_json, to_messages
 from rlft.tasks.splits import TRACE, Claims, sample_tasks
-from rlft.texts.privacy import LONGEST, Masker
+from rlft.texts.privacy import Masker
 from rlft.types import Message, Split, Task
 
 logger = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ PROMPT_FIELDS = ("messages", "prompt", "question", "text", "input", "query", "in
 USE_SPLITS: tuple[Split, ...] = ("train", "validation")
 """The splits that tasks from use may be in. Nothing is decided on them."""
 REASONS = (
-    "failed", "other_feedback", "no_prompt", "not_a_question", "too_long", "no_gold", "people_disagree", "other_gold",
+    "failed", "other_feedback", "no_prompt", "not_a_question", "no_gold", "people_disagree", "other_gold",
     "repeated", "in_train", "near_train", "in_held_out", "near_held_out", "in_demonstrations", "near_demonstrations",
     "beyond_most", "beyond_max_share",
 )  # fmt: skip
@@ -142,15 +141,8 @@ def _asked(record: Record, settings: UseConfig, masker: Masker) -> _Asked:
         prompt, columns = read_prompt(record.inputs, settings.prompt)
     except FieldError as cause:
         raise LeftOutError("no_prompt") from cause
-    _check_length([prompt, columns], masker)
     info = masker.value(columns) | {TRACE: record.id}
     return _Asked(record, tuple(masker.value(message) for message in prompt), info)
-
-
-def _check_length(content: Any, masker: Masker) -> None:
-    """Raise LeftOutError for a JSON value of more characters than are masked, if any are."""
-    if masker.kinds and len(json.dumps(content, ensure_ascii=False)) > LONGEST:
-        raise LeftOutError("too_long")
 
 
 def read_prompt(inputs: Any, field: str | None) -> tuple[tuple[Message, ...], dict[str, Any]]:
@@ -214,7 +206,6 @@ def _task(
     expects a text would end the run, or teach nothing.
     """
     gold = None if settings.gold == "none" else gold_of([each.record for each in same], settings)
-    _check_length(gold, masker)
     known = {kind_of_answer(task.answer) for task in others if task.answer is not None}
     if gold is None and settings.gold == "required":
         raise LeftOutError("no_gold")

@@ -26,13 +26,11 @@ from rlft.tasks.reasoning_gym import (
     Drawn,
     draw_rows,
     draw_tasks,
-    import_reasoning_gym,
     load_generator,
-    pycosat_placeholder,
     second_seed,
 )
 from rlft.tasks.sources import BadRow, BadRows, RawRow
-from rlft.tasks.splits import DEALT_SPLITS, SHARES, Claims, own_share
+from rlft.tasks.splits import DEALT_SPLITS, SHARES, Claims, Reading, own_share
 from rlft.types import SPLITS, Split
 
 NO_PYCOSAT = importlib.util.find_spec("pycosat") is None
@@ -72,7 +70,7 @@ def test_items_go_on_where_the_expected_number_ends():
 
 
 def drawn_of(config: SourceConfig, wanted: dict[Split, int], *, seed: int = 0, claims: Claims | None = None) -> Drawn:
-    return draw_tasks(config, wanted, environment="e:E", seed=seed, claims=claims or Claims(), bad=BadRows(0))
+    return draw_tasks(config, wanted, Reading("e:E", BadRows(0), claims or Claims()), seed=seed)
 
 
 def questions(drawn: Drawn) -> dict[Split, list[str]]:
@@ -208,7 +206,7 @@ def test_an_item_that_fails_is_a_bad_row(monkeypatch: pytest.MonkeyPatch):
         "chain_sum[0]", "could not be drawn: IndexError: no such thing"
     )
     with pytest.raises(TaskError, match="2 bad rows, 1 allowed"):  # and it does not go on to draw 1010
-        draw_tasks(config, {"test": 1}, environment="e:E", seed=0, claims=Claims(), bad=BadRows(1))
+        draw_tasks(config, {"test": 1}, Reading("e:E", BadRows(1)), seed=0)
 
 
 @pytest.mark.parametrize(
@@ -229,27 +227,10 @@ def test_impossible_generators(name: str, kwargs: dict[str, Any], what: str):
 
 @pytest.mark.skipif(not NO_PYCOSAT, reason="pycosat is installed")
 def test_what_needs_pycosat_says_how_to_get_it():
-    assert "pycosat" not in sys.modules  # the placeholder is gone once the package is imported
     with pytest.raises(TaskError) as raised:
         rows_of(source("zebra_puzzles"), 1)
     assert "pycosat is not installed" in raised.value.what
     assert raised.value.fix == "install the extra: pip install rlft[sat]"
-
-
-def test_the_placeholder_imports_and_refuses_use():
-    module = pycosat_placeholder()
-    assert not hasattr(module, "__path__")
-    with pytest.raises(ImportError, match=r"install the extra: pip install rlft\[sat\]"):
-        module.itersolve([[1]])
-
-
-def test_an_installed_pycosat_is_left_alone(monkeypatch: pytest.MonkeyPatch):
-    seen = []
-    monkeypatch.delitem(sys.modules, "reasoning_gym", raising=False)
-    monkeypatch.setattr(reasoning_gym.importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(reasoning_gym.importlib, "import_module", lambda name: seen.append("pycosat" in sys.modules))
-    import_reasoning_gym()
-    assert seen == [False]
 
 
 @pytest.mark.slow

@@ -69,11 +69,6 @@ def test_csv_needs_named_columns(tmp_path: Path):
     path.write_text("a,a\n1,2\n")
     with pytest.raises(TaskError, match="columns need different, non-empty names"):
         list(read_rows(source("csv", path)))
-    for sign in ";\t|":
-        path.write_text(f"question{sign}answer\none, two{sign}2\n")
-        with pytest.raises(TaskError) as raised:
-            list(read_rows(source("csv", path)))
-        assert f"{sign!r}, and commas are read" in raised.value.what
 
 
 def test_parquet_keeps_types(tmp_path: Path):
@@ -86,7 +81,7 @@ def test_parquet_keeps_types(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("hub_cache")
-def test_huggingface_folder_file_and_saved_data_set(tmp_path: Path):
+def test_huggingface_folder_and_saved_data_set(tmp_path: Path):
     import datasets
 
     rows = [{"question": "one\u2028line", "answer": "1"}, {"question": "two", "answer": "2"}]
@@ -94,7 +89,7 @@ def test_huggingface_folder_file_and_saved_data_set(tmp_path: Path):
     folder.mkdir()
     datasets.Dataset.from_list(rows).to_json(folder / "train.jsonl", force_ascii=False)
     datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "saved")
-    for path in (folder, folder / "train.jsonl", tmp_path / "saved"):
+    for path in (folder, tmp_path / "saved"):
         read = list(read_rows(source("huggingface", path)))
         assert read == [RawRow(f"{path.name}[train]:{number}", row) for number, row in enumerate(rows, start=1)]
     with pytest.raises(TaskError, match=r'Unknown split "dev"(.|\n)*tasks.hub_split'):

@@ -17,7 +17,6 @@ from rlft.tasks.use import Record, Said, Use, most_beside, split_of
 from rlft.texts.privacy import LONGEST
 from rlft.types import TaskSet
 
-DEEP = json.loads("[" * 470 + "]" * 470)
 HALF = {"validation_share": 0.5, "max_share": 0.9}
 LONG = "A train leaves the station at nine and reaches the sea by noon, how many hours does it take"
 
@@ -90,9 +89,6 @@ def left_out(tmp_path, records, **more):
         ([record("a?", None)], {"no_gold": 1}),
         ([record("a?", "1"), record(" A? ", "2", id="t2", person="ben")], {"people_disagree": 2}),
         ([record("a?", 5), record("b?", {"a": 1}), record("c?", [1, 2]), record("d?", True)], {"other_gold": 4}),
-        ([record("x" * LONGEST), record("b?", "y" * LONGEST)], {"too_long": 2}),
-        ([Record("t", {"messages": [{"role": "user", "content": "a?", "more": DEEP}]})], {"no_prompt": 1}),
-        ([record("a?", DEEP)], {"no_gold": 1}),
         ([record("a?"), record("A?", None, id="t2"), record("a?", id="t3")], {"repeated": 2}),
         ([record("FILE 3?")], {"in_train": 1}),
         ([record("gate?"), record("test?"), record("measured 1?")], {"in_held_out": 3}),
