@@ -167,7 +167,7 @@ def test_what_is_not_masked_may_be_long(tmp_path):
 
 
 def test_feedback_that_is_no_value_of_json_is_another_one(tmp_path):
-    told = Record("t", {"question": "a?"}, said=(Said("ana", "feedback", "correct", DEEP, 1),))
+    told = Record("t", {"question": "a?"}, said=(Said("ana", "feedback", "correct", float("inf"), 1),))
     assert left_out(tmp_path, [told], use={"feedback": {"correct": False}}) == {"other_feedback": 1}
 
 
