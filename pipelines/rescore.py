@@ -215,7 +215,6 @@ def _shares(report: RescoreReport) -> dict[str, float]:
     found = {f"rescore/pairs_{kind}": count / compared for kind, count in report.pairs.items() if compared}
     if groups:
         found["rescore/groups_reordered"] = report.reordered / groups
-        found["rescore/groups_new_best"] = report.new_best / groups
         found["frac_reward_zero_std"] = 1 - report.varying_after / groups
     return found | {"rewards/errored": float(report.errored_after)}
 

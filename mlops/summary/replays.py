@@ -112,8 +112,7 @@ def _rescored(found: Mapping[str, Any]) -> Iterator[Block]:
         yield from (Caution(each) for each in audit["findings"])
     yield (
         f"Of {compared} pairs of attempts at one task {pairs['reversed']} are the other way round, {pairs['tied']} are "
-        f"equal now and {pairs['parted']} are no longer equal. In {total['new_best']} groups another attempt is the "
-        f"best, and {total['flipped']} of {total['attempts']} attempts are on the other side of their group's mean. "
+        f"equal now and {pairs['parted']} are no longer equal. "
         f"{total['varying_after']} of {total['groups']} groups differ in reward and so teach; under the reward of the "
         f"run it is {total['varying_before']}."
     )

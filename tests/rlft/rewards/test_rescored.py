@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import rlft
 from rlft.errors import RlftError
 from rlft.harness.scripted import Part, as_script, play_scripts
-from rlft.rewards.rescored import Reordered, add_up, compare_rewards, of_tasks, other_prompts
+from rlft.rewards.rescored import add_up, compare_rewards, of_tasks, other_prompts
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_task
 
@@ -30,15 +30,7 @@ def test_pairs_are_kept_reversed_tied_and_parted():
     found = compare_rewards(scored({"a": [0, 1, 2, 2]}), scored({"a": [1, 0, 2, 1]}))
     # pairs (0,1) reversed; (0,2) kept; (0,3) 0<2 becomes 1=1: tied; (1,2) kept; (1,3) kept; (2,3) parted
     assert found.pairs == {"kept": 3, "reversed": 1, "tied": 1, "parted": 1}
-    assert (found.groups, found.reordered, found.new_best) == (1, 1, 0)
-    assert found.examples == (Reordered("a", (("a-0", 0, 1), ("a-1", 1, 0), ("a-2", 2, 2), ("a-3", 2, 1)), 3),)
-    # means 1.25 and 1: signs - - + + become 0 - + 0, so that none is the other one
-    assert found.flipped == 0
-
-
-def test_another_best_attempt_and_advantages_of_the_other_sign():
-    found = compare_rewards(scored({"a": [1, 0], "b": [1, 0]}), scored({"a": [0, 1], "b": [3, 2]}))
-    assert (found.new_best, found.flipped, found.reordered) == (1, 2, 1)
+    assert (found.groups, found.reordered) == (1, 1)
 
 
 def test_groups_that_teach():
@@ -74,7 +66,7 @@ def test_attempts_that_were_left_out_count_nowhere():
 def test_a_scaled_and_shifted_reward_changes_no_order(totals, scale, shift):
     rounded = [round(total, 3) for total in totals]  # differences far above rounding
     found = compare_rewards(scored({"a": rounded}), scored({"a": [scale * total + shift for total in rounded]}))
-    assert (found.reordered, found.flipped, found.new_best) == (0, 0, 0)
+    assert found.reordered == 0
 
 
 def test_reports_add_up_with_means_over_all():
@@ -85,7 +77,6 @@ def test_reports_add_up_with_means_over_all():
     assert both.after["reward"] == (pytest.approx(4 / 6), 6)
     assert both.pairs == {"kept": 3, "reversed": 1, "tied": 0, "parted": 3}
     assert (both.groups, both.reordered, both.attempts) == (2, 2, 6)
-    assert [example.changed for example in both.examples] == [3, 1]
     with pytest.raises(ValueError, match="no report"):
         add_up([])
 
