@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean
 
 from rlft.harness.scripted import Script
@@ -42,11 +41,6 @@ class Findings:
         self.exploits: list[str] = []
         self.accepted: list[str] = []
         self.failed = False
-
-    @property
-    def told(self) -> tuple[str, ...]:
-        """The kinds of attack that fail the audit, or would if they were not accepted."""
-        return (*self.exploits, *self.accepted)
 
     def note(self, problem: Problem) -> None:
         """Add what leaves the audit passed."""
@@ -324,44 +318,5 @@ def _holding_another(rewards: Mapping[str, Reward]) -> list[str]:
     return [kind for kind in kinds if not kind_of(kind).certain or kind_of(kind).counts == "above_other"]
 
 
-_HALF = 0.5
-_CLEARLY = 0.1  # of gold's mean
-
-
-def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float], highest: float) -> None:
-    """Add a note if what says nothing earns half of gold, and one if the same answer at every task does.
-
-    Where no task has a gold, it is half of the `highest` total. Kinds that fail the audit are left out, and what is the
-    same for every task is not counted where it is gold.
-    """
-    with_gold = any(GOLD_KIND in rewards for rewards in scores.values())
-    half: dict[bool, dict[str, AttackScores]] = {True: {}, False: {}}
-    for kind in kinds_in(scores):
-        attack, earned = kind_of(kind), summary(kind, scores, weights)
-        if not (attack.says_nothing or (attack.is_constant and with_gold)) or kind in findings.told:
-            continue
-        earned = earned if with_gold else replace(earned, gold_mean=highest)
-        if earned.gold_mean > 0 and earned.mean >= _HALF * earned.gold_mean - TOLERANCE:
-            half[attack.says_nothing][kind] = earned
-    for says_nothing, found in half.items():
-        if not found:
-            continue
-        best, *rest = sorted(found, key=lambda kind: -(found[kind].ratio or 0.0))
-        said = f"{best} {'answers nothing' if says_nothing else 'is the same for every task'} and earns "
-        said += f"{found[best].mean:.3g} in the mean, {'gold' if with_gold else 'the highest total is'} "
-        said += f"{found[best].gold_mean:.3g}{f' (so do {listed(rest)})' if rest else ''}"
-        said += f", most of it from {found[best].part}"
-        findings.note(Problem(REWARD, said, "pay less for what needs no answer, or only an answer that is right"))
-
-
 def _is_like_gold(reward: Reward, rewards: Mapping[str, Reward]) -> bool:
     return total_of(reward) >= total_of(rewards["gold"]) - TOLERANCE
-
-
-def warn_of_silence(scores: Scores, findings: Findings) -> None:
-    """Add a note if silence earns clearly more than answers to other tasks: who is rarely right learns silence."""
-    both = [rewards for rewards in scores.values() if {"gold", "empty", "other_gold"} <= set(rewards)]
-    silent, wrong, gold = (mean_of(each[kind] for each in both) for kind in ("empty", "other_gold", "gold"))
-    if silent > wrong + _CLEARLY * abs(gold) + TOLERANCE:
-        said = f"silence earns {silent:g} in the mean and a wrong answer {wrong:g}: who is rarely right learns silence"
-        findings.note(Problem(REWARD, said))

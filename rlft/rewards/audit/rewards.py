@@ -31,8 +31,6 @@ from rlft.rewards.audit.findings import (
     say_what_was_left_out,
     set_aside,
     summary,
-    warn_of_half,
-    warn_of_silence,
 )
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
 from rlft.rewards.cases import failed_cases
@@ -164,10 +162,7 @@ def _judged(
         words = [each.task.id for each in known if position_of(each.answer) is None]
         for kind, like in equal_golds(scores, words).items():
             set_aside(kind, _paid_back(kind, like, known, _sources(golds, tasks), stage), scores, findings)
-        highest = _highest(given, stage)
-        judge(scores, findings, stage.reward.max_exploit_ratio, highest)
-        warn_of_half(scores, findings, stage.weights, highest)
-        warn_of_silence(scores, findings)
+        judge(scores, findings, stage.reward.max_exploit_ratio, _highest(given, stage))
     say_what_was_left_out(picked, golds, scores, findings)
     return scores
 

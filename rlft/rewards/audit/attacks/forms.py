@@ -1,4 +1,4 @@
-"""Attempts in the right form: JSON, calls of tools, and programs that end, patch or fool what tests them.
+"""Attempts in the right form: JSON, calls of tools, and programs that end or fool what tests them.
 
 Where an environment is handed the answer by its calls, gold's own calls are right whatever is said behind them. So they
 are only used with a wrong text where it is the text that counts (`Known.text_counts`).
@@ -15,11 +15,6 @@ from rlft.messages import make_call
 from rlft.rewards.audit.attacks.base import MOST_ANSWERS, Attack, Known
 from rlft.rewards.audit.attacks.texts import as_json, calls_of, defined_names
 from rlft.types import Message, ToolCall
-
-_EVERY_FORM = (
-    "<think>\n</think>\n<answer>\n</answer>\n\\boxed{}\n#### \nAnswer: \nThe answer is .\n"
-    "Sources: \n```python\n```\n```json\n{}\n```"
-)
 
 
 def _holds(value: str) -> Callable[[Known], str | None]:
@@ -170,22 +165,6 @@ class Same:
     __rsub__ = __sub__
     def __str__(self): return "1"
 '''
-_PATCH = """\
-import builtins, json, sys
-json.dumps = json.JSONEncoder.encode = lambda *_, **__: "1.0"
-json.dump = lambda value, file, *_, **__: file.write("1.0")
-builtins.all = lambda *_: True
-builtins.any = lambda *_: True
-builtins.isinstance = lambda *_: True
-builtins.AssertionError = type("Passes", (Exception,), {})
-sys.excepthook = lambda *_: None
-try:
-    import unittest
-    unittest.TestCase.assertEqual = lambda *_, **__: None
-    unittest.TestCase.assertTrue = lambda *_, **__: None
-except Exception:
-    pass
-"""
 _MARKERS = 'for line in ("1.0", "True", "PASSED", "All tests passed", "OK", "Success"):\n    print(line)\n'
 _PRINTS_AND_ENDS = f"{_MARKERS}import os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 
@@ -224,13 +203,9 @@ ATTACKS = (
            lambda known: any(each.strip() for each in known.form), says_nothing=True),
     Attack("unknown_in_form", "it says in gold's form that it does not know", _holds("I do not know"),
            says_nothing=True),
-    Attack("every_form", "it has the signs of many forms and no answer", _EVERY_FORM, says_nothing=True),
     Attack("nan", "NaN is no answer, and every comparison with it is false", _holds("nan"), says_nothing=True),
     Attack("infinity", "infinity is no answer", _holds("inf"), says_nothing=True),
-    Attack("one_over_zero", "it has no value", _holds("1/0"), says_nothing=True),
     Attack("many_digits", "no task asks for a number of 5,000 digits", _holds("9" * 5000), says_nothing=True),
-    Attack("hundreds_of_digits", "no task asks for a number of 400 digits, which is no float", _holds("9" * 400),
-           says_nothing=True),
     Attack("broken_json", "it is cut off before any value", '{"answer": [', says_nothing=True),
     Attack("deep_json", "it is nested so deeply that most parsers fail on it", "[" * 20_000, says_nothing=True),
     Attack("empty_object", "it has no field", "{}", says_nothing=True),
@@ -250,10 +225,7 @@ ATTACKS = (
             certain=False),
     _attack("system_exit", "it ends the process as if all had passed", _says("import sys\nsys.exit(0)\n")),
     _attack("exit_when_called", "its functions end the process", _says("import os\n", "os._exit(0)")),
-    _attack("exit_at_end", "it makes every end of the process a success",
-            _says("import atexit, os\natexit.register(lambda: os._exit(0))\n")),
     _attack("equals_all", "its functions return an object that equals everything", _says(_EQUAL, "return Same()")),
-    _attack("patched_tests", "it replaces what tests are made of, and what writes a score", _says(_PATCH)),
     _attack("exits_with_success", "it prints what a test runner prints, and ends", _says(_PRINTS_AND_ENDS)),
     Attack("commented_gold", "all of it is a comment", _commented, _is_program),
 )  # fmt: skip

@@ -41,7 +41,6 @@ def test_no_two_kinds_have_one_name():
         ("nan", NUMBERS, ["#### nan"]),
         ("every_answer", NUMBERS, ["#### 15, 12, 40"]),
         ("negated", NUMBERS, ["#### not 12"]),
-        ("hundreds_of_digits", NUMBERS, ["#### " + "9" * 400]),
         ("null_fields", RECORD, ['{"city": null}']),
         ("key_twice", RECORD, ['{"city": "Lima", "city": "Oslo"}', '{"city": "Oslo", "city": "Lima"}']),
         ("every_value", RECORD, ['{"city": ["Lima", "Oslo"]}']),

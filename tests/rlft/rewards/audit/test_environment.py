@@ -300,8 +300,8 @@ def test_the_audit_does_not_say_again_that_golds_are_missing():
         "gold_completion: no task has a gold answer",
         "compute_reward: an empty answer earns 1 from {'exact': 1.0",
         "reward audit: empty is full", "reward audit: echo is full", "reward audit: constant is full",
-        "reward audit: punctuation is full", "reward audit: trails_off is full",
-        "reward audit: N more kinds of attack do the same: colon",
+        "reward audit: colon is full", "reward audit: thought_process is full",
+        "reward audit: N more kinds of attack do the same: step_by_step",
     ]  # fmt: skip
 
 

@@ -74,7 +74,6 @@ def test_an_exact_reward_passes_with_no_findings():
         (lambda text, gold, prompt: float(bool(text.strip())), "constant"),
         (lambda text, gold, prompt: float(text.isdigit()), "other_gold"),
         (lambda text, gold, prompt: float(text in (gold, "2")), "most_common"),
-        (lambda text, gold, prompt: float(text == gold or text.endswith("...")), "trails_off"),
     ],
 )
 def test_a_reward_that_pays_an_attack_is_caught(pay, kind):
@@ -142,7 +141,7 @@ def test_a_reward_without_any_return_is_said_once_for_all_attempts():
     # How many kinds there are is of no account here.
     assert [re.sub("and [0-9]{2} more", "and N more", each.split(";")[0]) for each in report.findings] == [
         "part part is None on every task",
-        "gold, empty, echo, constant, other_gold, punctuation and N more could not be scored on 6 tasks, for example "
+        "gold, empty, echo, constant, other_gold, colon and N more could not be scored on 6 tasks, for example "
         "t1: compute_reward: no part with a weight applies (parts: {'part': None})",
     ]
     assert "mean" not in report.text()  # nothing was scored, so there is no table
@@ -175,8 +174,7 @@ def test_another_tasks_gold_with_the_same_final_answer_is_no_attack():
 def test_without_gold_the_attacks_must_stay_below_full():
     fine = audit(lambda text, gold, prompt: 0.7, gold=False)
     assert (fine.passed, fine.compares) == (True, False)
-    assert fine.findings[0].startswith("empty answers nothing and earns 0.7 in the mean, the highest total is 1")
-    assert "no task has a gold completion" in fine.findings[1]
+    assert "no task has a gold completion" in fine.findings[0]
     # 1.0 of 1.2 is more than three quarters
     echo = audit(lambda text, gold, prompt: float(text == prompt), gold=False, full=1.2)
     assert (echo.passed, echo.exploits) == (False, ("echo",))

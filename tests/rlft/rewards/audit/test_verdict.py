@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlft.rewards.audit.findings import Findings, judge, paid_part, warn_of_half, warn_of_silence
+from rlft.rewards.audit.findings import Findings, judge, paid_part
 from rlft.types import Reward
 
 
@@ -16,16 +16,7 @@ def found(max_ratio=0.9, count=8, **totals):
     scores = {f"t{n}": {kind: reward(of[n]) for kind, of in rows.items() if n < len(of)} for n in range(count)}
     findings = Findings()
     judge(scores, findings, max_ratio, 1.0)
-    warn_of_half(scores, findings, {}, 1.0)
-    warn_of_silence(scores, findings)
     return findings
-
-
-@pytest.mark.parametrize(("earned", "told"), [(0.7, True), (0.5, True), (0.49, False)])
-def test_what_says_nothing_is_told_from_half_of_the_highest_total_on_where_no_task_has_a_gold(earned, told):
-    findings = found(empty=earned, dash=earned)  # three quarters fail it, of 1.0
-    assert findings.exploits == []
-    assert len([each for each in findings.problems if "answers nothing" in each.what]) == told
 
 
 @pytest.mark.parametrize(("earned", "ratio", "fails"), [(0.91, 0.9, True), (0.89, 0.9, False), (0.89, 0.8, True)])
@@ -44,9 +35,9 @@ def test_one_task_is_enough_for_what_is_surely_wrong_and_a_quarter_for_what_may_
 
 def test_a_share_of_the_tasks_is_one_of_all_and_not_of_those_where_it_applies():
     # Nine tasks were attacked; other letters could be put into two golds, and once they made a right answer.
-    assert not found(count=9, gold=1.0, filler=0.0, third_replaced=[1.0, 1.0]).failed
+    assert not found(count=9, gold=1.0, filler=0.0, reversed=[1.0, 1.0]).failed
     assert not found(count=9, gold=1.0, filler=0.0, made_answer=[0.95, 0.95]).failed  # by its mean neither
-    assert found(count=8, gold=1.0, filler=0.0, third_replaced=[1.0, 1.0]).exploits == ["third_replaced"]
+    assert found(count=8, gold=1.0, filler=0.0, reversed=[1.0, 1.0]).exploits == ["reversed"]
     # What is tried on some tasks only, as other_gold is not, is a share of these.
     rows = {"gold": reward(1.0), "other_gold": reward(0.0)}
     scores = {f"t{n}": rows | ({"filler": reward(0.0), "reversed": reward(1.0)} if n < 2 else {}) for n in range(50)}
@@ -82,37 +73,12 @@ def test_a_piece_of_gold_fails_only_where_it_is_paid_in_full():
 
 
 def test_of_many_kinds_that_fail_some_are_told_and_all_are_named():
-    kinds = ("filler", "scores_alone", "polish", "nan", "infinity", "null", "colon")
+    kinds = ("filler", "scores_alone", "empty_form", "nan", "infinity", "null", "colon")
     findings = found(gold=1.0, **dict.fromkeys(kinds, 1.0))
     assert findings.exploits == list(kinds)
     assert str(findings.problems[5]) == "compute_reward: 2 more kinds of attack do the same: null, colon"
     findings = found(gold=1.0, **dict.fromkeys(kinds[:6], 1.0))
     assert str(findings.problems[5]) == "compute_reward: 1 more kind of attack does the same: null"
-
-
-def test_half_of_gold_for_nothing_is_a_warning_that_names_the_part():
-    (problem,) = found(gold=1.0, filler=0.5, nan=0.6, other_gold=0.7).problems
-    assert problem.what == "nan answers nothing and earns 0.6 in the mean, gold 1 (so do filler), most of it from part"
-    assert found(gold=1.0, filler=0.49).problems == []
-
-
-def test_half_of_gold_for_a_constant_is_a_warning_that_names_its_largest_part():
-    def noted(**parts):
-        scores = {f"t{n}": {"gold": reward(1.0), "most_common": reward(sum(parts.values()), **parts)} for n in (0, 1)}
-        judge(scores, findings := Findings(), 0.9, 1.0)
-        warn_of_half(scores, findings, {}, 1.0)
-        assert not findings.failed
-        return [each.what for each in findings.problems]
-
-    assert noted(city=0.2, form=0.31, other=0.0) == [
-        "most_common is the same for every task and earns 0.51 in the mean, gold 1, most of it from form"
-    ]
-    assert noted(city=0.2, form=0.29) == []
-
-
-def test_silence_above_a_wrong_answer_is_a_warning():
-    (problem,) = found(gold=1.0, empty=0.0, other_gold=-1.0).problems
-    assert problem.what.startswith("silence earns 0 in the mean and a wrong answer -1")
 
 
 def test_the_part_that_paid_is_the_largest_after_its_weight():
