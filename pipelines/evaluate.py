@@ -22,12 +22,7 @@ from pipelines import models as opening
 from pipelines import scenarios
 from pipelines.models import Opened, open_models
 from pipelines.replay import begin, keeping
-from pipelines.scenarios import (
-    Evaluated,
-    check_slices,
-    evaluate_scenarios,
-    ingest_suite,
-)
+from pipelines.scenarios import Evaluated, check_slices, evaluate_scenarios, ingest_suite
 from pipelines.showing import watched
 from rlft.config import SuiteConfig
 from rlft.evaluation.model_names import parse_model

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from mlflow import MlflowClient
@@ -184,11 +185,8 @@ def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str) ->
     _tried("there is no report.html in MLflow; `rlft report` writes it", _log_report, seen, home, run)
     tracker.finish(status)
     if tracker.run_id is not None:
-        _tried("ZenML does not know the run in MLflow", _link, tracker.run_id, run_id)
-
-
-def _link(mlflow_run_id: str, run_id: str) -> None:
-    log_metadata(metadata={"mlflow_run_id": mlflow_run_id}, run_id_name_or_prefix=run_id)
+        link = partial(log_metadata, {"mlflow_run_id": tracker.run_id}, run_id_name_or_prefix=run_id)
+        _tried("ZenML does not know the run in MLflow", link)
 
 
 def _tried(unless: str, call: Callable[..., Any], *given: Any) -> Any:

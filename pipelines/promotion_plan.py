@@ -71,15 +71,9 @@ def plan_promotion(home: Home, run: PipelineRunResponse, overrides: Sequence[str
 def _check(overrides: Sequence[str]) -> None:
     for override in overrides:
         key = override.partition("=")[0]
-        if key == _FIXED:
-            raise ConfigError(
-                "the name cannot be changed for a run that is over",
-                where="--set promotion.name",
-                fix="leave it out; a run with that name in its config registers there",
-            )
         if not key.startswith(_SETTINGS) or key.startswith(_FIXED):
             raise ConfigError(
-                f"{key} is no rule of a promotion, and the run is over",
+                f"{key} cannot be changed for a run that is over",
                 where="--set",
                 fix="set rules such as promotion.min_improvement=0.01; `rlft run` trains with other settings",
             )

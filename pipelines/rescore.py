@@ -114,7 +114,10 @@ def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri
         reports = {number: _rescore(stages, tasks, found.rounds[number], number, summary) for number in rounds}
         _summarise(summary, reports, tracker)
         _evaluate_arms(stages, tasks, found, summary)
-        _note_left_out(summary)
+        if summary.left_out:
+            summary.notes.append(
+                f"{summary.left_out} attempts were left out, as their tasks are not among those of the config any more."
+            )
         tracker.log_metrics(_result(summary), step=1)
 
 
@@ -192,13 +195,6 @@ def _note_environment(summary: RescoreSummary, stages: Stages, source: Source, t
         )
     if sides == [] and source.settings.get("reward") == stages.config.reward.model_dump(mode="json"):
         summary.notes.append("Reward and settings are those of the run, so that nothing should differ.")
-
-
-def _note_left_out(summary: RescoreSummary) -> None:
-    if summary.left_out:
-        summary.notes.append(
-            f"{summary.left_out} attempts were left out, as their tasks are not among those of the config any more."
-        )
 
 
 def _summarise(summary: RescoreSummary, reports: Mapping[int, RescoreReport], tracker: Tracker) -> None:

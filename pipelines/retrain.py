@@ -215,34 +215,28 @@ def _summarise(summary: RetrainSummary, source: Source, stages: StoredStages, ro
         other = None if theirs is None else theirs.splits["validation"].metrics.get(summary.metric)
         mine = report.metrics.get(summary.metric)
         summary.validation.append({"rounds": number, "retrained": mine and mine.mean, "source": other and other.mean})
-    summary.notes = [*_what_it_tells(summary), *_changed_code(summary, changed_sides(source, stages.fingerprints))]
+    summary.notes = _what_it_tells(summary, changed_sides(source, stages.fingerprints))
 
 
-def _what_it_tells(summary: RetrainSummary) -> list[str]:
-    """Return what the result can tell, and what it cannot, in sentences."""
+def _what_it_tells(summary: RetrainSummary, changed: Sequence[str]) -> list[str]:
+    """Return what the result can tell, and what it cannot, in sentences; of `changed` sides the code is another now."""
     others = [each for each in summary.off_policy if not each["on_policy"]]
-    if not others:
-        return [
-            f"All rounds had been sampled by the policy that was trained, so this is what {summary.source} would have "
-            "done itself."
-        ]
     notes = [
         f"Rounds {others[0]['round']} to {others[-1]['round']} were sampled by the policies of {summary.source}, not "
         "by the one that was trained here. So this compares ways of learning from the same attempts; it says nothing "
         "on exploration, which is what this policy would have tried itself. `rlft run` with these settings does."
+        if others
+        else "All rounds had been sampled by the policy that was trained, so this is what "
+        f"{summary.source} would have done itself."
     ]
-    if summary.correction is None:
+    if others and summary.correction is None:
         notes.append("The attempts of other policies were not weighted, as was asked: their loss is biased.")
+    if changed:
+        notes.append(
+            f"The code of the environment's {' and '.join(changed)} has changed since {summary.source} was made: the "
+            "evaluations are by the code of now, and are no fair comparison with those of the run."
+        )
     return notes
-
-
-def _changed_code(summary: RetrainSummary, sides: Sequence[str]) -> list[str]:
-    if not sides:
-        return []
-    return [
-        f"The code of the environment's {' and '.join(sides)} has changed since {summary.source} was made: the "
-        "evaluations are by the code of now, and are no fair comparison with those of the run."
-    ]
 
 
 def _result(summary: RetrainSummary) -> dict[str, float]:

@@ -15,7 +15,7 @@ from mlops.runs.runtime import pipeline_environment
 from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact, Place, attempt
 from rlft.config import Cell, EngineSettings, SuiteConfig
-from rlft.environments.fingerprints import EnvironmentFingerprints, environment_fingerprints
+from rlft.environments.fingerprints import environment_fingerprints
 from rlft.errors import ConfigError
 from rlft.evaluation.suites import CellMeasures
 from rlft.harness.rollout import SamplingSettings
@@ -25,13 +25,7 @@ from steps.evaluation import evaluate_scenario, take_as_one_split
 from steps.round import generate_rollouts, score_rewards
 from steps.tasks import ingest_tasks
 
-STEPS = [
-    ingest_tasks,
-    take_as_one_split,
-    generate_rollouts,
-    score_rewards,
-    evaluate_scenario,
-]
+STEPS = [ingest_tasks, take_as_one_split, generate_rollouts, score_rewards, evaluate_scenario]
 """The steps that are called here; a pipeline names them in its `depends_on`."""
 LABEL = "suite"  # begins the ids of rollouts, and is part of their seeds
 
@@ -92,16 +86,27 @@ def evaluate_scenarios(
     to differ from each other within a run. `tasks` are those of `ingest_suite`. `asked` are the names of models behind
     an address (`AskedModel`): their answers come from no cache unless `suite.cache_endpoint`.
     """
-    cells = suite.cells()
-    prints = {cell.name: _fingerprints(cell) for cell in cells}
+    cells, places = suite.cells(), dict[str, Place]()
+    for cell in cells:
+        environment = pipeline_environment(cell.environment)
+        prints = environment_fingerprints(environment, cell.environment.name, cell.environment.kwargs)
+        places[cell.name] = Place(cell.environment, cell.reward, prints, suite.policy.device, show)
     names = step_names(list(policies))
     found: dict[str, dict[str, Evaluated]] = {cell.name: {} for cell in cells}
-    for name, policy in policies.items():  # a model at a time, since few stay in memory
-        fresh = name in asked and not suite.cache_endpoint
+    for model, policy in policies.items():  # a model at a time, since few stay in memory
+        fresh = model in asked and not suite.cache_endpoint
         for cell in cells:
-            place = f"{LABEL}_{cell.name.replace('-', '__')}_{names[name]}"
-            made = _evaluate(suite, cell, prints[cell.name], policy, tasks[cell.name], place, show, fresh=fresh)
-            found[cell.name][name] = made
+            name, mine = f"{LABEL}_{cell.name.replace('-', '__')}_{names[model]}", tasks[cell.name]
+            selection = Selection(
+                label=LABEL, num_generations=cell.sampling.num_generations, count=cell.num_tasks, splits=cell.splits
+            )
+            scored = attempt(places[cell.name], mine, policy, selection, sampling_of(suite, cell), name, fresh=fresh)
+            with show(f"evaluation {name}"):
+                evaluation, measures = evaluate_scenario(
+                    mine, scored.rollouts, scored.rewards, cell.slices, id=step_id("evaluate_scenario", name)
+                )
+            made = Evaluated(mine, scored.rollouts, scored.rewards, evaluation.load(), measures.load())
+            found[cell.name][model] = made
     return found
 
 
@@ -115,34 +120,6 @@ def step_names(names: Sequence[str]) -> dict[str, str]:
             made, number = f"{plain}_{number}", number + 1
         found[name] = made
     return found
-
-
-def _fingerprints(cell: Cell) -> EnvironmentFingerprints:
-    environment = pipeline_environment(cell.environment)
-    return environment_fingerprints(environment, cell.environment.name, cell.environment.kwargs)
-
-
-def _evaluate(
-    suite: SuiteConfig,
-    cell: Cell,
-    prints: EnvironmentFingerprints,
-    policy: Artifact,
-    tasks: Artifact,
-    name: str,
-    show: Show,
-    *,
-    fresh: bool,
-) -> Evaluated:
-    selection = Selection(
-        label=LABEL, num_generations=cell.sampling.num_generations, count=cell.num_tasks, splits=cell.splits
-    )
-    place = Place(cell.environment, cell.reward, prints, suite.policy.device, show)
-    scored = attempt(place, tasks, policy, selection, sampling_of(suite, cell), name, fresh=fresh)
-    with show(f"evaluation {name}"):
-        evaluation, measures = evaluate_scenario(
-            tasks, scored.rollouts, scored.rewards, cell.slices, id=step_id("evaluate_scenario", name)
-        )
-    return Evaluated(tasks, scored.rollouts, scored.rewards, evaluation.load(), measures.load())
 
 
 def sampling_of(suite: SuiteConfig, cell: Cell) -> SamplingSettings:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
 
 from rlft.config import Config
 from rlft.errors import RlftError, shortage_of
 from rlft.estimation.machine import Use, memory_error
 from rlft.progress import Progress, silent
 
-
-class Show(Protocol):
-    """Opens a stage of this name for whoever watches; `uses` are what it needs much memory for."""
-
-    def __call__(self, name: str, *uses: Use) -> AbstractContextManager[Progress]:
-        """Return a context in which the stage is shown."""
-        ...
+Show = Callable[..., AbstractContextManager[Progress]]
+"""Opens a stage of a name for whoever watches; behind the name stands what it needs much memory for (`Use`)."""
 
 
 @contextmanager

@@ -17,8 +17,7 @@ from pipelines.stages import Artifact, Scored, Stages
 from rlft.config import Config
 from rlft.config.training import Action
 from rlft.errors import FixedSettingError
-from rlft.evaluation.diagnosis.history import History
-from rlft.evaluation.diagnosis.monitors import PAID_ATTACKS, Alarm, watch
+from rlft.evaluation.diagnosis.monitors import PAID_ATTACKS, watch
 from rlft.harness.opening import open_playground
 from rlft.rewards.audit.matching import Matcher, paid_attacks
 from rlft.types import EvaluationReport, TaskSet, TrainReport
@@ -47,7 +46,9 @@ class Watch:
         reports = [self._with_attacks(report) for report in rounds.reports]
         history = make_history(config, reports, rounds.validated, len(self._task_set.split("train")))
         history = dataclasses.replace(history, weights=scored.rewards.load().weights)
-        new = [alarm for alarm in self._seen(history) if alarm.monitor not in rounds.alarms]
+        planned = config.training.rounds
+        looks = {"rounds": planned, "validations": math.ceil(planned / config.evaluation.validate_every)}
+        new = [alarm for alarm in watch(history, self._actions, **looks) if alarm.monitor not in rounds.alarms]
         for alarm in new:
             rounds.alarms[alarm.monitor] = alarm
             level = logging.INFO if alarm.action == "note" else logging.WARNING
@@ -78,12 +79,6 @@ class Watch:
         """Return the report of a round with what was counted here; the one that is stored stays as it is."""
         counted = {PAID_ATTACKS: self._attacks[report.round]} if report.round in self._attacks else {}
         return dataclasses.replace(report, metrics={**report.metrics, **counted})
-
-    def _seen(self, history: History) -> list[Alarm]:
-        config = self.stages.config
-        rounds = config.training.rounds
-        validations = math.ceil(rounds / config.evaluation.validate_every)
-        return watch(history, self._actions, rounds=rounds, validations=validations)
 
     @property
     def _actions(self) -> Mapping[str, Action]:

@@ -86,7 +86,11 @@ def _report(
     environments = {task: by_id[task].environment for task in groups} if rewards.members else {}
     per_task = per_task_scores(tasks)
     extremes = _extremes(tasks)
-    known = {name: _holding(ends, extremes[name]) for name, ends in rewards.ranges.items() if name in extremes}
+    known = {  # declared ranges, with what scores go beyond them by rounding
+        name: (min(ends[0], extremes[name][0]), max(ends[1], extremes[name][1]))
+        for name, ends in rewards.ranges.items()
+        if name in extremes
+    }
     over_tasks = {
         **per_task,
         "avg_at_k": per_task["accuracy"],
@@ -94,6 +98,7 @@ def _report(
         "maj_at_k": {task: float(majority_solved(samples)) for task, samples in tasks.items()},
         **_by_environment(per_task, environments),
     }
+    totals = [[each.total for each in samples if each.total is not None] for samples in tasks.values()]
     given, frequent = answers_given(scored)
     return EvaluationReport(
         split=split,
@@ -106,7 +111,7 @@ def _report(
         },
         per_task=per_task,
         errored=errors.total(),
-        frac_tasks_with_variance=fmean(float(_varies(samples)) for samples in tasks.values()) if tasks else 0.0,
+        frac_tasks_with_variance=fmean(float(varies(each)) for each in totals) if totals else 0.0,
         groups=groups,
         errors=dict(sorted(errors.items())),
         extremes=extremes,
@@ -152,15 +157,6 @@ def _extremes(tasks: Mapping[str, list[Reward]]) -> dict[str, tuple[float, float
             if score is not None:
                 scores[f"rewards/{part}"].append(score)
     return {name: (min(values), max(values)) for name, values in scores.items()}
-
-
-def _holding(ends: tuple[float, float], occurred: tuple[float, float]) -> tuple[float, float]:
-    """Return a declared range with what scores go beyond it by rounding."""
-    return min(ends[0], occurred[0]), max(ends[1], occurred[1])
-
-
-def _varies(samples: list[Reward]) -> bool:
-    return varies([sample.total for sample in samples if sample.total is not None])
 
 
 def _mean(values: list[float]) -> float:

@@ -81,15 +81,10 @@ def _checked(text: str, kind: Kind, parts: dict[str, Any]) -> ModelName:
 def labels_of(models: Sequence[ModelName]) -> list[str]:
     """Return a label for each model, all different: letters, digits, `_`, `.` and `-`, at most 60 characters.
 
-    It is what stands behind the last slash or the scheme, so that a person knows it again. Raises ConfigError for a
-    model that is named twice.
+    It is what stands behind the last slash or the scheme, so that a person knows it again.
     """
-    seen: set[str] = set()
     labels: list[str] = []
     for model in models:
-        if model.text in seen:
-            raise ConfigError("the model is named twice", where=f"MODEL {model.text!r:.120}", fix="name it once")
-        seen.add(model.text)
         label = plain = _label(model)
         number = 2
         while label in labels:
@@ -121,14 +116,9 @@ def check_model_folder(name: str) -> None:
         if name.startswith((".", "/", "~")):
             raise ConfigError("there is no such folder", fix="name the folder of a model, or its name on the Hub")
         return
-    if is_policy_folder(folder) or (folder / "config.json").is_file():
-        return
-    if (folder / "adapter_config.json").is_file():
+    if not is_policy_folder(folder) and not (folder / "config.json").is_file():
         raise ConfigError(
-            "the folder holds an adapter without its base model",
-            fix="name the run or the registered version that it is of, or a folder with the merged weights",
+            "the folder holds no model: config.json is missing",
+            fix="name a folder with config.json, tokenizer and *.safetensors, or a policy folder with policy.json; "
+            "an adapter is named by its run or registered version",
         )
-    raise ConfigError(
-        "the folder holds no model: config.json is missing",
-        fix="name a folder with config.json, tokenizer and *.safetensors, or a policy folder, which has policy.json",
-    )

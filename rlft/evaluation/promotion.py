@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from rlft.config import PromotionConfig
 from rlft.evaluation.comparison import FAMILY, Comparison, Slice, compare, compare_slices, obstacle_of
-from rlft.evaluation.gates import Look, confidence_at, next_look, why_refused
+from rlft.evaluation.gates import Look, confidence_at, why_refused
 from rlft.evaluation.variety import collapse
 from rlft.texts.blocks import change, ends
 from rlft.types import Evaluation, EvaluationReport, Interval, Report
@@ -253,11 +253,11 @@ def decide_promotion(
     verdicts += [_of_audit(known.audit)] if rules.audit == "required" else []
     if collapsed := collapse(trained, gate.get("warm_start", gate["base"])):
         verdicts.append(Verdict("answers", True, f"fails: {collapsed}"))
-    verdicts += _of_monitor(known.monitor)
+    if name := known.monitor:
+        said = f"fails: the monitor {name} has seen that the reward may pay what is not wanted (monitors.{name})"
+        verdicts.append(Verdict("monitors", True, said))
     promote = look.is_allowed and not any(verdict.blocks for verdict in verdicts)
     reasons = [*_of_looks(look, looks, confidence), *(verdict.sentence for verdict in verdicts)]
-    if known.look:
-        reasons += _of_the_next(look, looks)
     if promote:
         reasons.append(_NOT_THE_RECIPE)
     return Decision(promote, tuple(reasons), comparisons, look.number, looks, _by_rule(verdicts))
@@ -276,14 +276,6 @@ def _of_audit(passed: bool | None) -> Verdict:
     return Verdict("audit", True, f"fails: the reward {why}, and promotion.audit is required")
 
 
-def _of_monitor(monitor: str) -> list[Verdict]:
-    """Return that a monitor was to stop the run; nothing of a run in which none was."""
-    if not monitor:
-        return []
-    said = f"fails: the monitor {monitor} has seen that the reward may pay what is not wanted (monitors.{monitor})"
-    return [Verdict("monitors", True, said)]
-
-
 def _of_looks(look: Look, looks: int, confidence: float) -> list[str]:
     """Return what this look means, in a sentence; nothing for the only one."""
     if refused := why_refused(look, looks):
@@ -293,13 +285,3 @@ def _of_looks(look: Look, looks: int, confidence: float) -> list[str]:
     level = f"{100 * confidence:.4g} %"
     which = f"{look.number} of {looks}" if look.number <= looks else str(look.number)
     return [f"look {which} at this gate: each decision is at {level}, so that chance promotes in few of them"]
-
-
-def _of_the_next(look: Look, looks: int) -> list[str]:
-    """Return a sentence if this look has spent so much that no further one is allowed."""
-    if not look.is_allowed or next_look(look, looks).is_allowed:
-        return []
-    return [
-        f"this look was the last one at this gate with promotion.looks: {looks}; the next model needs a fresh gate "
-        "(another tasks.seed, or new tasks)"
-    ]

@@ -200,16 +200,7 @@ class Best:
         metric = self._judge.metric
         found = Candidate(learning_rate, len(losses), guarded_mean(report, metric), rounds, form)
         self.candidates.append(found)
-        where = f"{form}, round {rounds}" if rounds else form
-        reached = "without a score" if found.validation is None else f"{found.validation:.3f}"
-        logger.info(
-            "control validated (%s, learning rate %g, step %d): %s %s",
-            where,
-            learning_rate,
-            found.steps,
-            metric,
-            reached,
-        )
+        logger.info("control validated by %s: %s", metric, found)
         self._reports.append((found, report))
         if self.leading() is found:
             self._weights, self.chosen, self.losses = _copy(self._policy), found, tuple(losses)

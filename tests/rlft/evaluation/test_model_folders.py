@@ -10,7 +10,7 @@ from rlft.evaluation.model_names import check_model_folder
         (["config.json"], None),
         (["policy.json"], None),
         ([], "the folder holds no model: config.json is missing"),
-        (["adapter_config.json"], "the folder holds an adapter without its base model"),
+        (["adapter_config.json"], "the folder holds no model: config.json is missing"),
         (["adapter_config.json", "config.json"], None),
     ],
 )

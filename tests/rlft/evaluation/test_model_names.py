@@ -79,8 +79,6 @@ def test_labels_tell_models_apart():
     assert labels_of([parse_model(text) for text in texts]) == [
         "gpt2", "gpt2-2", "demo-champion", "demo-3", "run-best", "run-round2",
     ]  # fmt: skip
-    with pytest.raises(ConfigError, match="named twice"):
-        labels_of([parse_model("gpt2"), parse_model("gpt2")])
 
 
 @given(st.lists(st.text(min_size=1, max_size=90), max_size=6, unique=True))

@@ -87,13 +87,6 @@ def test_when_the_looks_are_spent_nothing_is_promoted():
     assert refused.reasons[2].startswith("passes")  # the comparison itself is told as it is
 
 
-def test_the_last_look_says_that_it_is_the_last():
-    said = "this look was the last one at this gate with promotion.looks: "
-    assert any(reason.startswith(said + "20") for reason in looked(20, 20).reasons)
-    assert any(reason.startswith(said + "1;") for reason in looked(1, 1).reasons)
-    assert not any(said in reason for number in (1, 19, 21) for reason in looked(number, 20).reasons)
-
-
 def test_looks_that_were_spent_before_a_setting_was_raised_stay_spent():
     # 20 looks of 20 have spent the 5 %: raising promotion.looks to 40 gives none back.
     refused = looked(21, 40, trained=50, spent=1 + 1 / 40)
