@@ -62,18 +62,30 @@ class BadRows:
         )
 
 
-def read_rows(source: SourceConfig, *, first: int = 0, count: int | None = None) -> Iterator[RawRow | BadRow]:
-    """Yield the rows of a file or data set in their order, bad ones included.
+def read_rows(source: SourceConfig, *, count: int | None = None) -> Iterator[RawRow | BadRow]:
+    """Yield the rows of a file or data set in their order, bad ones included; at most `count` of them (`None`: all).
 
-    `first` rows are skipped, and at most `count` are read (`None`: all). Files are opened when the first row is asked
-    for. Raises `TaskError` if the source is missing, empty or unreadable, or a generator, whose rows are drawn by
-    `rlft.tasks.reasoning_gym.draw_rows`.
+    Files are opened when the first row is asked for. Raises `TaskError` if the source is missing, empty or unreadable.
+    The rows of a generator are drawn by `rlft.tasks.reasoning_gym.draw_rows`.
     """
-    if source.source == "reasoning_gym":
-        raise TaskError("a generator has no rows to read", where="tasks.source", fix="draw them with draw_rows")
     readers = {"jsonl": _read_jsonl, "csv": _read_csv, "parquet": _read_parquet, "huggingface": _read_huggingface}
-    stop = None if count is None else first + count
-    return islice(_not_empty(readers[source.source](source), describe_source(source)), first, stop)
+    where, is_empty = describe_source(source), True
+    path = Path(source.path or "")
+    if source.source != "huggingface" and (problem := why_no_file(path)):
+        raise TaskError(problem, where=str(path), fix="name a file in tasks.path that can be read as often as needed")
+    try:
+        for row in islice(readers[source.source](source), count):
+            is_empty = False
+            yield row
+    except Exception as error:  # files that are no such thing, missing data sets, no network: each library has its own
+        raise TaskError(
+            f"cannot be read: {type(error).__name__}: {error}",
+            where=where,
+            fix="check tasks.source, tasks.path and what it names, and for a data set of the Hub the network, "
+            "tasks.subset, tasks.hub_split and tasks.revision; a folder that it was downloaded to does as well",
+        ) from error
+    if is_empty:
+        raise TaskError("there are no rows in it", where=where, fix="check that tasks.path names the right data")
 
 
 def describe_source(source: SourceConfig) -> str:
@@ -94,39 +106,13 @@ def describe_tasks(tasks: TasksConfig) -> str:
     return describe_source(tasks) + more
 
 
-def _not_empty(rows: Iterator[RawRow | BadRow], where: str) -> Iterator[RawRow | BadRow]:
-    first = next(rows, None)
-    if first is None:
-        raise TaskError("there are no rows in it", where=where, fix="check that tasks.path names the right data")
-    yield first
-    yield from rows
-
-
-def _existing_file(source: SourceConfig) -> Path:
-    path = Path(source.path or "")
-    if problem := why_no_file(path):
-        raise TaskError(problem, where=str(path), fix="name a file in tasks.path that can be read as often as needed")
-    return path
-
-
-def _unreadable(path: Path, error: Exception, kind: str) -> TaskError:
-    return TaskError(
-        f"cannot be read as {kind}: {type(error).__name__}: {error}",
-        where=str(path),
-        fix="check the file's permissions and content, and that tasks.source names its format",
-    )
-
-
 def _read_jsonl(source: SourceConfig) -> Iterator[RawRow | BadRow]:
-    path = _existing_file(source)
-    try:
-        # Bytes, as they are split at \n alone: splitlines() of text also splits at U+2028 or U+0085 within a string.
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield _parse_json_line(f"{path.name}:{number}", line)
-    except OSError as error:
-        raise _unreadable(path, error, "jsonl") from error
+    path = Path(source.path or "")
+    # Bytes, as they are split at \n alone: splitlines() of text also splits at U+2028 or U+0085 within a string.
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield _parse_json_line(f"{path.name}:{number}", line)
 
 
 def _parse_json_line(place: str, line: bytes) -> RawRow | BadRow:
@@ -143,70 +129,41 @@ def _parse_json_line(place: str, line: bytes) -> RawRow | BadRow:
 
 def _read_csv(source: SourceConfig) -> Iterator[RawRow | BadRow]:
     """Yield the rows of a CSV file. Cells stay text: `007` has three characters, and an empty cell is an empty text."""
-    path = _existing_file(source)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            csv.field_size_limit(2**31 - 1)  # the default of 131,072 characters would refuse a long document
-            reader = csv.reader(file, strict=True)
-            header = next(reader, [])
-            if len(set(header)) < len(header) or not all(header):
-                raise TaskError(
-                    f"columns need different, non-empty names; the first line is {header}",
-                    where=str(path),
-                    fix="give the file a header line",
-                )
-            for cells in reader:
-                place = f"{path.name}:{reader.line_num}"
-                if len(cells) == len(header):
-                    yield RawRow(place, dict(zip(header, cells, strict=True)))
-                elif cells:
-                    yield BadRow(place, f"has {len(cells)} cells, the header has {len(header)}")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise _unreadable(path, error, "csv in UTF-8") from error
+    path = Path(source.path or "")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        csv.field_size_limit(2**31 - 1)  # the default of 131,072 characters would refuse a long document
+        reader = csv.reader(file, strict=True)
+        header = next(reader, [])
+        if len(set(header)) < len(header) or not all(header):
+            raise ValueError(f"columns need different, non-empty names; the first line is {header}")
+        for cells in reader:
+            place = f"{path.name}:{reader.line_num}"
+            if len(cells) == len(header):
+                yield RawRow(place, dict(zip(header, cells, strict=True)))
+            elif cells:
+                yield BadRow(place, f"has {len(cells)} cells, the header has {len(header)}")
 
 
 def _read_parquet(source: SourceConfig) -> Iterator[RawRow | BadRow]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = _existing_file(source)
-    number = 0
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1000):  # small, so that few more rows are read than asked for
-                for row in batch.to_pylist():
-                    number += 1
-                    yield RawRow(f"{path.name}:{number}", row)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(path, error, "parquet") from error
+    path, number = Path(source.path or ""), 0
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=1000):  # small, so that few more rows are read than asked for
+            for row in batch.to_pylist():
+                number += 1
+                yield RawRow(f"{path.name}:{number}", row)
 
 
 def _read_huggingface(source: SourceConfig) -> Iterator[RawRow | BadRow]:
-    dataset = _load_hub_split(source)
-    name = f"{Path(source.path or '').name}[{source.hub_split}]"
-    for number, row in enumerate(dataset, start=1):
-        yield RawRow(f"{name}:{number}", dict(row))
-
-
-def _load_hub_split(source: SourceConfig) -> Any:
-    """Load one split of a data set from the Hub, a folder, or a saved data set (`save_to_disk`)."""
+    """Yield the rows of one split of a data set from the Hub, a folder, or a saved data set (`save_to_disk`)."""
     import datasets
 
     path = Path(source.path or "")
-    try:
-        if (path / "state.json").exists() or (path / "dataset_dict.json").exists():
-            saved = datasets.load_from_disk(str(path))
-            return saved[source.hub_split] if isinstance(saved, datasets.DatasetDict) else saved
-        return datasets.load_dataset(source.path or "", source.subset, split=source.hub_split, revision=source.revision)
-    except ConnectionError as error:
-        raise TaskError(
-            f"the Hugging Face Hub cannot be reached: {error}",
-            where=describe_source(source),
-            fix="connect, or download the data set elsewhere and name its folder in tasks.path",
-        ) from error
-    except Exception as error:  # `datasets` raises errors of many types: missing data sets, configurations, bad files
-        raise TaskError(
-            f"the data set cannot be loaded: {type(error).__name__}: {error}",
-            where=describe_source(source),
-            fix="check tasks.path, tasks.subset, tasks.hub_split and tasks.revision",
-        ) from error
+    if (path / "state.json").exists() or (path / "dataset_dict.json").exists():
+        saved = datasets.load_from_disk(str(path))
+        rows = saved[source.hub_split] if isinstance(saved, datasets.DatasetDict) else saved
+    else:
+        rows = datasets.load_dataset(source.path or "", source.subset, split=source.hub_split, revision=source.revision)
+    for number, row in enumerate(rows, start=1):
+        yield RawRow(f"{path.name}[{source.hub_split}]:{number}", dict(row))

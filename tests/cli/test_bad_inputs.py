@@ -197,10 +197,10 @@ def test_rows_that_are_no_tasks(tiny, tmp_path, rows, settings, said):
         ("jsonl", b'{"question": ' + b"9" * 5000 + b"}", "rows:1: Exceeds the limit"),
         ("csv", b"question,question\n1,2\n", "columns need different, non-empty names"),
         ("csv", b"question,answer\n1,2,3\n", "rows:2: has 3 cells, the header has 2"),
-        ("csv", b'question\n"1\n', "cannot be read as csv in UTF-8: Error: unexpected end of data"),
-        ("csv", b"\xff\xfe", "cannot be read as csv in UTF-8: UnicodeDecodeError"),
-        ("parquet", b"PAR1", "cannot be read as parquet: "),
-        ("parquet", b"question,answer\n1,2\n", "cannot be read as parquet: "),
+        ("csv", b'question\n"1\n', "cannot be read: Error: unexpected end of data"),
+        ("csv", b"\xff\xfe", "cannot be read: UnicodeDecodeError"),
+        ("parquet", b"PAR1", "cannot be read: ArrowInvalid: "),
+        ("parquet", b"question,answer\n1,2\n", "cannot be read: ArrowInvalid: "),
     ],
 )
 def test_bytes_that_are_no_rows(tiny, tmp_path, source, content, said):
