@@ -1,6 +1,6 @@
 """Runs in ZenML: finds one, notes its artifacts, says if it is alive, ends a killed one, chooses the one to resume.
 
-Another home that shares a stack sees no process, and asks ZenML for the newest step.
+Another home that shares a stack sees no process, and goes by what ZenML says.
 """
 
 from __future__ import annotations
@@ -109,16 +109,6 @@ def _time(when: datetime | None) -> str | None:
     return when and utc(when).isoformat()
 
 
-SILENT_SECONDS = 86_400.0  # after so long without a new step a run of another home counts as killed
-
-
-def silent_seconds(run: Any) -> float:
-    """Return how long ago the newest step of a run (ZenML's response) was begun, or the run itself."""
-    steps = Client().list_run_steps(pipeline_run_id=run.id, sort_by="desc:created", size=1)
-    newest = next((step.created for step in steps), run.created)
-    return max((datetime.now(UTC) - utc(newest)).total_seconds(), 0.0)
-
-
 def utc(when: datetime) -> datetime:
     """Return a time of ZenML's with its zone: they are in UTC, some without one."""
     return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
@@ -172,10 +162,10 @@ def folder_of(home: Home, run: PipelineRunResponse) -> Path:
 def is_alive(home: Home, run: PipelineRunResponse) -> bool:
     """Return whether another process goes on with the run.
 
-    That of a run which another home has begun on a stack cannot be seen from here: it counts as alive until no step
-    of it was begun for `SILENT_SECONDS`.
+    That of a run which another home has begun on a stack cannot be seen from here: it counts as alive while ZenML says
+    that it goes on.
     """
-    return silent_seconds(run) < SILENT_SECONDS if _is_elsewhere(home, run) else goes_on(folder_of(home, run))
+    return _is_elsewhere(home, run) or goes_on(folder_of(home, run))
 
 
 def _is_elsewhere(home: Home, run: PipelineRunResponse) -> bool:
@@ -240,11 +230,8 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, finished: bool = 
 def _still_going_on(home: Home, attempt: PipelineRunResponse) -> RlftError:
     fix = "wait for it, or end its process first"
     if _is_elsewhere(home, attempt):
-        hours = f"{silent_seconds(attempt) / 3600:.1f}"
-        fix = (
-            f"resume it where it was begun; after `zenml pipeline runs refresh {attempt.name}`, which asks the "
-            f"cluster; or a day after its newest step, which was begun {hours} h ago"
-        )
+        refresh = f"`zenml pipeline runs refresh {attempt.name}`, which asks the cluster"
+        fix = f"resume it where it was begun, or after {refresh}; a new run takes what is done from the cache"
     return RlftError(f"{attempt.name} is still going on", where="RUN", fix=fix)
 
 
