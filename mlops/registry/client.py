@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
@@ -33,6 +34,7 @@ from mlops.registry.names import (
     RUN_TAG,
     SCORE_TAG,
 )
+from mlops.tracking.address import pages
 from rlft.errors import DamagedError, FormatVersionError, RlftError
 from rlft.types.formats import VERSION
 
@@ -57,13 +59,7 @@ class RegistryClient(MlflowClient):
 
     def all_versions(self, query: str = "") -> Iterator[ModelVersion]:
         """Yield every version that a query finds, or of all models, page by page; it can ask for no records."""
-        token = None
-        while True:
-            page = self.search_model_versions(query, page_token=token)
-            yield from page
-            token = page.token
-            if not token:
-                return
+        yield from pages(partial(self.search_model_versions, query))
 
     def create_model_version(self, name: str, source: str, *args: Any, **kwargs: Any) -> ModelVersion:
         """Make a version; its `tags` are given by their plain names. Those that are shown begin with the score."""

@@ -62,10 +62,10 @@ class Change(BaseModel):
     to: VersionNumber
     who: str
     at: AwareDatetime
-    why: tuple[str, ...] = ()
+    why: str = ""
 
     def __str__(self) -> str:
-        why = f": {' '.join(self.why)}" if self.why else ""
+        why = f": {self.why}" if self.why else ""
         return f" by {self.who}, {self.at:%Y-%m-%d %H:%M} UTC{why}"
 
 
@@ -207,7 +207,7 @@ def reject(client: RegistryClient, version: ModelVersion, reason: str, who: str)
     """
     name, number = version.name, str(version.version)
     _check_waits(read_ledger(client, name), version)
-    verdict = Change(kind="rejection", to=number, who=who, at=datetime.now(UTC), why=(reason,))
+    verdict = Change(kind="rejection", to=number, who=who, at=datetime.now(UTC), why=reason)
     client.set_model_version_tag(name, number, VERDICT_TAG, verdict.model_dump_json())
     client.set_model_version_tag(name, number, APPROVAL_TAG, "rejected")
 
@@ -238,8 +238,7 @@ def _move_champion(
     if (now := read_ledger(client, name).champion) != before:
         moved = f"champion was moved meanwhile, from {_named(before)} to {_named(now)}"
         raise RefusedError(moved, where=f"models:/{name}", fix="look at `rlft history`, and decide again")
-    why = (reason,) if reason else ()
-    change = Change(kind=kind, before=before, to=version, who=who, at=datetime.now(UTC), why=why)
+    change = Change(kind=kind, before=before, to=version, who=who, at=datetime.now(UTC), why=reason)
     key = f"{CHANGE_TAG}{change.at:%Y%m%dT%H%M%S.%f}.{version}"
     client.set_registered_model_tag(name, key, change.model_dump_json())
     client.set_registered_model_alias(name, CHAMPION, version)
@@ -377,6 +376,6 @@ def _past(move: Move, end: Move | None, tags: Mapping[str, Mapping[str, str]]) -
         until=until,
         how=_HOW[change.kind],
         by=change.who,
-        why=[*change.why, *gate],
-        reason=" ".join(change.why),
+        why=[*filter(None, [change.why]), *gate],
+        reason=change.why,
     )

@@ -95,12 +95,6 @@ def _without_secret(word: str) -> str:
 RLFTS_OWN = "rlft's own"
 NO_REPOSITORY = "no repository"
 UNKNOWN = "unknown"
-_PLACES = {
-    "environment.name": "environment",
-    "training.loss_type": "loss",
-    "environment.kwargs": "environment.kwargs",
-    "reward.spec": "reward.spec",
-}
 # core.fsmonitor may name a command in the repository's own settings, which looking must not run.
 _ONLY_LOOK = ("-c", "core.fsmonitor=false")
 
@@ -117,19 +111,18 @@ def rlft_commit() -> str:
 def users_commits(path: Path, config: Config) -> dict[str, str]:
     """Return the commits of the repositories with the config's file, the code that it names, and `working_directory`.
 
-    The code is that of the `environment`, of a `loss` that is no shipped one, and in `environment.kwargs` and
-    `reward.spec`. A commit has
-    40 hexadecimal digits, and `-dirty` behind it if a tracked file differs from it, or if the file itself is not in it.
+    Code is found by the settings that name it (`rlft.config.code`). A commit has 40 hexadecimal digits, and `-dirty`
+    behind it if a tracked file differs from it, or if the file itself is not in it.
     Where there is none the text says so: `rlft's own`, `no repository`, or `unknown` before the first commit. No
     address of a remote is read.
     """
     found: dict[str, list[str]] = {}
     for code in code_of(config):
         commit = UNKNOWN if code.file is None else _commit_of(code.file)
-        found.setdefault(_PLACES[code.setting], []).append(commit)
+        found.setdefault(code.setting, []).append(commit)
     return {
         "config": _commit_of(path),
-        **{place: ", ".join(dict.fromkeys(commits)) for place, commits in found.items()},
+        **{setting: ", ".join(dict.fromkeys(commits)) for setting, commits in found.items()},
         "working_directory": _commit_of(Path.cwd()),
     }
 

@@ -8,7 +8,7 @@ short. ZenML and MLflow are asked by their clients, which `mlops.stacks.stack.co
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,12 +62,12 @@ def _aliases(home: Home) -> dict[str, list[str]]:
     """Return what aliases of the registry name (`tiny 3 is champion`), by the MLflow runs of their versions."""
     from mlflow import MlflowClient
 
-    from mlops.tracking.address import answering
+    from mlops.tracking.address import answering, pages
 
     found: dict[str, list[str]] = {}
     with answering(home.tracking_uri):
         client = MlflowClient(home.tracking_uri)
-        for model in _registered_models(client):
+        for model in pages(client.search_registered_models):
             for alias, version in sorted(model.aliases.items()):
                 run_id = client.get_model_version(model.name, str(version)).run_id
                 found.setdefault(str(run_id), []).append(f"{model.name} {version} is {alias}")
@@ -97,14 +97,6 @@ def remove_runs(home: Home, plan: Plan) -> Plan:
         fix = "mend this, then give the same command again"
         raise StorageError(f"the removal was cut short: {cause}", where=str(home.root), fix=fix) from cause
     return done
-
-
-def _registered_models(client: Any) -> Iterator[Any]:
-    token = None
-    while token != "":
-        page = client.search_registered_models(page_token=token)
-        yield from page
-        token = page.token or ""
 
 
 def _remove_from_mlflow(home: Home, run: ListedRun) -> None:

@@ -108,8 +108,7 @@ def _refusal(run: PipelineRunResponse, config: Config, changed: Sequence[str]) -
         LOSS: f"the loss {config.training.loss_type}",
     }
     named = [of[kind] for kind in changed if not (kind == REWARD and HARNESS in changed)]
-    place = "loss" if changed == [LOSS] else "environment"
-    commit = commits.get(place, "")
+    commit = commits.get("training.loss_type" if changed == [LOSS] else "environment.name", "")
     known = f" (it began at commit {commit[:12]})" if len(commit) == 40 else ""
     return RlftError(
         f"the code of {' and of '.join(named)} has changed since this run began, and what is left would mix the two",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mlflow import MlflowClient
@@ -21,7 +22,7 @@ from mlflow.genai.review_queues import (
 
 from mlops.runs.results import ScoredRound
 from mlops.runs.use import record_of_trace
-from mlops.tracking.address import answering, as_default
+from mlops.tracking.address import answering, as_default, pages
 from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG, log_rollouts, trace_id, trace_key
 from rlft.errors import TrackerError
 from rlft.rewards.review import Chosen, Opinion, full_totals
@@ -88,24 +89,14 @@ def items_of(queue_id: str) -> dict[str, str]:
 
     It is asked at MLflow's default address, as `queues_of` does.
     """
-    found, token = dict[str, str](), None
-    while True:
-        page = list_review_queue_items(queue_id, max_results=100, page_token=token)
-        found |= {item.item_id: str(item.status.value) for item in page}
-        token = page.token
-        if not token:
-            return found
+    items = pages(partial(list_review_queue_items, queue_id, max_results=100))
+    return {item.item_id: str(item.status.value) for item in items}
 
 
 def queues_of(experiment_id: str, run: str) -> dict[str, str]:
     """Return {name: id} of the review queues of a run in an experiment."""
-    found, token = dict[str, str](), None
-    while True:
-        page = list_review_queues(experiment_id=experiment_id, max_results=100, page_token=token)
-        found |= {queue.name: queue.queue_id for queue in page if queue.name.rpartition(" ")[0] == run}
-        token = page.token
-        if not token:
-            return found
+    queues = pages(partial(list_review_queues, experiment_id=experiment_id, max_results=100))
+    return {queue.name: queue.queue_id for queue in queues if queue.name.rpartition(" ")[0] == run}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Assessment, AssessmentSourceType, Trace, TraceState
 
-from mlops.tracking.address import PATIENT_HTTP, answering, tracking_address
+from mlops.tracking.address import PATIENT_HTTP, answering, pages, tracking_address
 from mlops.tracking.run import active_experiment
 from rlft.config import UseConfig
 from rlft.errors import TaskError
@@ -53,19 +54,9 @@ def find_traces(
             where="tasks.use.experiment",
             fix="serve a version with --log-conversations, which makes NAME-served, or correct the name",
         )
-    records, token = list[Record](), None
-    while True:
-        page = client.search_traces(
-            locations=[found.experiment_id],
-            filter_string=trace_filter(tags, start) or None,
-            order_by=["timestamp_ms ASC"],
-            max_results=_PAGE,
-            page_token=token,
-        )
-        records += [record_of_trace(trace) for trace in page]
-        token = page.token
-        if not token:
-            return tuple(records)
+    asked = {"locations": [found.experiment_id], "order_by": ["timestamp_ms ASC"], "max_results": _PAGE}
+    search = partial(client.search_traces, filter_string=trace_filter(tags, start) or None, **asked)
+    return tuple(map(record_of_trace, pages(search)))
 
 
 def trace_filter(tags: Mapping[str, str], start: datetime | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -161,3 +161,12 @@ def _said(cause: Exception) -> str:
         # MLflow goes on with the connection's own words, which name Python's objects.
         return f"the tracker did not answer: {str(cause).split(' with exception ')[0]}"
     return f"the tracker's store failed: {type(cause).__name__}: {cause}"
+
+
+def pages(ask: Callable[..., Any]) -> Iterator[Any]:
+    """Yield what all pages of an answer of MLflow hold; `ask` takes the `page_token` of each."""
+    token = None
+    while token != "":
+        page = ask(page_token=token)
+        yield from page
+        token = page.token or ""

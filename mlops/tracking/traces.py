@@ -12,6 +12,7 @@ import logging
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -32,7 +33,7 @@ from mlflow.entities import (
 # The one module here that MLflow does not document: its public calls take the address from global state.
 from mlflow.tracing.client import TracingClient
 
-from mlops.tracking.address import check_reachable, quick_http
+from mlops.tracking.address import check_reachable, pages, quick_http
 from mlops.tracking.values import reason_of
 from rlft.messages import as_openai, marked, written
 from rlft.outcome import as_text
@@ -120,18 +121,12 @@ def log_rollouts(
 
 def stored_rollouts(tracking_uri: str, experiment_id: str, run_id: str, round: str | None = None) -> set[str]:
     """Return the ids of the rollouts, of one round or of all, that the run has traces of."""
-    client, found, token = MlflowClient(tracking_uri=tracking_uri), set[str](), None
     query = f"metadata.`mlflow.sourceRun` = '{run_id}'" + (
         "" if round is None else f" AND tags.`{ROUND_TAG}` = '{round}'"
     )
-    while True:
-        page = client.search_traces(
-            locations=[experiment_id], filter_string=query, include_spans=False, max_results=500, page_token=token
-        )
-        found |= {trace.info.tags.get(ROLLOUT_TAG, "") for trace in page}
-        token = page.token
-        if not token:
-            return found
+    found = {"locations": [experiment_id], "filter_string": query, "include_spans": False, "max_results": 500}
+    traces = pages(partial(MlflowClient(tracking_uri=tracking_uri).search_traces, **found))
+    return {trace.info.tags.get(ROLLOUT_TAG, "") for trace in traces}
 
 
 def prompt_count(rollout: Rollout, task: Task | None) -> int:

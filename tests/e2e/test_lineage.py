@@ -93,7 +93,7 @@ print(json.dumps([run.info.run_name, run.data.tags, names]))
     assert len(attempts) >= 2
     for file in attempts:
         commits = json.loads(file.read_text())["commits"]
-        assert commits["config"] == commits["environment"] == RLFTS_OWN  # a fixture of ours
+        assert commits["config"] == commits["environment.name"] == RLFTS_OWN  # a fixture of ours
         assert commits["working_directory"] == "no repository"
 
 

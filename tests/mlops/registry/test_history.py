@@ -152,7 +152,7 @@ def test_versions_that_were_not_promoted_are_told_with_the_rules_that_failed(add
     for _ in range(2):
         add_version(client, name, promote=False, **{"rlft.reasons": said})
     promote(client, name, add_version(client, name))
-    verdict = '{"kind": "rejection", "to": "4", "who": "bob", "at": "2026-11-25T10:00:00Z", "why": ["it is rude"]}'
+    verdict = '{"kind": "rejection", "to": "4", "who": "bob", "at": "2026-11-25T10:00:00Z", "why": "it is rude"}'
     add_version(client, name, **{"rlft.approval": "rejected", "rlft.verdict": verdict})
     add_version(client, name, **{"rlft.withheld": "its rival was taken back"})
     add_version(client, name, **{"rlft.approval": "pending"})

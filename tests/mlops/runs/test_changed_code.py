@@ -81,9 +81,9 @@ def test_what_is_left_to_do_with_edited_code_is_refused(ask, steps, part, named,
 
 def test_the_commit_that_holds_the_old_code_is_named_if_all_of_it_was_committed(ask):
     with pytest.raises(RlftError, match="began at commit 0123456789ab"):
-        ask(ROUND, "harness", "reward", commits={"environment": "0123456789ab" + "0" * 28})
+        ask(ROUND, "harness", "reward", commits={"environment.name": "0123456789ab" + "0" * 28})
     with pytest.raises(RlftError) as refused:
-        ask(ROUND, "loss", commits={"environment": "0" * 40, "loss": "0" * 40 + "-dirty"})
+        ask(ROUND, "loss", commits={"environment.name": "0" * 40, "training.loss_type": "0" * 40 + "-dirty"})
     assert "commit" not in refused.value.fix
 
 

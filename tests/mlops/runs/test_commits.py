@@ -45,9 +45,9 @@ def repository(tmp_path, monkeypatch) -> Path:
 def test_the_users_commit_is_theirs_and_rlfts_is_rlfts(repository):
     head = git(repository, "rev-parse", "HEAD")
     found = users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums"))
-    assert found == {"config": head, "environment": head, "working_directory": head}
+    assert found == {"config": head, "environment.name": head, "working_directory": head}
     assert rlft_commit() != head
-    assert users_commits(Path("configs/mine.yaml"), naming(SHIPPED))["environment"] == "rlft's own"
+    assert users_commits(Path("configs/mine.yaml"), naming(SHIPPED))["environment.name"] == "rlft's own"
 
 
 def test_a_loss_of_ones_own_and_rewards_in_arguments_have_their_commits_and_a_shipped_loss_none(repository, tmp_path):
@@ -58,12 +58,12 @@ def test_a_loss_of_ones_own_and_rewards_in_arguments_have_their_commits_and_a_sh
     second = git(other, "rev-parse", "HEAD")
     settings = [f"training.loss_type={other / 'sums.py'}:Mine", "environment.kwargs={format: 'standard:x'}"]
     found = users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums", *settings))
-    assert found == {"config": head, "environment": head, "loss": second, "working_directory": head}
+    assert found == {"config": head, "environment.name": head, "training.loss_type": second, "working_directory": head}
     functions = f"[sums.py:one, '{other / 'sums.py'}:two', sums.py:three]"
     settings = [f"environment.kwargs.reward_functions={functions}"]
     found = users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums", *settings))
     assert found["environment.kwargs"] == f"{head}, {second}"
-    assert "loss" not in found
+    assert "training.loss_type" not in found
 
 
 def test_functions_of_a_written_reward_have_their_commit(repository):
@@ -73,7 +73,7 @@ def test_functions_of_a_written_reward_have_their_commit(repository):
     grader = "{type: function, function: 'rewards.py:nice'}"
     spec = f"reward.spec={{criteria: {{nice: {{says: It is nice., grader: {grader}}}}}}}"
     found = users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums", spec))
-    assert found["reward.spec"] == found["environment"] == git(repository, "rev-parse", "HEAD")
+    assert found["reward.spec"] == found["environment.name"] == git(repository, "rev-parse", "HEAD")
 
 
 def test_a_changed_file_is_dirty(repository):
@@ -86,7 +86,7 @@ def test_a_file_that_was_never_added_is_dirty_and_its_neighbours_are_not(reposit
     head = git(repository, "rev-parse", "HEAD")
     (repository / "new.py").write_text("class New: ...\n")
     found = users_commits(Path("configs/mine.yaml"), naming("new.py:New"))
-    assert found == {"config": head, "environment": f"{head}-dirty", "working_directory": head}
+    assert found == {"config": head, "environment.name": f"{head}-dirty", "working_directory": head}
 
 
 def test_each_file_has_the_commit_of_its_own_repository(repository, tmp_path):
@@ -97,14 +97,14 @@ def test_each_file_has_the_commit_of_its_own_repository(repository, tmp_path):
     git(other, "commit", "-q", "--allow-empty", "-m", "second")
     found = users_commits(tmp_path / "plain.yaml", naming(f"{other / 'sums.py'}:Sums"))
     second = git(other, "rev-parse", "HEAD")
-    assert found == {"config": "no repository", "environment": second, "working_directory": head}
+    assert found == {"config": "no repository", "environment.name": second, "working_directory": head}
 
 
 def test_a_package_that_is_installed_within_the_repository_is_not_of_it(repository):
     package = repository / ".venv" / "lib" / "site-packages" / "theirs.py"
     package.parent.mkdir(parents=True)
     package.write_text("class Theirs: ...\n")
-    assert users_commits(Path("configs/mine.yaml"), naming(f"{package}:Theirs"))["environment"] == "no repository"
+    assert users_commits(Path("configs/mine.yaml"), naming(f"{package}:Theirs"))["environment.name"] == "no repository"
 
 
 def test_an_rlft_within_a_repository_of_the_user_has_no_commit_of_its_own(repository, monkeypatch):
@@ -123,7 +123,7 @@ def test_before_the_first_commit_and_without_git_it_is_unknown(tmp_path, monkeyp
     config = tmp_path / "empty" / "mine.yaml"
     config.write_text("name: mine\n")
     assert users_commits(config, naming("nowhere.at_all:Class"))["config"] == "unknown"
-    assert users_commits(config, naming("nowhere.at_all:Class"))["environment"] == "unknown"
+    assert users_commits(config, naming("nowhere.at_all:Class"))["environment.name"] == "unknown"
     monkeypatch.setenv("PATH", str(tmp_path))
     assert users_commits(config, naming(SHIPPED))["config"] == "no repository"
 

@@ -35,17 +35,6 @@ def test_traces_are_removed_until_none_is_left(monkeypatch):
     assert client.deleted == [["t0", "t1"], ["t2", "t3"], ["t4"]]
 
 
-def test_all_pages_of_registered_models_are_read():
-    class Page(list):
-        def __init__(self, names: list[str], token: str | None) -> None:
-            super().__init__(names)
-            self.token = token
-
-    pages = {None: Page(["a", "b"], "2"), "2": Page(["c"], None)}
-    client = SimpleNamespace(search_registered_models=lambda page_token: pages[page_token])
-    assert list(removing._registered_models(client)) == ["a", "b", "c"]
-
-
 def test_a_logged_model_goes_with_its_run_unless_it_is_a_version(tmp_path):
     client = MlflowClient(new_store(tmp_path))
     experiment = client.create_experiment("e", artifact_location=f"file:{tmp_path}/artifacts")

@@ -14,7 +14,7 @@ from mlflow.exceptions import MlflowException, RestException
 
 from mlops.registry.client import current_champion
 from mlops.tracking import address as asked
-from mlops.tracking.address import answering, tracking_address
+from mlops.tracking.address import answering, pages, tracking_address
 from mlops.tracking.run import Tracker
 from rlft.errors import PolicyError, TrackerError
 from tests.servers_away import hanging_server
@@ -153,3 +153,13 @@ def test_what_is_tracked_is_kept_on_disk_and_training_goes_on(tmp_path, body):
         tracker.log_metrics({"reward": 1.0}, 1)
         assert tracker.run_id is None
     assert "reward" in (tmp_path / "missed.json").read_text()
+
+
+def test_all_pages_are_read():
+    class Page(list):
+        def __init__(self, names: list[str], token: str | None) -> None:
+            super().__init__(names)
+            self.token = token
+
+    answers = {None: Page(["a", "b"], "2"), "2": Page(["c"], None)}
+    assert list(pages(lambda page_token: answers[page_token])) == ["a", "b", "c"]
