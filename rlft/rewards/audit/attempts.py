@@ -73,7 +73,9 @@ class Stage:
     progress: Progress
     rows: list[tuple[Attempt, Reward]] = field(default_factory=list)
     weights: dict[str, float] = field(default_factory=dict)
+    scripts: Mapping[str, Script] = field(default_factory=dict)  # {task id: its gold}
     golds: dict[str, Rollout] = field(default_factory=dict)  # {task id: the gold as it was played}
+    tool_faults: dict[str, list[Failure]] = field(default_factory=dict)  # {rollout id: what tools raised, and where}
     seconds: float = 0.0
     stopped: bool = False
 
@@ -87,7 +89,9 @@ class Stage:
         began = time.perf_counter()
         parts = [Part(each.rollout_id, each.task, each.script) for each in attempts]
         try:
-            rollouts = play_scripts(parts, self.environment, self.harness, progress=self.progress)
+            rollouts = play_scripts(
+                parts, self.environment, self.harness, tool_faults=self.tool_faults, progress=self.progress
+            )
             self.golds |= {
                 each.task.id: rollout
                 for each, rollout in zip(attempts, rollouts, strict=True)

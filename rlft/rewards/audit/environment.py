@@ -1,13 +1,13 @@
 """Checks an environment for its author, on tasks and without a model.
 
-A gold completion must be full and an empty answer earn nothing; the tools must be described, and the attacks of the
-reward audit fail.
+It is the reward audit of all tasks, by which a gold completion must be full, an empty answer earn nothing, and attacks
+fail; beside it tools must be described, and the gold conversations be played to their end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlft.config import HarnessConfig, RewardConfig, SourceConfig
@@ -18,28 +18,18 @@ from rlft.environments.contract.marks import ToolSpec
 from rlft.environments.fingerprints import environment_fingerprints
 from rlft.errors import RlftError, TaskError
 from rlft.harness.opening import open_playground
-from rlft.harness.scripted import Part, Script, as_script, play_scripts
-from rlft.outcome import Failure
 from rlft.progress import Progress, silent
-from rlft.rewards.audit.attempts import ask_golds
-from rlft.rewards.audit.findings import REWARD, Findings
+from rlft.rewards.audit.attempts import Attempt, Stage
+from rlft.rewards.audit.findings import REWARD
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, CheckReport, Problem
-from rlft.rewards.audit.rewards import DEFINE_GOLD, GOLD_NEEDS_TOOLS, audit_reward
+from rlft.rewards.audit.rewards import DEFINE_GOLD, GOLD_NEEDS_TOOLS, audit_one
 from rlft.rewards.rubric import TOLERANCE
-from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import read_tasks
 from rlft.tasks.rows import ANSWER_FIELDS
-from rlft.types import Reward, Rollout, Rollouts, Task
+from rlft.types import Reward, Task
 
 _AUDIT_WAY_OUT = "let gold earn 1, or the declared maximum, in every part, and everything else less"
 _MEND = "mend it; it must work before anything can be tried"
-_WAYS_OUT = {
-    "setup": "context and setup must work for every task; setup returns a dict or None",
-    "state": "keep text, numbers, lists and dicts in the state: it is stored as JSON",
-    "respond": "return text, a message, or None to end the conversation",
-    "final_answer": "return text or None",
-    REWARD: "return {part: a finite number, or None} for whatever a model says, within the time limit",
-}
 _SHORT = 300  # characters of a tool's message
 
 
@@ -74,21 +64,6 @@ def check_named(
     return report
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """Holds an attempt at a task as it was played and scored; `kind` is `gold` or `silence`.
-
-    `tool_faults` say what tools raised, and where.
-    """
-
-    kind: str
-    task: Task
-    script: Script
-    rollout: Rollout
-    reward: Reward
-    tool_faults: Sequence[Failure] = ()
-
-
 def check_environment(
     environment: BaseEnv, tasks: Sequence[Task], *, timeout_seconds: float = 10.0, progress: Progress = silent
 ) -> CheckReport:
@@ -104,45 +79,35 @@ def check_environment(
         tools = tuple(open_playground(environment, harness).tools.values())
     except Exception as error:
         return CheckReport((str(_problem(error, "list_tools")),))
-    asked = Findings()
-    golds = ask_golds(tasks, environment, asked)
-    told = [replace(each, what=each.what.removeprefix(f"{GOLD} ")) for each in asked.problems]
-    problems = [*_undescribed(tools), *(told or _without_gold(tasks, golds))]
-    scripts = [(GOLD_KIND, task, golds[task.id]) for task in tasks if task.id in golds]
-    scripts += [("silence", task, as_script("")) for task in tasks]
-    try:
-        trials = _tried(scripts, environment, harness, reward, progress)
-    except RlftError as error:
-        return CheckReport((*map(str, problems), str(_problem(error, REWARD))), tools=tools)
-    gold, silence = ([trial for trial in trials if trial.kind == kind] for kind in (GOLD_KIND, "silence"))
-    wrong = [*_failures(trials), *_unfinished(gold)]
-    audit, findings = None, Findings()
-    if not wrong:  # the audit plays the same conversations: it would say the same again
-        audit = audit_reward(
-            tasks, environment, reward, harness=harness, max_tasks=len(tasks), progress=progress, findings=findings
-        )
-    if GOLD_NEEDS_TOOLS in findings.problems:
-        problems = [*problems, DEFINE_GOLD]
+    audit, stage = audit_one(tasks, environment, reward, harness=harness, max_tasks=len(tasks), progress=progress)
+    gold, silence = ([row for row in stage.rows if row[0].kind == kind] for kind in (GOLD_KIND, "empty"))
+    paid = {attempt.task.id: reward for attempt, reward in gold}
+    problems = [*_undescribed(tools), *_without_gold(tasks, stage), *_unfinished(gold, stage), *_paid(silence)]
+    if GOLD_NEEDS_TOOLS in stage.findings.problems:
+        problems.append(DEFINE_GOLD)
     gold_told = any(each.where == GOLD for each in problems)
-    attacks = [each for each in findings.problems if not (gold_told and each.where == GOLD)] if findings.failed else []
-    attacks = [replace(each, where="reward audit", fix=each.fix or _AUDIT_WAY_OUT) for each in attacks]
+    found = [each for each in stage.findings.problems if not (gold_told and each.where == GOLD)]
+    told = [replace(each, where="reward audit", fix=each.fix or _AUDIT_WAY_OUT) for each in found]
+    first = next(iter(stage.golds), None)
     return CheckReport(
-        problems=tuple(map(str, (*problems, *wrong, *_paid(silence), *attacks))),
-        notes=audit.findings if audit and audit.passed else (),
-        gold=len(gold) == len(tasks) and all(trial.reward.solved for trial in gold) if gold else None,
-        silence=all(_earns_nothing(trial.reward) for trial in silence) if silence else None,
+        problems=tuple(map(str, [*problems, *(told if stage.findings.failed else ())])),
+        notes=audit.findings if audit.passed else (),
+        gold=len(paid) == len(tasks) and all(each.solved for each in paid.values()) if paid else None,
+        silence=all(each.total is not None and each.total <= TOLERANCE for _, each in silence) if silence else None,
         tools=tools,
-        audit=audit,
-        rollout=gold[0].rollout if gold else None,
-        reward=gold[0].reward if gold else None,
+        audit=audit if stage.rows else None,
+        rollout=None if first is None else stage.golds[first],
+        reward=None if first is None else paid.get(first),
         weights=environment.reward_weights(),
     )
 
 
-def _without_gold(tasks: Sequence[Task], golds: dict[str, Script]) -> list[Problem]:
+def _without_gold(tasks: Sequence[Task], stage: Stage) -> list[Problem]:
     """Return the problem of tasks without a gold, if there are any."""
-    without = [task.id for task in tasks if task.id not in golds]
-    if without and not golds:
+    if failed := [each for each in stage.findings.problems if each.where == GOLD and each.fix]:
+        return [replace(each, what=each.what.removeprefix(f"{GOLD} ")) for each in failed]
+    without = [task.id for task in tasks if task.id not in stage.scripts]
+    if without and not stage.scripts:
         what = "no task has a gold answer, so nothing shows that the reward can be earned"
         return [Problem(GOLD, what, "give the tasks an answer, or define gold_completion(task)")]
     what = f"returned None (on {len(without)} task{'s' * (len(without) > 1)}, for example {''.join(without[:1])})"
@@ -164,71 +129,35 @@ def _described(schema: Any) -> bool:
     return isinstance(schema, dict) and bool(str(schema.get("description", "")).strip())
 
 
-def _earns_nothing(reward: Reward) -> bool:
-    return reward.total is not None and reward.total <= TOLERANCE
-
-
-def _tried(
-    wanted: Sequence[tuple[str, Task, Script]],
-    environment: BaseEnv,
-    harness: HarnessConfig,
-    reward: RewardConfig,
-    progress: Progress,
-) -> list[Trial]:
-    """Play all (kind, task, script), and score the rollouts. Raises RlftError as `score_rollouts` does."""
-    faults: dict[str, list[Failure]] = {}
-    parts = [Part(f"check/{kind}/{task.id}", task, script) for kind, task, script in wanted]
-    rollouts = play_scripts(parts, environment, harness, tool_faults=faults, progress=progress)
-    by_id = {task.id: task for _, task, _ in wanted}
-    rewards = score_rollouts(Rollouts(tuple(rollouts)), by_id, environment, reward, progress=progress)
-    return [
-        Trial(kind, task, script, rollout, scored, faults.get(rollout.rollout_id, ()))
-        for (kind, task, script), rollout, scored in zip(wanted, rollouts, rewards, strict=True)
-    ]
-
-
-def _failures(trials: Sequence[Trial]) -> list[Problem]:
-    """Return what failed in playing and scoring: one problem for each kind of failure, with how often."""
-    found: dict[tuple[str, ...], list[tuple[Failure, Trial]]] = {}
-    for trial in trials:
-        for error in dict.fromkeys(each.error.origin for each in (trial.rollout, trial.reward) if each.error):
-            found.setdefault(error.kind, []).append((error, trial))
-    return [
-        Problem(error.where, f"{error.why} ({_on([trial for _, trial in rows])})",
-                error.fix or _WAYS_OUT.get(error.where, _WAYS_OUT[REWARD]))
-        for rows in found.values() for error, _ in rows[:1]
-    ]  # fmt: skip
-
-
-def _unfinished(trials: Sequence[Trial]) -> Iterator[Problem]:
+def _unfinished(gold: Sequence[tuple[Attempt, Reward]], stage: Stage) -> Iterator[Problem]:
     """Yield a problem about the gold conversations that ended early, and one about those in which a tool failed."""
-    cut = [trial for trial in trials if trial.rollout.turns < len(trial.script) and not trial.rollout.error]
-    if cut:
-        said, whole = cut[0].rollout.turns, len(cut[0].script)
-        what = f"{said} of its {whole} messages were said before the conversation was over ({_on(cut)})"
-        yield Problem(GOLD, what, "call a tool in every message but the last, or raise max_turns")
-    if failed := [trial for trial in trials if trial.rollout.tool_errors]:
-        told = [message for message in failed[0].rollout.messages if message.get("failed")]
+    played = [(attempt, stage.golds[attempt.task.id]) for attempt, _ in gold if attempt.task.id in stage.golds]
+    if cut := [(attempt, rollout) for attempt, rollout in played if rollout.turns < len(attempt.script)]:
+        attempt, rollout = cut[0]
+        said = f"{rollout.turns} of its {len(attempt.script)} messages were said before the conversation was over"
+        yield Problem(GOLD, f"{said} ({_on(cut)})", "call a tool in every message but the last, or raise max_turns")
+    if failed := [(attempt, rollout) for attempt, rollout in played if rollout.tool_errors]:
+        _, rollout = failed[0]
+        told = [message for message in rollout.messages if message.get("failed")]
         where = f"tool {told[0].get('name', '')}" if told else "a tool"
         said = told[0]["content"][:_SHORT] if told else ""
-        if failed[0].tool_faults:
-            where, said = failed[0].tool_faults[0].where, failed[0].tool_faults[0].why
+        if faults := stage.tool_faults.get(rollout.rollout_id):
+            where, said = faults[0].where, faults[0].why
         what = f"a call of the gold conversation failed: {said} ({_on(failed)})"
         yield Problem(where, what, "mend the tool, or the call in gold_completion")
 
 
-def _paid(trials: Sequence[Trial]) -> Iterator[Problem]:
+def _paid(silence: Sequence[tuple[Attempt, Reward]]) -> Iterator[Problem]:
     """Yield a problem if any of these attempts, which say nothing, earned something."""
-    earning = [trial for trial in trials if (trial.reward.total or 0.0) > TOLERANCE]
-    if earning:
-        reward = earning[0].reward
+    if earning := [row for row in silence if (row[1].total or 0.0) > TOLERANCE]:
+        reward = earning[0][1]
         what = f"an empty answer earns {reward.total:g} from {reward.parts} ({_on(earning)})"
         yield Problem(REWARD, what, "pay nothing where there is no answer")
 
 
-def _on(trials: Sequence[Trial]) -> str:
-    more = f", and {len(trials) - 1} more" if len(trials) > 1 else ""
-    return f"{trials[0].kind} on task {trials[0].task.id}{more}"
+def _on(rows: Sequence[tuple[Attempt, Any]]) -> str:
+    more = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
+    return f"{rows[0][0].kind} on task {rows[0][0].task.id}{more}"
 
 
 def _problem(error: BaseException, where: str) -> Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from rlft.harness.scripted import Script
@@ -26,6 +27,13 @@ _SCORE_IT = (
     "let the reward give such attempts the lowest score: one that makes it fail leaves its group, and is not told from "
     "the others there"
 )
+_WAYS_OUT = {
+    "setup": "context and setup must work for every task; setup returns a dict or None",
+    "state": "keep text, numbers, lists and dicts in the state: it is stored as JSON",
+    "respond": "return text, a message, or None to end the conversation",
+    "final_answer": "return text or None",
+    REWARD: "return {part: a finite number, or None} for whatever a model says, within the time limit",
+}
 _MOST_KINDS = 6  # that a sentence names
 
 
@@ -124,11 +132,11 @@ def say_what_failed(failed: Sequence[Failed], findings: Findings) -> None:
     for found in failed:
         kinds = list(dict.fromkeys(kind for kind, _, _ in found))
         tasks = list({reward.task_id: reward for _, reward, _ in found}.values())
-        error = found[0][2]
+        error = found[0][2].origin
         said = f"{listed(kinds)} could not be scored {on(tasks)}: {error.where}: {error.why}"
-        problem = Problem(REWARD, said, error.fix or ("" if GOLD_KIND in kinds else _SCORE_IT))
+        problem = Problem(REWARD, said, error.fix or _SCORE_IT)
         if any(kind in ALWAYS for kind in kinds):
-            findings.fail(problem)
+            findings.fail(replace(problem, fix=error.fix or _WAYS_OUT.get(error.where, _WAYS_OUT[REWARD])))
         elif any(each in error.why for each in _BEYOND):
             findings.fail(problem, kinds[0])
         else:

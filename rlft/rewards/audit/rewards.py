@@ -61,7 +61,6 @@ def audit_reward(
     seconds: float = SECONDS,
     seed: int = 0,
     progress: Progress = silent,
-    findings: Findings | None = None,
 ) -> AuditReport:
     """Score the golds of up to `max_tasks` of these (train) tasks, and attacks, which deserve no full reward.
 
@@ -76,40 +75,35 @@ def audit_reward(
     attack and the findings begin with the environment's name.
 
     `harness` is that of the rollouts. `seed` picks tasks and other golds. Raises ConfigError for a weight whose part
-    does not exist; all else is in the report. `findings`, which is empty, is filled with what the report says in
-    sentences.
+    does not exist; all else is in the report.
     """
     limits: dict[str, Any] = {
         "harness": harness, "max_tasks": max_tasks, "seconds": seconds, "seed": seed, "progress": progress,
     }  # fmt: skip
     if not isinstance(environment, Several):
-        return _audited(without_use(tasks), environment, reward, findings=findings or Findings(), **limits)
+        return audit_one(tasks, environment, reward, **limits)[0]
     members = {
-        name: _audited(
-            without_use([tasks[place] for place in places]),
-            environment.members[name],
-            reward.of_member(name),
-            findings=Findings(),
-            **limits,
-        )
+        name: audit_one(
+            [tasks[place] for place in places], environment.members[name], reward.of_member(name), **limits
+        )[0]
         for name, places in places_of(environment, tasks).items()
     }
     return _joined(members)
 
 
-def _audited(
+def audit_one(
     tasks: Sequence[Task],
     environment: BaseEnv,
     reward: RewardConfig,
     *,
-    harness: HarnessConfig | None,
-    max_tasks: int,
-    seconds: float,
-    seed: int,
-    progress: Progress,
-    findings: Findings,
-) -> AuditReport:
-    findings.accept = (*findings.accept, *reward.accept_exploits)
+    harness: HarnessConfig | None = None,
+    max_tasks: int = 50,
+    seconds: float = SECONDS,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> tuple[AuditReport, Stage]:
+    """Audit the reward of a single environment as `audit_reward` does; also return what was played and found."""
+    tasks, findings = without_use(tasks), Findings(reward.accept_exploits)
     sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
     picked = [tasks[index] for index in sorted(sample)]
     golds = ask_golds(tasks, environment, findings)
@@ -119,7 +113,7 @@ def _audited(
         findings.note(Problem("tasks", said))
         if {task.id for task in bare}.isdisjoint(task.id for task in picked):
             picked[-1] = bare[0]  # so that it is seen whether such a task can be scored
-    stage = Stage(environment, harness or HarnessConfig(), reward, findings, progress)
+    stage = Stage(environment, harness or HarnessConfig(), reward, findings, progress, scripts=golds)
     own = ask_attacks(picked, environment, KINDS, findings)
     pool, tools = Pool.of(golds, tasks), _tools(environment, stage.harness)
     known = [
@@ -128,25 +122,19 @@ def _audited(
     ]
     attacked = play_all(known, stage, seconds)
     tried = len({attempt.task.id for attempt, _ in stage.rows}) or len(picked)
-    scores = _judged(stage, golds, known, tasks, is_all=tried == len(tasks))
+    scores = _judged(stage, known, tasks, is_all=tried == len(tasks))
     for said in failed_cases(environment, tasks, reward.weights, timeout_seconds=reward.timeout_seconds):
         findings.fail(Problem("cases", said))
     if tried < len(picked) and not stage.stopped:
         each = stage.seconds / max(1, len(stage.rows))
         said = f"an attempt takes {each:.2g} s, so that {tried} of {len(picked)} tasks were tried in {seconds:g} s"
         findings.note(Problem("compute_reward", said))
-    return _report(scores, stage, tried, attacked)
+    return _report(scores, stage, tried, attacked), stage
 
 
-def _judged(
-    stage: Stage,
-    golds: Mapping[str, Script],
-    known: Sequence[Known],
-    tasks: Sequence[Task],
-    *,
-    is_all: bool,
-) -> Scores:
+def _judged(stage: Stage, known: Sequence[Known], tasks: Sequence[Task], *, is_all: bool) -> Scores:
     """Say what the scores mean, and return them by task. `is_all` says that no task was left out."""
+    golds = stage.scripts
     picked = [each.task for each in known]
     findings, rows = stage.findings, [(attempt.task.id, attempt.kind, reward) for attempt, reward in stage.rows]
     scores, failed = by_task(rows, stage.other_calls)
