@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
@@ -44,17 +43,6 @@ _SAMPLING = (
 _ASIDE = ("harness.lockstep", "harness.isolation", "harness.processes", "harness.memory_mib")  # where the code runs
 
 
-def weights_of(report: EvaluationReport, settings: Mapping[str, Any]) -> str:
-    """Return what identifies the weights that were evaluated: their hash, and the model below, which an adapter has.
-
-    It is empty where the report does not name them by their hash.
-    """
-    if not re.fullmatch(r"[0-9a-f]{64}", report.policy):
-        return ""
-    base = settings.get("policy") or {}
-    return f"{report.policy} on {base.get('model')} {base.get('revision')}"
-
-
 REWARD_CODE, HARNESS_CODE = "fingerprint of reward", "fingerprint of harness"  # keys of `StoredRun.code`
 
 
@@ -64,10 +52,9 @@ class StoredRun:
 
     `settings` is its config as a mapping, with what a replay is made of in `replay`, `code` has the commits and
     fingerprints of what it ran, `asked` what each task of the split asks, by id, and `fingerprint` is that of all its
-    tasks. `found` is read for more. `model` is the name of the run that trained the model: another one if this is
-    about its attempts under another reward. `status` is that of its summary, and `start` the report of the policy that
-    training started from; `None` if there is none on the split. `sampled` are the settings by which the attempts of
-    the report were sampled, and `weights` identify those of the trained policy; empty where they are not known.
+    tasks. `found` is read for more. `status` is that of its summary, and `start` the report of the policy that training
+    started from; `None` if there is none on the split. `sampled` are the settings by which the attempts of the report
+    were sampled.
     """
 
     name: str
@@ -77,11 +64,9 @@ class StoredRun:
     asked: Mapping[str, Asked]
     fingerprint: str
     report: EvaluationReport
-    model: str
     status: str = "unknown"
     start: EvaluationReport | None = None
     sampled: Mapping[str, Any] = field(default_factory=dict)
-    weights: str = ""
 
 
 def stored_runs(runs: Iterable[Run], split: Split) -> dict[str, StoredRun]:
@@ -108,7 +93,6 @@ def _stored_run(run: Run, split: Split) -> StoredRun:
         raise RlftError(f"{run.name} has no evaluation on {split}", where="--split", fix=f"there are: {known}")
     asked = {task.id: Asked(task_hash(task), digest(task.answer)) for task in tasks.split(split)}
     replay, settings = replay_of_run(run), settings_of_run(run)
-    sampled = _settings_of_sampling(run, settings, replay)
     return StoredRun(
         run.name,
         run,
@@ -117,11 +101,9 @@ def _stored_run(run: Run, split: Split) -> StoredRun:
         asked,
         tasks.fingerprint,
         evaluation.splits[split],
-        str(replay["of"]) if replay.get("kind") == RESCORE else run.name,
         run.status(),
         start_report(run, replay, split),
-        sampled,
-        weights_of(evaluation.splits[split], sampled),
+        _settings_of_sampling(run, settings, replay),
     )
 
 
@@ -193,8 +175,6 @@ def start_report(run: Run, replay: Mapping[str, Any], split: Split) -> Evaluatio
 
 
 Reports = Mapping[str, EvaluationReport]
-_SAME_ATTEMPTS = "these are the same attempts of one model, scored by two rewards"
-_SAME_WEIGHTS = "these are the same weights"
 _OTHER_REWARD = "different rewards scored them (`rlft rescore RUN --config NEW.yaml` scores both by one)"
 _OTHER_SAMPLING = (
     "their attempts were sampled in different ways (`rlft evaluate RUN:best RUN:best --suite CONFIG.yaml` measures "
@@ -241,7 +221,7 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
         "gains": [_of_seeds([gains[reruns[0]] for reruns in by_seed(group, seeds)]) for group in groups],
         "pairs": [_of_pair(pair, runs) for pair in compare_pairs(reports, metric)],
         "of_settings": [
-            _of_settings(pair, [[runs[name] for name in groups[side]] for side in (pair.first, pair.second)])
+            _of_settings(pair, *(runs[groups[side][0]] for side in (pair.first, pair.second)))
             for pair in compare_settings(groups, reports, metric, seeds)
         ],
         "solved_by_one": list(_solved_by_one(runs, reports, count)),
@@ -313,13 +293,7 @@ def _solved_by_one(runs: Mapping[str, StoredRun], reports: Reports, count: int) 
 
 def _of_pair(pair: Pair, runs: Mapping[str, StoredRun]) -> dict[str, Any]:
     """Return the comparison of two models. None is said to be better by scores of different kinds."""
-    one, other = runs[pair.first], runs[pair.second]
-    if one.model == other.model:
-        obstacle = _SAME_ATTEMPTS
-    elif one.weights and one.weights == other.weights:
-        obstacle = _SAME_WEIGHTS
-    else:
-        obstacle = _how_measured(one, other)
+    obstacle = _how_measured(runs[pair.first], runs[pair.second])
     return {
         "first": pair.first,
         "second": pair.second,
@@ -330,13 +304,9 @@ def _of_pair(pair: Pair, runs: Mapping[str, StoredRun]) -> dict[str, Any]:
     }
 
 
-def _of_settings(pair: SettingPair, runs: Sequence[Sequence[StoredRun]]) -> dict[str, Any]:
-    """Return the comparison of two settings, each with its runs."""
-    one, other = ([run.weights for run in each] for each in runs)
-    if all(one) and sorted(one) == sorted(other):
-        obstacle = "they have trained the same weights"
-    else:  # reward and sampling are part of the setting, so that they are those of all its runs
-        obstacle = _how_measured(runs[0][0], runs[1][0])
+def _of_settings(pair: SettingPair, one: StoredRun, other: StoredRun) -> dict[str, Any]:
+    """Return the comparison of two settings, of which these are runs; reward and sampling are part of a setting."""
+    obstacle = _how_measured(one, other)
     seeds = None if pair.over_seeds is None else dict(zip(("low", "high"), pair.over_seeds, strict=True))
     found = {"over_seeds": seeds, "over_tasks": _interval(pair.over_tasks)}
     return {**asdict(pair), **found, "stands": pair.stands and obstacle is None, "obstacle": obstacle}

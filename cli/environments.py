@@ -5,11 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import keyword
-import logging
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -79,8 +77,7 @@ def check(
         source = SourceConfig(source=kind, path=str(tasks), prompt=prompt, answer=answer, id=id)
         # An environment may print, and stdout is for the JSON alone.
         aside = redirect_stdout(sys.stderr) if as_json else nullcontext()
-        # What scoring logs as a warning is one of the report's problems, too.
-        with aside, _errors_only(verbose), Display().stage("check") as progress:
+        with aside, Display().stage("check") as progress:
             report = check_named(environment, arguments, source, timeout_seconds=timeout, progress=progress)
         if as_json:
             console.write_json(report.to_json())
@@ -109,18 +106,6 @@ def new(
                 f"  pytest test_{name}.py{note}"
             )
         )
-
-
-@contextmanager
-def _errors_only(verbose: bool) -> Iterator[None]:
-    """Keep warnings of `rlft.rewards` out of the log, unless full logs were asked for."""
-    logger = logging.getLogger("rlft.rewards")
-    before = logger.level
-    logger.setLevel(before if verbose else logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def show_report(report: CheckReport) -> None:

@@ -105,7 +105,7 @@ def _as_message(value: Any) -> Message:
 
 def _as_call(value: Any, place: int) -> ToolCall:
     try:
-        return as_call(read_json(json.dumps(_plain(value), ensure_ascii=False, default=_plain_within), 0)[0])
+        return as_call(read_json(json.dumps(value, ensure_ascii=False, default=_plain_within), 0)[0])
     except (CallError, TypeError, ValueError, RecursionError) as error:
         why = f"it {error}" if isinstance(error, CallError) else str(error)
         way_out = 'write "function": {"name": "search", "arguments": {"query": "..."}}'

@@ -38,7 +38,7 @@ from rlft.models.origin import choose_device
 from rlft.progress import Progress, silent
 from rlft.texts.secrets import hide_in_logs
 from rlft.training.chosen_loss import loss_fingerprint
-from rlft.training.distributed.director_process import Trainers, shared_folder
+from rlft.training.distributed.director import Trainers, shared_folder
 
 
 def open_environment(settings: EnvironmentConfig) -> BaseEnv:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -230,24 +230,11 @@ def _hit(cumulative: Tensor, point: Tensor) -> tuple[Tensor, Tensor]:
     return torch.searchsorted(cumulative, point[:, None], right=True).squeeze(-1), point
 
 
-class Decoder(Protocol):
-    """Computes next-token logits [rows, vocabulary] for rows that all get one more token at a time."""
+def make_decoder(policy: Policy, prompts: Prompts, capacity: int) -> SharedDecoder | PlainDecoder:
+    """Return the fastest decoder that works with the model, for at most `capacity` new tokens per row.
 
-    def prefill(self) -> Tensor:
-        """Return the logits after the prompts."""
-        ...
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """Return the logits after one more token for each row; `tokens` is [rows]."""
-        ...
-
-    def keep(self, rows: Tensor) -> bool:
-        """Take out all rows but these (indices) and return true; false means that all rows must still be fed."""
-        ...
-
-
-def make_decoder(policy: Policy, prompts: Prompts, capacity: int) -> Decoder:
-    """Return the fastest decoder that works with the model, for at most `capacity` new tokens per row."""
+    It computes next-token logits [rows, vocabulary] for rows that all get one more token at a time.
+    """
     if policy.shares_prompts and policy.device.type == "cuda" and capacity >= _WORTH_RECORDING:
         return RecordedDecoder(policy, prompts, capacity)
     kind = SharedDecoder if policy.shares_prompts else PlainDecoder

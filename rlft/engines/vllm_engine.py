@@ -101,7 +101,9 @@ def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any
     if own.sleep and not on_gpu:
         raise EngineError("vLLM only sleeps on a GPU", where="rollout.vllm.sleep", fix="remove it")
     context = own.max_model_len or policy.context_length
-    by_device = _gpu_options(settings) if on_gpu else _cpu_options(settings, context, batch_size)
+    by_device = _cpu_options(settings, context, batch_size)
+    if on_gpu:
+        by_device = {"gpu_memory_utilization": own.gpu_memory_utilization, "enable_sleep_mode": own.sleep}
     remove_left_behind("start")
     with tempfile.TemporaryDirectory(prefix=folder_prefix("start")) as folder, vllm_environment():
         model_config(policy).save_pretrained(folder)
@@ -118,6 +120,7 @@ def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any
                 logprobs_mode="processed_logprobs",  # of the distribution that is sampled from, temperature and all
                 generation_config="vllm",
                 load_format="dummy",
+                enforce_eager=not on_gpu,
                 **by_device,
             )
         except Exception as cause:  # vLLM's exceptions have no common base class but this
@@ -131,18 +134,8 @@ def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any
     return llm
 
 
-def _gpu_options(settings: EngineSettings) -> dict[str, Any]:
-    own = settings.vllm
-    return {
-        "enforce_eager": False,
-        "gpu_memory_utilization": own.gpu_memory_utilization,
-        "enable_sleep_mode": own.sleep,
-    }
-
-
 def _cpu_options(settings: EngineSettings, context: int | None, batch_size: int) -> dict[str, Any]:
     return {
-        "enforce_eager": True,
         "kv_cache_memory_bytes": int(settings.vllm.cache_gib * 2**30),
         "enable_chunked_prefill": False,  # vLLM 0.32 fails on a CPU when a request with a seed is read in two pieces
         # As prompts are not read in pieces, a step must have room for the longest one.
@@ -318,8 +311,9 @@ class VllmEngine:
             self._asleep = False
 
     def _push(self, policy: Policy) -> None:
-        weights = checkpoint_weights(policy.model)
-        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": _without_graph(weights)})
+        # Copies, as vLLM may keep the tensors that it is given.
+        weights = ((name, tensor.detach().clone()) for name, tensor in checkpoint_weights(policy.model))
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
 
     def _forget_prefixes(self) -> None:
         self._llm.reset_prefix_cache()
@@ -368,12 +362,6 @@ class VllmEngine:
                 fix="`rlft resume` starts it anew; if it fails at once, vLLM cannot compute this model here: set "
                 "rollout.engine: transformers",
             ) from cause
-
-
-def _without_graph(weights: Iterator[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Copy each weight, as vLLM may keep the tensors that it is given."""
-    for name, tensor in weights:
-        yield name, tensor.detach().clone()
 
 
 def _generation(output: Any) -> Generation:

@@ -172,7 +172,7 @@ def check_cluster(config: Config, folder: Path) -> None:
     """
     if config.distributed is None or config.distributed.address is None:
         return
-    from rlft.training.distributed.director_process import find_problem
+    from rlft.training.distributed.director import find_problem
 
     device = config.policy.device
     on_gpu = device == "cuda" or (device == "auto" and bool(gpus_here()))

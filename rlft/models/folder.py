@@ -114,10 +114,6 @@ class PolicyFolder:
             return self.seal.damage(f"{self.NAME}/{name}", what)
         return DamagedError(what, where=str(self.path / name))
 
-    def size(self) -> int:
-        """Return how many bytes the folder takes on disk."""
-        return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
-
     def load_optimizer(self, policy: Policy) -> None:
         """Give the policy's new optimizer the state that was saved with it, if any was.
 

@@ -1,4 +1,4 @@
-"""Turns messages into prompt tokens and sampled tokens into text, and makes a tokenizer of characters.
+"""Turns messages into prompt tokens, and makes a tokenizer of characters.
 
 Sampled tokens are never encoded again from their text, which might give other tokens. `check_prompts` looks whether a
 model can read the prompts of all tasks, before anything is sampled.
@@ -65,11 +65,6 @@ def render_prompt(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message
     if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:
         ids.pop()  # some tokenizers add an end token to every text, but here the completion follows
     return ids
-
-
-def completion_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) -> str:
-    """Return the text of sampled tokens without special tokens; unlike the tokenizer's default it changes no spaces."""
-    return str(tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def unknown_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:

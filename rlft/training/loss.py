@@ -67,13 +67,7 @@ def engine_correction(
     Returns:
         Float [rollouts, tokens] or [rollouts, 1], at least 0, without gradient. A rollout without tokens has the
         ratio 1 before the bounds.
-
-    Raises ValueError without any bounds, and for a minimum that is not below the maximum.
     """
-    if minimum is None and maximum is None:
-        raise ValueError(f"{correction} without bounds: give importance_sampling_max, importance_sampling_min or both")
-    if minimum is not None and maximum is not None and minimum >= maximum:
-        raise ValueError(f"importance_sampling_min={minimum:g} must be below importance_sampling_max={maximum:g}")
     level, how = correction.split("_")
     log_ratio = (old_logprobs - sampling_logprobs).where(mask, 0.0)
     if level == "sequence":
@@ -88,10 +82,8 @@ def effective_share(log_weights: Sequence[float]) -> float:
 
     It is (sum of w)^2 / (n * sum of w^2): 1 where all weights are equal, 1/n where a single sample has all of it. A
     common factor changes nothing, so that weights that are all next to 0 have 1, too: `mean_weight` shows these.
-    `log_weights` are natural logarithms, those of rollouts the sums over their tokens. Raises ValueError without any.
+    `log_weights` are natural logarithms, those of rollouts the sums over their tokens; there is at least one.
     """
-    if not log_weights:
-        raise ValueError("no samples have no effective number")
     logs = torch.tensor(log_weights, dtype=torch.float64)
     weights = (logs - logs.max()).exp()  # a common factor changes nothing, and the largest is 1: nothing overflows
     return float(weights.sum() ** 2 / (len(logs) * (weights**2).sum()))
@@ -101,10 +93,8 @@ def mean_weight(log_weights: Sequence[float]) -> float:
     """Return the mean of weights of which these are natural logarithms, e^700 at most.
 
     The weights pi / mu of samples of mu have the expectation 1 under mu. A mean near 0 says that what pi does is hardly
-    among them, however equal they are. Raises ValueError without any.
+    among them, however equal they are. There is at least one.
     """
-    if not log_weights:
-        raise ValueError("no samples have no mean weight")
     logs = torch.tensor(log_weights, dtype=torch.float64)
     return float((logs.logsumexp(0) - math.log(len(logs))).clamp(max=700.0).exp())
 
@@ -217,8 +207,7 @@ def policy_loss(part: Part, whole: Whole, loss: Loss, terms: LossTerms) -> LossR
     `part.logprobs` only. A rollout without tokens adds 0, and still counts where the mean is over rollouts; without any
     token the loss is 0, with a gradient of zeros. The losses of the parts of a batch add up to the loss of the batch.
 
-    Raises ValueError if a part is larger than the whole, and for log-probabilities or lengths that are needed and
-    missing.
+    Raises ValueError for log-probabilities or lengths that are needed and missing.
     """
     keep = part.mask.bool()
     divisor = _divisor(loss, keep, whole)
@@ -248,9 +237,6 @@ def policy_loss(part: Part, whole: Whole, loss: Loss, terms: LossTerms) -> LossR
 def _divisor(loss: Loss, keep: Tensor, whole: Whole) -> Tensor | float:
     """Return what a token's loss is divided by: one number, or [rollouts, 1] where each rollout has its own mean."""
     rows, tokens = len(keep), int(keep.sum())
-    for name, value, own in (("num_items", whole.num_items, tokens), ("num_rollouts", whole.num_rollouts, rows)):
-        if value is not None and value < own:
-            raise ValueError(f"{name}={value:g} is the whole batch and cannot be less than this part's {own}")
     rows, tokens = max(whole.num_rollouts or rows, 1), max(whole.num_items or tokens, 1)
     if loss.divisor == "rollouts":
         return rows * keep.sum(-1, keepdim=True).clamp(min=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli.contrasted import StoredRun, is_sampled_alike, weights_of
+from cli.contrasted import StoredRun, is_sampled_alike
 from rlft.types import EvaluationReport
 
 PLAIN = {
@@ -16,7 +16,7 @@ PLAIN = {
 
 def run(**changes):
     sampled = {name: section | changes.get(name, {}) for name, section in PLAIN.items()}
-    return StoredRun("r", None, {}, {}, {}, "f", EvaluationReport("test", "p", 1, {}, {}), "r", sampled=sampled)
+    return StoredRun("r", None, {}, {}, {}, "f", EvaluationReport("test", "p", 1, {}, {}), sampled=sampled)
 
 
 def test_what_changes_the_attempts_is_a_way_of_sampling_and_what_changes_the_training_is_not():
@@ -37,13 +37,3 @@ def test_what_changes_the_attempts_is_a_way_of_sampling_and_what_changes_the_tra
         {"training": {"learning_rate": 1.0}},
     ):
         assert is_sampled_alike(run(), run(**settings)), settings
-
-
-def test_weights_are_their_hash_on_the_model_below():
-    def weights(policy, **base):
-        return weights_of(EvaluationReport("test", policy, 1, {}, {}), {"policy": base})
-
-    assert weights("a" * 64, model="m") == weights("a" * 64, model="m")
-    assert weights("a" * 64, model="m") != weights("a" * 64, model="n")  # a new adapter has the same bytes on both
-    assert weights("a" * 64, model="m") != weights("b" * 64, model="m")
-    assert weights("unsaved after 3 updates", model="m") == ""

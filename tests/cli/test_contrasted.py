@@ -31,7 +31,6 @@ def run(name, solved, *, seed=0, rate=1e-3, tasks=40, asked="same", fingerprint=
         {task: Asked(f"{asked} {task[-2:]}", "right") for task in ids},
         fingerprint,
         report,
-        name,
     )
 
 
@@ -94,13 +93,6 @@ def test_only_tasks_that_ask_the_same_are_compared():
         compared(run("a", 1), run("b", 1, asked="else"))
 
 
-def test_the_same_attempts_by_two_rewards_are_no_two_models():
-    found = compared(run("a", 10), replace(run("b", 36), model="a"))
-    (pair,) = found["pairs"]
-    assert pair["difference"]["mean"] == pytest.approx(26 / 40)  # it would stand, if these were two models
-    assert (pair["stands"], "same attempts of one model" in pair["obstacle"]) == (False, True)
-
-
 def test_runs_of_an_old_and_a_new_reward_on_the_same_rows_are_compared_and_no_model_is_said_to_be_better():
     found = compared(run("old", 10), run("new", 36, ids="u", reward="other"))
     assert (found["tasks"], found["left_out"]) == (40, {"old": 0, "new": 0})
@@ -123,21 +115,19 @@ COLD, WARM = {"evaluation.temperature": 0.0}, {"evaluation.temperature": 1.0}
 
 def test_the_same_weights_measured_in_two_ways_are_not_better_than_themselves():
     # Two seeds, each once at temperature 1 and once at 0: 10 and 11 of 40 tasks, and 36 and 37, by the same weights.
-    warm = [replace(run(f"w{seed}", 10 + seed, seed=seed, rate=1), sampled=WARM, weights=f"{seed}") for seed in (0, 1)]
-    cold = [replace(run(f"c{seed}", 36 + seed, seed=seed, rate=2), sampled=COLD, weights=f"{seed}") for seed in (0, 1)]
+    warm = [replace(run(f"w{seed}", 10 + seed, seed=seed, rate=1), sampled=WARM) for seed in (0, 1)]
+    cold = [replace(run(f"c{seed}", 36 + seed, seed=seed, rate=2), sampled=COLD) for seed in (0, 1)]
     found = compared(*warm, *cold)
     assert not any(pair["stands"] for pair in (*found["pairs"], *found["of_settings"]))
     obstacles = {(pair["first"], pair["second"]): pair["obstacle"] for pair in found["pairs"]}
-    assert obstacles["w0", "c0"] == obstacles["w1", "c1"] == "these are the same weights"
-    assert "sampled in different ways" in obstacles["w0", "c1"]
+    assert all("sampled in different ways" in obstacles[f"w{one}", f"c{other}"] for one in (0, 1) for other in (0, 1))
     assert obstacles["w0", "w1"] is None
     (pair,) = found["of_settings"]
-    assert pair["obstacle"] == "they have trained the same weights"
+    assert "sampled in different ways" in pair["obstacle"]
     said = shown(found)
     assert "rlft evaluate RUN:best RUN:best --suite CONFIG.yaml" in said
     assert "the model of" not in said
     other = shown(compared(warm[0], cold[1]))
-    assert "the same weights" not in other
     assert "setting 2 minus setting 1: +0.675: no evidence, as their attempts were sampled in different ways" in other
     alike = shown(compared(warm[0], replace(cold[1], sampled=WARM)))
     assert "the model of c1 is better" in alike

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from rlft.training.distributed.director_process import Trainers
+from rlft.training.distributed.director import Trainers
 from tests.rlft.training.distributed.processes import trainer_processes
 
 

@@ -9,7 +9,6 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from rlft.models.tokens import (
     character_tokenizer,
     check_prompts,
-    completion_text,
     render_prompt,
     unknown_characters,
 )
@@ -17,6 +16,12 @@ from tests.factories import user
 
 ALPHABET = "<>padeosunk .,'!?\n\t\r\u2028\u00e9\u0301\U0001f600|"
 TOKENIZER = character_tokenizer(ALPHABET)
+
+
+def completion_text(tokenizer, token_ids):
+    return tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}|{% endif %}"
 
 
@@ -27,14 +32,6 @@ def test_character_round_trip(text):
     assert all(i > 2 for i in ids)
     assert completion_text(TOKENIZER, ids) == text
     assert completion_text(TOKENIZER, [*ids, 1]) == text
-
-
-def test_spaces_before_punctuation_stay():
-    # Tokenizers whose files ask for clean_up_tokenization_spaces drop the space, which changes programs.
-    tokenizer = character_tokenizer(ALPHABET)
-    tokenizer.clean_up_tokenization_spaces = True
-    ids = tokenizer("so , pad . 's un !", add_special_tokens=False).input_ids
-    assert completion_text(tokenizer, ids) == "so , pad . 's un !"
 
 
 @pytest.mark.parametrize("text", ["<eos>", "<pad>", "<unk>", "<pad><eos> a"])

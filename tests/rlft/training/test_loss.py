@@ -291,8 +291,6 @@ def test_a_row_or_a_part_without_tokens_adds_nothing(loss_type, level):
         ({"beta": 0.1}, "ref_logprobs is needed"),
         ({"importance_sampling_correction": "token_mask"}, "needs sampling_logprobs"),
         ({"loss_type": "dr_grpo"}, "DrGrpo needs max_completion_length"),
-        ({"num_items": 5.0}, "num_items=5 is the whole batch and cannot be less than this part's 6"),
-        ({"num_rollouts": 1}, "num_rollouts=1 is the whole batch and cannot be less than this part's 2"),
         ({"mask": torch.ones(2, 4)}, r"mask \[2, 4\] must have the shape of logprobs, \[2, 3\]"),
         ({"mask": torch.ones(3)}, r"mask \[3\] must have"),
         ({"old": torch.ones(2, 1)}, r"old_logprobs \[2, 1\] must have"),
@@ -387,18 +385,6 @@ def test_an_unknown_log_probability_is_not_hidden(correction):
     assert found[1:].isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("correction", "bounds", "match"),
-    [
-        ("token_truncate", {"maximum": None}, "give importance_sampling_max"),
-        ("token_mask", {"minimum": 3.0}, "importance_sampling_min=3 must be below importance_sampling_max=3"),
-    ],
-)
-def test_bounds_that_bound_nothing(correction, bounds, match):
-    with pytest.raises(ValueError, match=match):
-        engine_correction(OLD, OLD, MASK, correction, **(BOUNDS | bounds))
-
-
 def test_effective_share_of_weighted_samples():
     # weights 2, 1, 1: 4^2 / (3 * 6); a common factor of e^800 changes nothing and overflows nowhere
     logs = [math.log(2), 0.0, 0.0]
@@ -406,8 +392,6 @@ def test_effective_share_of_weighted_samples():
     assert effective_share([each + 800 for each in logs]) == pytest.approx(16 / 18)
     assert effective_share([0.5] * 7) == pytest.approx(1.0)
     assert effective_share([0.0, -900.0, -900.0, -900.0]) == pytest.approx(1 / 4)
-    with pytest.raises(ValueError, match="no samples"):
-        effective_share([])
 
 
 def test_tiny_weights_that_are_equal_have_a_tiny_mean():
@@ -416,8 +400,6 @@ def test_tiny_weights_that_are_equal_have_a_tiny_mean():
     assert mean_weight([-20.0] * 9) == pytest.approx(2.061e-9, rel=1e-3)
     assert mean_weight([0.0, 1.0986122886681098]) == pytest.approx(2.0)  # of 1 and 3
     assert mean_weight([900.0]) == pytest.approx(1.0142e304, rel=1e-3)  # e^700
-    with pytest.raises(ValueError, match="no mean weight"):
-        mean_weight([])
 
 
 def test_the_mean_weight_of_attempts_of_a_near_policy_is_1():

@@ -20,7 +20,7 @@ from rlft.errors import DistributedError
 from rlft.models import PolicyFolder, save_policy
 from rlft.training.distributed import cluster as module
 from rlft.training.distributed.cluster import LocalCluster, make_folder
-from rlft.training.distributed.director_process import find_problem
+from rlft.training.distributed.director import find_problem
 from tests.factories import make_policy
 from tests.left_behind import left_behind
 from tests.needs import need_ray

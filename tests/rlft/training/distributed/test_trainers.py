@@ -21,7 +21,7 @@ from rlft.environments.contract.faults import described
 from rlft.errors import DamagedError, DistributedError
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.flops import ENCODED
-from rlft.training.distributed.director_process import Trainers
+from rlft.training.distributed.director import Trainers
 from rlft.training.job import Job
 from rlft.training.trainer import Round, prepare_optimizer, train_round
 from tests.factories import make_policy, make_scored, make_training

@@ -10,7 +10,7 @@ import pytest
 from rlft.config import DistributedConfig
 from rlft.errors import DistributedError
 from rlft.training.distributed import director
-from rlft.training.distributed.director_process import Trainers
+from rlft.training.distributed.director import Trainers
 from tests.rlft.training.distributed import processes
 
 ROUND: Any = b"x" * (32 << 20)  # far more than a socket holds
